@@ -148,14 +148,14 @@ INLINE int forward(struct xdp *ctx, struct current *now, const struct known *kno
     /* The packet's own source, or this node's. */
     if (!is_equal(from, now->source) && !is_equal(from, known->hop.own))
         return 0;
-    u32 octets = now->bytes + form - (u32)sizeof(struct ethernet);
+    u32 length = now->bytes + form - (u32)sizeof(struct ethernet);
     int other_way = UNLIKELY(node()->ruled) && !is_equal(from, now->source);
     if (LIKELY(is_equal(to, known->to) && is_v4(from) == (form < BEHIND_IPV6) && !other_way))
-        return octets > known->hop.mtu ? 0 : send(now, data, packet_end(ctx), capsule, &known->hop, from, to, form);
+        return length > known->hop.mtu ? 0 : send(now, data, packet_end(ctx), capsule, &known->hop, from, to, form);
     if (is_v4(to) != is_v4(from) || is_v4(to) != (form < BEHIND_IPV6))
         return 0;
     const struct next_hop *next = find_next(ctx, from, to);
-    if (!next || octets > next->hop.mtu)
+    if (!next || length > next->hop.mtu)
         return 0;
     /* Bounds again: looking for the next hop may have forgotten them. */
     data = packet(ctx);

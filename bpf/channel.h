@@ -13,7 +13,7 @@
 
 enum { ICMPV6 = 58, ARP = 0x0806, VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
 
-/* BPF_FUNC_xdp_load_bytes: copies octets of a frame, in whichever of its buffers they lie; not 0 if it is too short. */
+/* BPF_FUNC_xdp_load_bytes: copies bytes of a frame, in whichever of its buffers they lie; not 0 if it is too short. */
 static long (*const load)(struct xdp *ctx, u32 offset, void *to, u32 length) = (void *)189;
 
 /* Map `channels`, one entry: what has been found out under another generation is found out again. */
@@ -99,15 +99,15 @@ INLINE int holds(struct xdp *ctx, u32 payload, const struct owners *owners, stru
 #pragma clang loop unroll(disable)
         for (u32 j = 0; j < TUPLES; j++) {
             const struct tuple *tuple = &owners->keys[i].tuples[j];
-            u64 octets = 0;
+            u64 bytes = 0;
             u32 length = tuple->length;
 
             if (j >= owners->keys[i].count)
                 break;
             found->by_key = 1;
-            if (length < 1 || length > 8 || load(ctx, payload + tuple->offset, &octets, length))
+            if (length < 1 || length > 8 || load(ctx, payload + tuple->offset, &bytes, length))
                 differs = 1;
-            differs |= (octets & tuple->mask) ^ tuple->value;
+            differs |= (bytes & tuple->mask) ^ tuple->value;
         }
         if (!differs) {
             found->is_channel = 1;

@@ -18,7 +18,7 @@ enum { LOST_TICKS = 250 };
 /* Records looked at for a free one. */
 enum { TRIED = 8 };
 
-/* Octets of the largest frame that is copied: with the room before it, a page. */
+/* Bytes of the largest frame that is copied: with the room before it, a page. */
 enum { COPIED_MAX = 3072 };
 
 /* Finds the record for the next packet. */

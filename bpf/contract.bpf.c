@@ -94,7 +94,7 @@ enum numbers {
     NUMBER(STATE_ADD),
     NUMBER(STATE_MAX),
     NUMBER(STATE_EXCHANGE),
-    NUMBER(WINDOW_OCTETS),
+    NUMBER(WINDOW_BYTES),
     /* Links in the name of a set of them. */
     NUMBER(LINKS),
     NUMBER(LINK_BITS),
@@ -170,4 +170,4 @@ SAME(bound);
 SAME(app_port);
 SAME(neighbours);
 _Static_assert(sizeof(struct context) == sizeof(struct an_context) && sizeof(struct an_value) == VALUE * 8, "code");
-_Static_assert(WINDOW_OCTETS == ADDRESSES + AN_WINDOW_MAX && AN_NONE64 == ~0ull, "code");
+_Static_assert(WINDOW_BYTES == ADDRESSES + AN_WINDOW_MAX && AN_NONE64 == ~0ull, "code");

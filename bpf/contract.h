@@ -29,7 +29,7 @@ enum { LEARN, ACT, FAMILY, LATER, STATIONS };
 /* Map `doors`: programs that are there only while a process of the node's is and has channels (cut.bpf.c). */
 enum { CUT, LOOK, DOORS };
 
-/* An address: 16 octets, IPv4 mapped. In packets it may stand anywhere: loads need not be aligned
+/* An address: 16 bytes, IPv4 mapped. In packets it may stand anywhere: loads need not be aligned
  * where XDP runs. */
 struct addr {
     u64 half[2];
@@ -38,7 +38,7 @@ struct addr {
 /* What mobile code sees of the packet's place: struct an_context of sdk/anode/capsule.h. */
 struct context {
     u64 here[2];
-    /* Each line is one word of 8 octets. */
+    /* Each line is one word of 8 bytes. */
     u32 payload_length, window_length;
     u32 flags, in_port;
     u32 from, bound;
@@ -65,7 +65,7 @@ struct node {
 
 /* Map `ports`, by interface index. */
 struct port {
-    /* Whether the node has this interface; its number; octets of the largest IP packet that arrives when it is
+    /* Whether the node has this interface; its number; bytes of the largest IP packet that arrives when it is
      * redirected there, 0: none. */
     u32 present, number, mtu;
     /* Its own link address, as the 32 and 16 bits that it is in a frame. */
@@ -86,7 +86,7 @@ struct code {
     u64 name[4];
     /* Its program in map `programs`, and its place in map `usage`; 0: no code. */
     u32 slot;
-    /* Payload octets in its window. */
+    /* Payload bytes in its window. */
     u16 window;
     /* Codes that found this place taken and stand behind it. */
     u16 passed;
@@ -103,7 +103,7 @@ struct near {
     /* Whether a capsule of its has come since the node looked, but for TICKS (next_hop.h): set here, cleared by the node. */
     u32 heard;
     /* Of the port it is behind, as when a flow of its was looked at last: the number; the link address, and whether there are AF_XDP
-     * sockets in the two octets behind that; and its bound_max. */
+     * sockets in the two bytes behind that; and its bound_max. */
     u32 port;
     u64 mac;
     u32 bound_max, zero;
@@ -241,14 +241,14 @@ struct current {
      * `lifted`: left as they came, to the user half or the stack; `unraised`: of those dropped, the ones that could
      * not be given to the user half. */
     u64 received, redirected, made, raised, lifted, dropped, unraised;
-    /* Payload octets in its window, of code that can send. */
+    /* Payload bytes in its window, of code that can send. */
     u16 window, zero[3];
     /* The code may write into this; nothing in it is believed afterwards. */
     struct context context;
     /* The packet's source before the code ran. */
     u64 source[2];
     /* Its flow's place in map `known`, and what of it changes from packet to packet: offset of the capsule header in the frame, slot
-     * of the code, octets of the capsule, header included, and its resource bound. */
+     * of the code, bytes of the capsule, header included, and its resource bound. */
     u32 known;
     u16 offset;
     /* Where it goes since its code has been jumped to (a station; 0: that was not there), and what the code has returned. */
@@ -280,7 +280,7 @@ struct passed_up {
  * A frame that is to be copied has this type (IEEE 802, local experiments) until a program at each interface makes each copy a packet
  * (egress.bpf.c), and number and place of its record where link addresses are. */
 enum { COPIED = 0x88b6 };
-enum { CHILDREN = 16, SENDS = CHILDREN + 1, LINES = 4, WINDOW_OCTETS = 32 + 512 };
+enum { CHILDREN = 16, SENDS = CHILDREN + 1, LINES = 4, WINDOW_BYTES = 32 + 512 };
 
 /* Map `records`, a part for each CPU. */
 struct record {
@@ -292,9 +292,9 @@ struct record {
     u32 left;
     /* How many it holds. */
     u32 sends, lines;
-    /* Of the packet: the code's slot, its form, octets of its window with its two addresses. */
+    /* Of the packet: the code's slot, its form, bytes of its window with its two addresses. */
     u32 slot;
-    u16 form, octets, zero[2];
+    u16 form, bytes, zero[2];
     /* Where each send leaves. */
     u16 interfaces[20];
 };
@@ -304,7 +304,7 @@ enum { UP = 1u << 31 };
 struct send {
     u32 bound, zero;
     struct hop hop;
-    u64 window[WINDOW_OCTETS / 8];
+    u64 window[WINDOW_BYTES / 8];
 };
 
 /* Map `lines`, by record. */
@@ -338,7 +338,7 @@ struct refused {
     u64 map, frames;
 };
 
-/* Numbers that the linker replaces: each stands for a value of the code being linked: its slot, payload octets in
+/* Numbers that the linker replaces: each stands for a value of the code being linked: its slot, payload bytes in
  * its window, sets of its soft state less 1, longest keep time in milliseconds, children
  * that a packet of its may send. */
 enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, SETS = 0x5e1f0004, KEEP = 0x5e1f0005, MOST = 0x5e1f0006 };

@@ -39,22 +39,22 @@ struct cut {
 
 /* Map `cut_usage`, for each CPU: what has gone through a cut-through channel. */
 struct cut_usage {
-    /* Its packets within the budget, and octets of all frames; `passed_up`: left to the user half, not among them. */
+    /* Its packets within the budget, and bytes of all frames; `passed_up`: left to the user half, not among them. */
     struct usage usage;
-    /* Octets of payload within the budget, and beyond it. */
+    /* Bytes of payload within the budget, and beyond it. */
     u64 bytes, refused_bytes;
     /* Dropped for bandwidth: the domain's, the channel's. */
     u64 by_domain, by_channel;
-    /* Octets that were sent, as the outgoing channel counts them. */
+    /* Bytes that were sent, as the outgoing channel counts them. */
     u64 sent_bytes;
-    /* Octets this CPU may still send before it asks for more. */
+    /* Bytes this CPU may still send before it asks for more. */
     u64 of_domain, of_channel, zero;
 };
 
-/* Map `allowances`: what is left of a bandwidth over both halves, in octets. */
+/* Map `allowances`: what is left of a bandwidth over both halves, in bytes. */
 struct allowance {
     u32 lock;
-    /* What has come back of the next octet, in millionths. */
+    /* What has come back of the next byte, in millionths. */
     u32 part;
     u64 rate, burst;
     long long tokens;
@@ -62,13 +62,13 @@ struct allowance {
     u64 at, charged;
 };
 
-/* Map `spent`, by place in `allowances`, shared with the node's memory: octets that each half has spent. */
+/* Map `spent`, by place in `allowances`, shared with the node's memory: bytes that each half has spent. */
 struct spent {
     u64 kernel, zero[7], user, more[7];
 };
 
-/* Octets that a CPU takes at once, if they are there, or what comes back in a millisecond. */
-enum { OCTETS = 16384 };
+/* Bytes that a CPU takes at once, if they are there, or what comes back in a millisecond. */
+enum { SHARE_MIN = 16384 };
 
 /* What becomes of the packets of a flow. */
 enum { TO_STACK = 1, TO_USER, TO_CUT };
@@ -83,7 +83,7 @@ struct cut_flow {
     /* TO_…; whether the interface has AF_XDP sockets. */
     u8 what, sockets;
     u32 cut;
-    /* The link address that its frames are for, in the first six octets. */
+    /* The link address that its frames are for, in the first six bytes. */
     u64 mac;
     struct hop hop;
     u32 of_domain, of_channel;
@@ -114,7 +114,7 @@ MAP(scratch_map);
 static long (*const xdp_adjust_tail)(struct xdp *ctx, int delta) = (void *)65;
 
 /* Takes the next share of a bandwidth for this CPU; 0 if there is less than the packet needs. */
-INLINE int take_octets(u32 at, u64 *left, u32 octets)
+INLINE int take_bytes(u32 at, u64 *left, u32 bytes)
 {
     struct allowance *allowance = map_lookup(allowances_map, &at);
     struct spent *spent = map_lookup(spent_map, &at);
@@ -123,7 +123,7 @@ INLINE int take_octets(u32 at, u64 *left, u32 octets)
 
     if (!allowance || !spent || !left)
         return 0;
-    wanted = (long long)octets - (long long)*left;
+    wanted = (long long)bytes - (long long)*left;
     user = *(const volatile u64 *)&spent->user;
     spin_lock(allowance);
     u64 passed = passed_since(&allowance->at, now);
@@ -131,7 +131,7 @@ INLINE int take_octets(u32 at, u64 *left, u32 octets)
     tokens = charged(tokens, user - allowance->charged, allowance->rate);
     allowance->charged = user;
     if (tokens >= wanted) {
-        share = allowance->rate >> 10 > OCTETS ? (long long)(allowance->rate >> 10) : OCTETS;
+        share = allowance->rate >> 10 > SHARE_MIN ? (long long)(allowance->rate >> 10) : SHARE_MIN;
         if (share > tokens)
             share = tokens;
         if (share < wanted)
@@ -142,19 +142,19 @@ INLINE int take_octets(u32 at, u64 *left, u32 octets)
     spin_unlock(allowance);
     if (tokens < wanted)
         return 0;
-    *left += (u64)share - octets;
+    *left += (u64)share - bytes;
     return 1;
 }
 
-INLINE int may_send(u32 at, u64 *left, u32 octets)
+INLINE int may_send(u32 at, u64 *left, u32 bytes)
 {
     if (!at)
         return 1;
-    if (LIKELY(*left >= octets)) {
-        *left -= octets;
+    if (LIKELY(*left >= bytes)) {
+        *left -= bytes;
         return 1;
     }
-    return take_octets(at, left, octets);
+    return take_bytes(at, left, bytes);
 }
 
 /* Whether the domain and the channel may send a packet; accounts for it. */
@@ -253,7 +253,7 @@ INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut
     u32 payload = it->length - headers;
     if (!is_granted(flow, used, payload, it->size, flow->is_udp ? payload : it->size, &began))
         return XDP_DROP;
-    /* Octets behind the packet stay behind. */
+    /* Bytes behind the packet stay behind. */
     if (UNLIKELY(padding)) {
         if (xdp_adjust_tail(ctx, -(int)padding))
             return XDP_DROP;

@@ -25,9 +25,9 @@ INLINE u32 take(struct record *record, u32 interface)
 
 INLINE int dress(struct xdp *ctx, const struct record *record, const struct send *send)
 {
-    u32 form = record->form & 127, octets = record->octets;
+    u32 form = record->form & 127, bytes = record->bytes;
 
-    if (octets < 32 || octets > WINDOW_OCTETS || xdp_store_bytes(ctx, form + LOCKED, send->window, octets))
+    if (bytes < 32 || bytes > WINDOW_BYTES || xdp_store_bytes(ctx, form + LOCKED, send->window, bytes))
         return XDP_DROP;
     u8 *data = packet(ctx);
     struct capsule *capsule = (void *)(data + form);

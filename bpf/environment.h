@@ -18,7 +18,7 @@
         value_;                                                                                                \
     })
 
-/* An address so many octets behind `at`, in the form the kernel lets a loader of few rights compute it. */
+/* An address so many bytes behind `at`, in the form the kernel lets a loader of few rights compute it. */
 #define behind(at, which)                                                                                      \
     ({                                                                                                         \
         u8 *at_ = (u8 *)(at);                                                                                  \

@@ -17,7 +17,7 @@ struct plan {
     struct current *now;
     const struct known *known;
     struct record *record;
-    u32 at, octets;
+    u32 at, bytes;
     u64 links;
 };
 
@@ -43,7 +43,7 @@ INLINE int plan_send(struct xdp *ctx, struct plan *plan, u32 i)
     }
     u32 interface = hop->interface;
     const struct port *port = map_lookup(ports_map, &interface);
-    if (!port || port->number >= LINKS || plan->octets > hop->mtu)
+    if (!port || port->number >= LINKS || plan->bytes > hop->mtu)
         return 0;
     send->hop = *hop;
     plan->record->interfaces[i] = (u16)interface;
@@ -89,7 +89,7 @@ INLINE int leave(struct xdp *ctx, const struct plan *plan, const void *set, u32 
         return XDP_ABORTED;
     record->slot = plan->now->slot;
     record->form = (u16)plan->now->offset;
-    record->octets = (u16)(plan->now->window + ADDRESSES);
+    record->bytes = (u16)(plan->now->window + ADDRESSES);
     record->since = jiffies();
     record->left = (1u << (sends & 31)) - 1;
     mark(data, plan->at, record->number);
@@ -113,7 +113,7 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
         now->dropped++;
         return XDP_DROP;
     }
-    plan->octets = now->bytes + (now->offset & 127) - (u32)sizeof(struct ethernet);
+    plan->bytes = now->bytes + (now->offset & 127) - (u32)sizeof(struct ethernet);
     u32 sends = plan_all(ctx, plan, own);
     u64 links = sends ? plan->links : 0;
     const void *set = sends ? map_lookup(links_map, &links) : 0;
@@ -146,8 +146,8 @@ SECTION("xdp") int family(struct xdp *ctx)
     plan.record = map_lookup(records_map, &plan.at);
     if (!known || !plan.record)
         return XDP_ABORTED;
-    u32 octets = now->window + ADDRESSES;
-    if (octets > WINDOW_OCTETS || xdp_store_bytes(ctx, (now->offset & 127) + LOCKED, own->send.window, octets))
+    u32 bytes = now->window + ADDRESSES;
+    if (bytes > WINDOW_BYTES || xdp_store_bytes(ctx, (now->offset & 127) + LOCKED, own->send.window, bytes))
         return XDP_ABORTED;
     if (UNLIKELY(plan.record->sends || plan.record->lines))
         return finish_family(ctx, &plan, own);

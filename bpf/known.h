@@ -45,7 +45,7 @@ INLINE struct usage *usage_of(u32 slot)
 }
 
 /* What the two places of a capsule's flow are taken from. The highest bits of a product depend on all of a number, its lower ones
- * on the number's lower ones alone: there an address's last octets must be, in which hosts of one network differ. */
+ * on the number's lower ones alone: there an address's last bytes must be, in which hosts of one network differ. */
 INLINE u64 mixed(const struct capsule *capsule)
 {
     u64 to = __builtin_bswap64(capsule->destination.half[0] ^ capsule->destination.half[1]);

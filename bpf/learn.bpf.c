@@ -58,7 +58,7 @@ INLINE struct known *find_out(struct xdp *ctx, const struct capsule *capsule, u3
     return known;
 }
 
-/* Takes a capsule of so many octets to its code, if that is to be here. */
+/* Takes a capsule of so many bytes to its code, if that is to be here. */
 INLINE int run_counted(struct xdp *ctx, struct current *now, const struct port *port, u32 form, u32 length)
 {
     u8 *data = packet(ctx), *end = packet_end(ctx);

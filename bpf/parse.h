@@ -29,7 +29,7 @@ INLINE u32 form_of(const u8 *data, const u8 *end)
     return ip6->next == ANEP ? BEHIND_IPV6 : 0;
 }
 
-/* Whether an IPv4 header is fit to be forwarded, around so many octets and a capsule to a mapped address. */
+/* Whether an IPv4 header is fit to be forwarded, around so many bytes and a capsule to a mapped address. */
 INLINE int is_fit_v4(const struct ipv4 *ip, const struct capsule *capsule, u32 inside)
 {
     return ip->version == 0x45 && !(ip->fragment & be16(0x3fff)) && ip->ttl > 1 && be16(ip->length) == sizeof(*ip) + inside &&
@@ -44,10 +44,10 @@ INLINE int is_fit_v6(const struct ipv6 *ip, const struct capsule *capsule, u32 i
            is_equal(ip->destination.half, capsule->destination.half);
 }
 
-/* The largest frame in UDP over IPv6 that is handled here, in words of 8 octets: more is not summed (act.h). */
+/* The largest frame in UDP over IPv6 that is handled here, in words of 8 bytes: more is not summed (act.h). */
 enum { SUMMED_MAX = 512 };
 
-/* Octets of the ANEP packet, if a frame of `size` octets is a good capsule in this form, to an address of the form's family; else 0.
+/* Bytes of the ANEP packet, if a frame of `size` bytes is a good capsule in this form, to an address of the form's family; else 0.
  * Its capsule header is within it. */
 INLINE u32 anep_length(const u8 *data, u32 size, u32 form)
 {

@@ -14,13 +14,13 @@ enum { TCP = 6 };
 struct plain {
     u64 from[2], to[2];
     u32 ports;
-    /* Octets of the IP packet, and of the frame. */
+    /* Bytes of the IP packet, and of the frame. */
     u32 length, size;
     u16 protocol;
     u8 life, v4;
 };
 
-/* Ports of a segment of so many octets, if it says the same of its length. */
+/* Ports of a segment of so many bytes, if it says the same of its length. */
 INLINE int read_ports(const u8 *at, const u8 *end, u32 length, struct plain *it)
 {
     it->ports = 0;

@@ -20,7 +20,7 @@ struct sk_buff {
     u32 len, pkt_type, mark, queue_mapping, protocol, vlan_present;
 };
 
-/* BPF_FUNC_skb_load_bytes: copies octets of a frame, wherever they lie; not 0 if it is too short. */
+/* BPF_FUNC_skb_load_bytes: copies bytes of a frame, wherever they lie; not 0 if it is too short. */
 static long (*const load)(const struct sk_buff *skb, u32 offset, void *to, u32 length) = (void *)26;
 
 enum { OTHER_HOST = 3, ETHERNET = 14, HEAD = 24, IPV4 = 0x0800, ARP = 0x0806, IPV6 = 0x86dd, PASSED_UP = 0x88b5 };
@@ -99,14 +99,14 @@ INLINE int holds(const struct sk_buff *skb, u32 payload, const struct owners *ke
 #pragma clang loop unroll(disable)
         for (u32 j = 0; j < TUPLES; j++) {
             const struct tuple *tuple = &keys->keys[i].tuples[j];
-            u64 octets = 0;
+            u64 bytes = 0;
             u32 length = tuple->length;
 
             if (j >= keys->keys[i].count)
                 break;
-            if (length < 1 || length > 8 || load(skb, payload + tuple->offset, &octets, length))
+            if (length < 1 || length > 8 || load(skb, payload + tuple->offset, &bytes, length))
                 differs = 1;
-            differs |= (octets & tuple->mask) ^ tuple->value;
+            differs |= (bytes & tuple->mask) ^ tuple->value;
         }
         if (!differs)
             return 1;

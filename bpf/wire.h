@@ -48,7 +48,7 @@ struct capsule {
 _Static_assert(sizeof(struct ethernet) == 14 && sizeof(struct ipv4) == 20 && sizeof(struct ipv6) == 40, "headers");
 _Static_assert(sizeof(struct udp) == 8 && sizeof(struct anep) == 8 && sizeof(struct capsule) == 88, "headers");
 
-/* In a capsule header: where the window begins, with source and destination, and octets of these two. */
+/* In a capsule header: where the window begins, with source and destination, and bytes of these two. */
 enum { LOCKED = 56, ADDRESSES = 32 };
 
 enum { IPV4 = 0x0800, IPV6 = 0x86dd };
@@ -68,7 +68,7 @@ INLINE void copy(u64 to[2], const u64 from[2])
 }
 
 /* Spreads an address over the places of a direct-mapped map, a power of two. Only the product's highest bits depend on
- * an address's last octets, in which hosts of one network differ. */
+ * an address's last bytes, in which hosts of one network differ. */
 INLINE u32 place(const u64 addr[2], u32 seed, u32 entries)
 {
     u64 mixed = (addr[0] ^ addr[1] ^ seed) * 0x9e3779b97f4a7c15ull;

@@ -126,7 +126,7 @@ macro_rules! say_err {
     ($($arguments:tt)*) => { eprintln!("{}", $crate::clean::lines(format!($($arguments)*).trim_end_matches('\n'))) };
 }
 
-/// Text in which what is not clean is blotted out, octet by octet, so that places in it stay where they are.
+/// Text in which what is not clean is blotted out, byte by byte, so that places in it stay where they are.
 pub fn blotted(text: &str) -> String {
     let blot = |c: char| if is_clean(c) || matches!(c, '\n' | '\t') { c.to_string() } else { "?".repeat(c.len_utf8()) };
     text.chars().map(blot).collect()

@@ -219,7 +219,7 @@ impl Node {
         self.cx.graphs.halves = halves;
     }
 
-    /// How many octets wait in the output queue of a port.
+    /// How many bytes wait in the output queue of a port.
     pub fn set_queue(&mut self, port: PortId, bytes: u32) {
         if let Some(gauge) = self.cx.core.gauge(port) {
             gauge.queued_bytes = bytes;

@@ -22,11 +22,11 @@ def main():
     if act == "unpack":
         folder.mkdir(parents=True, exist_ok=True)
         for line in packed.read_text().split() if packed.exists() else []:
-            octets = bytes.fromhex(line)
-            (folder / hashlib.sha1(octets).hexdigest()).write_bytes(octets)
+            data = bytes.fromhex(line)
+            (folder / hashlib.sha1(data).hexdigest()).write_bytes(data)
     elif act == "pack":
         inputs = {path.read_bytes() for path in folder.iterdir() if path.is_file()}
-        lines = sorted((octets.hex() for octets in inputs if 0 < len(octets) <= INPUT_MAX), key=lambda line: (len(line), line))
+        lines = sorted((data.hex() for data in inputs if 0 < len(data) <= INPUT_MAX), key=lambda line: (len(line), line))
         # Where they are too many, half of the room is for the shortest, and half for others of all lengths: the long ones get far.
         ends = list(itertools.accumulate(len(line) // 2 for line in lines))
         short = len(lines) if not ends or ends[-1] <= BYTES_MAX else bisect.bisect_right(ends, BYTES_MAX // 2)

@@ -1,7 +1,7 @@
 // activeee ROLE BUSYPOLL_US IN-PROTOCOL IN-ADDRESS OUT-PROTOCOL OUT-ADDRESS
 //
-// The environment of the active path, as a shared object: it adds one to the first octet of a payload and sends it on. The last four
-// octets stay as they are, so that the sink knows the packet.
+// The environment of the active path, as a shared object: it adds one to the first byte of a payload and sends it on. The last four
+// bytes stay as they are, so that the sink knows the packet.
 #include "nodeos.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 static void deliver(an_InChan_t in, an_PacketBuffer_t packet, const struct an_Ends *ends, void *out)
 {
 	size_t length;
-	unsigned char *octets = an_pktbufData(packet);
+	unsigned char *bytes = an_pktbufData(packet);
 	(void)in, (void)ends;
-	if (octets && !an_pktbufLength(packet, &length)) {
+	if (bytes && !an_pktbufLength(packet, &length)) {
 		if (length > 4)
-			octets[0]++;
+			bytes[0]++;
 		if (!an_outchanSend(out, 0, packet))
 			return;
 	}

@@ -42,12 +42,12 @@ static void restart(unsigned burst, uint64_t interval_ns)
 	bpf_put(maps[0], 0, &g);
 }
 
-static void add_head(const unsigned char *bytes, unsigned octets)
+static void add_head(const unsigned char *bytes, unsigned length)
 {
 	struct head head = { { 0 } };
 	if (heads == HEADS)
 		die("flood: too many heads");
-	memcpy(head.bytes, bytes, octets < HEAD ? octets : HEAD);
+	memcpy(head.bytes, bytes, length < HEAD ? length : HEAD);
 	bpf_put(maps[1], heads++, &head);
 	restart(1, 0);
 }

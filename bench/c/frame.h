@@ -34,7 +34,7 @@ static inline void answer_arp(int fd, const unsigned char *mac, unsigned char *f
 		errno = 0; // it will ask again
 }
 
-// Reads octets in hexadecimal; returns how many.
+// Reads bytes in hexadecimal; returns how many.
 static inline unsigned read_hex(const char *hex, unsigned char *to, unsigned room)
 {
 	unsigned byte, n;

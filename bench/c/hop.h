@@ -34,7 +34,7 @@ INLINE long ask(struct context *ctx, const u8 *ip, u32 destination, struct fib_l
 	return fib_lookup(ctx, query, sizeof *query, 0);
 }
 
-// From the answer of fib_lookup, which lies on the stack and is aligned to two octets.
+// From the answer of fib_lookup, which lies on the stack and is aligned to two bytes.
 INLINE void copy_mac(u8 *to, const u8 *from)
 {
 	*(u16 *)to = *(const u16 *)from;
@@ -42,14 +42,14 @@ INLINE void copy_mac(u8 *to, const u8 *from)
 	*(u16 *)(to + 4) = *(const u16 *)(from + 4);
 }
 
-// From the cache, where it has eight octets.
+// From the cache, where it has eight bytes.
 INLINE void copy_kept_mac(u8 *to, const u8 *from)
 {
 	*(u32 *)to = *(const u32 *)from;
 	*(u16 *)(to + 4) = *(const u16 *)(from + 4);
 }
 
-// RFC 1624: the hop limit is the upper octet of its word.
+// RFC 1624: the hop limit is the upper byte of its word.
 INLINE void spend_hop(u8 *ip)
 {
 	u32 sum = *(u16 *)(ip + CHECKSUM) + (u32)be16(0x0100);

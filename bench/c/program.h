@@ -5,9 +5,9 @@
 
 // Upper halves of the constants that stand for a map, and for the value of a map with one element (bpf.h puts the map there).
 enum { MAP_MARK = 0x0a0de001, VALUE_MARK = 0x0a0de002 };
-// Octets of Ethernet, IPv4, UDP, ANEP and capsule headers, and the largest frame.
+// Bytes of Ethernet, IPv4, UDP, ANEP and capsule headers, and the largest frame.
 enum { HEAD = 142, FRAME = 1536, HEADS = 16384 };
-// Octets of the first three, in shorter frames.
+// Bytes of the first three, in shorter frames.
 enum { SHORT = 42 };
 // Next hops that are remembered: more than there are destinations in any regime.
 enum { NEXT_HOPS = 16384 };
@@ -22,7 +22,7 @@ struct generator {
 // Longest wait between bursts: readings of the clock, ROUNDS times READINGS, each some 20 ns.
 enum { ROUNDS = 6000, READINGS = 32 };
 
-// What the sink has seen: frames of `length` octets to a UDP port, in network order. It keeps one after `armed` was set. Whoever asks there
+// What the sink has seen: frames of `length` bytes to a UDP port, in network order. It keeps one after `armed` was set. Whoever asks there
 // by ARP for any address is told `mac`.
 struct sink {
 	unsigned long long arrived;

@@ -2,7 +2,7 @@
 //
 // A TCP stream from the first namespace to ADDRESS in the second: sender and receiver are one thread, on one CPU, and
 // take turns as the socket buffers let them. Prints "ready". The command, a line:
-//   run OCTETS    a new connection, so many octets through it      → run OCTETS CPU_NS WALL_NS
+//   run BYTES    a new connection, so many bytes through it      → run BYTES CPU_NS WALL_NS
 // CPU_NS is of this process and of the kernel's thread for softirqs of its CPU, SOFTIRQ_PID, if that is not 0. What is received is read.
 #include "bench.h"
 #include <arpa/inet.h>
@@ -42,21 +42,21 @@ static int waits(ssize_t done)
 	return done < 0;
 }
 
-static void transfer(int out, int in, uint64_t octets)
+static void transfer(int out, int in, uint64_t bytes)
 {
 	static char from[CHUNK], into[CHUNK];
 	uint64_t sent = 0, received = 0;
-	while (received < octets) {
+	while (received < bytes) {
 		ssize_t n;
 		int stuck = 1;
-		while (sent < octets) {
-			n = send(out, from, octets - sent < CHUNK ? octets - sent : CHUNK, MSG_DONTWAIT);
+		while (sent < bytes) {
+			n = send(out, from, bytes - sent < CHUNK ? bytes - sent : CHUNK, MSG_DONTWAIT);
 			if (waits(n))
 				break;
 			sent += (uint64_t)n;
 			stuck = 0;
 		}
-		while (received < octets) {
+		while (received < bytes) {
 			n = recv(in, into, CHUNK, MSG_DONTWAIT);
 			if (waits(n))
 				break;
@@ -66,13 +66,13 @@ static void transfer(int out, int in, uint64_t octets)
 			stuck = 0;
 		}
 		struct pollfd wait[2] = { { .fd = in, .events = POLLIN },
-					  { .fd = out, .events = sent < octets ? POLLOUT : 0 } };
+					  { .fd = out, .events = sent < bytes ? POLLOUT : 0 } };
 		if (stuck && poll(wait, 2, PATIENCE_MS) <= 0)
 			die("stream: nothing comes through");
 	}
 }
 
-static void run(uint64_t octets)
+static void run(uint64_t bytes)
 {
 	int out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (out < 0 || connect(out, (struct sockaddr *)&to, sizeof to))
@@ -81,18 +81,18 @@ static void run(uint64_t octets)
 	if (in < 0)
 		die("stream: accept");
 	uint64_t cpu = cpu_ns(), wall = clock_ns(CLOCK_MONOTONIC);
-	transfer(out, in, octets);
+	transfer(out, in, bytes);
 	wall = clock_ns(CLOCK_MONOTONIC) - wall;
 	cpu = cpu_ns() - cpu;
 	close(out);
 	close(in);
-	printf("run %llu %llu %llu\n", (unsigned long long)octets, (unsigned long long)cpu, (unsigned long long)wall);
+	printf("run %llu %llu %llu\n", (unsigned long long)bytes, (unsigned long long)cpu, (unsigned long long)wall);
 }
 
 int main(int argc, char **argv)
 {
 	char line[64];
-	unsigned long long octets;
+	unsigned long long bytes;
 	struct sockaddr_in any = { .sin_family = AF_INET };
 	socklen_t length = sizeof any;
 	if (argc != 5 || inet_pton(AF_INET, argv[3], &to.sin_addr) != 1)
@@ -108,8 +108,8 @@ int main(int argc, char **argv)
 	enter(argv[1]);
 	puts("ready");
 	while (fgets(line, sizeof line, stdin))
-		if (sscanf(line, "run %llu", &octets) == 1 && octets)
-			run(octets);
+		if (sscanf(line, "run %llu", &bytes) == 1 && bytes)
+			run(bytes);
 		else
 			puts("what?");
 }

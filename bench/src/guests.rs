@@ -12,7 +12,7 @@ use anode::code::bundle::{Bundle, Insn, Kind, Program};
 use anode::trust::{Credential, CredentialSet, PrincipalKey, Refusal, Restrictions, Terms};
 use anode::wire::{Addr, anep, capsule};
 
-/// Octets of a generated module.
+/// Bytes of a generated module.
 pub(crate) const MODULE: usize = 2048;
 
 /// The application port of capsules that are delivered.
@@ -96,7 +96,7 @@ fn granted(mut bundle: Bundle) -> Result<Bundle, Error> {
     Ok(bundle)
 }
 
-/// An ANEP packet of so many octets with a capsule of this code to the far end of a place.
+/// An ANEP packet of so many bytes with a capsule of this code to the far end of a place.
 pub(crate) fn packet(bundle: &Bundle, length: usize) -> Vec<u8> {
     packet_to(bundle, Addr::from(std::net::IpAddr::V4(EGRESS.peer)), length)
 }
@@ -106,14 +106,14 @@ pub(crate) fn packet_to(bundle: &Bundle, destination: Addr, length: usize) -> Ve
     packet_with(&header(bundle, destination), length)
 }
 
-/// An ANEP packet of so many octets with a capsule with this header.
+/// An ANEP packet of so many bytes with a capsule with this header.
 pub(crate) fn packet_with(header: &capsule::Header, length: usize) -> Vec<u8> {
     let mut bytes = vec![0x5a; length];
     let inside = length - anep::HEADER;
     let written = anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, inside)
         .and_then(|_| header.emit(&mut bytes[anep::HEADER..]));
     debug_assert_eq!(written, Ok(capsule::HEADER));
-    // What a code keeps in its first payload octets (ping: whether it has turned round) begins as zero.
+    // What a code keeps in its first payload bytes (ping: whether it has turned round) begins as zero.
     let start = anep::HEADER + capsule::HEADER;
     let end = length.min(start + 16);
     bytes[start..end].fill(0);
@@ -143,7 +143,7 @@ pub(crate) fn compile(name: &str, source: &str, options: &Options) -> Result<Bun
     author::build(&path, options).map_err(|error| Error::Guest(error.to_string()))
 }
 
-/// A bundle with a module of about [`MODULE`] octets, nearly all code: functions that mix their argument, branch and loop. Every number
+/// A bundle with a module of about [`MODULE`] bytes, nearly all code: functions that mix their argument, branch and loop. Every number
 /// gives another one.
 pub(crate) fn generated(number: u32) -> Result<Bundle, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Guest(format!("generated module: {error}"));

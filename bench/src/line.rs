@@ -71,7 +71,7 @@ pub(crate) fn destination(number: u16) -> Ipv4Addr {
     if number == 0 { EGRESS.peer } else { Ipv4Addr::from(FAR.to_bits() + u32::from(number)) }
 }
 
-/// Octets of IPv4 and UDP headers.
+/// Bytes of IPv4 and UDP headers.
 pub(crate) const IP_UDP: usize = 28;
 
 /// "active-net" of the registry of ports.
@@ -101,7 +101,7 @@ fn between(macs: [&str; 2], ends: [Ipv4Addr; 2], port: u16, payload: &[u8]) -> V
     ip[10..12].copy_from_slice(&folded.to_be_bytes());
 
     let mut frame = Vec::with_capacity(14 + IP_UDP + payload.len());
-    frame.extend(macs.map(mac_octets).as_flattened());
+    frame.extend(macs.map(mac_bytes).as_flattened());
     frame.extend([8, 0]);
     frame.extend(ip);
     for word in [port, port, (8 + payload.len()) as u16, 0] {
@@ -111,13 +111,13 @@ fn between(macs: [&str; 2], ends: [Ipv4Addr; 2], port: u16, payload: &[u8]) -> V
     frame
 }
 
-/// Reads `02:…`; octets that are no number count as 0 (the texts are constants above).
-fn mac_octets(text: &str) -> [u8; 6] {
-    let mut octets = [0; 6];
-    for (octet, digits) in octets.iter_mut().zip(text.split(':')) {
-        *octet = u8::from_str_radix(digits, 16).unwrap_or(0);
+/// Reads `02:…`; bytes that are no number count as 0 (the texts are constants above).
+fn mac_bytes(text: &str) -> [u8; 6] {
+    let mut bytes = [0; 6];
+    for (byte, digits) in bytes.iter_mut().zip(text.split(':')) {
+        *byte = u8::from_str_radix(digits, 16).unwrap_or(0);
     }
-    octets
+    bytes
 }
 
 /// `ip -batch` lines for the namespaces s, r, d; those of r presume the other two. IPv6 stays silent; nothing but the

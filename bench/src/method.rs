@@ -117,7 +117,7 @@ mod tests {
     use crate::place::{Site, ip_length};
 
     #[test]
-    fn sizes_are_octets_of_the_ip_packet() {
+    fn sizes_are_bytes_of_the_ip_packet() {
         assert_eq!(loads(false).iter().map(|l| ip_length(&l.payload)).collect::<Vec<_>>(), [256, 1280, 256, 256]);
     }
 

@@ -37,7 +37,7 @@ struct Variant<'a> {
 }
 
 impl<'a> Micro<'a> {
-    /// A comparison under a title; `size` is the octets of the packet that the calls are about, if any.
+    /// A comparison under a title; `size` is the bytes of the packet that the calls are about, if any.
     pub(crate) fn new(regime: &str, size: Option<u32>) -> Micro<'a> {
         Micro { regime: regime.into(), size, variants: Vec::new() }
     }

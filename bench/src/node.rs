@@ -18,9 +18,9 @@ use anode::wire::{Addr, anep, capsule};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_millis(5);
 
-/// Octets of a datagram's payload in an IP packet of 1500.
+/// Bytes of a datagram's payload in an IP packet of 1500.
 const LARGEST: usize = 1500 - IP_UDP;
-/// Octets of Ethernet, IPv4 and UDP headers.
+/// Bytes of Ethernet, IPv4 and UDP headers.
 const FRAME_HEADERS: usize = 42;
 
 /// The whole node process.
@@ -121,7 +121,7 @@ impl Gateway for NodeGateway<'_> {
             capsule::Header::parse(anep.payload()).map_err(|error| error.to_string())
         };
         if sent.len() != arrived.len() {
-            return Err(format!("{} octets came out of {}", arrived.len(), sent.len()));
+            return Err(format!("{} bytes came out of {}", arrived.len(), sent.len()));
         }
         let (before, after) = (parse(sent)?, parse(arrived)?);
         let own = Addr::from(IpAddr::V4(EGRESS.address));

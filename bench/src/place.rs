@@ -165,7 +165,7 @@ impl Site {
     }
 }
 
-/// Octets of the IP packet around a UDP payload.
+/// Bytes of the IP packet around a UDP payload.
 pub(crate) fn ip_length(payload: &[u8]) -> u32 {
     payload.len() as u32 + IP_UDP as u32
 }

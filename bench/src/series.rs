@@ -15,7 +15,7 @@ use super::stats::{Summary, interval_95, paired_ratios};
 pub(crate) struct Key {
     /// The thing measured, e.g. a gateway.
     pub(crate) variant: String,
-    /// Octets of the IP packet; `None` where there is no packet.
+    /// Bytes of the IP packet; `None` where there is no packet.
     pub(crate) size: Option<u32>,
     /// Circumstances, e.g. `udp, bursts of 128`.
     pub(crate) regime: String,

@@ -38,8 +38,8 @@ use anode::wire::{Addr, Digest, anep, capsule};
 const WORK: [(&str, &str, f64); 4] = [
     ("5/3 wavelet of 1,024 samples", include_str!("../guests/wavelet.c"), 1.4),
     ("64 updates of a count-min sketch", include_str!("../guests/sketch.c"), 2.1),
-    ("700 octets of 16-bit samples halved", include_str!("../guests/halve.c"), 1.6),
-    ("700 octets of 16-bit samples halved by eights", include_str!("../guests/halve_vectors.c"), 1.6),
+    ("700 bytes of 16-bit samples halved", include_str!("../guests/halve.c"), 1.6),
+    ("700 bytes of 16-bit samples halved by eights", include_str!("../guests/halve_vectors.c"), 1.6),
 ];
 const FAST: &str = "wasm, compiled at once";
 const OPTIMISED: &str = "wasm, optimised";
@@ -61,7 +61,7 @@ const BESIDE: f64 = 2.0;
 /// Modules that cost nearly as much as the check lets pass, in a round.
 const BOMBS: u32 = 6;
 
-/// Octets of payload: as many as the largest window.
+/// Bytes of payload: as many as the largest window.
 const PAYLOAD: usize = 256;
 
 /// Capsules between two looks at a node's status.

@@ -11,7 +11,7 @@ gives it other arguments, injects it, and reads the values that come back. Stand
         here.inject(ping)
         print(here.receive(timeout=2))
 
-PLAN's values are Python's: None for (), bool, int, str (of octets, as Latin-1), bytes for blobs, tuple, list,
+PLAN's values are Python's: None for (), bool, int, str (of bytes, as Latin-1), bytes for blobs, tuple, list,
 `ipaddress` objects for hosts; and Char, Chunk, PortId, Key, Exn, Dev, Service for the others.
 """
 
@@ -65,7 +65,7 @@ class Packet:
         writer.name(self.handler)
         writer.number(len(writer.codes))
         for code in writer.codes:
-            writer.octets(code)
+            writer.data(code)
         writer.chunk(self.chunk)
         return bytes(writer.out)
 
@@ -82,7 +82,7 @@ class Packet:
         reader.at = FIXED
         try:
             routing, handler = reader.name(), reader.name()
-            reader.codes = [bytes(reader.octets()) for _ in range(reader.number())]
+            reader.codes = [bytes(reader.data()) for _ in range(reader.number())]
             chunk = reader.chunk(0)
         except UnicodeDecodeError as error:
             raise Malformed("a name is not ASCII") from error

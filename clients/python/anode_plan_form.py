@@ -33,9 +33,9 @@ def host(address):
 
 @dataclass(frozen=True)
 class Char:
-    """A character: one octet."""
+    """A character: one byte."""
 
-    octet: int
+    byte: int
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class PortId:
 class Key:
     """A session key: 16 bytes."""
 
-    octets: bytes
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -96,17 +96,17 @@ class Reader:
     def number(self):
         value, shift = 0, 0
         while True:
-            (octet,) = self.take(1)
-            value |= (octet & 0x7F) << shift
+            (byte,) = self.take(1)
+            value |= (byte & 0x7F) << shift
             shift += 7
-            if octet < 0x80:
-                if octet == 0 and shift > 7 or value >> 64:
+            if byte < 0x80:
+                if byte == 0 and shift > 7 or value >> 64:
                     raise Malformed("a number is not in its shortest form")
                 return value
             if shift > 63:
                 raise Malformed("a number is too large")
 
-    def octets(self):
+    def data(self):
         return self.take(self.number())
 
     def name(self):
@@ -119,7 +119,7 @@ class Reader:
         if at > len(self.names):
             raise Malformed("a name is used before it is given")
         if at == len(self.names):
-            self.names.append(self.octets().decode("ascii", "strict"))
+            self.names.append(self.data().decode("ascii", "strict"))
         return self.names[at]
 
     def chunk(self, depth):
@@ -144,7 +144,7 @@ class Reader:
             return number >> 1 ^ -(number & 1)
         simple = {
             4: lambda: Char(self.take(1)[0]),
-            5: lambda: self.octets().decode("latin-1"),
+            5: lambda: self.data().decode("latin-1"),
             6: lambda: tuple(self.values(depth + 1)),
             7: lambda: self.values(depth + 1),
             8: lambda: self.chunk(depth),
@@ -152,7 +152,7 @@ class Reader:
             10: lambda: ipaddress.IPv6Address(self.take(16)),
             11: lambda: PortId(int.from_bytes(self.take(8), "big")),
             12: lambda: Key(self.take(16)),
-            13: lambda: bytes(self.octets()),
+            13: lambda: bytes(self.data()),
             14: lambda: Exn(self.name()),
             15: lambda: Dev(self.number()),
             16: lambda: Service(self.name()),
@@ -172,9 +172,9 @@ class Writer:
             value >>= 7
         self.out.append(value)
 
-    def octets(self, octets):
-        self.number(len(octets))
-        self.out += octets
+    def data(self, data):
+        self.number(len(data))
+        self.out += data
 
     def name(self, name):
         if name in _NUMBERS:
@@ -184,7 +184,7 @@ class Writer:
         else:
             self.number(2 * len(self.names) + 1)
             self.names.append(name)
-            self.octets(name.encode("ascii"))
+            self.data(name.encode("ascii"))
 
     def collect(self, value):
         """The codes of all chunks, in the order of their first use."""
@@ -210,9 +210,9 @@ class Writer:
         for value in values:
             self.value(value)
 
-    def tagged(self, tag, octets=b""):
+    def tagged(self, tag, data=b""):
         self.out.append(tag)
-        self.out += octets
+        self.out += data
 
     def value(self, value):
         if value is None or isinstance(value, bool):
@@ -224,10 +224,10 @@ class Writer:
             self.number(value << 1 if value >= 0 else ~value << 1 | 1)
         elif isinstance(value, str):
             self.tagged(5)
-            self.octets(value.encode("latin-1"))
+            self.data(value.encode("latin-1"))
         elif isinstance(value, bytes):
             self.tagged(13)
-            self.octets(value)
+            self.data(value)
         elif isinstance(value, (tuple, list)):
             if isinstance(value, tuple) and len(value) < 2:
                 raise Malformed("a tuple has at least two parts")
@@ -247,11 +247,11 @@ class Writer:
         elif isinstance(value, ipaddress.IPv6Address):
             self.tagged(10, value.packed)
         elif isinstance(value, Char):
-            self.tagged(4, bytes([value.octet]))
+            self.tagged(4, bytes([value.byte]))
         elif isinstance(value, PortId):
             self.tagged(11, value.number.to_bytes(8, "big"))
         elif isinstance(value, Key):
-            self.tagged(12, value.octets)
+            self.tagged(12, value.data)
         elif isinstance(value, (Exn, Service)):
             self.tagged(14 if isinstance(value, Exn) else 16)
             self.name(value.name)

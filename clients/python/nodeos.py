@@ -202,20 +202,20 @@ class Packet:
 
     @property
     def data(self):
-        """Its octets: a view to read and change, no longer than the packet lives."""
+        """Its bytes: a view to read and change, no longer than the packet lives."""
         length = ctypes.c_size_t()
         code = self._lib.an_pktbufLength(self._handle, ctypes.byref(length))
         if code != OK:
             raise Error(code, self._lib.an_strerror(code).decode())
-        octets = ctypes.c_uint8 * length.value
-        return memoryview(octets.from_address(self._lib.an_pktbufData(self._handle))).cast("B")
+        array = ctypes.c_uint8 * length.value
+        return memoryview(array.from_address(self._lib.an_pktbufData(self._handle))).cast("B")
 
     @data.setter
-    def data(self, octets):
-        code = self._lib.an_pktbufResize(self._handle, len(octets))
+    def data(self, new):
+        code = self._lib.an_pktbufResize(self._handle, len(new))
         if code != OK:
             raise Error(code, self._lib.an_strerror(code).decode())
-        ctypes.memmove(self._lib.an_pktbufData(self._handle), bytes(octets), len(octets))
+        ctypes.memmove(self._lib.an_pktbufData(self._handle), bytes(new), len(new))
 
 
 def _end(address, port=0):
@@ -235,10 +235,10 @@ class OutChannel(_Object):
     """Packets go by it."""
 
     def send(self, packet, to=None):
-        """Sends a packet, or octets in one of the domain's; to: (address, port) if the channel leaves it open."""
+        """Sends a packet, or bytes in one of the domain's; to: (address, port) if the channel leaves it open."""
         if not isinstance(packet, Packet):
-            octets, packet = packet, self.domain.packet()
-            packet.data = octets
+            new, packet = packet, self.domain.packet()
+            packet.data = new
         handle = packet.take()
         code = self._lib.an_outchanSend(self.handle, ctypes.byref(_end(*to)) if to else None, handle)
         if code != OK:

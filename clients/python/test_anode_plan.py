@@ -27,14 +27,14 @@ class Encoding(unittest.TestCase):
     def test_packets_of_the_node_are_read_and_written_again(self):
         for case in vectors()["packets"]:
             with self.subTest(case["name"]):
-                raw = bytes.fromhex(case["octets"])
+                raw = bytes.fromhex(case["bytes"])
                 packet = plan.Packet.decode(raw)
                 self.assertEqual(packet.encode(), raw)
                 self.assertEqual(str(packet.destination), case["destination"])
                 self.assertEqual((packet.bound, packet.flow, packet.routing), (case["bound"], case["flow"], case["routing"]))
 
     def test_values_are_pythons(self):
-        raw = bytes.fromhex(vectors()["packets"][0]["octets"])
+        raw = bytes.fromhex(vectors()["packets"][0]["bytes"])
         (values,) = plan.Packet.decode(raw).chunk.arguments
         self.assertEqual(values[:8], [None, True, False, plan.Char(255), "text", b"blob", (1, None), [-1, 0, 1]])
         self.assertEqual(values[8], ipaddress.ip_address("10.0.0.9"))
@@ -43,7 +43,7 @@ class Encoding(unittest.TestCase):
                 plan.Packet(plan.Chunk("print", arguments=[bad])).encode()
 
     def test_what_is_no_packet_is_refused(self):
-        raw = bytes.fromhex(vectors()["packets"][0]["octets"])
+        raw = bytes.fromhex(vectors()["packets"][0]["bytes"])
         for broken in [raw[:length] for length in range(len(raw))] + [raw + b"\0", b"\2" + raw[1:], raw[:1] + b"\1" + raw[2:]]:
             with self.assertRaises(plan.Malformed):
                 plan.Packet.decode(broken)

@@ -3,8 +3,8 @@
  * An active path over UDP: an in-channel if0/ip/udp, code that looks at every packet and edits its payload, an out-channel.
  * It is the experiment of "Snow on Silk": the path that goes through an environment, beside those that are cut through.
  *
- * The code knows one small protocol, so that it has something to look at: the first octet of a payload is a command. 'U' has
- * the rest put in capitals; 'N' has the number of packets so far put behind it (8 octets, big endian); 'X' is not for others and
+ * The code knows one small protocol, so that it has something to look at: the first byte of a payload is a command. 'U' has
+ * the rest put in capitals; 'N' has the number of packets so far put behind it (8 bytes, big endian); 'X' is not for others and
  * dropped; anything else passes as it is. Every packet goes back to whoever sent it if the out-address leaves that open.
  *
  *     … ./active_path ee 4 if0/ip/udp 10.0.1.2:5000 if0/ip/udp '*:5000 -> *:*'
@@ -23,17 +23,17 @@ static int edit(an_PacketBuffer_t packet, unsigned long long number)
     size_t length;
     if (an_pktbufLength(packet, &length) || length == 0)
         return 0;
-    unsigned char *octets = an_pktbufData(packet);
-    switch (octets[0]) {
+    unsigned char *bytes = an_pktbufData(packet);
+    switch (bytes[0]) {
     case 'U':
         for (size_t at = 1; at < length; at++)
-            octets[at] = toupper(octets[at]);
+            bytes[at] = toupper(bytes[at]);
         return 1;
     case 'N':
         if (an_pktbufResize(packet, length + 8))
             return 0;
         for (int at = 0; at < 8; at++)
-            octets[length + at] = number >> (56 - 8 * at);
+            bytes[length + at] = number >> (56 - 8 * at);
         return 1;
     case 'X':
         return 0;

@@ -15,7 +15,7 @@ use crate::code::link::{Constants, Environment, Function, KEEP, LinkError, MOST,
 const ALLOWED: [u8; 116] = [
     // Arithmetic of 64 bits with a constant, and with a register.
     0x07, 0x17, 0x27, 0x37, 0x47, 0x57, 0x67, 0x77, 0x87, 0x97, 0xa7, 0xb7, 0xc7, 0xd7, 0x0f, 0x1f, 0x2f, 0x3f, 0x4f,
-    0x5f, 0x6f, 0x7f, 0x9f, 0xaf, 0xbf, 0xcf, // Of 32 bits, and the two orders of octets.
+    0x5f, 0x6f, 0x7f, 0x9f, 0xaf, 0xbf, 0xcf, // Of 32 bits, and the two orders of bytes.
     0x04, 0x14, 0x24, 0x34, 0x44, 0x54, 0x64, 0x74, 0x84, 0x94, 0xa4, 0xb4, 0xc4, 0xd4, 0xdc, 0x0c, 0x1c, 0x2c, 0x3c,
     0x4c, 0x5c, 0x6c, 0x7c, 0x9c, 0xac, 0xbc, 0xcc, // Loads, with and without sign; stores.
     0x61, 0x69, 0x71, 0x79, 0x81, 0x89, 0x91, 0x62, 0x6a, 0x72, 0x7a, 0x63, 0x6b, 0x73, 0x7b,
@@ -40,19 +40,19 @@ pub fn scanned(bytes: &[u8]) -> bool {
     accepted
 }
 
-/// The instructions of a representation, and how many symbols it has; from its octets.
+/// The instructions of a representation, and how many symbols it has; from its bytes.
 fn parts(bytes: &[u8]) -> Option<(usize, Vec<[u8; 8]>)> {
     let number = |at: usize, size: usize| {
         bytes
             .get(at..at + size)
-            .map(|octets| octets.iter().rev().fold(0usize, |value, octet| value << 8 | usize::from(*octet)))
+            .map(|bytes| bytes.iter().rev().fold(0usize, |value, byte| value << 8 | usize::from(*byte)))
     };
     let (symbols, count) = (number(6, 2)?, number(8, 4)?);
     let mut at = 12;
     for _ in 0..symbols {
-        at += bytes.get(at..)?.iter().position(|octet| *octet == 0)? + 1;
+        at += bytes.get(at..)?.iter().position(|byte| *byte == 0)? + 1;
     }
-    // Padding goes to a multiple of eight octets from the beginning.
+    // Padding goes to a multiple of eight bytes from the beginning.
     let code = bytes.get(at.next_multiple_of(8)..)?;
     (code.len() == count * 8).then(|| (symbols, code.as_chunks::<8>().0.to_vec()))
 }

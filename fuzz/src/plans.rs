@@ -25,7 +25,7 @@ impl Node for Mirror {
 
     fn send(&mut self, packet: &NewPacket<'_>, _: &mut u32) -> Result<(), Stop> {
         let new = Packet { header: packet.header(packet.destination), chunk: packet.chunk.clone() };
-        self.0.push(new.octets().ok_or(Stop::Raise(Name::NOT_ENOUGH_RB))?);
+        self.0.push(new.bytes().ok_or(Stop::Raise(Name::NOT_ENOUGH_RB))?);
         Ok(())
     }
 }
@@ -36,7 +36,7 @@ fn turn_codes(bytes: &[u8]) {
     let codes: Vec<_> = front.codes().collect();
     let find = |digest: &Digest| {
         codes.iter().find_map(|code| match code {
-            Code::Whole(octets) if Digest::of(octets) == *digest => Some(*octets),
+            Code::Whole(bytes) if Digest::of(bytes) == *digest => Some(*bytes),
             _ => None,
         })
     };
@@ -54,7 +54,7 @@ fn turn_codes(bytes: &[u8]) {
 pub fn packet(bytes: &[u8]) -> bool {
     turn_codes(bytes);
     let Ok(packet) = Packet::decode(bytes, &mut Libraryless(&Mirror::default())) else { return false };
-    assert_eq!(packet.octets().as_deref(), Some(bytes));
+    assert_eq!(packet.bytes().as_deref(), Some(bytes));
     let limits = Limits { steps: 5000, depth: 256, cells: 5000 };
     let (mut one, mut other) = (Mirror::default(), Mirror::default());
     let mut run = Run::new(&mut one, &packet.header, limits);
@@ -65,13 +65,13 @@ pub fn packet(bytes: &[u8]) -> bool {
     assert_eq!(found, expected);
     assert_eq!((run.steps_left(), run.cells_left(), run.bound()), cost);
     assert_eq!(one.0, other.0);
-    for octets in &one.0 {
-        Packet::decode(octets, &mut Libraryless(&Mirror::default())).expect("what is sent can be received");
+    for bytes in &one.0 {
+        Packet::decode(bytes, &mut Libraryless(&Mirror::default())).expect("what is sent can be received");
     }
     true
 }
 
-/// A PLAN program: the front end ends, formatting is stable, code survives its octets. Whether it is right.
+/// A PLAN program: the front end ends, formatting is stable, code survives its bytes. Whether it is right.
 pub fn source(bytes: &[u8]) -> bool {
     let Ok(source) = std::str::from_utf8(bytes) else { return false };
     let checked = check(source);
@@ -80,8 +80,8 @@ pub fn source(bytes: &[u8]) -> bool {
     let few = checked.diagnostics.get(..checked.diagnostics.len().min(20)).unwrap_or(&[]);
     diagnostic::render(few, "fuzz", source, false);
     if let Some(code) = checked.code {
-        let octets = code.write();
-        assert_eq!(plan::code::Code::read(&octets).expect("written code is code").write(), octets);
+        let bytes = code.write();
+        assert_eq!(plan::code::Code::read(&bytes).expect("written code is code").write(), bytes);
     }
     if let Ok(once) = format::format(source) {
         assert_eq!(format::format(&once).as_deref(), Ok(&once[..]));

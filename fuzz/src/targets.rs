@@ -199,7 +199,7 @@ fn check_wasm(bytes: &[u8]) {
 /// that names a symbol, and as choices of instructions.
 fn check_bpf(bytes: &[u8]) {
     instructions::scanned(bytes);
-    let code = bytes.as_chunks::<8>().0.iter().map(|octets| Insn::decode(*octets)).collect();
+    let code = bytes.as_chunks::<8>().0.iter().map(|bytes| Insn::decode(*bytes)).collect();
     instructions::scanned(&Program { symbols: vec!["an_now".into()], code }.encode());
     instructions::scanned(&programs::program(bytes).encode());
 }
@@ -232,7 +232,7 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
 fn credential(bytes: &[u8]) {
     judge(bytes);
     let _ = core::str::from_utf8(bytes).map(|text| text.parse::<Credential>());
-    // Each three octets change one of the good set; what is left over follows behind it.
+    // Each three bytes change one of the good set; what is left over follows behind it.
     let mut mutant = GOOD.clone();
     for change in bytes.chunks_exact(3) {
         let at = usize::from(u16::from_be_bytes([change[0], change[1]])) % mutant.len();
@@ -241,9 +241,9 @@ fn credential(bytes: &[u8]) {
     judge(&mutant);
 }
 
-fn judge(octets: &[u8]) {
-    let Ok(set) = CredentialSet::parse(octets) else { return };
-    assert_eq!(set.encode(), octets, "one encoding");
+fn judge(bytes: &[u8]) {
+    let Ok(set) = CredentialSet::parse(bytes) else { return };
+    assert_eq!(set.encode(), bytes, "one encoding");
     for credential in &set.credentials {
         let _ = credential.describe();
         assert_eq!(credential.to_string().parse().as_ref(), Ok(credential));

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is known of a buffer: whether it holds a packet, for which time it is used, where the packet begins and its octets.
+/// What is known of a buffer: whether it holds a packet, for which time it is used, where the packet begins and its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct State {
     live: bool,
@@ -51,13 +51,13 @@ pub struct Packet {
 /// Where a packet lies in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Octets before it.
+    /// Bytes before it.
     pub start: u16,
-    /// Its octets.
+    /// Its bytes.
     pub length: u16,
 }
 
-/// A buffer of the node's own process: where it is now, and its octets.
+/// A buffer of the node's own process: where it is now, and its bytes.
 #[derive(Default)]
 struct Room {
     base: AtomicPtr<u8>,
@@ -98,7 +98,7 @@ impl Buffers {
         Buffers { rooms: Rooms::Here(rooms), states, free: Mutex::default() }
     }
 
-    /// Octets of a buffer.
+    /// Bytes of a buffer.
     pub fn size(&self, buffer: u16) -> usize {
         match &self.rooms {
             Rooms::Shared(memory) => memory.geometry().buffer_bytes as usize,
@@ -114,7 +114,7 @@ impl Buffers {
         }
     }
 
-    /// Puts a packet of the node's own process into a buffer: `size` octets at `base`, which stay there until the packet is claimed.
+    /// Puts a packet of the node's own process into a buffer: `size` bytes at `base`, which stay there until the packet is claimed.
     #[inline]
     pub fn put(&self, buffer: u16, (base, size): (*mut u8, usize), start: u16, length: u16) -> Option<Packet> {
         let Rooms::Here(rooms) = &self.rooms else { return None };
@@ -206,7 +206,7 @@ impl Buffers {
         self.states[usize::from(packet.buffer)].store(state.word(), Release);
     }
 
-    /// Where the octets of a packet are.
+    /// Where the bytes of a packet are.
     pub fn data(&self, packet: Packet) -> Result<*mut u8, Error> {
         let extent = self.extent(packet)?;
         match &self.rooms {

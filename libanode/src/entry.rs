@@ -25,10 +25,10 @@ const ENDED: u8 = 5;
 const SOURCE: u8 = 1;
 const DESTINATION: u8 = 2;
 
-/// An address of 16 octets and a port.
+/// An address of 16 bytes and a port.
 pub type End = ([u8; 16], u16);
 
-/// Octets in a buffer.
+/// Bytes in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Which buffer.

@@ -10,13 +10,13 @@ use std::alloc::Layout;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Octets that are charged at a time.
+/// Bytes that are charged at a time.
 const PIECE: u64 = 64 << 10;
 
 /// How allocations are aligned: for anything in C.
 const ALIGNMENT: usize = 16;
 
-/// Octets that are there before a call allocates what is small: more than any call does, and less than what the
+/// Bytes that are there before a call allocates what is small: more than any call does, and less than what the
 /// system's allocator maps by itself, so that they stay with it when they are given back.
 const ROOM: usize = 64 << 10;
 
@@ -45,7 +45,7 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// An empty heap that takes at most `limit` octets from a pool; 0: as many as that has.
+    /// An empty heap that takes at most `limit` bytes from a pool; 0: as many as that has.
     pub fn new(session: Arc<Session>, domain: u32, pool: u32, limit: u64) -> Heap {
         let limit = if limit == 0 { u64::MAX } else { limit };
         Heap { session, domain, pool, limit, blocks: Mutex::default() }

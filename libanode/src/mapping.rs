@@ -44,7 +44,7 @@ impl Mapping {
         self.base
     }
 
-    /// Its octets.
+    /// Its bytes.
     pub fn len(&self) -> usize {
         self.length
     }
@@ -106,6 +106,6 @@ mod tests {
         let memory = Mapping::anonymous(8192).unwrap();
         // SAFETY: the mapping is that long and nobody else knows it.
         let bytes = unsafe { core::slice::from_raw_parts(memory.base().as_ptr(), memory.len()) };
-        assert!(bytes.len() == 8192 && bytes.iter().all(|octet| *octet == 0));
+        assert!(bytes.len() == 8192 && bytes.iter().all(|byte| *byte == 0));
     }
 }

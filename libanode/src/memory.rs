@@ -22,10 +22,10 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Octets free in front of a packet that the node puts into a buffer, for headers.
+/// Bytes free in front of a packet that the node puts into a buffer, for headers.
 pub const HEADROOM: usize = 64;
 
-/// Octets of the largest buffer: offsets and lengths are 16 bits.
+/// Bytes of the largest buffer: offsets and lengths are 16 bits.
 pub const BUFFER_BYTES_MAX: usize = 1 << 16;
 
 /// Buffers of a session, at most: their numbers are 16 bits.
@@ -40,7 +40,7 @@ const THREADS_MAX: u32 = 1024;
 /// Words between those of two threads: each has a cache line.
 const THREAD_WORDS: usize = 8;
 
-/// Octets of a page: where the buffers begin.
+/// Bytes of a page: where the buffers begin.
 const PAGE: usize = 4096;
 
 /// How much of what: the same numbers on both sides.
@@ -54,7 +54,7 @@ pub struct Geometry {
     pub buffers_node: u32,
     /// Buffers of the process's.
     pub buffers_process: u32,
-    /// Octets of a buffer: a multiple of 64.
+    /// Bytes of a buffer: a multiple of 64.
     pub buffer_bytes: u32,
     /// Threads of the process that can work at the same time.
     pub threads: u32,
@@ -71,8 +71,8 @@ impl Geometry {
     pub fn checked(self) -> Option<Geometry> {
         let ring = |entries: u32| entries.is_power_of_two() && entries as usize <= RING_MAX;
         let buffers = u64::from(self.buffers_node) + u64::from(self.buffers_process);
-        let octets = self.buffer_bytes as usize;
-        let fits = octets.is_multiple_of(64) && octets > HEADROOM && octets <= BUFFER_BYTES_MAX;
+        let bytes = self.buffer_bytes as usize;
+        let fits = bytes.is_multiple_of(64) && bytes > HEADROOM && bytes <= BUFFER_BYTES_MAX;
         let rings = ring(self.up) && ring(self.down) && ring(self.buffers_node);
         let threads = (1..=THREADS_MAX).contains(&self.threads);
         (rings && fits && threads && buffers <= BUFFERS_MAX as u64).then_some(self)
@@ -112,7 +112,7 @@ impl Geometry {
         ((back.base + words(back.capacity) + threads) * size_of::<u64>()).next_multiple_of(PAGE)
     }
 
-    /// Octets of it all.
+    /// Bytes of it all.
     pub fn bytes(&self) -> usize {
         (self.first_buffer() + self.buffers() * self.buffer_bytes as usize).next_multiple_of(PAGE)
     }
@@ -181,83 +181,83 @@ impl Memory {
         unsafe { AtomicU32::from_ptr(word) }
     }
 
-    /// Where octets of a buffer are, or nothing if they do not lie within it.
+    /// Where bytes of a buffer are, or nothing if they do not lie within it.
     #[inline]
     fn span(&self, buffer: usize, offset: usize, length: usize) -> Option<*mut u8> {
         let size = self.geometry.buffer_bytes as usize;
         if buffer >= self.geometry.buffers() || offset > size || length > size - offset {
             return None;
         }
-        // SAFETY: the buffers lie within the mapping behind the rings, and the octets within one of them, as was just checked.
+        // SAFETY: the buffers lie within the mapping behind the rings, and the bytes within one of them, as was just checked.
         Some(unsafe { self.mapping.base().as_ptr().add(self.geometry.first_buffer() + buffer * size + offset) })
     }
 
-    /// The address of a buffer's octet, for programs in C. Nobody else reads or writes there while the buffer is theirs.
+    /// The address of a buffer's byte, for programs in C. Nobody else reads or writes there while the buffer is theirs.
     pub fn address(&self, buffer: usize, offset: usize) -> Option<*mut u8> {
         self.span(buffer, offset, 0)
     }
 
-    /// Copies octets out of a buffer; false if they do not lie within it. The other side may write meanwhile: then the copy is what
-    /// was there at some time, octet by octet.
+    /// Copies bytes out of a buffer; false if they do not lie within it. The other side may write meanwhile: then the copy is what
+    /// was there at some time, byte by byte.
     #[inline]
     pub fn copy_out(&self, buffer: usize, offset: usize, into: &mut [u8]) -> bool {
         let Some(mut from) = self.span(buffer, offset, into.len()) else { return false };
         let ahead = from.align_offset(8).min(into.len());
         let (first, rest) = into.split_at_mut(ahead);
         let mut words = rest.chunks_exact_mut(8);
-        for octet in first {
-            (*octet, from) = octet_at(from);
+        for byte in first {
+            (*byte, from) = byte_at(from);
         }
         for word in &mut words {
-            // SAFETY: aligned by the octets before, and within the span; shared memory is accessed through atomics only.
+            // SAFETY: aligned by the bytes before, and within the span; shared memory is accessed through atomics only.
             let value = unsafe { AtomicU64::from_ptr(from.cast()) }.load(Ordering::Relaxed);
             word.copy_from_slice(&value.to_ne_bytes());
             // SAFETY: at most the end of the span.
             from = unsafe { from.add(8) };
         }
-        for octet in words.into_remainder() {
-            (*octet, from) = octet_at(from);
+        for byte in words.into_remainder() {
+            (*byte, from) = byte_at(from);
         }
         true
     }
 
-    /// Copies octets into a buffer; false if they do not fit.
+    /// Copies bytes into a buffer; false if they do not fit.
     #[inline]
-    pub fn copy_in(&self, buffer: usize, offset: usize, octets: &[u8]) -> bool {
-        let Some(mut to) = self.span(buffer, offset, octets.len()) else { return false };
-        let (first, rest) = octets.split_at(to.align_offset(8).min(octets.len()));
+    pub fn copy_in(&self, buffer: usize, offset: usize, bytes: &[u8]) -> bool {
+        let Some(mut to) = self.span(buffer, offset, bytes.len()) else { return false };
+        let (first, rest) = bytes.split_at(to.align_offset(8).min(bytes.len()));
         let words = rest.chunks_exact(8);
         let last = words.remainder();
-        for octet in first {
-            to = put_octet(to, *octet);
+        for byte in first {
+            to = put_byte(to, *byte);
         }
         for word in words {
             let value = u64::from_ne_bytes(word.try_into().unwrap_or_default());
-            // SAFETY: aligned by the octets before, and within the span; shared memory is accessed through atomics only.
+            // SAFETY: aligned by the bytes before, and within the span; shared memory is accessed through atomics only.
             unsafe { AtomicU64::from_ptr(to.cast()) }.store(value, Ordering::Relaxed);
             // SAFETY: at most the end of the span.
             to = unsafe { to.add(8) };
         }
-        for octet in last {
-            to = put_octet(to, *octet);
+        for byte in last {
+            to = put_byte(to, *byte);
         }
         true
     }
 }
 
-/// Reads an octet of a span, and gives the address behind it.
+/// Reads a byte of a span, and gives the address behind it.
 #[inline]
-fn octet_at(from: *mut u8) -> (u8, *mut u8) {
-    // SAFETY: the callers count the octets of a span, which lies in shared memory; that is accessed through atomics only.
+fn byte_at(from: *mut u8) -> (u8, *mut u8) {
+    // SAFETY: the callers count the bytes of a span, which lies in shared memory; that is accessed through atomics only.
     unsafe { (AtomicU8::from_ptr(from).load(Ordering::Relaxed), from.add(1)) }
 }
 
-/// Writes an octet of a span, and gives the address behind it.
+/// Writes a byte of a span, and gives the address behind it.
 #[inline]
-fn put_octet(to: *mut u8, octet: u8) -> *mut u8 {
-    // SAFETY: as for `octet_at`.
+fn put_byte(to: *mut u8, byte: u8) -> *mut u8 {
+    // SAFETY: as for `byte_at`.
     unsafe {
-        AtomicU8::from_ptr(to).store(octet, Ordering::Relaxed);
+        AtomicU8::from_ptr(to).store(byte, Ordering::Relaxed);
         to.add(1)
     }
 }
@@ -284,19 +284,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn octets_go_in_and_out_at_any_offset_and_not_beyond_the_buffer() {
+    fn bytes_go_in_and_out_at_any_offset_and_not_beyond_the_buffer() {
         let geometry = Geometry { buffer_bytes: 128, ..Geometry::default() };
         let (memory, fd) = Memory::make(geometry).unwrap();
         let other = Memory::map(std::os::fd::AsFd::as_fd(&fd), geometry).unwrap();
-        let octets: Vec<u8> = (0..128).collect();
+        let bytes: Vec<u8> = (0..128).collect();
         for offset in 0..=128 {
             for length in [0, 1, 7, 8, 9, 31, 128 - offset].into_iter().filter(|length| offset + length <= 128) {
-                assert!(memory.copy_in(1023, offset, &octets[..length]));
+                assert!(memory.copy_in(1023, offset, &bytes[..length]));
                 let mut copy = vec![0xff; length];
                 assert!(other.copy_out(1023, offset, &mut copy));
-                assert_eq!(copy, octets[..length], "offset {offset}");
+                assert_eq!(copy, bytes[..length], "offset {offset}");
             }
-            assert!(!memory.copy_in(1023, offset, &octets[..129 - offset.max(1)]) || offset == 0);
+            assert!(!memory.copy_in(1023, offset, &bytes[..129 - offset.max(1)]) || offset == 0);
         }
         assert!(!memory.copy_in(1024, 0, &[]) && !other.copy_out(0, 1, &mut [0; 128]));
     }

@@ -1,7 +1,7 @@
 //! The messages of a session's socket: one call, one answer with its number, in the order of the calls.
 //!
-//! All numbers are big endian; a text or list has its length in 16 bits before it (file contents: 32), an option an octet 0 or 1.
-//! A message has exactly one form: what decodes is encoded again to the same octets, and nothing may follow. The decoder is total.
+//! All numbers are big endian; a text or list has its length in 16 bits before it (file contents: 32), an option a byte 0 or 1.
+//! A message has exactly one form: what decodes is encoded again to the same bytes, and nothing may follow. The decoder is total.
 
 use crate::error::Error;
 use crate::memory::Geometry;
@@ -9,13 +9,13 @@ use crate::memory::Geometry;
 /// The version of these messages and of the shared memory.
 pub const VERSION: u16 = 1;
 
-/// Octets of the longest message.
+/// Bytes of the longest message.
 pub const MESSAGE_MAX: usize = 64 << 10;
 
-/// Octets of a file that one message carries.
+/// Bytes of a file that one message carries.
 pub const FILE_BYTES_MAX: usize = 32 << 10;
 
-/// Octets of the longest text: a name, a path, a protocol.
+/// Bytes of the longest text: a name, a path, a protocol.
 pub const TEXT_MAX: usize = 1024;
 
 /// Comparisons of a demultiplexing key.
@@ -35,9 +35,9 @@ macro_rules! numbers {
             }
 
             fn take(from: &mut &[u8]) -> Option<$number> {
-                let (octets, rest) = from.split_first_chunk()?;
+                let (bytes, rest) = from.split_first_chunk()?;
                 *from = rest;
-                Some(<$number>::from_be_bytes(*octets))
+                Some(<$number>::from_be_bytes(*bytes))
             }
         }
     )+};
@@ -96,9 +96,9 @@ impl Field for Contents {
 
     fn take(from: &mut &[u8]) -> Option<Contents> {
         let length = u32::take(from)? as usize;
-        let (octets, rest) = from.split_at_checked(length).filter(|_| length <= FILE_BYTES_MAX)?;
+        let (bytes, rest) = from.split_at_checked(length).filter(|_| length <= FILE_BYTES_MAX)?;
         *from = rest;
-        Some(Contents(octets.to_vec()))
+        Some(Contents(bytes.to_vec()))
     }
 }
 
@@ -111,9 +111,9 @@ impl Field for [u8; STATE_VALUE] {
     }
 
     fn take(from: &mut &[u8]) -> Option<[u8; STATE_VALUE]> {
-        let (octets, rest) = from.split_first_chunk()?;
+        let (bytes, rest) = from.split_first_chunk()?;
         *from = rest;
-        Some(*octets)
+        Some(*bytes)
     }
 }
 
@@ -179,9 +179,9 @@ macro_rules! messages {
                 }
             }
 
-            /// Reads a message and its number, if the octets are one.
-            pub fn decode(mut octets: &[u8]) -> Option<(u32, $name)> {
-                let from = &mut octets;
+            /// Reads a message and its number, if the bytes are one.
+            pub fn decode(mut bytes: &[u8]) -> Option<(u32, $name)> {
+                let from = &mut bytes;
                 let (code, number) = (u8::take(from)?, u32::take(from)?);
                 let message = match code {
                     $($code => $name::$variant { $($field: <$type as Field>::take(from)?,)* },)+
@@ -198,7 +198,7 @@ record! {
     Threads {
         /// How many.
         max_threads: u16,
-        /// Octets of a stack; 0 for the default.
+        /// Bytes of a stack; 0 for the default.
         stack_bytes: u32,
         /// Milliseconds that one may work at a time; 0: what the role grants.
         hold_ms: u32,
@@ -224,7 +224,7 @@ record! {
     PoolSpec {
         /// The pool that it is part of.
         parent: Option<u32>,
-        /// Octets that may be held.
+        /// Bytes that may be held.
         limit_bytes: u64,
         /// How long domains may stay over the limit, in milliseconds.
         deadline_ms: u32,
@@ -234,9 +234,9 @@ record! {
 record! {
     /// One comparison of a demultiplexing key.
     KeyTuple {
-        /// Where, in octets from the payload's start.
+        /// Where, in bytes from the payload's start.
         offset: u16,
-        /// How many octets.
+        /// How many bytes.
         length: u8,
         /// What must stand there.
         value: u64,
@@ -256,7 +256,7 @@ record! {
         key: Vec<KeyTuple>,
         /// Packets worked on at the same time.
         max_threads: u16,
-        /// Octets a second.
+        /// Bytes a second.
         bandwidth: u64,
         /// Packets that may wait.
         buffers: u16,
@@ -268,13 +268,13 @@ record! {
     Usage {
         /// Packets that came to it.
         packets: u64,
-        /// Octets of those.
+        /// Bytes of those.
         bytes: u64,
         /// Packets it sent.
         forwarded: u64,
         /// Its packets that were dropped.
         drops: u64,
-        /// Octets of memory that it holds.
+        /// Bytes of memory that it holds.
         memory_bytes: u64,
         /// Nanoseconds of the processor that it took in the node.
         cpu_ns: u64,
@@ -317,7 +317,7 @@ messages! {
         /// Destroys one.
         6 PoolDestroy { /** Which. */ pool: u32 }
         /// Charges memory that the process holds, or gives it back.
-        7 PoolCharge { /** To which. */ pool: u32, /** Octets. */ bytes: i64 }
+        7 PoolCharge { /** To which. */ pool: u32, /** How many. */ bytes: i64 }
         /// Creates an incoming channel.
         8 InChanCreate { /** Of which. */ domain: u32, /** What. */ spec: ChanSpec }
         /// Destroys one.
@@ -337,7 +337,7 @@ messages! {
         /// Opens a file.
         16 FileOpen { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String, /** How. */ flags: u32 }
         /// Reads of one.
-        17 FileRead { /** Which. */ file: u32, /** From where. */ offset: u64, /** Octets at most. */ length: u32 }
+        17 FileRead { /** Which. */ file: u32, /** From where. */ offset: u64, /** Bytes at most. */ length: u32 }
         /// Writes to one.
         18 FileWrite { /** Which. */ file: u32, /** Where to. */ offset: u64, /** What. */ contents: Contents }
         /// Closes one.
@@ -345,7 +345,7 @@ messages! {
         /// Takes a name away.
         20 FileUnlink { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String }
         /// Makes a file longer or shorter.
-        21 FileTruncate { /** Which. */ file: u32, /** Its octets from now on. */ size: u64 }
+        21 FileTruncate { /** Which. */ file: u32, /** Its bytes from now on. */ size: u64 }
         /// Waits until what was written to one is on the disk.
         22 FileSync { /** Which. */ file: u32 }
         /// Asks what is known of one.
@@ -387,12 +387,12 @@ messages! {
         /// What a domain has used.
         131 Used { /** What. */ usage: Usage }
         /// What a file has there; nothing at its end.
-        132 Read { /** The octets. */ contents: Contents }
-        /// So many octets were written.
+        132 Read { /** The bytes. */ contents: Contents }
+        /// So many bytes were written.
         133 Written { /** How many. */ bytes: u32 }
-        /// What there is by a name: its octets, when it was written last (nanoseconds after 1970 began), whether it is
+        /// What there is by a name: its bytes, when it was written last (nanoseconds after 1970 began), whether it is
         /// a directory; in a list its name.
-        135 Found { /** Its name. */ name: String, /** Octets. */ size: u64, /** When. */ modified_ns: u64, /** Whether it is one. */ directory: bool }
+        135 Found { /** Its name. */ name: String, /** Bytes. */ size: u64, /** When. */ modified_ns: u64, /** Whether it is one. */ directory: bool }
         /// The session has begun. With it come the memory and the descriptor that wakes the node.
         134 Welcome { /** The session's domain. */ domain: u32, /** The memory's layout. */ geometry: Geometry, /** When the node's clock began, on the system's monotonic clock. */ origin: i64 }
         /// A connection: its descriptor comes along.
@@ -418,14 +418,14 @@ mod tests {
     }
 
     fn round_trip(call: Call) {
-        let mut octets = vec![];
-        call.encode(7, &mut octets);
-        assert_eq!(Call::decode(&octets), Some((7, call)));
-        for cut in 0..octets.len() {
-            assert_eq!(Call::decode(&octets[..cut]), None, "cut to {cut}");
+        let mut bytes = vec![];
+        call.encode(7, &mut bytes);
+        assert_eq!(Call::decode(&bytes), Some((7, call)));
+        for cut in 0..bytes.len() {
+            assert_eq!(Call::decode(&bytes[..cut]), None, "cut to {cut}");
         }
-        octets.push(0);
-        assert_eq!(Call::decode(&octets), None);
+        bytes.push(0);
+        assert_eq!(Call::decode(&bytes), None);
     }
 
     #[test]
@@ -441,28 +441,28 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_no_message() {
-        let mut octets = vec![];
+        let mut bytes = vec![];
         let contents = Contents(vec![0; FILE_BYTES_MAX + 1]);
-        Call::FileWrite { file: 1, offset: 2, contents }.encode(1, &mut octets);
-        assert_eq!(Call::decode(&octets), None);
-        octets.clear();
-        Call::FileUnlink { domain: 0, space: None, path: "x".repeat(TEXT_MAX + 1) }.encode(1, &mut octets);
-        assert_eq!(Call::decode(&octets), None);
+        Call::FileWrite { file: 1, offset: 2, contents }.encode(1, &mut bytes);
+        assert_eq!(Call::decode(&bytes), None);
+        bytes.clear();
+        Call::FileUnlink { domain: 0, space: None, path: "x".repeat(TEXT_MAX + 1) }.encode(1, &mut bytes);
+        assert_eq!(Call::decode(&bytes), None);
     }
 
     proptest! {
         #[test]
-        fn what_decodes_is_encoded_to_the_same_octets(code in 0u8..160, mut octets in prop::collection::vec(0u8..4, 0..80)) {
-            octets.insert(0, code);
-            if let Some((number, call)) = Call::decode(&octets) {
+        fn what_decodes_is_encoded_to_the_same_bytes(code in 0u8..160, mut bytes in prop::collection::vec(0u8..4, 0..80)) {
+            bytes.insert(0, code);
+            if let Some((number, call)) = Call::decode(&bytes) {
                 let mut again = vec![];
                 call.encode(number, &mut again);
-                prop_assert_eq!(&again, &octets);
+                prop_assert_eq!(&again, &bytes);
             }
-            if let Some((number, answer)) = Answer::decode(&octets) {
+            if let Some((number, answer)) = Answer::decode(&bytes) {
                 let mut again = vec![];
                 answer.encode(number, &mut again);
-                prop_assert_eq!(&again, &octets);
+                prop_assert_eq!(&again, &bytes);
             }
         }
     }

@@ -17,8 +17,8 @@ impl Hasher for Spread {
     }
 
     #[inline]
-    fn write(&mut self, octets: &[u8]) {
-        octets.iter().for_each(|octet| self.write_u64((*octet).into()));
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
     }
 
     #[inline]

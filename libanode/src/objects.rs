@@ -12,7 +12,7 @@ use crate::session::Session;
 use core::ffi::c_void;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// Octets of the memory that stands for an object in the explicit model, and their alignment. Only its address is used.
+/// Bytes of the memory that stands for an object in the explicit model, and their alignment. Only its address is used.
 pub const OBJECT_BYTES: usize = 16;
 
 /// Objects of a process at the same time.

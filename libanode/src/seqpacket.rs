@@ -69,7 +69,7 @@ impl SeqPacket {
         Ok(SeqPacket { fd: accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)? })
     }
 
-    /// Receives one message; 0 octets when the other end is gone.
+    /// Receives one message; 0 bytes when the other end is gone.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(recv(&self.fd, buffer, RecvFlags::empty())?.0)
     }
@@ -107,7 +107,7 @@ impl SeqPacket {
         Ok(())
     }
 
-    /// Receives one message with the descriptors that came with it; 0 octets when the other end is gone.
+    /// Receives one message with the descriptors that came with it; 0 bytes when the other end is gone.
     pub fn receive_with(&self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);

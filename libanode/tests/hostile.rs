@@ -24,7 +24,7 @@ impl Random {
         (self.next() >> 33) as usize % limit.max(1)
     }
 
-    fn octets(&mut self, most: usize) -> Vec<u8> {
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.below(most)).map(|_| (self.next() >> 40) as u8).collect()
     }
 }
@@ -58,9 +58,9 @@ fn samples() -> Vec<Vec<u8>> {
         Answer::Refused { error: anode1::error::Error::Io },
     ];
     let encode = |write: &dyn Fn(&mut Vec<u8>)| {
-        let mut octets = Vec::new();
-        write(&mut octets);
-        octets
+        let mut bytes = Vec::new();
+        write(&mut bytes);
+        bytes
     };
     let calls = calls.iter().map(|call| encode(&|into| call.encode(7, into)));
     calls.chain(answers.iter().map(|answer| encode(&|into| answer.encode(7, into)))).collect()
@@ -72,22 +72,22 @@ fn messages_are_total() {
     samples.iter().for_each(|sample| harness::message(sample));
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for case in 0..MESSAGES {
-        let octets = if case % 4 == 0 {
-            random.octets(80)
+        let bytes = if case % 4 == 0 {
+            random.bytes(80)
         } else {
-            let mut octets = samples[random.below(samples.len())].clone();
+            let mut bytes = samples[random.below(samples.len())].clone();
             for _ in 0..=random.below(3) {
-                let at = random.below(octets.len());
+                let at = random.below(bytes.len());
                 match random.below(4) {
-                    0 => octets.truncate(at),
-                    1 => octets.extend(random.octets(9)),
-                    2 => octets[at..].iter_mut().take(1).for_each(|octet| *octet ^= 1 << (case & 7)),
-                    _ => octets[at..].iter_mut().take(1).for_each(|octet| *octet = (case >> 3) as u8),
+                    0 => bytes.truncate(at),
+                    1 => bytes.extend(random.bytes(9)),
+                    2 => bytes[at..].iter_mut().take(1).for_each(|byte| *byte ^= 1 << (case & 7)),
+                    _ => bytes[at..].iter_mut().take(1).for_each(|byte| *byte = (case >> 3) as u8),
                 }
             }
-            octets
+            bytes
         };
-        harness::message(&octets);
+        harness::message(&bytes);
     }
 }
 
@@ -95,7 +95,7 @@ fn messages_are_total() {
 fn rings_are_total() {
     let mut random = Random(0xd1b5_4a32_d192_ed03);
     for _ in 0..RINGS {
-        let octets = random.octets(300);
-        harness::ring(&octets);
+        let bytes = random.bytes(300);
+        harness::ring(&bytes);
     }
 }

@@ -40,7 +40,7 @@ pub fn check_parsed(parsed: Parsed) -> Checked {
         match Code::new(resolved.definitions) {
             Ok(found) if found.write().len() <= CODE_MAX => code = Some(found),
             Ok(_) => {
-                let label = format!("a code has at most {CODE_MAX} octets");
+                let label = format!("a code has at most {CODE_MAX} bytes");
                 diagnostics.push(Diagnostic::new(whole, "the program is too large", label));
             }
             Err(error) => diagnostics.push(Diagnostic::new(whole, error.to_string(), "up to here at the latest")),

@@ -4,7 +4,7 @@
 //! source ──▶ syntax ──▶ resolve ──▶ types          where programs are written: check
 //!    ▲          │           │
 //!   fmt ◀───────┘           ▼
-//!                         code ◀──▶ octets         what travels: packet
+//!                         code ◀──▶ bytes         what travels: packet
 //!                           │
 //!                           ▼
 //!                        program ──▶ eval          where packets are evaluated: machine

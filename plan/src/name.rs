@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest name, in octets.
+/// The longest name, in bytes.
 pub const NAME_MAX: usize = 48;
 
 /// What a name of the table stands for.
@@ -119,7 +119,7 @@ impl Name {
     /// Raised by `chr` of a number that is no character.
     pub const BAD_CHR: Name = Name(Repr::Core(12));
 
-    /// The name of this text, if it can be one: an identifier of at most [`NAME_MAX`] octets, or empty.
+    /// The name of this text, if it can be one: an identifier of at most [`NAME_MAX`] bytes, or empty.
     pub fn new(text: &str) -> Option<Name> {
         let core = TABLE.iter().position(|(name, _)| *name == text);
         match core.and_then(|number| u8::try_from(number).ok()) {
@@ -180,9 +180,9 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 
 /// Whether a text is an identifier: a letter or `_`, then letters, digits, `_` and `'`.
 pub fn is_identifier(text: &str) -> bool {
-    let mut octets = text.bytes();
-    let first = octets.next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
-    first && text.len() <= NAME_MAX && octets.all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'\'')
+    let mut bytes = text.bytes();
+    let first = bytes.next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_');
+    first && text.len() <= NAME_MAX && bytes.all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'\'')
 }
 
 impl fmt::Display for Name {

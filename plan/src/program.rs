@@ -13,20 +13,20 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The SHA-256 of a code's canonical octets: the code's name.
+/// The SHA-256 of a code's canonical bytes: the code's name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// The digest of these octets.
-    pub fn of(octets: &[u8]) -> Digest {
-        Digest(Sha256::digest(octets).into())
+    /// The digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Digest {
+        Digest(Sha256::digest(bytes).into())
     }
 }
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -49,28 +49,28 @@ pub trait Services {
 /// What travels with a chunk of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// The digest of the octets.
+    /// The digest of the bytes.
     pub digest: Digest,
-    /// The canonical octets of the code that is needed.
-    pub octets: Arc<[u8]>,
+    /// The canonical bytes of the code that is needed.
+    pub bytes: Arc<[u8]>,
     /// The function's position in it.
     pub entry: u16,
 }
 
-/// Octets of slices that a program keeps, for each octet of its code. More are made anew each time.
+/// Bytes of slices that a program keeps, for each byte of its code. More are made anew each time.
 pub const KEPT_SLICES: usize = 4;
 
 /// A code ready to run.
 #[derive(Debug)]
 pub struct Program {
     code: Code,
-    octets: Arc<[u8]>,
+    bytes: Arc<[u8]>,
     digest: Digest,
     compiled: Compiled,
-    /// Octets that each definition takes.
+    /// Bytes that each definition takes.
     lengths: Vec<u32>,
     slices: Vec<OnceLock<Arc<Slice>>>,
-    /// Octets of those slices.
+    /// Bytes of those slices.
     kept: AtomicUsize,
     memory: usize,
 }
@@ -80,18 +80,18 @@ impl Program {
     pub fn new(code: Code, services: &dyn Services) -> Program {
         let compiled = compile(&code, services);
         let slices = code.definitions().iter().map(|_| OnceLock::new()).collect();
-        let (octets, lengths) = code.write_measured();
-        let (digest, octets) = (Digest::of(&octets), Arc::<[u8]>::from(octets));
-        let memory = memory(&code, &compiled, octets.len());
-        Program { code, octets, digest, compiled, lengths, slices, kept: AtomicUsize::new(0), memory }
+        let (bytes, lengths) = code.write_measured();
+        let (digest, bytes) = (Digest::of(&bytes), Arc::<[u8]>::from(bytes));
+        let memory = memory(&code, &compiled, bytes.len());
+        Program { code, bytes, digest, compiled, lengths, slices, kept: AtomicUsize::new(0), memory }
     }
 
     /// Reads a code and makes it ready to run.
-    pub fn read(octets: &[u8], services: &dyn Services) -> Result<Program, CodeError> {
-        Code::read(octets).map(|code| Program::new(code, services))
+    pub fn read(bytes: &[u8], services: &dyn Services) -> Result<Program, CodeError> {
+        Code::read(bytes).map(|code| Program::new(code, services))
     }
 
-    /// The digest of the code's octets.
+    /// The digest of the code's bytes.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -101,9 +101,9 @@ impl Program {
         &self.code
     }
 
-    /// The code's octets.
-    pub fn octets(&self) -> &Arc<[u8]> {
-        &self.octets
+    /// The code's bytes.
+    pub fn bytes(&self) -> &Arc<[u8]> {
+        &self.bytes
     }
 
     pub(crate) fn compiled(&self) -> &Compiled {
@@ -123,27 +123,27 @@ impl Program {
         if let Some(slice) = slot.get() {
             return Some(slice.clone());
         }
-        let (slice, octets) = self.make_slice(function);
+        let (slice, bytes) = self.make_slice(function);
         let slice = Arc::new(slice);
-        if self.kept.fetch_add(octets, Ordering::Relaxed) + octets > KEPT_SLICES * self.octets.len() {
-            self.kept.fetch_sub(octets, Ordering::Relaxed);
+        if self.kept.fetch_add(bytes, Ordering::Relaxed) + bytes > KEPT_SLICES * self.bytes.len() {
+            self.kept.fetch_sub(bytes, Ordering::Relaxed);
             return Some(slice);
         }
         Some(slot.get_or_init(|| slice).clone())
     }
 
-    /// A slice, and how many octets it does not share with the code.
+    /// A slice, and how many bytes it does not share with the code.
     fn make_slice(&self, function: u16) -> (Slice, usize) {
         if self.code.is_slice_for(function) {
-            return (Slice { digest: self.digest, octets: self.octets.clone(), entry: function }, 0);
+            return (Slice { digest: self.digest, bytes: self.bytes.clone(), entry: function }, 0);
         }
         let (code, entry) = self.code.slice(function);
-        let octets: Arc<[u8]> = code.write().into();
-        let length = octets.len();
-        (Slice { digest: Digest::of(&octets), octets, entry }, length)
+        let bytes: Arc<[u8]> = code.write().into();
+        let length = bytes.len();
+        (Slice { digest: Digest::of(&bytes), bytes, entry }, length)
     }
 
-    /// Octets of code that have to be copied, written and hashed for a function's slice: none if it is the whole code.
+    /// Bytes of code that have to be copied, written and hashed for a function's slice: none if it is the whole code.
     pub fn slice_work(&self, function: u16) -> u32 {
         if self.code.is_slice_for(function) {
             return 0;
@@ -157,16 +157,16 @@ impl Program {
         self.slices.get(usize::from(function)).is_some_and(|slot| slot.get().is_some())
     }
 
-    /// Octets of memory that the program takes at most, with its slices.
+    /// Bytes of memory that the program takes at most, with its slices.
     pub fn memory(&self) -> usize {
         self.memory
     }
 }
 
-fn memory(code: &Code, compiled: &Compiled, octets: usize) -> usize {
+fn memory(code: &Code, compiled: &Compiled, bytes: usize) -> usize {
     let definitions = code.definitions();
     let tree: usize = definitions.iter().map(|definition| definition.body.memory()).sum();
     let slice = size_of::<OnceLock<Arc<Slice>>>() + size_of::<Slice>() + 2 * BLOCK;
     let each = size_of::<Definition>() + slice + NAME_MAX + BLOCK;
-    size_of::<Program>() + (2 + KEPT_SLICES) * octets + tree + compiled.memory() + definitions.len() * each
+    size_of::<Program>() + (2 + KEPT_SLICES) * bytes + tree + compiled.memory() + definitions.len() * each
 }

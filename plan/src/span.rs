@@ -1,15 +1,15 @@
 //! Places in source text.
 //!
 //! Every syntax node, every expression of a checked program and every diagnostic says where it comes
-//! from in octets from the beginning of the text. What was never text (code from a packet) has
+//! from in bytes from the beginning of the text. What was never text (code from a packet) has
 //! [`Span::NOWHERE`].
 
-/// A range of octets in a source text.
+/// A range of bytes in a source text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Span {
-    /// The first octet.
+    /// The first byte.
     pub start: u32,
-    /// The octet after the last.
+    /// The byte after the last.
     pub end: u32,
 }
 
@@ -17,7 +17,7 @@ impl Span {
     /// The place of what was never text.
     pub const NOWHERE: Span = Span { start: 0, end: 0 };
 
-    /// From the octet `start` up to, without, the octet `end`.
+    /// From the byte `start` up to, without, the byte `end`.
     pub fn new(start: usize, end: usize) -> Span {
         let clip = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         Span { start: clip(start), end: clip(end) }

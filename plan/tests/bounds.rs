@@ -29,10 +29,10 @@ fn no_more(_: u32) -> Result<(), ()> {
 fn a_program_keeps_few_slices_and_makes_the_others_anew() {
     let program = program(&source(60, ""));
     let slices: Vec<_> = (1..=60).map(|function| program.slice(function).unwrap()).collect();
-    let most = KEPT_SLICES * program.octets().len();
+    let most = KEPT_SLICES * program.bytes().len();
     let chunk = |function| Chunk::new(Callee::Function(program.clone(), function), []).unwrap();
     let kept = (1..=60).filter(|function| chunk(*function).slice_work() == 0).count();
-    assert!(kept > 0 && kept < 60 && kept * slices[0].octets.len() <= most, "{kept} of {most}");
+    assert!(kept > 0 && kept < 60 && kept * slices[0].bytes.len() <= most, "{kept} of {most}");
     for (function, slice) in (1..=60).zip(slices) {
         assert_eq!(program.slice(function), Some(slice));
     }
@@ -44,17 +44,17 @@ fn who_cannot_pay_for_a_slice_has_none_made() {
     let chunk = |name: &str| Value::Chunk(Arc::new(Chunk::of(&program, name, []).unwrap()));
     assert_eq!(slices_of(&chunk("f0"), &mut no_more), Err(()));
     let mut paid = 0;
-    let mut pay = |octets| -> Result<(), ()> {
-        paid += octets;
+    let mut pay = |bytes| -> Result<(), ()> {
+        paid += bytes;
         Ok(())
     };
     let f0 = chunk("f0");
-    let length = slices_of(&f0, &mut pay).unwrap().unwrap()[0].octets.len() as u32;
+    let length = slices_of(&f0, &mut pay).unwrap().unwrap()[0].bytes.len() as u32;
     assert!(paid + 3 >= length && paid < length + 50, "{paid} for {length}");
     assert!(slices_of(&f0, &mut no_more).is_ok(), "it is known now");
     let whole = chunk("main");
     let slices = slices_of(&whole, &mut no_more).unwrap().unwrap();
-    assert!(Arc::ptr_eq(&slices[0].octets, program.octets()), "all of a code is no other one");
+    assert!(Arc::ptr_eq(&slices[0].bytes, program.bytes()), "all of a code is no other one");
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn values_are_packed_and_unpacked_with_their_codes_and_nothing_else_is_read() {
     let list = Value::list([chunk("f0"), chunk("f1"), chunk("f0")].into_iter()).unwrap();
     for value in [Value::Unit, Value::Int(-7), list] {
         let codes = slices_of(&value, &mut |_| Ok::<(), ()>(())).unwrap().unwrap();
-        let mut octets = pack(&value, &codes).unwrap();
+        let mut bytes = pack(&value, &codes).unwrap();
         let node = Recorder::default();
-        assert_eq!(unpack(&octets, &mut Libraryless(&node)), Ok(value));
-        (0..octets.len()).for_each(|length| assert!(unpack(&octets[..length], &mut Libraryless(&node)).is_err()));
-        octets.push(0);
-        assert!(unpack(&octets, &mut Libraryless(&node)).is_err());
+        assert_eq!(unpack(&bytes, &mut Libraryless(&node)), Ok(value));
+        (0..bytes.len()).for_each(|length| assert!(unpack(&bytes[..length], &mut Libraryless(&node)).is_err()));
+        bytes.push(0);
+        assert!(unpack(&bytes, &mut Libraryless(&node)).is_err());
     }
     let long = Value::list((0..40_000).map(|_| Value::Int(1 << 40))).unwrap();
     assert_eq!(pack(&long, &[]), None);
@@ -97,10 +97,10 @@ fn thousands_of_names_are_read_and_written_as_ten_are() {
     let names = Value::list((0..6000).map(name)).unwrap();
     let chunk = Chunk::new(Callee::Service(Name::new("print").unwrap()), [names]).unwrap();
     let packet = Packet { header: Header::injected(HERE, 1), chunk: Arc::new(chunk) };
-    let (octets, node) = (packet.octets().unwrap(), Recorder::default());
+    let (bytes, node) = (packet.bytes().unwrap(), Recorder::default());
     // Many: the index of those that there are is used (plan/src/code/names.rs).
     for _ in 0..3 {
-        let again = Packet::decode(&octets, &mut Libraryless(&node)).unwrap();
-        assert_eq!(again.octets().as_ref(), Some(&octets));
+        let again = Packet::decode(&bytes, &mut Libraryless(&node)).unwrap();
+        assert_eq!(again.bytes().as_ref(), Some(&bytes));
     }
 }

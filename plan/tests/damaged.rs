@@ -53,10 +53,10 @@ proptest! {
 
     #[test]
     fn any_damage_is_reported_and_rendered(
-        octets in proptest::collection::vec(any::<u8>(), 0..120),
+        bytes in proptest::collection::vec(any::<u8>(), 0..120),
         damage in proptest::collection::vec((any::<u16>(), 0usize..12, 0..PIECES.len()), 1..5),
     ) {
-        let mut text: Vec<char> = source(&mut Choices::new(&octets)).chars().collect();
+        let mut text: Vec<char> = source(&mut Choices::new(&bytes)).chars().collect();
         for (at, length, piece) in damage {
             let start = usize::from(at) % (text.len() + 1);
             let end = (start + length).min(text.len());
@@ -71,8 +71,8 @@ proptest! {
             prop_assert!(diagnostic.span.end as usize <= text.len());
         }
         if let Some(code) = checked.code {
-            let octets = code.write();
-            prop_assert_eq!(Code::read(&octets).unwrap().write(), octets);
+            let bytes = code.write();
+            prop_assert_eq!(Code::read(&bytes).unwrap().write(), bytes);
         }
         if let Ok(formatted) = format(&text) {
             prop_assert_eq!(format(&formatted), Ok(formatted));

@@ -25,8 +25,8 @@ proptest! {
     #![proptest_config(cases(3000))]
 
     #[test]
-    fn the_evaluators_agree_on_nonsense(octets in proptest::collection::vec(any::<u8>(), 0..400)) {
-        let mut choices = Choices::new(&octets);
+    fn the_evaluators_agree_on_nonsense(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        let mut choices = Choices::new(&bytes);
         let (limits, bound) = (limits(&mut choices), choices.of(&[10, 0, 1, 3]));
         let code = code(&mut choices);
         let written = code.write();
@@ -39,8 +39,8 @@ proptest! {
     }
 
     #[test]
-    fn what_is_accepted_makes_no_type_errors(octets in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let mut choices = Choices::new(&octets);
+    fn what_is_accepted_makes_no_type_errors(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let mut choices = Choices::new(&bytes);
         let (limits, bound) = (limits(&mut choices), choices.of(&[10, 0, 1, 3]));
         let text = source(&mut choices);
         let program = program(&text);
@@ -61,8 +61,8 @@ fn generated_programs_do_something() {
     };
     let (mut sends, mut handled, mut done, mut raised) = (0, 0, 0, 0);
     for _ in 0..1000 {
-        let octets: Vec<u8> = (0..300).map(|_| next()).collect();
-        let text = source(&mut Choices::new(&octets));
+        let bytes: Vec<u8> = (0..300).map(|_| next()).collect();
+        let text = source(&mut Choices::new(&bytes));
         let chunk = Chunk::of(&program(&text), "main", vec![]).unwrap();
         let seen = both(&chunk, Limits::default(), 10);
         sends += usize::from(seen.log.iter().any(|line| line.starts_with("send")));

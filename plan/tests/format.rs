@@ -98,10 +98,10 @@ proptest! {
 
     #[test]
     fn any_program_with_comments_anywhere_is_stable(
-        octets in proptest::collection::vec(any::<u8>(), 0..200),
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
         comments in proptest::collection::vec((any::<u16>(), 0usize..9), 0..6),
     ) {
-        let text = source(&mut Choices::new(&octets));
+        let text = source(&mut Choices::new(&bytes));
         let ends: Vec<_> = lex(&text).tokens.iter().map(|spanned| spanned.span.end as usize).collect();
         let mut places: Vec<_> = comments.iter().map(|(at, kind)| (ends[usize::from(*at) % ends.len()], *kind)).collect();
         places.sort();

@@ -38,33 +38,33 @@ impl Random {
         (self.next() % most.max(1) as u64) as usize
     }
 
-    fn octets(&mut self, most: usize) -> Vec<u8> {
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.below(most)).map(|_| self.next() as u8).collect()
     }
 
-    /// Some damage: octets changed, taken out, put in, doubled, or of another input.
-    fn bend(&mut self, octets: &mut Vec<u8>, other: &[u8]) {
+    /// Some damage: bytes changed, taken out, put in, doubled, or of another input.
+    fn bend(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
         for _ in 0..1 + self.below(4) {
-            let at = self.below(octets.len() + 1);
-            let end = (at + self.below(12)).min(octets.len());
+            let at = self.below(bytes.len() + 1);
+            let end = (at + self.below(12)).min(bytes.len());
             match self.below(7) {
-                0 if at < octets.len() => octets[at] ^= 1 << self.below(8),
-                1 if at < octets.len() => octets[at] = [0, 1, 0x7f, 0x80, 0xff][self.below(5)],
-                2 => drop(octets.drain(at..end)),
+                0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                1 if at < bytes.len() => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][self.below(5)],
+                2 => drop(bytes.drain(at..end)),
                 3 => {
-                    let more = self.octets(9);
-                    octets.splice(at..at, more);
+                    let more = self.bytes(9);
+                    bytes.splice(at..at, more);
                 }
                 4 => {
-                    let again = octets[at..end].to_vec();
-                    octets.splice(at..at, again);
+                    let again = bytes[at..end].to_vec();
+                    bytes.splice(at..at, again);
                 }
                 5 if !other.is_empty() => {
                     let from = self.below(other.len());
                     let to = (from + self.below(40)).min(other.len());
-                    octets.splice(at..end, other[from..to].to_vec());
+                    bytes.splice(at..end, other[from..to].to_vec());
                 }
-                _ => octets.truncate(at),
+                _ => bytes.truncate(at),
             }
         }
     }
@@ -75,8 +75,8 @@ fn cases() -> u64 {
 }
 
 fn text(random: &mut Random) -> String {
-    let octets = random.octets(300);
-    source(&mut Choices::new(&octets))
+    let bytes = random.bytes(300);
+    source(&mut Choices::new(&bytes))
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn bent_packets_are_refused_or_mean_one_thing() {
     for _ in 0..cases() {
         let chunk = Chunk::of(&program(&text(&mut random)), "main", vec![]).unwrap();
         let header = Header::injected(Host::v4([10, 0, 0, 1]), random.below(20) as u32);
-        let octets = Packet { header, chunk: Arc::new(chunk) }.octets().unwrap();
-        assert!(plans::packet(&octets), "as it was made");
-        let mut bent = octets.clone();
+        let bytes = Packet { header, chunk: Arc::new(chunk) }.bytes().unwrap();
+        assert!(plans::packet(&bytes), "as it was made");
+        let mut bent = bytes.clone();
         random.bend(&mut bent, &last);
         decoded += u64::from(plans::packet(&bent));
-        last = octets;
+        last = bytes;
     }
     // Otherwise nothing but the first check would be tested.
     assert!(decoded > cases() / 100, "{decoded}");

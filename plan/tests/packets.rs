@@ -13,8 +13,8 @@ use plan::value::{Callee, Chunk, Host, Value};
 use proptest::prelude::*;
 use std::sync::Arc;
 
-fn decode(octets: &[u8]) -> Result<Packet, DecodeError> {
-    Packet::decode(octets, &mut Libraryless(&Recorder::default()))
+fn decode(bytes: &[u8]) -> Result<Packet, DecodeError> {
+    Packet::decode(bytes, &mut Libraryless(&Recorder::default()))
 }
 
 /// One value of every type.
@@ -57,17 +57,17 @@ fn sample() -> Packet {
 #[test]
 fn every_kind_of_value_travels() {
     let packet = sample();
-    let octets = packet.octets().unwrap();
-    let found = decode(&octets).unwrap();
+    let bytes = packet.bytes().unwrap();
+    let found = decode(&bytes).unwrap();
     assert_eq!(found.header, packet.header);
     assert_eq!(*found.chunk, *packet.chunk);
-    assert_eq!(found.octets().unwrap(), octets);
+    assert_eq!(found.bytes().unwrap(), bytes);
 }
 
 #[test]
 fn a_node_on_the_way_turns_codes_into_digests_and_back() {
-    let octets = sample().octets().unwrap();
-    let front = Outline::read(&octets).unwrap();
+    let bytes = sample().bytes().unwrap();
+    let front = Outline::read(&bytes).unwrap();
     assert_eq!(front.routing.as_str(), sample().header.routing.as_str());
     let codes: Vec<_> = front.codes().collect();
     assert_eq!(codes.len(), 3, "main alone, g alone, and f with the g that it needs");
@@ -78,17 +78,17 @@ fn a_node_on_the_way_turns_codes_into_digests_and_back() {
     assert!(digests.codes().all(|code| matches!(code, Whole::Digest(_))) && digests.codes().count() == 3);
     let find = |digest: &Digest| {
         codes.iter().find_map(|code| match code {
-            Whole::Whole(octets) if Digest::of(octets) == *digest => Some(*octets),
+            Whole::Whole(bytes) if Digest::of(bytes) == *digest => Some(*bytes),
             _ => None,
         })
     };
     digests.expand(find, &mut again).unwrap();
-    assert_eq!(again, octets);
+    assert_eq!(again, bytes);
     let before = short.len();
     assert!(matches!(digests.expand(|_| None, &mut again), Err(DecodeError::Absent(_))));
-    assert_eq!((again.len(), short.len()), (octets.len(), before), "what fails leaves nothing");
+    assert_eq!((again.len(), short.len()), (bytes.len(), before), "what fails leaves nothing");
     for length in 0..FIXED + 2 {
-        assert!(Outline::read(&octets[..length]).is_err());
+        assert!(Outline::read(&bytes[..length]).is_err());
     }
 }
 
@@ -97,7 +97,7 @@ fn only_what_a_chunk_needs_travels() {
     let program = program("val a = 1 val b = 2 fun f() = a fun g() = |h|() fun h() = f() fun unused() = g()");
     let names = |function: &str| {
         let slice = program.slice(program.code().function(function).unwrap()).unwrap();
-        let code = Code::read(&slice.octets).unwrap();
+        let code = Code::read(&slice.bytes).unwrap();
         let entry = code.definitions()[usize::from(slice.entry)].name.to_string();
         let names: Vec<_> = code.definitions().iter().map(|definition| definition.name.to_string()).collect();
         (names.join(" "), entry)
@@ -108,7 +108,7 @@ fn only_what_a_chunk_needs_travels() {
     assert_eq!(names("unused"), ("a f g h unused".into(), "unused".into()));
     // A slice of a slice is the slice.
     let slice = program.slice(program.code().function("g").unwrap()).unwrap();
-    let again = Program::read(&slice.octets, &Recorder::default()).unwrap();
+    let again = Program::read(&slice.bytes, &Recorder::default()).unwrap();
     assert_eq!(again.slice(slice.entry), Some(slice));
 }
 
@@ -117,8 +117,8 @@ fn a_packet_with_more_or_other_code_is_refused() {
     let program = program("fun f() = 1 fun g() = f()");
     let chunk = Chunk::of(&program, "f", vec![]).unwrap();
     let packet = Packet { header: header(1), chunk: Arc::new(chunk) };
-    let small = packet.octets().unwrap();
-    let slice = &program.slice(0).unwrap().octets;
+    let small = packet.bytes().unwrap();
+    let slice = &program.slice(0).unwrap().bytes;
     let whole = program.code().write();
     let at = small.windows(slice.len()).position(|window| *window == **slice).unwrap();
     // The whole code in the place of the slice: well-formed, but more than is needed.
@@ -135,8 +135,8 @@ fn code_that_could_go_in_circles_is_refused() {
     // Functions f and g without parameters, f with this body; g is `()`.
     let with = |body: &[u8]| {
         let head = [1, 2, 1, 1, b'f', 1];
-        let octets = [&head[..], body, &[3, 1, b'g', 1, 0]].concat();
-        Code::read(&octets).map(|code| assert_eq!(code.write(), octets))
+        let bytes = [&head[..], body, &[3, 1, b'g', 1, 0]].concat();
+        Code::read(&bytes).map(|code| assert_eq!(code.write(), bytes))
     };
     const CALL: u8 = 19;
     const CHUNK: u8 = 21;
@@ -161,7 +161,7 @@ fn code_that_could_go_in_circles_is_refused() {
 fn codes_may_be_named_by_digest() {
     struct Shelf(Vec<Arc<Program>>);
     impl Library for Shelf {
-        fn by_octets(&mut self, _: &[u8]) -> Result<Arc<Program>, CodeError> {
+        fn by_bytes(&mut self, _: &[u8]) -> Result<Arc<Program>, CodeError> {
             Err(CodeError::Limit)
         }
         fn by_digest(&mut self, digest: &Digest) -> Option<Arc<Program>> {
@@ -172,58 +172,58 @@ fn codes_may_be_named_by_digest() {
     let inner = Value::Chunk(Arc::new(Chunk::of(&program, "h", vec![]).unwrap()));
     let mut packet = Packet { header: header(1), chunk: Arc::new(Chunk::of(&program, "g", vec![inner]).unwrap()) };
     packet.header.by_digest = true;
-    let octets = packet.octets().unwrap();
-    assert!(octets.len() < FIXED + 2 + 1 + 2 * 32 + 16, "{}", octets.len());
+    let bytes = packet.bytes().unwrap();
+    assert!(bytes.len() < FIXED + 2 + 1 + 2 * 32 + 16, "{}", bytes.len());
     let slices: Vec<_> = ["g", "h"].map(|name| program.slice(program.code().function(name).unwrap()).unwrap()).into();
     let mut shelf = Shelf(vec![]);
     for slice in &slices {
-        let absent = Packet::decode(&octets, &mut shelf).unwrap_err();
+        let absent = Packet::decode(&bytes, &mut shelf).unwrap_err();
         assert_eq!(absent, DecodeError::Absent(slice.digest));
-        shelf.0.push(Arc::new(Program::read(&slice.octets, &Recorder::default()).unwrap()));
+        shelf.0.push(Arc::new(Program::read(&slice.bytes, &Recorder::default()).unwrap()));
     }
-    let found = Packet::decode(&octets, &mut shelf).unwrap();
+    let found = Packet::decode(&bytes, &mut shelf).unwrap();
     assert_eq!(*found.chunk, *packet.chunk);
-    assert_eq!(found.octets().unwrap(), octets);
+    assert_eq!(found.bytes().unwrap(), bytes);
     assert_eq!(both(&found.chunk, Limits::default(), 1).result, Ok(Value::Int(1)));
 }
 
 #[test]
 fn the_fixed_part_is_read_and_spent_without_decoding() {
-    let mut octets = sample().octets().unwrap();
-    let view = View::new_checked(&octets).unwrap();
+    let mut bytes = sample().bytes().unwrap();
+    let view = View::new_checked(&bytes).unwrap();
     assert_eq!((view.bound(), view.destination(), view.source()), (7, common::HERE, common::HERE));
     for left in (0..7).rev() {
-        assert!(ViewMut::new_checked(&mut octets).unwrap().spend(1, THERE));
-        let view = View::new_checked(&octets).unwrap();
+        assert!(ViewMut::new_checked(&mut bytes).unwrap().spend(1, THERE));
+        let view = View::new_checked(&bytes).unwrap();
         assert_eq!((view.bound(), view.previous()), (left, THERE));
     }
-    assert!(!ViewMut::new_checked(&mut octets).unwrap().spend(1, THERE));
-    assert!(View::new_checked(&octets[..FIXED - 1]).is_none());
-    for (at, octet) in [(0, 2), (1, 4), (2, 1), (3, 1)] {
-        let mut bad = octets.clone();
-        bad[at] = octet;
+    assert!(!ViewMut::new_checked(&mut bytes).unwrap().spend(1, THERE));
+    assert!(View::new_checked(&bytes[..FIXED - 1]).is_none());
+    for (at, byte) in [(0, 2), (1, 4), (2, 1), (3, 1)] {
+        let mut bad = bytes.clone();
+        bad[at] = byte;
         assert!(View::new_checked(&bad).is_none() && decode(&bad).is_err(), "{at}");
     }
 }
 
 #[test]
 fn every_cut_is_refused() {
-    let octets = sample().octets().unwrap();
-    for length in 0..octets.len() {
-        assert!(decode(&octets[..length]).is_err(), "{length}");
+    let bytes = sample().bytes().unwrap();
+    for length in 0..bytes.len() {
+        assert!(decode(&bytes[..length]).is_err(), "{length}");
     }
-    let longer = [&octets[..], &[0]].concat();
+    let longer = [&bytes[..], &[0]].concat();
     assert_eq!(decode(&longer).unwrap_err(), DecodeError::Trailing);
 }
 
 #[test]
 fn deep_and_large_values_are_refused() {
-    let mut octets = sample().octets().unwrap();
-    octets.truncate(FIXED);
+    let mut bytes = sample().bytes().unwrap();
+    bytes.truncate(FIXED);
     // No names, no code, the service `print` with one argument.
     let print = Name::new("print").unwrap().number().unwrap() as u8 * 2;
-    octets.extend_from_slice(&[0, 0, 0, 0, print, 1]);
-    let with = |more: &[u8]| decode(&[&octets[..], more].concat()).map(drop);
+    bytes.extend_from_slice(&[0, 0, 0, 0, print, 1]);
+    let with = |more: &[u8]| decode(&[&bytes[..], more].concat()).map(drop);
     assert_eq!(with(&[0]), Ok(()));
     assert_eq!(with(&[7, 1].repeat(100)), Err(DecodeError::Value));
     assert_eq!(with(&[[7, 1].repeat(40), vec![7, 0]].concat()), Ok(()));
@@ -240,7 +240,7 @@ fn deep_and_large_values_are_refused() {
 #[test]
 fn a_packet_longer_than_any_is_refused_and_not_made() {
     let chunk = Chunk::new(Callee::Service(Name::new("print").unwrap()), vec![Value::text(vec![0; 66_000])]).unwrap();
-    assert!(Packet { header: header(1), chunk: Arc::new(chunk) }.octets().is_none());
+    assert!(Packet { header: header(1), chunk: Arc::new(chunk) }.bytes().is_none());
     assert_eq!(decode(&[0; 65_001]).unwrap_err(), DecodeError::TooLong);
 }
 
@@ -249,30 +249,30 @@ proptest! {
 
     #[test]
     fn damaged_packets_are_refused_or_canonical_and_harmless(
-        octets in proptest::collection::vec(any::<u8>(), 0..200),
+        bytes in proptest::collection::vec(any::<u8>(), 0..200),
         damage in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..4),
     ) {
-        let program = program(&source(&mut Choices::new(&octets)));
+        let program = program(&source(&mut Choices::new(&bytes)));
         let chunk = Chunk::of(&program, "main", vec![]).unwrap();
         let packet = Packet { header: header(5), chunk: Arc::new(chunk) };
-        let mut octets = packet.octets().unwrap();
-        prop_assert_eq!(decode(&octets).unwrap().octets().unwrap(), octets.clone());
-        for (at, octet) in damage {
+        let mut bytes = packet.bytes().unwrap();
+        prop_assert_eq!(decode(&bytes).unwrap().bytes().unwrap(), bytes.clone());
+        for (at, byte) in damage {
             // Mostly behind the header, where there is more to break.
-            let at = FIXED.min(octets.len() - 1) + usize::from(at) % (octets.len() - FIXED);
-            octets[at] = octet;
+            let at = FIXED.min(bytes.len() - 1) + usize::from(at) % (bytes.len() - FIXED);
+            bytes[at] = byte;
         }
-        if let Ok(found) = decode(&octets) {
-            prop_assert_eq!(found.octets().unwrap(), octets);
+        if let Ok(found) = decode(&bytes) {
+            prop_assert_eq!(found.bytes().unwrap(), bytes);
             both(&found.chunk, Limits { steps: 2000, ..Limits::default() }, 5);
         }
     }
 
     #[test]
-    fn any_octets_are_code_or_not(octets in proptest::collection::vec(0u8..120, 0..60)) {
-        let octets = [&[1, 1, 0, 1][..], &octets].concat();
-        if let Ok(code) = Code::read(&octets) {
-            prop_assert_eq!(code.write(), octets);
+    fn any_bytes_are_code_or_not(bytes in proptest::collection::vec(0u8..120, 0..60)) {
+        let bytes = [&[1, 1, 0, 1][..], &bytes].concat();
+        if let Ok(code) = Code::read(&bytes) {
+            prop_assert_eq!(code.write(), bytes);
         }
     }
 }
@@ -285,13 +285,13 @@ fn write_fuzz_seeds() {
     let [packets, sources] = ["plan_packet", "plan_source"].map(|target| corpus.join(target));
     std::fs::create_dir_all(&packets).unwrap();
     std::fs::create_dir_all(&sources).unwrap();
-    std::fs::write(packets.join("sample"), sample().octets().unwrap()).unwrap();
+    std::fs::write(packets.join("sample"), sample().bytes().unwrap()).unwrap();
     for seed in 0..100u8 {
-        let octets: Vec<u8> = (0..200u32).map(|at| (at * 31 + 7) as u8 ^ seed.wrapping_mul(at as u8)).collect();
-        let text = source(&mut Choices::new(&octets));
+        let bytes: Vec<u8> = (0..200u32).map(|at| (at * 31 + 7) as u8 ^ seed.wrapping_mul(at as u8)).collect();
+        let text = source(&mut Choices::new(&bytes));
         let chunk = Chunk::of(&program(&text), "main", vec![]).unwrap();
         let packet = Packet { header: header(5), chunk: Arc::new(chunk) };
-        std::fs::write(packets.join(format!("{seed}")), packet.octets().unwrap()).unwrap();
+        std::fs::write(packets.join(format!("{seed}")), packet.bytes().unwrap()).unwrap();
         std::fs::write(sources.join(format!("{seed}")), text).unwrap();
     }
 }

@@ -17,7 +17,7 @@
  * be part of specifications, never the other way round.
  *
  * Memory. With mem == 0 an object needs no memory of the program's (the implicit model). With mem != 0 the object is that memory: at
- * least an_objectSize() octets, aligned to 16, of no other living object (the explicit model). Destroying it does not free the memory.
+ * least an_objectSize() bytes, aligned to 16, of no other living object (the explicit model). Destroying it does not free the memory.
  *
  * Errors. A call that creates gives the object, or 0 and an_error() says why. Any other call gives AN_OK or the error's number.
  * Any call may be given any pointer as an object: what is not a living object of that kind is refused (AN_EINVAL: 0, or an
@@ -34,7 +34,7 @@
  * files (AN_EINVAL), and an_outchanSend() says at once why a packet cannot go. Only functions of an_threadCreate() have threads of the
  * domain's. an_nodeConnect() without a path, by the thread that runs main, connects to that node. When main returns all ends.
  *
- * Units. Octets, milliseconds, nanoseconds as named. Ports are in the host's byte order, addresses in the network's.
+ * Units. Bytes, milliseconds, nanoseconds as named. Ports are in the host's byte order, addresses in the network's.
  */
 #ifndef ANODE_NODEOS_H
 #define ANODE_NODEOS_H
@@ -86,7 +86,7 @@ enum an_error {
 int an_error(void);
 /** A line about an error; lives for ever. */
 const char *an_strerror(int error);
-/** Octets of the memory that stands for an object in the explicit model. */
+/** Bytes of the memory that stands for an object in the explicit model. */
 size_t an_objectSize(void);
 
 /* ---- objects ---- */
@@ -122,7 +122,7 @@ typedef struct an_File *an_File_t;
 typedef struct an_ThreadPoolSpec {
     /** How many work at the same time: 1 to 64, and at most what the role grants. */
     int maxthreads;
-    /** Octets of a stack, up to 64 MiB; 0: the system's default. */
+    /** Bytes of a stack, up to 64 MiB; 0: the system's default. */
     unsigned int stackbytes;
     /** 1: the program brings the threads itself, by an_threadEnter(); 0: the library starts them. */
     int own;
@@ -165,13 +165,13 @@ typedef struct an_DomainSpec {
 
 /** What a domain has used since it was created. */
 struct an_Usage {
-    /** Packets that came to it, and their octets. */
+    /** Packets that came to it, and their bytes. */
     uint64_t packets, bytes;
     /** Packets it sent. */
     uint64_t forwarded;
     /** Its packets that were dropped. */
     uint64_t drops;
-    /** Octets of memory it holds in the node. */
+    /** Bytes of memory it holds in the node. */
     uint64_t memory_bytes;
     /** Nanoseconds of a processor: what the node's path scheduler has measured of it ([cpu] scheduler other than fifo), and for the
      * first domain of a process all that the process took. */
@@ -186,7 +186,7 @@ typedef void (*an_OverrunFunc)(an_MemPool_t pool, uint64_t deadline_ns, void *ar
 typedef struct an_MemPoolSpec {
     /** The pool it is part of; 0: that of the connection's domain. */
     an_MemPool_t parent;
-    /** Octets it may hold. */
+    /** Bytes it may hold. */
     uint64_t limit;
     /** For how long its domains may stay over the limit, in milliseconds. */
     unsigned int deadline_ms;
@@ -195,7 +195,7 @@ typedef struct an_MemPoolSpec {
     void *overrunarg;
 } const *an_MemPoolSpec_t;
 
-/** One comparison: of length octets (1 to 8) at offset of the payload of the channel's last protocol, read as a big endian number,
+/** One comparison: of length bytes (1 to 8) at offset of the payload of the channel's last protocol, read as a big endian number,
  * those bits that mask has must be those of value. */
 struct an_KeyTuple {
     unsigned int offset, length;
@@ -212,7 +212,7 @@ typedef struct an_DemuxKey {
 typedef struct an_NetSpec {
     /** Packets of it that are worked on at the same time; 0, or more than the domain has threads: as many as those. */
     int maxthreads;
-    /** Octets a second that it may send; 0: what the domain may. */
+    /** Bytes a second that it may send; 0: what the domain may. */
     unsigned int bandwidth;
     /** Packets that may wait, up to 65535; 0: 256. */
     int npbufs;
@@ -256,7 +256,7 @@ int an_nodeDisconnect(an_Node_t node);
 /** Nanoseconds of the node's clock, which never goes back, into *now. Asks nobody. */
 int an_timeNow(an_Node_t node, uint64_t *now);
 
-/** A credential for a role of the node's configuration. AN_EINVAL: no name, or one of over 1024 octets. */
+/** A credential for a role of the node's configuration. AN_EINVAL: no name, or one of over 1024 bytes. */
 an_Cred_t an_credCreate(void *mem, const char *role);
 /** Destroys it; what was created with it stays. */
 int an_credDestroy(an_Cred_t cred);
@@ -333,14 +333,14 @@ int an_stateExchange(an_Domain_t domain, uint64_t key, uint64_t expected, const 
 an_MemPool_t an_mempoolCreate(void *mem, an_Domain_t domain, an_MemPoolSpec_t spec);
 /** Destroys one that no domain and no pool is part of (else the node's refusal, and it stays). */
 int an_mempoolDestroy(an_MemPool_t pool);
-/** Charges octets that the program holds to a pool; negative: gives them back. AN_ELIMIT: it would be over its ceiling. */
-int an_mempoolCharge(an_MemPool_t pool, int64_t octets);
+/** Charges bytes that the program holds to a pool; negative: gives them back. AN_ELIMIT: it would be over its ceiling. */
+int an_mempoolCharge(an_MemPool_t pool, int64_t bytes);
 
-/** Creates a heap whose memory is charged to a pool, in pieces of 64 KiB; at most limit octets, 0: as many as the pool has. */
+/** Creates a heap whose memory is charged to a pool, in pieces of 64 KiB; at most limit bytes, 0: as many as the pool has. */
 an_Heap_t an_heapCreate(void *mem, an_MemPool_t pool, uint64_t limit);
 /* * Zeroed memory, aligned to 16. AN_ELIMIT: over the heap's or the pool's limit. AN_ENOMEM: the process has none;
  * nothing is charged then. */
-void *an_heapAlloc(an_Heap_t heap, size_t octets);
+void *an_heapAlloc(an_Heap_t heap, size_t bytes);
 /** Frees it. AN_EINVAL: not of this heap, or freed already. */
 int an_heapFree(an_Heap_t heap, void *block);
 /** Destroys a heap with all that is in it. */
@@ -353,15 +353,15 @@ int an_heapDestroy(an_Heap_t heap);
 an_PacketBuffer_t an_pktbufAlloc(an_Domain_t domain);
 /** Gives a packet back; its memory must not be used any more. */
 int an_pktbufFree(an_PacketBuffer_t packet);
-/** Where its octets are. They are the program's until it sends or frees the packet. */
+/** Where its bytes are. They are the program's until it sends or frees the packet. */
 void *an_pktbufData(an_PacketBuffer_t packet);
 /** How many there are, into *length. */
 int an_pktbufLength(an_PacketBuffer_t packet, size_t *length);
 /** Changes that at the end. What is new holds anything. AN_EINVAL: more than the buffer has (2048 with what is before the packet; in
  * the node's process 1952). */
 int an_pktbufResize(an_PacketBuffer_t packet, size_t length);
-/** Moves the beginning: octets > 0 takes them off, < 0 makes room before it; 64 are there. AN_EINVAL: fewer are. */
-int an_pktbufTrim(an_PacketBuffer_t packet, int64_t octets);
+/** Moves the beginning: bytes > 0 takes them off, < 0 makes room before it; 64 are there. AN_EINVAL: fewer are. */
+int an_pktbufTrim(an_PacketBuffer_t packet, int64_t bytes);
 
 /* ---- channels ---- */
 
@@ -412,7 +412,7 @@ int an_cutchanDestroy(an_CutChan_t chan);
 
 /** What is known of a file. */
 struct an_FileStat {
-    /** Octets; 0 of a directory. */
+    /** Bytes; 0 of a directory. */
     uint64_t size;
     /** When it was written last: nanoseconds after 1970 began. */
     uint64_t modified_ns;
@@ -424,10 +424,10 @@ struct an_FileStat {
  * with '/' between them. AN_ENOENT: no such file. AN_EEXIST: AN_FILE_EXCLUSIVE, and there is one. AN_EACCES: not shared so far.
  * AN_ELIMIT: no more files granted. AN_EINVAL: flags, or a path with an empty name, "." or "..". */
 an_File_t an_fileOpen(void *mem, an_Domain_t domain, const char *space, const char *path, unsigned int flags);
-/** Reads up to so many octets at offset; how many, into *done: fewer only at the end. */
-int an_fileRead(an_File_t file, uint64_t offset, void *into, size_t octets, size_t *done);
+/** Reads up to so many bytes at offset; how many, into *done: fewer only at the end. */
+int an_fileRead(an_File_t file, uint64_t offset, void *into, size_t bytes, size_t *done);
 /** Writes; how many, into *done. AN_ELIMIT: the quota is used up. */
-int an_fileWrite(an_File_t file, uint64_t offset, const void *from, size_t octets, size_t *done);
+int an_fileWrite(an_File_t file, uint64_t offset, const void *from, size_t bytes, size_t *done);
 /** Closes it. */
 int an_fileClose(an_File_t file);
 /** Makes it longer, with zeros, or shorter. AN_EACCES: it was not opened to be written. AN_ELIMIT: the quota. */
@@ -444,9 +444,9 @@ int an_fileUnlink(an_Domain_t domain, const char *space, const char *path);
 int an_fileMakeDirectory(an_Domain_t domain, const char *space, const char *path);
 /** Gives a file another name in its name space; a file that has it loses it in the same instant. */
 int an_fileRename(an_Domain_t domain, const char *space, const char *from, const char *to);
-/** The name in a directory (path; 0: the uppermost) that comes behind another in order (after; 0: the first), with NUL into the octets at
+/** The name in a directory (path; 0: the uppermost) that comes behind another in order (after; 0: the first), with NUL into the bytes at
  * name (256 hold every name), and what it is into *stat, which may be 0. AN_ENOENT: no name comes behind it. */
-int an_fileNext(an_Domain_t domain, const char *space, const char *path, const char *after, char *name, size_t octets,
+int an_fileNext(an_Domain_t domain, const char *space, const char *path, const char *after, char *name, size_t bytes,
                 struct an_FileStat *stat);
 /** Lets another holder (an [[ee]] by its name; "*": all) use the domain's name space: AN_ACCESS_… */
 int an_fileShare(an_Domain_t domain, const char *with, int access);

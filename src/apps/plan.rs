@@ -89,13 +89,13 @@ impl Node for Local {
             }
             ("getBlobFromFile", [Value::Text(path)]) => {
                 let path = String::from_utf8_lossy(path);
-                let octets = self.read.and_then(|read| read(&path));
-                let octets = octets.filter(|octets| octets.len() <= plan::packet::PACKET_MAX);
-                octets.map(|octets| Value::Blob(octets.into())).ok_or(raise(const { Name::known("FileNotFound") }))
+                let bytes = self.read.and_then(|read| read(&path));
+                let bytes = bytes.filter(|bytes| bytes.len() <= plan::packet::PACKET_MAX);
+                bytes.map(|bytes| Value::Blob(bytes.into())).ok_or(raise(const { Name::known("FileNotFound") }))
             }
             ("getSession", []) => Ok(Value::Key(self.session)),
-            ("makeBlob", [Value::Text(octets)]) => Ok(Value::Blob(octets.clone())),
-            ("explodeBlob", [Value::Blob(octets)]) => Ok(Value::Text(octets.clone())),
+            ("makeBlob", [Value::Text(bytes)]) => Ok(Value::Blob(bytes.clone())),
+            ("explodeBlob", [Value::Blob(bytes)]) => Ok(Value::Text(bytes.clone())),
             ("print", [value]) => {
                 self.printed.push(value.to_string());
                 Ok(Value::Unit)
@@ -168,9 +168,9 @@ pub fn packet(chunk: Arc<Chunk>, bound: u32) -> Packet {
     Packet { header: Header::injected(Host::default(), bound), chunk }
 }
 
-/// The value that was delivered with these octets, and the header of the packet that did it.
-pub fn delivered(octets: &[u8]) -> Option<(Header, Value)> {
-    let packet = Packet::decode(octets, &mut plan::packet::Libraryless(&Without)).ok()?;
+/// The value that was delivered with these bytes, and the header of the packet that did it.
+pub fn delivered(bytes: &[u8]) -> Option<(Header, Value)> {
+    let packet = Packet::decode(bytes, &mut plan::packet::Libraryless(&Without)).ok()?;
     let deliver = const { Name::known("deliver") };
     let delivers = matches!(packet.chunk.callee(), Callee::Service(name) if *name == deliver);
     match packet.chunk.arguments() {
@@ -191,7 +191,7 @@ mod tests {
         let chunk = script.first(" f(hd thisHost(), getHostByName(\"far\"));\n", &mut local).unwrap();
         assert_eq!(
             chunk.to_owned().arguments(),
-            [[10, 0, 0, 1], [10, 0, 0, 9]].map(|octets| Value::Host(Host::v4(octets)))
+            [[10, 0, 0, 1], [10, 0, 0, 9]].map(|bytes| Value::Host(Host::v4(bytes)))
         );
         assert!(local.printed.is_empty());
         for (wrong, why) in [
@@ -216,9 +216,9 @@ mod tests {
     fn what_is_delivered_is_a_value_with_all_of_its_packet() {
         let arguments = [Value::Port(7), Value::text(*b"x")];
         let chunk = Chunk::new(Callee::Service(Name::known("deliver")), arguments).unwrap();
-        let octets = packet(Arc::new(chunk), 5).octets().unwrap();
-        let (header, value) = delivered(&octets).unwrap();
+        let bytes = packet(Arc::new(chunk), 5).bytes().unwrap();
+        let (header, value) = delivered(&bytes).unwrap();
         assert_eq!((header.bound, value), (5, Value::text(*b"x")));
-        assert!(delivered(&octets[1..]).is_none());
+        assert!(delivered(&bytes[1..]).is_none());
     }
 }

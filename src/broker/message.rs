@@ -371,6 +371,6 @@ fn number_of(kind: std::io::ErrorKind) -> Option<i32> {
 
 /// Whether a name can be that of a map, a program or a pin: it leads nowhere else in any file system.
 pub fn is_name(name: &str) -> bool {
-    let plain = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.');
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !name.is_empty() && !name.starts_with('.') && name.len() <= NAME_MAX && name.bytes().all(plain)
 }

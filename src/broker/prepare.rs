@@ -217,7 +217,7 @@ fn chosen(file: &NodeFile) -> Result<Option<Chosen>> {
 fn take_user(run_dir: &Path, places: &[Place]) -> Result<(u32, File)> {
     let (first, last) = USERS;
     let mixed =
-        run_dir.as_os_str().as_encoded_bytes().iter().fold(7u32, |sum, octet| sum.wrapping_mul(31) ^ u32::from(*octet));
+        run_dir.as_os_str().as_encoded_bytes().iter().fold(7u32, |sum, byte| sum.wrapping_mul(31) ^ u32::from(*byte));
     let wanted = first + mixed % (last - first + 1);
     let taken = jail::take_user(wanted, wanted, places).or_else(|_| jail::take_user(first, last, places));
     taken.context("no user is free for the node; name one with [security] user")

@@ -37,7 +37,7 @@ pub fn xdp(busy_poll_us: u32) -> io::Result<OwnedFd> {
 
 /// Makes memory that of the frames of a socket and of those that share it.
 pub fn register(socket: &OwnedFd, memory: &Umem) -> io::Result<()> {
-    let request = Request::Frames { chunk: memory.chunk(), bytes: memory.octets() };
+    let request = Request::Frames { chunk: memory.chunk(), bytes: memory.size() };
     ask(&request, &[socket.as_fd(), memory.as_fd()]).map(drop)
 }
 

@@ -175,7 +175,7 @@ mod tests {
     use crate::wire::ethernet::Mac;
     use crate::wire::udp;
 
-    /// A datagram of four octets.
+    /// A datagram of four bytes.
     fn datagram(v4: bool) -> Vec<u8> {
         let mut bytes = vec![0; 14 + 40 + 12];
         let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };
@@ -202,7 +202,7 @@ mod tests {
             assert_eq!(transport.payload.end, good.len());
             for length in 0..good.len() {
                 let layers = Layers::of(&good[..length]);
-                assert!(layers.is_none_or(|layers| layers.ip.is_none()), "{length} octets of it");
+                assert!(layers.is_none_or(|layers| layers.ip.is_none()), "{length} bytes of it");
             }
             let mut lying = good.clone();
             let at = ip.payload.start + 4;

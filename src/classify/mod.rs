@@ -30,11 +30,11 @@ pub struct Native {
 /// What a frame is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// An ANEP packet at these octets, natively with its IP header's content.
+    /// An ANEP packet at these bytes, natively with its IP header's content.
     Anep(Range<usize>, Option<Native>),
-    /// An ARP packet at these octets.
+    /// An ARP packet at these bytes.
     Arp(Range<usize>),
-    /// An ICMPv6 message at these octets, from and to these addresses; hop limit 255 as neighbour
+    /// An ICMPv6 message at these bytes, from and to these addresses; hop limit 255 as neighbour
     /// discovery demands.
     NeighbourDiscovery(Range<usize>, Addr, Addr),
     /// Nothing an active node looks at.
@@ -106,15 +106,14 @@ fn is_foreign(bytes: &[u8]) -> bool {
 /// `bpf/sockets.h`, which look at fewer fields than we do. Nobody else will see such a frame.
 #[cold]
 fn is_taken(bytes: &[u8]) -> bool {
-    let half =
-        |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|octets| u16::from_be_bytes(*octets));
-    let octet = |at: usize| bytes.get(at).copied().unwrap_or(0);
-    let (version, length) = (octet(14) >> 4, bytes.len());
+    let half = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| u16::from_be_bytes(*bytes));
+    let byte = |at: usize| bytes.get(at).copied().unwrap_or(0);
+    let (version, length) = (byte(14) >> 4, bytes.len());
     let (protocol, transport) = match (half(12), version) {
         (Some(ethertype::IPV4), 4) if length >= 14 + 20 && half(20).is_some_and(|word| word & 0x3fff == 0) => {
-            (octet(23), 14 + usize::from(octet(14) & 15) * 4)
+            (byte(23), 14 + usize::from(byte(14) & 15) * 4)
         }
-        (Some(ethertype::IPV6), 6) if length >= 14 + ipv6::HEADER => (octet(20), 14 + ipv6::HEADER),
+        (Some(ethertype::IPV6), 6) if length >= 14 + ipv6::HEADER => (byte(20), 14 + ipv6::HEADER),
         _ => return false,
     };
     let is_udp = protocol == udp::IP_PROTOCOL && length >= transport + udp::HEADER;
@@ -129,7 +128,7 @@ mod tests {
 
     const LINK: Link = Link::Ethernet { mac: Mac([2; 6]), answers: false };
 
-    /// A frame with a datagram of four octets to our port, or the same with another header.
+    /// A frame with a datagram of four bytes to our port, or the same with another header.
     fn frame(v4: bool) -> Vec<u8> {
         let inner = udp::HEADER + 4;
         let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };

@@ -36,7 +36,7 @@ enum Verb {
         /// The domain's name
         #[arg(long, default_value = "cut-through")]
         title: String,
-        /// Octets a second, at most; 0: as many as the role grants
+        /// Bytes a second, at most; 0: as many as the role grants
         #[arg(long, default_value_t = 0)]
         bandwidth: u64,
     },

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The most octets of a credential file: one line.
+/// The most bytes of a credential file: one line.
 const FILE_MAX: u64 = 8192;
 
 /// What follows `anode cred`.

@@ -107,7 +107,7 @@ pub enum Step {
         code: Digest,
         /// Its own name.
         digest: Digest,
-        /// Its octets.
+        /// Its bytes.
         bytes: Vec<u8>,
     },
     /// An object that the code can do without is nowhere to be had.

@@ -141,8 +141,8 @@ impl Roles {
             return Ok(Grant::in_role(Some(principal), role));
         }
         let anyone = Grant::in_role(Some(principal), self.anyone());
-        let Some(octets) = &claim.credentials else { return Ok(anyone) };
-        match self.granted(octets, claim, &Asked { principal, node, unix_s }) {
+        let Some(bytes) = &claim.credentials else { return Ok(anyone) };
+        match self.granted(bytes, claim, &Asked { principal, node, unix_s }) {
             Ok(grant) => Ok(grant),
             Err(refusals) => {
                 let texts: Vec<_> = refusals.iter().map(Refusal::to_string).collect();
@@ -154,8 +154,8 @@ impl Roles {
     }
 
     /// What the first credential of a set that counts grants, or why none does.
-    fn granted(&self, octets: &[u8], claim: &Claim, of: &Asked<'_>) -> Result<Grant, Vec<Refusal>> {
-        let set = CredentialSet::parse(octets).map_err(|refusal| vec![refusal])?;
+    fn granted(&self, bytes: &[u8], claim: &Claim, of: &Asked<'_>) -> Result<Grant, Vec<Refusal>> {
+        let set = CredentialSet::parse(bytes).map_err(|refusal| vec![refusal])?;
         if set.code != claim.code {
             return Err(vec![Refusal::OtherCode { code: set.code }]);
         }

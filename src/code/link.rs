@@ -39,7 +39,7 @@ const ADD: u8 = 0x07;
 /// The immediate that stands for the code's slot.
 pub const SLOT: i32 = contract::SLOT as i32;
 
-/// The immediate that stands for the payload octets in the code's window.
+/// The immediate that stands for the payload bytes in the code's window.
 pub const WINDOW: i32 = contract::WINDOW as i32;
 
 /// The immediate that stands for the sets of the code's soft state, less one.
@@ -94,7 +94,7 @@ pub struct Environment {
 pub struct Constants {
     /// The code's slot.
     pub slot: u32,
-    /// Payload octets in its window.
+    /// Payload bytes in its window.
     pub window: u32,
     /// Sets of its soft state, a power of two.
     pub sets: u32,

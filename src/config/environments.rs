@@ -18,7 +18,7 @@ pub const COMMAND_WORDS_MAX: usize = 64;
 /// Processes and threads of every jail besides what it was granted: its init, who makes it, and the library's two.
 const OWN_TASKS: u32 = 4;
 
-/// Octets of memory that every process gets for itself, and for each thread of its role.
+/// Bytes of memory that every process gets for itself, and for each thread of its role.
 const DATA_BYTES: u64 = 64 << 20;
 /// See [`DATA_BYTES`]: the stack that threads usually have.
 const THREAD_BYTES: u64 = 8 << 20;

@@ -149,7 +149,7 @@ pub struct PortFile {
     /// The node's addresses on an overlay port, each with its subnet's length.
     #[serde(default)]
     pub address: Vec<String>,
-    /// Octets of the largest packet.
+    /// Bytes of the largest packet.
     pub mtu: Option<usize>,
     /// The link's capacity, for `an_link_load`.
     #[serde(default)]

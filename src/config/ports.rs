@@ -7,7 +7,7 @@ use crate::topology::Port;
 use crate::wire::Prefix;
 use std::net::SocketAddr;
 
-/// Octets of an overlay packet unless the port says otherwise: an Ethernet frame's worth behind
+/// Bytes of an overlay packet unless the port says otherwise: an Ethernet frame's worth behind
 /// IPv6 and UDP headers.
 const OVERLAY_MTU: usize = 1452;
 

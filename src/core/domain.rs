@@ -10,7 +10,7 @@
 use super::bucket::TokenBucket;
 use super::reason::{Drops, Reason};
 use super::record::SharedRecords;
-use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedOctets, Spent};
+use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedBytes, Spent};
 use super::state_store::SharedState;
 use super::table::Table;
 use crate::object_name;
@@ -41,7 +41,7 @@ impl HostId {
 pub struct Usage {
     /// Packets that came to it.
     pub packets: u64,
-    /// Octets of those packets, from the capsule header on.
+    /// Bytes of those packets, from the capsule header on.
     pub bytes: u64,
     /// Steps its code has taken.
     pub steps: u64,
@@ -125,7 +125,7 @@ const _: () = assert!(size_of::<Domain>() <= 3 * crate::sys::cache::LINE - 8);
 /// Bounds that few domains have.
 #[derive(Debug, Default)]
 struct More {
-    /// Octets that its channels may send now.
+    /// Bytes that its channels may send now.
     bandwidth: Option<Bandwidth>,
     /// The kernel half, once it runs the domain's code: both spend one budget.
     other: Option<OtherHalf>,
@@ -260,7 +260,7 @@ impl Domain {
         }
     }
 
-    /// Whether its channels may send so many octets now.
+    /// Whether its channels may send so many bytes now.
     #[inline]
     pub fn may_send(&mut self, now: u64, bytes: usize) -> bool {
         let bandwidth = self.more.as_mut().and_then(|more| more.bandwidth.as_mut());
@@ -268,13 +268,13 @@ impl Domain {
     }
 
     /// The other half carries packets of its channels: one account and one bandwidth for both.
-    pub fn share(&mut self, account: &Arc<dyn SharedAccount>, octets: Option<&Arc<dyn SharedOctets>>) {
+    pub fn share(&mut self, account: &Arc<dyn SharedAccount>, bytes: Option<&Arc<dyn SharedBytes>>) {
         let more = self.more.get_or_insert_default();
         if more.other.is_none() {
             more.other = Some(OtherHalf::new(account.clone()));
         }
-        if let Some((bandwidth, octets)) = more.bandwidth.as_mut().zip(octets) {
-            bandwidth.share(octets.clone());
+        if let Some((bandwidth, bytes)) = more.bandwidth.as_mut().zip(bytes) {
+            bandwidth.share(bytes.clone());
         }
     }
 

@@ -24,7 +24,7 @@ object_name! {
 pub struct MemPoolSpec {
     /// The pool that it is part of: what it holds counts there too.
     pub parent: Option<PoolId>,
-    /// Octets that may be held.
+    /// Bytes that may be held.
     pub limit_bytes: u64,
     /// The time for the domains to get below the limit after they have been told, in milliseconds.
     pub deadline_ms: u32,
@@ -39,7 +39,7 @@ pub const DEPTH_MAX: u16 = 8;
 /// The longest time domains may stay over a limit, in milliseconds.
 pub const DEADLINE_MS_MAX: u32 = 60_000;
 
-/// Octets that a pool with this limit can hold at all: an eighth more, at least one page.
+/// Bytes that a pool with this limit can hold at all: an eighth more, at least one page.
 pub fn ceiling(limit: u64) -> u64 {
     limit.saturating_add((limit / 8).max(4096))
 }
@@ -47,9 +47,9 @@ pub fn ceiling(limit: u64) -> u64 {
 /// The state of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PoolStatus {
-    /// Octets that may be held.
+    /// Bytes that may be held.
     pub limit_bytes: u64,
-    /// Octets that are held, by it and by those below it.
+    /// Bytes that are held, by it and by those below it.
     pub held_bytes: u64,
     /// The most that ever were.
     pub peak_bytes: u64,
@@ -106,7 +106,7 @@ impl Pool {
         self.held.saturating_add(bytes) <= ceiling(self.limit)
     }
 
-    /// Counts octets; true if the pool goes over its limit by them.
+    /// Counts bytes; true if the pool goes over its limit by them.
     #[inline]
     fn hold(&mut self, bytes: u64) -> bool {
         self.held += bytes;
@@ -217,13 +217,13 @@ impl Pools {
         self.holding(domain).map(|holding| holding.pool)
     }
 
-    /// Octets that a domain holds.
+    /// Bytes that a domain holds.
     pub fn held_by(&self, domain: DomainId) -> u64 {
         self.holding(domain).map_or(0, |holding| holding.bytes)
     }
 
     /// A domain has ended: what it held is given back, and the pools that it owned are gone, with what was charged to them. Those below
-    /// it come before it. Gives the octets that were freed.
+    /// it come before it. Gives the bytes that were freed.
     pub fn end(&mut self, domain: DomainId) -> u64 {
         let mut freed = 0;
         if let Some(Holding { pool, bytes, .. }) = self.holding(domain) {
@@ -372,7 +372,7 @@ impl Pools {
         core::iter::successors(Some(id), |id| self.table.get(*id)?.parent).take(usize::from(DEPTH_MAX))
     }
 
-    /// Counts octets in a pool and all above it, or in none.
+    /// Counts bytes in a pool and all above it, or in none.
     #[inline]
     fn take(&mut self, id: PoolId, bytes: u64) -> Result<(), Error> {
         if let Some(pool) = self.table.get_mut(id).filter(|pool| pool.parent.is_none() && pool.fits(bytes)) {

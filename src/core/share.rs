@@ -84,13 +84,13 @@ impl OtherHalf {
     }
 }
 
-/// The memory in which the two halves tell each other how many octets of a bandwidth they have spent.
-pub trait SharedOctets: Send + Sync + core::fmt::Debug {
+/// The memory in which the two halves tell each other how many bytes of a bandwidth they have spent.
+pub trait SharedBytes: Send + Sync + core::fmt::Debug {
     /// The kernel half's spending so far.
     fn kernel(&self) -> u64;
 
     /// The user half has spent so much more.
-    fn spend(&self, octets: u64);
+    fn spend(&self, bytes: u64);
 }
 
 /// A bandwidth, over both halves as soon as both use it.
@@ -98,40 +98,40 @@ pub trait SharedOctets: Send + Sync + core::fmt::Debug {
 pub struct Bandwidth {
     bucket: TokenBucket,
     /// The other half, and what of it has been charged here.
-    other: Option<(Arc<dyn SharedOctets>, u64)>,
+    other: Option<(Arc<dyn SharedBytes>, u64)>,
 }
 
 impl Bandwidth {
-    /// So many octets a second; at once as many as there are in a tenth of it, and always a whole packet.
+    /// So many bytes a second; at once as many as there are in a tenth of it, and always a whole packet.
     pub fn new(rate: u64) -> Bandwidth {
         Bandwidth { bucket: TokenBucket::new(rate, Bandwidth::burst(rate)), other: None }
     }
 
-    /// The octets that may be sent at once.
+    /// The bytes that may be sent at once.
     pub fn burst(rate: u64) -> u64 {
         (rate / 10).max(65_536)
     }
 
     /// The other half spends of it too.
-    pub fn share(&mut self, other: Arc<dyn SharedOctets>) {
+    pub fn share(&mut self, other: Arc<dyn SharedBytes>) {
         if self.other.is_none() {
             let now = other.kernel();
             self.other = Some((other, now));
         }
     }
 
-    /// Takes so many octets at `now` (nanoseconds) if they are there.
+    /// Takes so many bytes at `now` (nanoseconds) if they are there.
     #[inline]
-    pub fn take(&mut self, now: u64, octets: u64) -> bool {
-        let Some((other, charged)) = &mut self.other else { return self.bucket.take(now, octets) };
+    pub fn take(&mut self, now: u64, bytes: u64) -> bool {
+        let Some((other, charged)) = &mut self.other else { return self.bucket.take(now, bytes) };
         let spent = other.kernel();
         if spent != *charged {
             self.bucket.charge(now, spent.wrapping_sub(*charged));
             *charged = spent;
         }
-        let there = self.bucket.take(now, octets);
+        let there = self.bucket.take(now, bytes);
         if there {
-            other.spend(octets);
+            other.spend(bytes);
         }
         there
     }
@@ -174,21 +174,21 @@ mod tests {
     }
 
     #[derive(Debug, Default)]
-    struct Octets(Mutex<[u64; 2]>);
+    struct Bytes(Mutex<[u64; 2]>);
 
-    impl SharedOctets for Octets {
+    impl SharedBytes for Bytes {
         fn kernel(&self) -> u64 {
             self.0.lock().unwrap()[0]
         }
 
-        fn spend(&self, octets: u64) {
-            self.0.lock().unwrap()[1] += octets;
+        fn spend(&self, bytes: u64) {
+            self.0.lock().unwrap()[1] += bytes;
         }
     }
 
     #[test]
     fn a_bandwidth_is_one_for_both_halves() {
-        let memory = Arc::new(Octets::default());
+        let memory = Arc::new(Bytes::default());
         let mut bandwidth = Bandwidth::new(1_000_000);
         assert!(bandwidth.take(0, 50_000));
         bandwidth.share(memory.clone());

@@ -13,7 +13,7 @@
 use super::domain::{DomainId, Domains};
 use std::collections::HashMap;
 
-/// Octets of one value.
+/// Bytes of one value.
 pub const VALUE: usize = crate::contract::an_value::SIZE;
 
 /// Entries that share a set of the table.
@@ -37,7 +37,7 @@ struct Entry {
     value: Value,
 }
 
-/// Octets that a domain is charged for an entry.
+/// Bytes that a domain is charged for an entry.
 pub const ENTRY: u64 = size_of::<Entry>() as u64;
 
 const EMPTY: Entry = Entry { owner: NOBODY, before: NOBODY, behind: NOBODY, key: 0, expires: 0, value: [0; VALUE] };
@@ -138,7 +138,7 @@ impl Change<'_> {
 }
 
 impl StateStore {
-    /// A store of at least `entries` entries (of 96 octets).
+    /// A store of at least `entries` entries (of 96 bytes).
     pub fn new(entries: usize) -> StateStore {
         let sets = entries.div_ceil(WAYS).next_power_of_two().max(1);
         let entries = vec![EMPTY; sets * WAYS].into_boxed_slice();

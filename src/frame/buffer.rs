@@ -14,7 +14,7 @@ pub const HEADROOM: usize = 128;
 /// payload, with room to spare.
 pub const FRAME: usize = 1952;
 
-/// Octets that a domain is charged for each packet buffer it holds.
+/// Bytes that a domain is charged for each packet buffer it holds.
 pub const BUFFER: u64 = 2048;
 
 /// Buffers a pool keeps when they come back; more are freed.
@@ -90,13 +90,13 @@ impl Frame {
         &mut buffer[*start..*end]
     }
 
-    /// Octets in the packet.
+    /// Bytes in the packet.
     #[inline]
     pub fn len(&self) -> usize {
         self.end - self.start
     }
 
-    /// Whether the packet has no octets.
+    /// Whether the packet has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -116,7 +116,7 @@ impl Frame {
         self.bytes_mut().copy_from_slice(&bytes[..length]);
     }
 
-    /// Octets the frame can hold behind its headroom.
+    /// Bytes the frame can hold behind its headroom.
     pub fn capacity(&self) -> usize {
         self.buffer.len() - HEADROOM
     }
@@ -128,25 +128,25 @@ impl Frame {
         &mut self.buffer[HEADROOM..]
     }
 
-    /// Says how many octets a port has put into [`Frame::room`].
+    /// Says how many bytes a port has put into [`Frame::room`].
     pub fn received(&mut self, length: usize) {
         self.start = HEADROOM;
         self.end = HEADROOM + length.min(self.capacity());
     }
 
-    /// Drops `count` octets in front (headers that were read).
+    /// Drops `count` bytes in front (headers that were read).
     #[inline]
     pub fn strip(&mut self, count: usize) {
         self.start = (self.start + count).min(self.end);
     }
 
-    /// Cuts the packet to its first `length` octets (link padding behind it).
+    /// Cuts the packet to its first `length` bytes (link padding behind it).
     #[inline]
     pub fn truncate(&mut self, length: usize) {
         self.end = self.end.min(self.start + length);
     }
 
-    /// Adds octets behind what is there; nothing if there is no room.
+    /// Adds bytes behind what is there; nothing if there is no room.
     #[inline]
     pub fn append(&mut self, count: usize) -> Option<&mut [u8]> {
         let end = self.end.checked_add(count).filter(|end| *end <= self.buffer.len())?;
@@ -160,13 +160,13 @@ impl Frame {
         &mut self.buffer[HEADROOM..]
     }
 
-    /// Where the packet begins in its buffer, and its octets.
+    /// Where the packet begins in its buffer, and its bytes.
     #[inline]
     pub fn extent(&self) -> (usize, usize) {
         (self.start, self.end - self.start)
     }
 
-    /// Says where the packet begins in its buffer, and its octets; nothing if they are not there.
+    /// Says where the packet begins in its buffer, and its bytes; nothing if they are not there.
     #[inline]
     pub fn set_extent(&mut self, start: usize, length: usize) -> Option<()> {
         let end = start.checked_add(length).filter(|end| *end <= self.buffer.len())?;
@@ -180,7 +180,7 @@ impl Frame {
         &mut self.buffer
     }
 
-    /// Makes room for `count` octets in front and gives them, or nothing if the headroom is used up.
+    /// Makes room for `count` bytes in front and gives them, or nothing if the headroom is used up.
     #[inline]
     pub fn prepend(&mut self, count: usize) -> Option<&mut [u8]> {
         self.start = self.start.checked_sub(count)?;
@@ -218,7 +218,7 @@ pub struct FramePool {
 }
 
 impl FramePool {
-    /// A pool of frames that hold `capacity` octets each, with `ready` of them allocated.
+    /// A pool of frames that hold `capacity` bytes each, with `ready` of them allocated.
     pub fn new(capacity: usize, ready: usize) -> FramePool {
         let ready = ready.min(POOL_MAX);
         FramePool { free: (0..ready).map(|_| Frame::with_capacity(capacity)).collect(), capacity }
@@ -247,7 +247,7 @@ impl FramePool {
         }
     }
 
-    /// Octets a frame of the pool holds.
+    /// Bytes a frame of the pool holds.
     pub fn capacity(&self) -> usize {
         self.capacity.max(FRAME)
     }

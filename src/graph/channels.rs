@@ -26,7 +26,7 @@ pub const CHANNELS_MAX: usize = 32_768;
 pub struct Traffic {
     /// How many.
     pub packets: u64,
-    /// Octets of theirs, as the domain sees them.
+    /// Bytes of theirs, as the domain sees them.
     pub bytes: u64,
     /// Packets that were dropped at the channel.
     pub dropped: u64,
@@ -107,7 +107,7 @@ pub struct OutRest {
     pub graph: Graph,
     /// As it was asked for.
     pub spec: ChanSpec,
-    /// Octets that may be sent now.
+    /// Bytes that may be sent now.
     pub bandwidth: Option<Bandwidth>,
 }
 
@@ -291,7 +291,7 @@ impl InChan {
 }
 
 impl OutChan {
-    /// Takes so many octets of the channel's bandwidth.
+    /// Takes so many bytes of the channel's bandwidth.
     #[inline]
     pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Error> {
         if self.bandwidth.as_mut().is_none_or(|bandwidth| bandwidth.take(now, bytes as u64)) {

@@ -67,8 +67,8 @@ impl Graphs {
             match half.begin(&wanted) {
                 Ok(Some(shared)) => {
                     domain.share(&shared.account, shared.of_domain.as_ref());
-                    if let Some((bandwidth, octets)) = to.bandwidth.as_mut().zip(shared.of_channel.clone()) {
-                        bandwidth.share(octets);
+                    if let Some((bandwidth, bytes)) = to.bandwidth.as_mut().zip(shared.of_channel.clone()) {
+                        bandwidth.share(bytes);
                     }
                     cut.half = Some((shared, CutCounts::default()));
                     return;

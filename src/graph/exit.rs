@@ -205,7 +205,7 @@ pub fn put_udp(frame: &mut Frame, ends: (Addr, Addr), ports: (u16, u16), summed:
 pub fn put_ip(frame: &mut Frame, port: &Port, (source, destination): (Addr, Addr), protocol: u8) -> Result<(), Reason> {
     let Envelope { hop_limit, service, .. } = frame.envelope;
     let payload = frame.len();
-    let headed = match (source.octets_v4(), destination.octets_v4()) {
+    let headed = match (source.bytes_v4(), destination.bytes_v4()) {
         (Some(from), Some(to)) => {
             let mut header = ipv4::Repr::new(from, to, protocol, hop_limit, payload);
             header.tos = service;

@@ -8,7 +8,7 @@
 use super::exit::Target;
 use crate::classify::rule::Rule;
 use crate::core::domain::DomainId;
-use crate::core::share::{SharedAccount, SharedOctets};
+use crate::core::share::{SharedAccount, SharedBytes};
 use crate::nodeos::interface::OutChanId;
 use core::fmt::Debug;
 use std::io;
@@ -50,9 +50,9 @@ pub struct Cut<'a> {
     pub domain: DomainId,
     /// What it may use: packets a second, and steps (there: nanoseconds) a second.
     pub rates: [u64; 2],
-    /// Octets a second that it may send; nothing: as many as it likes.
+    /// Bytes a second that it may send; nothing: as many as it likes.
     pub of_domain: Option<u64>,
-    /// The outgoing channel, and octets a second that it may send.
+    /// The outgoing channel, and bytes a second that it may send.
     pub channel: OutChanId,
     /// The same of the channel.
     pub of_channel: Option<u64>,
@@ -66,9 +66,9 @@ pub struct SharedCut {
     /// What its domain has spent of packets and time.
     pub account: Arc<dyn SharedAccount>,
     /// What its domain has spent of its bandwidth, if that is bounded.
-    pub of_domain: Option<Arc<dyn SharedOctets>>,
+    pub of_domain: Option<Arc<dyn SharedBytes>>,
     /// What the outgoing channel has spent of its.
-    pub of_channel: Option<Arc<dyn SharedOctets>>,
+    pub of_channel: Option<Arc<dyn SharedBytes>>,
     /// What has passed.
     pub passed: Arc<dyn Passed>,
 }
@@ -84,19 +84,19 @@ pub trait Passed: Send + Sync + Debug {
 pub struct CutCounts {
     /// Within the budget of its domain.
     pub packets: u64,
-    /// Octets of payload of those.
+    /// Bytes of payload of those.
     pub bytes: u64,
-    /// Octets of the frames of all.
+    /// Bytes of the frames of all.
     pub frame_bytes: u64,
     /// Dropped: beyond the budget of its domain.
     pub over_budget: u64,
-    /// Octets of payload of those.
+    /// Bytes of payload of those.
     pub over_budget_bytes: u64,
     /// Dropped for want of the domain's bandwidth.
     pub over_domain: u64,
     /// Dropped for want of the channel's.
     pub over_channel: u64,
-    /// Octets sent, as the outgoing channel counts them.
+    /// Bytes sent, as the outgoing channel counts them.
     pub sent_bytes: u64,
     /// Left to the node, and none of the others.
     pub left: u64,

@@ -10,7 +10,7 @@ use crate::frame::{Frame, PortId};
 use crate::wire::checksum::{self, Sum};
 use crate::wire::{Addr, ethernet, ipv4, ipv6, udp};
 
-/// Octets of Ethernet, IPv6 and UDP headers.
+/// Bytes of Ethernet, IPv6 and UDP headers.
 const LENGTH_MAX: usize = ethernet::HEADER + ipv6::HEADER + udp::HEADER;
 
 const V4: usize = ethernet::HEADER + ipv4::HEADER;
@@ -36,7 +36,7 @@ pub struct Head {
     /// The node's count of changes that they are of.
     changes: u32,
     port: PortId,
-    /// Octets of IP that the port carries.
+    /// Bytes of IP that the port carries.
     mtu: u16,
     /// Sum of IPv4's header without its length, and of UDP's and its pseudo-header without theirs.
     sums: [u16; 2],
@@ -53,7 +53,7 @@ impl Head {
         Head { until: 0, changes: 0, port, mtu: 0, sums: [0; 2], stack: Stack::V4, is_plain, bytes: [0; LENGTH_MAX] }
     }
 
-    /// Whether these headers are those of a packet of so many octets now.
+    /// Whether these headers are those of a packet of so many bytes now.
     #[inline]
     pub fn holds(&self, now: u64, changes: u32, length: usize) -> bool {
         now < u64::from(self.until) * SECOND && changes == self.changes && length + LENGTH_MAX <= usize::from(self.mtu)
@@ -177,7 +177,7 @@ mod tests {
         }
         let protocol = if layer == Layer::Udp { udp::IP_PROTOCOL } else { 47 };
         let length = frame.len();
-        match (ends.0.octets_v4(), ends.1.octets_v4()) {
+        match (ends.0.bytes_v4(), ends.1.bytes_v4()) {
             (Some(from), Some(to)) => {
                 let header = ipv4::Repr::new(from, to, protocol, 64, length);
                 header.emit(frame.prepend(ipv4::HEADER).unwrap()).unwrap();

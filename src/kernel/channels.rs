@@ -15,7 +15,7 @@ use super::sockets::Steering;
 use crate::classify::rule::{DemuxKey, Layer, Rule};
 use crate::classify::shapes::{SHAPES_MAX, Shape};
 use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
-use crate::core::share::{Bandwidth, SharedOctets};
+use crate::core::share::{Bandwidth, SharedBytes};
 use crate::frame::PortId;
 use crate::graph::half::{ChannelHalf, Cut, CutCounts, Passed, SharedCut, Whose};
 use crate::sys::bpf::{Map, Program};
@@ -242,9 +242,9 @@ impl KernelChannels {
         Account::at(self.accounts.clone(), place)
     }
 
-    fn octets(&self, place: u32) -> Option<Arc<dyn SharedOctets>> {
+    fn bytes(&self, place: u32) -> Option<Arc<dyn SharedBytes>> {
         let at = place as usize * SPENT;
-        (place > 0).then(|| Arc::new(Octets { words: self.spent.clone(), at }) as Arc<dyn SharedOctets>)
+        (place > 0).then(|| Arc::new(Bytes { words: self.spent.clone(), at }) as Arc<dyn SharedBytes>)
     }
 
     /// `struct cut`, if such a channel can be carried at all.
@@ -342,7 +342,7 @@ impl ChannelHalf for KernelChannels {
         self.look_for(before);
         let passed = Arc::new(Usage { map: self.usage.clone(), number });
         let account = Arc::new(self.account(domain));
-        let (of_domain, of_channel) = (self.octets(of_domain), self.octets(of_channel));
+        let (of_domain, of_channel) = (self.bytes(of_domain), self.bytes(of_channel));
         Ok(Some(SharedCut { number, account, of_domain, of_channel, passed }))
     }
 
@@ -366,22 +366,22 @@ impl ChannelHalf for KernelChannels {
 
 /// A bandwidth that both halves use.
 #[derive(Debug)]
-struct Octets {
+struct Bytes {
     words: Arc<SharedWords>,
     at: usize,
 }
 
-impl SharedOctets for Octets {
+impl SharedBytes for Bytes {
     #[inline]
     fn kernel(&self) -> u64 {
         self.words.load(self.at + SPENT_KERNEL)
     }
 
     #[inline]
-    fn spend(&self, octets: u64) {
+    fn spend(&self, bytes: u64) {
         // The node's worker alone writes this word.
         let at = self.at + SPENT_USER;
-        self.words.store(at, self.words.load(at).wrapping_add(octets));
+        self.words.store(at, self.words.load(at).wrapping_add(bytes));
     }
 }
 

@@ -227,15 +227,15 @@ pub(super) fn value<'a>(keys: impl ExactSizeIterator<Item = (&'a DemuxKey, u32)>
         contract::key::CUT.put(place, owner.to_ne_bytes());
         let places = place[contract::key::TUPLES.range()].as_chunks_mut::<{ contract::tuple::SIZE }>().0;
         for (place, tuple) in places.iter_mut().zip(key) {
-            // As they stand in the packet: the first octet first.
-            let octets = |number: u64| {
-                let mut octets = [0; 8];
+            // As they stand in the packet: the first byte first.
+            let bytes = |number: u64| {
+                let mut bytes = [0; 8];
                 let length = usize::from(tuple.length);
-                octets[..length].copy_from_slice(&number.to_be_bytes()[8 - length..]);
-                octets
+                bytes[..length].copy_from_slice(&number.to_be_bytes()[8 - length..]);
+                bytes
             };
-            contract::tuple::VALUE.put(place, octets(tuple.value));
-            contract::tuple::MASK.put(place, octets(tuple.mask));
+            contract::tuple::VALUE.put(place, bytes(tuple.value));
+            contract::tuple::MASK.put(place, bytes(tuple.mask));
             contract::tuple::OFFSET.put(place, u32::from(tuple.offset).to_ne_bytes());
             contract::tuple::LENGTH.put(place, u32::from(tuple.length).to_ne_bytes());
         }

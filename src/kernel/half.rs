@@ -277,7 +277,7 @@ impl KernelHalf {
             }
         };
         let mode = attached.mode;
-        // In the stack copies share their octets.
+        // In the stack copies share their bytes.
         self.maps.set_port(&port, mode == XdpMode::Native)?;
         state.ports.push(attached);
         self.tell_ports(&state)?;

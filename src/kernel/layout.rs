@@ -12,11 +12,11 @@ use std::io;
 
 /// Routes.
 const ROUTES: u32 = 65_536;
-/// Places for known flows: for each CPU at most, and octets for all CPUs at most.
+/// Places for known flows: for each CPU at most, and bytes for all CPUs at most.
 const KNOWN: u32 = 32768;
-const KNOWN_OCTETS: usize = 64 << 20;
+const KNOWN_BYTES: usize = 64 << 20;
 
-/// Records of what code has sent: for each CPU at most, and octets for all CPUs at most.
+/// Records of what code has sent: for each CPU at most, and bytes for all CPUs at most.
 const RECORDS: u32 = 128;
 const RECORDS_SIZE: usize = 32 << 20;
 /// Sets of links that copies leave by.
@@ -132,6 +132,6 @@ pub fn records() -> io::Result<u32> {
 
 /// Places for known flows for each CPU, a power of two.
 pub fn known() -> io::Result<u32> {
-    let fit = (KNOWN_OCTETS / known::SIZE / possible_cpus()?).max(2) as u32;
+    let fit = (KNOWN_BYTES / known::SIZE / possible_cpus()?).max(2) as u32;
     Ok(KNOWN.min(1 << fit.ilog2()))
 }

@@ -28,9 +28,9 @@ pub struct PortEntry {
     pub interface: u32,
     /// The port's number in the node.
     pub number: u32,
-    /// Octets of the largest IP packet.
+    /// Bytes of the largest IP packet.
     pub mtu: u32,
-    /// Octets of the largest IP packet that arrives when it is redirected there; 0: none does.
+    /// Bytes of the largest IP packet that arrives when it is redirected there; 0: none does.
     pub redirected: u32,
     /// Its own link address: frames for others are left alone.
     pub mac: Mac,
@@ -51,7 +51,7 @@ pub struct CodeEntry {
     pub place: u32,
     /// Its slot.
     pub slot: u32,
-    /// Payload octets in its window.
+    /// Payload bytes in its window.
     pub window: u16,
     /// A digest of its program as it was linked.
     pub made_of: [u8; 24],
@@ -342,7 +342,7 @@ fn remove_known(map: &Map, key: u32) -> io::Result<()> {
 }
 
 fn word64(value: &[u8], at: usize) -> u64 {
-    value[at..].first_chunk().map_or(0, |octets| u64::from_ne_bytes(*octets))
+    value[at..].first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
 /// The places where a code can stand, best first.

@@ -10,7 +10,7 @@ use crate::sys::mapping::SharedWords;
 use std::io;
 use std::sync::Arc;
 
-/// Octets of a word.
+/// Bytes of a word.
 const WORD: usize = 8;
 
 /// Words of a record, and where its number stands, and what is left of it. The other half of that word says how many sends it holds,
@@ -76,8 +76,8 @@ impl SharedRecords for Records {
             return None;
         }
         let first = (written.record as usize * SENDS as usize + at) * SEND_WORDS;
-        for (place, octets) in (first + WINDOW..).zip(window.chunks_mut(WORD)) {
-            octets.copy_from_slice(&words.sends.load(place).to_ne_bytes()[..octets.len()]);
+        for (place, bytes) in (first + WINDOW..).zip(window.chunks_mut(WORD)) {
+            bytes.copy_from_slice(&words.sends.load(place).to_ne_bytes()[..bytes.len()]);
         }
         let bound = words.sends.load(first + BOUND) as u32;
         // It may have become another's meanwhile.

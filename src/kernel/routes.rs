@@ -59,9 +59,9 @@ impl Router for RuledRoutes {
             return Some(next);
         }
         let interface = flow.port.and_then(|port| self.interfaces.get(usize::from(port.0))).filter(|index| **index > 0);
-        let mut octets = question(flow, interface.copied().unwrap_or(LOOPBACK));
-        match self.asker.0.run_on(&mut octets) {
-            Ok(FOUND) => self.answer(flow, &octets),
+        let mut bytes = question(flow, interface.copied().unwrap_or(LOOPBACK));
+        match self.asker.0.run_on(&mut bytes) {
+            Ok(FOUND) => self.answer(flow, &bytes),
             Ok(NOT_FORWARDING) | Err(_) => self.main.next_hop(flow.to),
             Ok(_) => None,
         }
@@ -70,14 +70,14 @@ impl Router for RuledRoutes {
 
 impl RuledRoutes {
     /// The port and next router of an answer; nothing: it is none of the node's, or by the other family.
-    fn answer(&self, flow: &Flow, octets: &[u8; QUESTION]) -> Option<NextHop> {
+    fn answer(&self, flow: &Flow, bytes: &[u8; QUESTION]) -> Option<NextHop> {
         let v4 = flow.to.is_v4();
-        let interface = u32::from_ne_bytes(fib::INTERFACE.of(octets));
+        let interface = u32::from_ne_bytes(fib::INTERFACE.of(bytes));
         let port = PortId(self.interfaces.iter().position(|index| *index == interface)? as u16);
-        if fib::FAMILY.of(octets) != [if v4 { INET } else { INET6 }] {
+        if fib::FAMILY.of(bytes) != [if v4 { INET } else { INET6 }] {
             return None;
         }
-        let to = fib::DESTINATION.of(octets);
+        let to = fib::DESTINATION.of(bytes);
         let via = if v4 { Addr::v4([to[0], to[1], to[2], to[3]]) } else { Addr(to) };
         Some(NextHop { port, via: if via == flow.to { Addr::UNSPECIFIED } else { via } })
     }
@@ -85,30 +85,30 @@ impl RuledRoutes {
 
 /// `struct bpf_fib_lookup` of a packet of this flow that came by an interface.
 fn question(flow: &Flow, interface: u32) -> [u8; QUESTION] {
-    let mut octets = [0; QUESTION];
+    let mut bytes = [0; QUESTION];
     let v4 = flow.to.is_v4();
-    fib::FAMILY.put(&mut octets, [if v4 { INET } else { INET6 }]);
-    fib::PROTOCOL.put(&mut octets, [if flow.direct { anep::IP_PROTOCOL } else { udp::IP_PROTOCOL }]);
+    fib::FAMILY.put(&mut bytes, [if v4 { INET } else { INET6 }]);
+    fib::PROTOCOL.put(&mut bytes, [if flow.direct { anep::IP_PROTOCOL } else { udp::IP_PROTOCOL }]);
     if !flow.direct {
-        fib::SOURCE_PORT.put(&mut octets, anep::UDP_PORT.to_be_bytes());
-        fib::DESTINATION_PORT.put(&mut octets, anep::UDP_PORT.to_be_bytes());
+        fib::SOURCE_PORT.put(&mut bytes, anep::UDP_PORT.to_be_bytes());
+        fib::DESTINATION_PORT.put(&mut bytes, anep::UDP_PORT.to_be_bytes());
     }
-    fib::INTERFACE.put(&mut octets, interface.to_ne_bytes());
+    fib::INTERFACE.put(&mut bytes, interface.to_ne_bytes());
     // Of IPv4 the first byte; of IPv6 the first word of the header.
     let service = if v4 { [flow.service, 0, 0, 0] } else { (u32::from(flow.service) << 20).to_be_bytes() };
-    fib::SERVICE.put(&mut octets, service);
-    fib::SOURCE.put(&mut octets, address(flow.from, v4));
-    fib::DESTINATION.put(&mut octets, address(flow.to, v4));
-    octets
+    fib::SERVICE.put(&mut bytes, service);
+    fib::SOURCE.put(&mut bytes, address(flow.from, v4));
+    fib::DESTINATION.put(&mut bytes, address(flow.to, v4));
+    bytes
 }
 
 /// An address as one of this family; of the other it is none.
 fn address(addr: Addr, v4: bool) -> [u8; 16] {
-    let mut octets = [0; 16];
-    match addr.octets_v4().filter(|_| v4) {
-        Some(four) => octets[..4].copy_from_slice(&four),
+    let mut bytes = [0; 16];
+    match addr.bytes_v4().filter(|_| v4) {
+        Some(four) => bytes[..4].copy_from_slice(&four),
         None if v4 || addr.is_v4() => {}
-        None => octets = addr.0,
+        None => bytes = addr.0,
     }
-    octets
+    bytes
 }

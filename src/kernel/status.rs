@@ -30,7 +30,7 @@ pub struct PortStatus {
     /// Why not in the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// Octets of the largest packet that is redirected to it; 0: none would arrive, so the user half sends.
+    /// Bytes of the largest packet that is redirected to it; 0: none would arrive, so the user half sends.
     pub redirected: u32,
 }
 

@@ -65,7 +65,7 @@ impl Table {
     }
 }
 
-/// The type of a map's key, a number, and of its value, a structure of `size` octets that begins with a lock.
+/// The type of a map's key, a number, and of its value, a structure of `size` bytes that begins with a lock.
 pub fn locked(size: u32) -> (Vec<u8>, [u32; 2]) {
     let mut table = Table::default();
     let name = table.name("unsigned int");
@@ -75,7 +75,7 @@ pub fn locked(size: u32) -> (Vec<u8>, [u32; 2]) {
     (table.bytes(), [int, value])
 }
 
-/// The types of a linked program whose window shows `window` octets of payload, and the type of each
+/// The types of a linked program whose window shows `window` bytes of payload, and the type of each
 /// of its functions.
 pub fn describe(linked: &Linked, window: u32) -> (Vec<u8>, Vec<[u32; 2]>) {
     let mut table = Table::default();

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Total {
     /// Packets that came, run or not.
     pub packets: u64,
-    /// Octets of those packets, from the capsule header on; in the kernel half of those that ran.
+    /// Bytes of those packets, from the capsule header on; in the kernel half of those that ran.
     pub bytes: u64,
     /// Steps of the user half and nanoseconds of the kernel half.
     pub steps: u64,

@@ -68,7 +68,7 @@ const ACCEPTED_MAX: usize = 64;
 /// Messages of one application taken in one go, so that one cannot keep the worker.
 const TAKEN_MAX: usize = 64;
 
-/// Octets of the longest message.
+/// Bytes of the longest message.
 const MESSAGE: usize = 65_536;
 
 /// The first of the ports given to applications that want any.
@@ -241,7 +241,7 @@ impl Apps {
                 let mut frame = turn.out.pool.take();
                 if length - 1 > frame.capacity() || length - 1 < capsule::HEADER {
                     turn.out.pool.give(frame);
-                    return Err(format!("a capsule has {} to {} octets", capsule::HEADER, crate::frame::FRAME));
+                    return Err(format!("a capsule has {} to {} bytes", capsule::HEADER, crate::frame::FRAME));
                 }
                 frame.fill(&self.buffer[1..length]);
                 self.trace += 1;
@@ -257,7 +257,7 @@ impl Apps {
             }
             [CLOSE_PLAN, ..] if length == 9 => {
                 let port = self.applications.get(&token).and_then(|application| application.plan);
-                let closing = self.buffer[1..9].iter().fold(0, |port, octet| port << 8 | u64::from(*octet));
+                let closing = self.buffer[1..9].iter().fold(0, |port, byte| port << 8 | u64::from(*byte));
                 port.into_iter().for_each(|port| node.close_plan(port, closing));
                 Ok(())
             }

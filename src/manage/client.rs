@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Octets of the longest message.
+/// Bytes of the longest message.
 const MESSAGE: usize = 65_536;
 
 /// How long a node may take for an answer.

@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-/// Octets of the longest request: a bundle in hexadecimal, and some.
+/// Bytes of the longest request: a bundle in hexadecimal, and some.
 const REQUEST_MAX: u64 = 1 << 20;
 
 /// Connections served at the same time.

@@ -45,7 +45,7 @@ pub(super) struct NewCut {
     /// Protocol and address of the incoming channel, and of the outgoing one.
     from: [String; 2],
     to: [String; 2],
-    /// Octets a second; 0: as many as the role grants.
+    /// Bytes a second; 0: as many as the role grants.
     #[serde(default)]
     bandwidth: u64,
 }

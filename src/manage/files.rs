@@ -39,7 +39,7 @@ pub const SPACES_MAX: usize = 4096;
 /// Open files of one node.
 pub const OPEN_MAX: usize = 32_768;
 
-/// Octets that one call reads or writes.
+/// Bytes that one call reads or writes.
 pub const CALL_BYTES_MAX: usize = 1 << 20;
 
 /// Names that one call lists.
@@ -199,7 +199,7 @@ impl Files {
         Ok(file)
     }
 
-    /// Reads at an offset: how many octets, fewer than asked for only at the end.
+    /// Reads at an offset: how many bytes, fewer than asked for only at the end.
     pub fn read(&self, domain: DomainId, file: FileId, offset: u64, to: &mut [u8]) -> Result<usize, Error> {
         let (handle, _) = self.handle(domain, file)?;
         if to.len() > CALL_BYTES_MAX || offset.checked_add(to.len() as u64).is_none_or(|end| end > i64::MAX as u64) {
@@ -208,7 +208,7 @@ impl Files {
         handle.read(offset, to)
     }
 
-    /// Writes at an offset: how many octets, all unless the disk is full.
+    /// Writes at an offset: how many bytes, all unless the disk is full.
     pub fn write(&self, domain: DomainId, file: FileId, offset: u64, from: &[u8]) -> Result<usize, Error> {
         let (handle, quota) = self.handle(domain, file)?;
         if from.len() > CALL_BYTES_MAX {

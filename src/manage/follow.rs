@@ -61,7 +61,7 @@ pub struct Follower {
 /// What a look at the host has found.
 #[derive(Default)]
 struct Seen {
-    /// Octets of the largest packet of any port when the node started: its buffers are for that.
+    /// Bytes of the largest packet of any port when the node started: its buffers are for that.
     mtu_max: usize,
     /// The link of each port; nothing: not looked at yet.
     links: Vec<Option<Carrier>>,

@@ -42,7 +42,7 @@ pub fn open(
         return Ok(None);
     }
     let mut name = [0; 16];
-    name.iter_mut().zip(config.name.bytes()).for_each(|(place, octet)| *place = octet);
+    name.iter_mut().zip(config.name.bytes()).for_each(|(place, byte)| *place = byte);
     let pins = Pins::open(run_dir)
         .inspect_err(|error| tracing::warn!(%error, "no BPF file system: the kernel half ends with this process"))
         .ok();
@@ -180,11 +180,7 @@ pub(super) fn say_redirected(port: &str, entry: &PortEntry) {
              ethtool -K PEER gro on, or an XDP program; else the driver does not take such frames"
         ),
         most if most < entry.mtu => {
-            tracing::info!(
-                port,
-                octets = most,
-                "larger packets are sent by the user half: the driver takes one buffer"
-            );
+            tracing::info!(port, bytes = most, "larger packets are sent by the user half: the driver takes one buffer");
         }
         _ => {}
     }

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Connections at the same time.
 const CONNECTIONS_MAX: u64 = 64;
 
-/// Octets of the longest message.
+/// Bytes of the longest message.
 pub const MESSAGE: usize = 65_536;
 
 /// Pause when no connection can be taken.

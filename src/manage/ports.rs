@@ -41,7 +41,7 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Opens it for packets of up to `mtu` octets, with what it has before the Linux stack; and what takes frames for
+    /// Opens it for packets of up to `mtu` bytes, with what it has before the Linux stack; and what takes frames for
     /// it, if it is a native port.
     pub(super) fn open(id: PortId, plan: Plan, before: Before, mtu: usize) -> io::Result<(OpenPort, Option<Taker>)> {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);

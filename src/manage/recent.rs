@@ -19,7 +19,7 @@ const FRESH: &str = "codes.new";
 /// Time between two looks.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Octets of a name and the end of its line.
+/// Bytes of a name and the end of its line.
 const LINE: usize = 65;
 
 /// Looks after the file as long as this is there.

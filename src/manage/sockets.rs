@@ -23,10 +23,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Octets of memory for the frames of all sockets: the kernel keeps it in RAM.
+/// Bytes of memory for the frames of all sockets: the kernel keeps it in RAM.
 const MEMORY_MAX: u64 = 256 << 20;
 
-/// Octets of the smallest page: a chunk of the memory is no longer.
+/// Bytes of the smallest page: a chunk of the memory is no longer.
 const PAGE: usize = 4096;
 
 /// The largest MTU whose frames have room in a chunk.
@@ -198,7 +198,7 @@ impl Opener<'_> {
         };
         let interface = *interface;
         if port.mtu > MTU_MAX {
-            return Err(format!("an MTU of {} octets is too large: AF_XDP carries {MTU_MAX}", port.mtu));
+            return Err(format!("an MTU of {} bytes is too large: AF_XDP carries {MTU_MAX}", port.mtu));
         }
         let name = interface_name(interface).map_err(|error| error.to_string())?;
         let queues = ethtool::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;

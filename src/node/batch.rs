@@ -20,7 +20,7 @@ use crate::wire::Error;
 /// Stations of packets between [`Node::look`] and their turn.
 const AHEAD: usize = 12;
 
-/// Channels whose filters, domains and ways out the near caches hold: some four hundred octets each.
+/// Channels whose filters, domains and ways out the near caches hold: some four hundred bytes each.
 const NEAR: usize = 256;
 
 /// How many packets behind [`Node::look`] the others are.

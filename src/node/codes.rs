@@ -69,7 +69,7 @@ pub struct Coming {
     pub grant: Option<Grant>,
     /// The representation that runs in this half, once the role is known.
     pub representation: Option<(Kind, Digest)>,
-    /// The bpf representation and its octets, if a kernel half is to run it.
+    /// The bpf representation and its bytes, if a kernel half is to run it.
     pub bpf: Option<(Digest, u32)>,
     /// What the kernel half has made of that already.
     pub linked: Option<super::output::Linked>,
@@ -82,7 +82,7 @@ pub struct Ready {
     pub slot: SlotId,
     /// Who pays.
     pub domain: DomainId,
-    /// Payload octets in the window.
+    /// Payload bytes in the window.
     pub window: usize,
     /// What it claimed when it was given its role.
     pub claim: Claim,
@@ -208,7 +208,7 @@ pub enum Found {
         slot: SlotId,
         /// Who pays.
         domain: DomainId,
-        /// Payload octets in the window.
+        /// Payload bytes in the window.
         window: usize,
         /// Steps it may take.
         steps: u64,

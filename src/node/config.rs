@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The configuration of one node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Its name, for people and for `an_node_name` (the first 16 octets).
+    /// Its name, for people and for `an_node_name` (the first 16 bytes).
     pub name: String,
     /// Its ports.
     pub ports: Vec<Port>,
@@ -32,9 +32,9 @@ pub struct NodeConfig {
 pub struct Sizes {
     /// Codes ready, refused or on their way.
     pub codes: usize,
-    /// Octets of manifests and representations kept in memory.
+    /// Bytes of manifests and representations kept in memory.
     pub object_bytes: usize,
-    /// Soft-state entries of 64 octets.
+    /// Soft-state entries of 64 bytes.
     pub state_entries: usize,
     /// Active packets a second one port may bring in, 0 for no ceiling.
     pub ingress_packets_per_second: u64,

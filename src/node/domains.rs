@@ -40,7 +40,7 @@ pub struct DomainStatus {
     pub usage: Usage,
     /// Packets of its that were done after their deadline.
     pub missed_deadlines: u64,
-    /// Octets of memory that it holds.
+    /// Bytes of memory that it holds.
     pub memory_bytes: u64,
     /// The memory pool it uses, which others may use too.
     #[serde(skip_serializing_if = "Option::is_none")]

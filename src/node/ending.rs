@@ -19,7 +19,7 @@ pub struct Ended {
     pub channels: usize,
     /// Codes.
     pub codes: usize,
-    /// Octets of memory pools.
+    /// Bytes of memory pools.
     pub bytes: u64,
     /// Events that were waiting.
     pub events: usize,

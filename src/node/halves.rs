@@ -28,14 +28,14 @@ use std::sync::Arc;
 /// The Ethernet type of frames that come up with a verdict.
 const PASSED_UP: [u8; 2] = ethertype::PASSED_UP.to_be_bytes();
 
-/// Octets of an Ethernet header, and of its two addresses.
+/// Bytes of an Ethernet header, and of its two addresses.
 const ETHERNET: usize = 14;
 const MACS: usize = 12;
 
 /// Codes taken over that are prepared at the same time.
 const ADOPTED_AT_ONCE: usize = 8;
 
-/// Octets of `struct passed_up`.
+/// Bytes of `struct passed_up`.
 const LENGTH: usize = passed_up::SIZE;
 
 /// Sets of links a second that the kernel half is asked for.

@@ -1,6 +1,6 @@
 //! Objects in memory, by digest: manifests and representations that the node can serve at once.
 //!
-//! Bounded in octets; the object unused for longest goes first. What persists is the driver's store.
+//! Bounded in bytes; the object unused for longest goes first. What persists is the driver's store.
 
 use super::{Capsules, Cx};
 use crate::wire::Digest;
@@ -16,7 +16,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// An empty table of at most `limit` octets.
+    /// An empty table of at most `limit` bytes.
     pub fn new(limit: usize) -> Objects {
         Objects { table: HashMap::default(), bytes: 0, limit, clock: 0 }
     }
@@ -52,7 +52,7 @@ impl Objects {
         }
     }
 
-    /// Octets kept.
+    /// Bytes kept.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

@@ -119,7 +119,7 @@ pub enum KernelOrder {
         code: Digest,
         /// The bpf representation.
         bpf: Arc<[u8]>,
-        /// Payload octets in its window.
+        /// Payload bytes in its window.
         window: u32,
         /// In which it acts: its form, calls and limits in the kernel.
         role: Arc<Role>,

@@ -16,7 +16,7 @@ use crate::wire::Digest;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Octets that a code holds with so many entries of soft state.
+/// Bytes that a code holds with so many entries of soft state.
 pub(super) fn held_by_code(limits: &Limits, state_entries: u32) -> u64 {
     u64::from(limits.memory_bytes) + u64::from(state_entries) * state_store::ENTRY
 }

@@ -380,8 +380,8 @@ impl Node {
     }
 
     /// An application injects a PLAN packet.
-    pub fn inject_plan(&mut self, turn: &mut Turn<'_>, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
-        self.with_plan(turn, |plan, os| plan.inject(os, port, octets)).unwrap_or(Err(Reason::UnknownType))
+    pub fn inject_plan(&mut self, turn: &mut Turn<'_>, port: u64, bytes: &mut [u8]) -> Result<(), Reason> {
+        self.with_plan(turn, |plan, os| plan.inject(os, port, bytes)).unwrap_or(Err(Reason::UnknownType))
     }
 
     /// A PLAN service is there from now on; the error says why it cannot be.
@@ -451,8 +451,8 @@ impl Cx {
         }
         match wire::Message::parse(frame.bytes()) {
             _ if own && self.is_near(from.port, from.addr) => None,
-            Ok(wire::Message::Packet(octets)) => {
-                let to = plan::packet::View::new_checked(octets).map(|view| Addr(view.destination().0));
+            Ok(wire::Message::Packet(bytes)) => {
+                let to = plan::packet::View::new_checked(bytes).map(|view| Addr(view.destination().0));
                 (!own && to != Some(native.destination)).then_some(Reason::DestinationMismatch)
             }
             Ok(wire::Message::Piece(_)) => None,

@@ -17,7 +17,7 @@ use crate::frame::PortId;
 use crate::topology::reach::{Reach, Refused};
 use crate::wire::{Addr, anep, ethernet, ipv4, udp};
 
-/// Octets around a message in its frame, on an Ethernet link by IPv4. An overlay's are alike.
+/// Bytes around a message in its frame, on an Ethernet link by IPv4. An overlay's are alike.
 const AROUND: usize = anep::HEADER + udp::HEADER + ipv4::HEADER + ethernet::HEADER;
 
 /// To whom the node may send, and how it finds out who gets that.

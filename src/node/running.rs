@@ -329,7 +329,7 @@ pub(super) fn field<const LENGTH: usize>(frame: &mut Frame, at: usize) -> Option
 #[inline]
 pub(super) fn address(frame: &Frame, at: usize) -> Addr {
     let field = frame.bytes().get(at..).and_then(|rest| rest.first_chunk());
-    field.map_or(Addr::UNSPECIFIED, |octets| Addr(*octets))
+    field.map_or(Addr::UNSPECIFIED, |bytes| Addr(*bytes))
 }
 
 /// What the way of a capsule in its frame may depend on; `injected`: it begins here.

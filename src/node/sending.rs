@@ -223,7 +223,7 @@ impl Cx {
         let Link::Ethernet { mac, .. } = config.link else { return };
         let own = config.address_towards(addr);
         let mut frame = self.make(turn);
-        if let (Some(from), Some(to)) = (own.octets_v4(), addr.octets_v4()) {
+        if let (Some(from), Some(to)) = (own.bytes_v4(), addr.bytes_v4()) {
             let request = arp::Repr {
                 operation: arp::Operation::Request,
                 sender_mac: mac,

@@ -131,7 +131,7 @@ pub struct FetchStatus {
     pub queued: usize,
     /// Capsules that wait for them.
     pub capsules: usize,
-    /// Octets of manifests and representations in memory.
+    /// Bytes of manifests and representations in memory.
     pub object_bytes: usize,
     /// Codes that had to give way to others in the full table.
     pub displaced: u64,

@@ -15,16 +15,16 @@ use libanode::layout;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Octets of a path.
+/// Bytes of a path.
 pub const PATH_BYTES_MAX: usize = 1024;
 
-/// Octets of one name in it.
+/// Bytes of one name in it.
 pub const NAME_BYTES_MAX: usize = 255;
 
 /// Names of one path.
 pub const DEPTH_MAX: usize = 16;
 
-/// Octets of a holder's name.
+/// Bytes of a holder's name.
 pub const HOLDER_BYTES_MAX: usize = 32;
 
 /// Others that one holder can share with.
@@ -33,7 +33,7 @@ pub const SHARES_MAX: usize = 256;
 /// Open files of one domain.
 pub const HANDLES_MAX: usize = 256;
 
-/// Octets of the largest file: what the system's calls can name.
+/// Bytes of the largest file: what the system's calls can name.
 pub const SIZE_MAX: u64 = i64::MAX as u64;
 
 object_name! {
@@ -98,7 +98,7 @@ pub struct FileSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileKind {
-    /// Octets.
+    /// Bytes.
     File,
     /// Names.
     Directory,
@@ -109,7 +109,7 @@ pub enum FileKind {
 pub struct FileStat {
     /// What it is.
     pub kind: FileKind,
-    /// Octets; 0 for a directory.
+    /// Bytes; 0 for a directory.
     pub size: u64,
     /// When it was written last, in nanoseconds after 1970 began.
     pub modified_ns: u64,
@@ -170,7 +170,7 @@ impl Record {
 pub struct Quota {
     /// Files and directories.
     pub files: u32,
-    /// Octets of files, holes included.
+    /// Bytes of files, holes included.
     pub bytes: u64,
 }
 
@@ -192,7 +192,7 @@ impl Quota {
 pub struct Used {
     /// Files and directories.
     pub files: u32,
-    /// Octets of files, also of those that have no name any more and are open.
+    /// Bytes of files, also of those that have no name any more and are open.
     pub bytes: u64,
 }
 
@@ -202,7 +202,7 @@ impl Used {
         if self.files < quota.files { Ok(()) } else { Err(Error::Limit) }
     }
 
-    /// Whether a file may grow from so many octets to so many. To shrink, or to stay, is always allowed.
+    /// Whether a file may grow from so many bytes to so many. To shrink, or to stay, is always allowed.
     pub fn may_grow(&self, quota: Quota, from: u64, to: u64) -> Result<(), Error> {
         if to > SIZE_MAX {
             return Err(Error::Invalid);
@@ -217,7 +217,7 @@ impl Used {
     }
 }
 
-/// The names of a path, or why it is none: 1 to [`DEPTH_MAX`] names of 1 to [`NAME_BYTES_MAX`] octets with `/` between them.
+/// The names of a path, or why it is none: 1 to [`DEPTH_MAX`] names of 1 to [`NAME_BYTES_MAX`] bytes with `/` between them.
 pub fn check_path(path: &str) -> Result<(), Error> {
     let is_name = |name: &str| {
         !name.is_empty() && name.len() <= NAME_BYTES_MAX && name != "." && name != ".." && !name.contains('\0')

@@ -40,7 +40,7 @@ pub struct EventId(pub u64);
 pub struct ThreadPoolSpec {
     /// How many.
     pub max_threads: u16,
-    /// Octets of a stack; 0 for the default of whoever makes it.
+    /// Bytes of a stack; 0 for the default of whoever makes it.
     pub stack_bytes: u32,
     /// Milliseconds that one may work on a packet, an event or an exception, before its domain is ended; 0: what the role grants.
     pub hold_ms: u32,
@@ -70,7 +70,7 @@ pub struct DomainSpec {
 pub struct NetSpec {
     /// Packets of it that may be worked on at the same time; 0: as many as the domain's thread pool has.
     pub max_threads: u16,
-    /// Octets a second on the link; 0: what the domain was granted.
+    /// Bytes a second on the link; 0: what the domain was granted.
     pub bandwidth: u64,
     /// Packets that may wait.
     pub buffers: u16,
@@ -135,7 +135,7 @@ pub trait NodeOs {
     fn domain_create(&mut self, parent: DomainId, spec: &DomainSpec) -> Result<DomainId, Error>;
     /// Ends a domain and all below it. When it returns no packet, event or call reaches them, and all that they owned is gone.
     fn domain_terminate(&mut self, domain: DomainId) -> Result<(), Error>;
-    /// What a domain has used, and the octets of memory that it holds.
+    /// What a domain has used, and the bytes of memory that it holds.
     fn domain_usage(&mut self, domain: DomainId) -> Result<(Usage, u64), Error>;
     /// Creates a memory pool for the caller's subtree.
     fn mempool_create(&mut self, spec: &MemPoolSpec) -> Result<PoolId, Error>;

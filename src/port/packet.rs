@@ -34,7 +34,7 @@ use taker::{Before, Channels};
 const TYPE: usize = 12;
 const BEHIND: usize = 14;
 
-/// Octets around an IP packet in a frame that comes up: link headers, and what the kernel half says of it.
+/// Bytes around an IP packet in a frame that comes up: link headers, and what the kernel half says of it.
 pub const AROUND: usize = LINK_HEADERS + passed_up::SIZE;
 
 /// Room for link headers.
@@ -49,7 +49,7 @@ pub struct PacketPort {
 }
 
 impl PacketPort {
-    /// Opens the port `id` on the interface with this index, for IP packets of up to `mtu` octets; behind an XDP program of the node's
+    /// Opens the port `id` on the interface with this index, for IP packets of up to `mtu` bytes; behind an XDP program of the node's
     /// or not. What changes there later is opened by its taker.
     pub fn open(id: PortId, interface: u32, mtu: usize, behind_program: bool) -> io::Result<(PacketPort, Taker)> {
         let (taker, sockets) = Taker::open(id, interface, mtu + AROUND, behind_program)?;
@@ -173,7 +173,7 @@ fn batch(
 #[inline]
 fn restore_type(frame: &mut Frame) {
     let bytes = frame.bytes_mut();
-    let kind = match bytes.get(BEHIND).map(|octet| octet >> 4) {
+    let kind = match bytes.get(BEHIND).map(|byte| byte >> 4) {
         Some(4) => ethertype::IPV4,
         Some(6) => ethertype::IPV6,
         _ => return,

@@ -9,7 +9,7 @@ use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// The file's first word: nanoseconds, in this host's octet order.
+/// The file's first word: nanoseconds, in this host's byte order.
 const MAGIC: u32 = 0xa1b2_3c4d;
 
 /// Frames that begin with an Ethernet header (LINKTYPE_ETHERNET).
@@ -18,7 +18,7 @@ const ETHERNET: u32 = 1;
 /// Packets that begin with an IP header (LINKTYPE_RAW).
 const RAW_IP: u32 = 101;
 
-/// Octets kept of each packet.
+/// Bytes kept of each packet.
 const SNAP: u32 = 65_535;
 
 /// UDP in an IP header.
@@ -62,7 +62,7 @@ impl Tap {
         let (source, destination) = (Addr::from(from.ip()), Addr::from(to.ip()));
         let mut headers = [0; ipv6::HEADER + udp::HEADER];
         let payload = udp::HEADER + bytes.len();
-        let ip = match (source.octets_v4(), destination.octets_v4()) {
+        let ip = match (source.bytes_v4(), destination.bytes_v4()) {
             (Some(source), Some(destination)) => {
                 let header = ipv4::Repr::new(source, destination, UDP, 64, payload);
                 header.emit(&mut headers[..header.header_len()])

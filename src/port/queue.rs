@@ -44,7 +44,7 @@ impl SendQueue {
         self.sent
     }
 
-    /// Octets that wait.
+    /// Bytes that wait.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

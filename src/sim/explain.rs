@@ -170,7 +170,7 @@ fn short(name: &str) -> &str {
 fn sentence(entry: &Entry) -> String {
     match &entry.what {
         What::Injected { code, source, destination, bound, bytes } => {
-            format!("is sent from {source} to {destination}: code {}, bound {bound}, {bytes} octets", short(code))
+            format!("is sent from {source} to {destination}: code {}, bound {bound}, {bytes} bytes", short(code))
         }
         What::Received { port } => format!("comes in by port {port}"),
         What::Waiting { code } => format!("waits for its code {}", short(code)),
@@ -188,7 +188,7 @@ fn sentence(entry: &Entry) -> String {
             None => format!("is dropped, {reason}"),
         },
         What::Sent { to, bytes, arrives, .. } => {
-            format!("is on the link to {to}, {bytes} octets, there in {} ms", Ms(arrives.saturating_sub(entry.at)))
+            format!("is on the link to {to}, {bytes} bytes, there in {} ms", Ms(arrives.saturating_sub(entry.at)))
         }
         What::Doubled { copy, .. } => format!("is doubled by the link: the second one is packet {copy}"),
         What::Lost { carries, to, cause } => lost(*carries, to, *cause),

@@ -84,14 +84,14 @@ impl Direction {
         self.bits_per_second > 0
     }
 
-    /// Octets that wait at `now`.
+    /// Bytes that wait at `now`.
     #[inline]
     pub(super) fn queued(&self, now: u64) -> u32 {
         let waiting = u128::from(self.free_at.saturating_sub(now)) * u128::from(self.bits_per_second) / 8_000_000_000;
         waiting.min(u128::from(u32::MAX)) as u32
     }
 
-    /// A frame of so many octets is put on the line at `now`.
+    /// A frame of so many bytes is put on the line at `now`.
     #[inline]
     pub(super) fn carry(&mut self, now: u64, bytes: usize, rng: &mut Xoshiro256PlusPlus) -> Fate {
         let mut left = now;

@@ -103,21 +103,21 @@ impl World {
 
     pub(super) fn count_message(&mut self, node: usize, port: PortId, bytes: &[u8]) {
         let Some((_, payload)) = self.anep_at(node, port, bytes) else { return };
-        let octets = (anep::HEADER + payload.len()) as u64;
+        let length = (anep::HEADER + payload.len()) as u64;
         let carried = self.carried(node, port, bytes);
         let fetch = &mut self.totals.fetch;
         match carried {
             Carried::Request => {
                 fetch.requests += 1;
-                fetch.request_bytes += octets;
+                fetch.request_bytes += length;
             }
             Carried::Part => {
                 fetch.parts += 1;
-                fetch.reply_bytes += octets;
+                fetch.reply_bytes += length;
             }
             Carried::Absent => {
                 fetch.absents += 1;
-                fetch.reply_bytes += octets;
+                fetch.reply_bytes += length;
             }
             _ => {}
         }

@@ -43,7 +43,7 @@ pub struct Line {
     pub delay_ms: f64,
     /// Capacity in Mbit/s; 0 when nothing ever waits.
     pub rate_mbit: f64,
-    /// Octets that can wait for a link of limited capacity; more are dropped as `queue-full`.
+    /// Bytes that can wait for a link of limited capacity; more are dropped as `queue-full`.
     pub queue_bytes: u32,
     /// Share of frames that are lost, 0 to 1.
     pub loss: f64,
@@ -53,7 +53,7 @@ pub struct Line {
     pub reorder: f64,
     /// For how long at most they are held back, in milliseconds.
     pub reorder_ms: f64,
-    /// Octets of the largest IP or ANEP packet.
+    /// Bytes of the largest IP or ANEP packet.
     pub mtu: usize,
 }
 
@@ -315,7 +315,7 @@ impl Line {
             ("delay_ms", self.delay_ms, 3.6e6, time),
             ("reorder_ms", self.reorder_ms, 3.6e6, time),
             ("rate_mbit", self.rate_mbit, 1e6, "Mbit/s from 0 (no limit) to 1000000"),
-            ("mtu", self.mtu as f64, 1944.0, "octets up to 1944"),
+            ("mtu", self.mtu as f64, 1944.0, "bytes up to 1944"),
         ];
         for (field, found, most, expected) in fields {
             if !(0.0..=most).contains(&found) {
@@ -332,10 +332,10 @@ fn v4(node: usize) -> Addr {
 }
 
 fn v6(node: usize) -> Addr {
-    let mut octets = [0; 16];
-    octets[0] = 0xfd;
-    octets[12..].copy_from_slice(&(node as u32 + 1).to_be_bytes());
-    Addr(octets)
+    let mut bytes = [0; 16];
+    bytes[0] = 0xfd;
+    bytes[12..].copy_from_slice(&(node as u32 + 1).to_be_bytes());
+    Addr(bytes)
 }
 
 #[cfg(test)]

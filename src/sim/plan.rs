@@ -75,9 +75,9 @@ impl Simulation {
     }
 
     /// An application of a node injects a PLAN packet now.
-    pub fn inject_plan(&mut self, node: usize, port: u64, octets: &[u8]) -> Result<(), SendError> {
-        let mut octets = octets.to_vec();
-        let result = self.enter(node, |node, turn| node.inject_plan(turn, port, &mut octets));
+    pub fn inject_plan(&mut self, node: usize, port: u64, bytes: &[u8]) -> Result<(), SendError> {
+        let mut bytes = bytes.to_vec();
+        let result = self.enter(node, |node, turn| node.inject_plan(turn, port, &mut bytes));
         self.settle(node);
         result.unwrap_or(Ok(())).map_err(SendError::Refused)
     }
@@ -101,8 +101,8 @@ impl Simulation {
             else {
                 continue;
             };
-            if let Ok(wire::Message::Packet(octets)) = wire::Message::parse(message) {
-                let bound = View::new_checked(octets).map_or(0, |view| view.bound());
+            if let Ok(wire::Message::Packet(bytes)) = wire::Message::parse(message) {
+                let bound = View::new_checked(bytes).map_or(0, |view| view.bound());
                 sum = (sum.0 + 1, sum.1 + u64::from(bound));
             }
         }

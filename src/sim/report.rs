@@ -80,13 +80,13 @@ impl Losses {
 pub struct FetchTotals {
     /// Requests.
     pub requests: u64,
-    /// Octets of requests, ANEP header included.
+    /// Bytes of requests, ANEP header included.
     pub request_bytes: u64,
     /// Parts of objects.
     pub parts: u64,
     /// Word that there is no such object.
     pub absents: u64,
-    /// Octets of parts and absents, ANEP header included.
+    /// Bytes of parts and absents, ANEP header included.
     pub reply_bytes: u64,
     /// Codes compiled and ready, counted once for each node and time.
     pub loads: u64,
@@ -221,7 +221,7 @@ impl fmt::Display for Report {
         let fetch = &totals.fetch;
         writeln!(
             f,
-            "code: {} loads, {} requests, {} parts, {} absent, {} octets asked, {} answered",
+            "code: {} loads, {} requests, {} parts, {} absent, {} bytes asked, {} answered",
             fetch.loads, fetch.requests, fetch.parts, fetch.absents, fetch.request_bytes, fetch.reply_bytes
         )?;
         for (reason, count) in totals.messages_dropped.happened() {

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 /// Exchanges of two links for each link of a random shape: enough to forget the ring it begins as.
 const SWAPS_PER_LINK: usize = 10;
 
-/// The most nodes of a network: their numbers are the last octets of their addresses.
+/// The most nodes of a network: their numbers are the last bytes of their addresses.
 pub const NODES_MAX: usize = 60_000;
 
 /// A shape with its size.

@@ -17,7 +17,7 @@ pub struct Tapped<'a> {
     pub port: u16,
     /// Whether it leaves the place, rather than arrives.
     pub leaves: bool,
-    /// Its octets.
+    /// Its bytes.
     pub bytes: &'a [u8],
 }
 

@@ -37,7 +37,7 @@ pub enum What {
         destination: Addr,
         /// Its resource bound.
         bound: u32,
-        /// Octets, header included.
+        /// Bytes, header included.
         bytes: usize,
     },
     /// It came in by a port.
@@ -114,7 +114,7 @@ pub enum What {
         carries: Carried,
         /// The node at the other end.
         to: String,
-        /// Octets of the frame.
+        /// Bytes of the frame.
         bytes: usize,
         /// When it arrives, in nanoseconds.
         arrives: u64,

@@ -2,10 +2,10 @@
 
 use rustix::mm::{Advice, madvise};
 
-/// Octets of a cache line.
+/// Bytes of a cache line.
 pub const LINE: usize = 64;
 
-/// Octets of a small page, and of a huge one.
+/// Bytes of a small page, and of a huge one.
 const PAGE: usize = 4096;
 const HUGE: usize = 2 << 20;
 
@@ -43,11 +43,11 @@ pub fn prefetch<T>(value: &T) {
     prefetch_first(value, size_of::<T>());
 }
 
-/// Asks for the lines of the first octets of a value.
+/// Asks for the lines of the first bytes of a value.
 #[inline]
-pub fn prefetch_first<T>(value: &T, octets: usize) {
+pub fn prefetch_first<T>(value: &T, bytes: usize) {
     let first = core::ptr::from_ref(value).cast::<i8>();
-    for at in (0..size_of::<T>().min(octets)).step_by(LINE) {
+    for at in (0..size_of::<T>().min(bytes)).step_by(LINE) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the address is within `value`; prefetching reads nothing that a program could see.
         unsafe {

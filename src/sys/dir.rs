@@ -33,7 +33,7 @@ pub struct Facts {
     pub kind: Kind,
     /// Its number in its file system.
     pub inode: u64,
-    /// Octets.
+    /// Bytes.
     pub size: u64,
     /// Time of the last change, in nanoseconds after 1970 began.
     pub modified_ns: u64,
@@ -174,7 +174,7 @@ pub fn read_at(file: impl AsFd, to: &mut [u8], offset: u64) -> io::Result<usize>
     Ok(done)
 }
 
-/// Writes at an offset; how many octets, which is less only if the disk has no place for the others.
+/// Writes at an offset; how many bytes, which is less only if the disk has no place for the others.
 pub fn write_at(file: impl AsFd, from: &[u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < from.len() {

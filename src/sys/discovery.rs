@@ -12,13 +12,13 @@ const FILTER: libc::c_int = 1;
 const ADVERTISEMENT: usize = 136;
 const WORDS: usize = 8;
 
-/// Octets of room for what the kernel says beside a message.
+/// Bytes of room for what the kernel says beside a message.
 const CONTROL: usize = 128;
 
 /// A message, and what the IPv6 header before it said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Octets that it has.
+    /// Bytes that it has.
     pub length: usize,
     /// Its source.
     pub from: Addr,
@@ -67,7 +67,7 @@ impl DiscoverySocket {
     /// Receives the next message, cut off at the room's length; nothing if there is none, or if it is not as it should be.
     pub fn receive(&mut self, room: &mut [u8]) -> Option<Message> {
         let mut control = Control([0; CONTROL]);
-        // SAFETY: all-zero octets are a valid value of these C structures.
+        // SAFETY: all-zero bytes are a valid value of these C structures.
         let (mut from, mut message): (libc::sockaddr_in6, libc::msghdr) = unsafe { core::mem::zeroed() };
         let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
         message.msg_name = (&raw mut from).cast();

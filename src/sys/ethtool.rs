@@ -55,12 +55,12 @@ fn ask<T: Words>(interface: &str, words: &mut T) -> io::Result<Option<()>> {
 /// # Safety
 /// `words` must point to the structure of integers that the command in its first word fills, with room for all that is filled.
 unsafe fn ask_at(interface: &str, words: *mut libc::c_char) -> io::Result<Option<()>> {
-    // SAFETY: all-zero octets are a valid value of this C structure.
+    // SAFETY: all-zero bytes are a valid value of this C structure.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
     if interface.len() >= request.ifr_name.len() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    request.ifr_name.iter_mut().zip(interface.bytes()).for_each(|(place, octet)| *place = octet as libc::c_char);
+    request.ifr_name.iter_mut().zip(interface.bytes()).for_each(|(place, byte)| *place = byte as libc::c_char);
     request.ifr_ifru.ifru_data = words;
     let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::DGRAM, None)?;
     // SAFETY: the request names an interface and points to what the caller has promised; both outlive the call.
@@ -75,11 +75,11 @@ unsafe fn ask_at(interface: &str, words: *mut libc::c_char) -> io::Result<Option
 /// The name of an interface.
 pub fn name(interface: u32) -> io::Result<String> {
     let mut name = [0u8; libc::IF_NAMESIZE];
-    // SAFETY: the kernel's name of an interface has room in so many octets, its end included.
+    // SAFETY: the kernel's name of an interface has room in so many bytes, its end included.
     if unsafe { libc::if_indextoname(interface, name.as_mut_ptr().cast()) }.is_null() {
         return Err(io::Error::last_os_error());
     }
-    let end = name.iter().position(|octet| *octet == 0).unwrap_or(name.len());
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     Ok(String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
@@ -104,8 +104,7 @@ pub fn statistics(interface: &str) -> io::Result<Vec<(String, u64)>> {
         return Ok(Vec::new());
     }
     let names: Vec<u8> = names.iter().flat_map(|word| word.to_ne_bytes()).skip(12).collect();
-    let text =
-        |name: &[u8]| String::from_utf8_lossy(name.split(|octet| *octet == 0).next().unwrap_or(name)).into_owned();
+    let text = |name: &[u8]| String::from_utf8_lossy(name.split(|byte| *byte == 0).next().unwrap_or(name)).into_owned();
     Ok(names.chunks_exact(NAME).take(count).map(text).zip(values.into_iter().skip(1)).collect())
 }
 

@@ -35,7 +35,7 @@ impl RawAddr {
 
     /// The kernel's form of `addr`. IPv4 goes through IPv6 sockets in mapped form.
     pub fn new(addr: SocketAddr) -> RawAddr {
-        let (octets, scope) = match addr {
+        let (bytes, scope) = match addr {
             SocketAddr::V4(v4) => (v4.ip().to_ipv6_mapped().octets(), 0),
             SocketAddr::V6(v6) => (v6.ip().octets(), v6.scope_id()),
         };
@@ -44,7 +44,7 @@ impl RawAddr {
                 sin6_family: libc::AF_INET6 as u16,
                 sin6_port: addr.port().to_be(),
                 sin6_flowinfo: 0,
-                sin6_addr: libc::in6_addr { s6_addr: octets },
+                sin6_addr: libc::in6_addr { s6_addr: bytes },
                 sin6_scope_id: scope,
             },
             length: size_of::<libc::sockaddr_in6>() as libc::socklen_t,
@@ -80,7 +80,7 @@ pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
     // SK_MEMINFO_DROPS is the last of nine words (linux/sock_diag.h).
     let mut words = [0u32; 9];
     let mut length = size_of_val(&words) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` octets into `words`, which are that long and integers.
+    // SAFETY: the kernel writes at most `length` bytes into `words`, which are that long and integers.
     let done = unsafe {
         let (at, length) = ((&raw mut words).cast(), &raw mut length);
         libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, at, length)
@@ -88,12 +88,12 @@ pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(words[8]) }
 }
 
-/// Lets the kernel keep so many octets of datagrams for a socket, whatever its limit for others is; needs CAP_NET_ADMIN.
-pub fn deepen(socket: BorrowedFd<'_>, octets: u32) -> io::Result<()> {
-    super::packet::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &octets)
+/// Lets the kernel keep so many bytes of datagrams for a socket, whatever its limit for others is; needs CAP_NET_ADMIN.
+pub fn deepen(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
+    super::packet::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
 }
 
-/// Octets of one message that the kernel cuts into datagrams; below what an IPv4 packet holds.
+/// Bytes of one message that the kernel cuts into datagrams; below what an IPv4 packet holds.
 const MESSAGE_MAX: usize = 60_000;
 
 /// Room for the headers of one batch, used again for every call.
@@ -108,7 +108,7 @@ pub struct Batch {
     segments: bool,
 }
 
-/// The control message that says how long each datagram is: a C `cmsghdr`, two octets, and padding.
+/// The control message that says how long each datagram is: a C `cmsghdr`, two bytes, and padding.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Control {
@@ -123,7 +123,7 @@ unsafe impl Send for Batch {}
 
 impl Default for Batch {
     fn default() -> Batch {
-        // SAFETY: all three are C structures for which all-zero octets are a valid value.
+        // SAFETY: all three are C structures for which all-zero bytes are a valid value.
         let (header, vector, control) = unsafe { (core::mem::zeroed(), core::mem::zeroed(), core::mem::zeroed()) };
         Batch {
             headers: vec![header; BATCH],
@@ -270,7 +270,7 @@ impl Batch {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(self.groups[..sent as usize].iter().sum()) }
     }
 
-    /// Octets of the datagram at `index` of the last receive.
+    /// Bytes of the datagram at `index` of the last receive.
     #[inline]
     pub fn length(&self, index: usize) -> usize {
         self.headers[index].msg_len as usize
@@ -376,7 +376,7 @@ mod tests {
         let got = batch.receive(b.as_fd(), buffers.iter_mut().map(|buffer| &mut buffer[..]), true).unwrap();
         let lengths: Vec<usize> = (0..got).map(|at| batch.length(at)).collect();
         assert_eq!(lengths, [9, 9, 9, 4, 9, 0, 9]);
-        assert!((0..got).all(|at| buffers[at][..lengths[at]].iter().all(|octet| usize::from(*octet) == lengths[at])));
+        assert!((0..got).all(|at| buffers[at][..lengths[at]].iter().all(|byte| usize::from(*byte) == lengths[at])));
     }
 
     #[test]

@@ -16,14 +16,14 @@ use std::io;
 const TAKES: u64 = 1 << 2;
 const TAKES_SEVERAL: u64 = 1 << 6;
 
-/// Octets of the largest IP packet that is in one buffer wherever it comes from: an Ethernet's.
+/// Bytes of the largest IP packet that is in one buffer wherever it comes from: an Ethernet's.
 const ONE_BUFFER: u32 = 1500;
 
-/// Octets of the headers of netlink and generic netlink.
+/// Bytes of the headers of netlink and generic netlink.
 const HEADER: usize = 16;
 const GENERIC: usize = 20;
 
-/// Octets of one answer of the kernel.
+/// Bytes of one answer of the kernel.
 const ANSWER: usize = 64 << 10;
 
 const DUMP: u16 = 0x301;
@@ -43,7 +43,7 @@ const DEVICES: u8 = 1;
 const DEVICE_INDEX: u16 = 1;
 const DEVICE_FEATURES: u16 = 3;
 
-/// Octets of the largest IP packet that arrives when it is redirected to an interface, by the interface's index: 0 if none does.
+/// Bytes of the largest IP packet that arrives when it is redirected to an interface, by the interface's index: 0 if none does.
 pub type Redirected = HashMap<u32, u32>;
 
 /// That of all interfaces. An error: this kernel does not say.

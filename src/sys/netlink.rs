@@ -43,7 +43,7 @@ pub struct Interface {
     pub name: String,
     /// Its hardware address, if it is an Ethernet.
     pub mac: Option<Mac>,
-    /// Octets of the largest IP packet.
+    /// Bytes of the largest IP packet.
     pub mtu: usize,
     /// Its addresses, with their subnets.
     pub addresses: Vec<(Addr, Prefix)>,
@@ -78,8 +78,8 @@ pub fn use_neighbour(interface: u32, addr: Addr) -> io::Result<()> {
     let mut message = NeighbourMessage::default();
     message.header.family = if addr.is_v4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     message.header.ifindex = interface;
-    let to = match addr.octets_v4() {
-        Some(octets) => NeighbourAddress::Inet(octets.into()),
+    let to = match addr.bytes_v4() {
+        Some(bytes) => NeighbourAddress::Inet(bytes.into()),
         None => NeighbourAddress::Inet6(addr.0.into()),
     };
     message.attributes.push(NeighbourAttribute::Destination(to));
@@ -134,7 +134,7 @@ pub fn neighbours() -> io::Result<Vec<(u32, Addr, Mac)>> {
             match attribute {
                 NeighbourAttribute::Destination(NeighbourAddress::Inet(v4)) => addr = Some(Addr::v4(v4.octets())),
                 NeighbourAttribute::Destination(NeighbourAddress::Inet6(v6)) => addr = Some(Addr(v6.octets())),
-                NeighbourAttribute::LinkLayerAddress(octets) => mac = <[u8; 6]>::try_from(&octets[..]).ok().map(Mac),
+                NeighbourAttribute::LinkLayerAddress(bytes) => mac = <[u8; 6]>::try_from(&bytes[..]).ok().map(Mac),
                 _ => {}
             }
         }

@@ -10,7 +10,7 @@ use super::ring::{self, ReceiveRing};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Octets of frames on their way out that the kernel may keep for the socket.
+/// Bytes of frames on their way out that the kernel may keep for the socket.
 const SEND_BUFFER: libc::c_int = 8 << 20;
 
 /// A raw socket on one interface.
@@ -20,7 +20,7 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// Opens the interface with this index for frames of every type that pass the filter, of up to `longest` octets.
+    /// Opens the interface with this index for frames of every type that pass the filter, of up to `longest` bytes.
     pub fn open(interface: u32, longest: usize, filter: &Program) -> io::Result<PacketSocket> {
         PacketSocket::of_type(interface, libc::ETH_P_ALL as u16, longest, Room::Much, Some(filter))
     }
@@ -54,10 +54,10 @@ impl PacketSocket {
 
     /// Frames the kernel has dropped since the last call because nobody took them.
     pub fn overflows(&self) -> io::Result<u32> {
-        // SAFETY: all-zero octets are a valid value of this C structure.
+        // SAFETY: all-zero bytes are a valid value of this C structure.
         let mut stats: libc::tpacket_stats = unsafe { core::mem::zeroed() };
         let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` octets into `stats`, which is that long.
+        // SAFETY: the kernel writes at most `length` bytes into `stats`, which is that long.
         let done = unsafe {
             libc::getsockopt(
                 self.fd.as_raw_fd(),
@@ -128,7 +128,7 @@ pub fn can_stay() -> bool {
 }
 
 fn bind(socket: BorrowedFd<'_>, interface: u32, kind: u16) -> io::Result<()> {
-    // SAFETY: all-zero octets are a valid value of this C structure.
+    // SAFETY: all-zero bytes are a valid value of this C structure.
     let mut addr: libc::sockaddr_ll = unsafe { core::mem::zeroed() };
     addr.sll_family = libc::AF_PACKET as u16;
     addr.sll_protocol = kind.to_be();

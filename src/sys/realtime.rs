@@ -12,7 +12,7 @@ pub fn be_realtime(priority: u8) -> io::Result<()> {
 
 /// The same for any thread, by its number; 0 is the calling one. What it starts is ordinary.
 pub fn make_realtime(thread: i32, priority: u8) -> io::Result<()> {
-    // SAFETY: all-zero octets are a valid value of this C structure of integers.
+    // SAFETY: all-zero bytes are a valid value of this C structure of integers.
     let mut parameter: libc::sched_param = unsafe { core::mem::zeroed() };
     parameter.sched_priority = i32::from(priority);
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;

@@ -9,16 +9,16 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Octets of a ring with much room, unless its frames are so long that [`SLOTS_MIN`] need more.
+/// Bytes of a ring with much room, unless its frames are so long that [`SLOTS_MIN`] need more.
 const RING: usize = 4 << 20;
 
 /// Frames a ring holds at least.
 const SLOTS_MIN: usize = 64;
 
-/// Octets a slot has for the kernel's header, the sender's link address and padding, before the frame.
+/// Bytes a slot has for the kernel's header, the sender's link address and padding, before the frame.
 const SLOT_HEAD: usize = 128;
 
-/// Octets of memory the kernel takes in one piece.
+/// Bytes of memory the kernel takes in one piece.
 const BLOCK_MIN: usize = 64 << 10;
 
 /// How many frames may wait.
@@ -43,7 +43,7 @@ pub struct ReceiveRing {
 // SAFETY: the mapping is this value's alone, and nothing about it belongs to a thread.
 unsafe impl Send for ReceiveRing {}
 
-/// Octets of a slot, of a block and of all, for frames of up to `longest` octets.
+/// Bytes of a slot, of a block and of all, for frames of up to `longest` bytes.
 fn sizes(longest: usize, room: Room) -> (usize, usize, usize) {
     let slot = (longest + SLOT_HEAD).next_power_of_two().max(2048);
     let block = slot.max(BLOCK_MIN);
@@ -128,7 +128,7 @@ impl ReceiveRing {
         if length < all || start + length > self.slot {
             self.cut_short = self.cut_short.saturating_add(1);
         } else {
-            // SAFETY: as above, and the octets lie within the slot.
+            // SAFETY: as above, and the bytes lie within the slot.
             look(unsafe { core::slice::from_raw_parts(slot.as_ptr().add(start), length) });
         }
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);

@@ -21,12 +21,12 @@ unsafe impl Send for SharedObject {}
 unsafe impl Sync for SharedObject {}
 
 impl SharedObject {
-    /// Opens the object with these octets; its symbols serve nobody else. Runs its initialisers, if it has any: the caller
+    /// Opens the object with these bytes; its symbols serve nobody else. Runs its initialisers, if it has any: the caller
     /// trusts whoever made it.
-    pub fn open(octets: &[u8]) -> io::Result<SharedObject> {
+    pub fn open(bytes: &[u8]) -> io::Result<SharedObject> {
         let copy = memfd_create("anode-native", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         let mut copy = File::from(copy);
-        copy.write_all(octets)?;
+        copy.write_all(bytes)?;
         fcntl_add_seals(&copy, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         let path = CString::new(format!("/proc/self/fd/{}", copy.as_raw_fd()))?;
         // SAFETY: the path is a string that ends with NUL and lives through the call.

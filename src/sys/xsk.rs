@@ -15,10 +15,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
-/// Octets the kernel keeps free in front of a received frame (`XDP_PACKET_HEADROOM`).
+/// Bytes the kernel keeps free in front of a received frame (`XDP_PACKET_HEADROOM`).
 pub const HEADROOM: usize = 256;
 
-/// Octets of frames on their way out that the kernel may keep for a socket.
+/// Bytes of frames on their way out that the kernel may keep for a socket.
 const SEND_BUFFER: libc::c_int = 8 << 20;
 
 /// Frames the kernel sends in one call, if it lets that be chosen.
@@ -46,7 +46,7 @@ pub struct Umem {
 }
 
 impl Umem {
-    /// Memory of `count` chunks of `chunk` octets, a power of two that is 2048 or more and no more than a page.
+    /// Memory of `count` chunks of `chunk` bytes, a power of two that is 2048 or more and no more than a page.
     pub fn new(chunk: u32, count: u32) -> io::Result<Umem> {
         let length = chunk as usize * count as usize;
         let file = memfd_create("anode-frames", MemfdFlags::CLOEXEC)?;
@@ -54,7 +54,7 @@ impl Umem {
         Ok(Umem { memory: Mapping::shared(file.as_fd(), length, 0)?, file, chunk })
     }
 
-    /// Octets of a chunk.
+    /// Bytes of a chunk.
     pub fn chunk(&self) -> u32 {
         self.chunk
     }
@@ -63,8 +63,8 @@ impl Umem {
         (self.memory.len() / self.chunk as usize) as u32
     }
 
-    /// Octets of all.
-    pub fn octets(&self) -> u64 {
+    /// Bytes of all.
+    pub fn size(&self) -> u64 {
         self.memory.len() as u64
     }
 
@@ -73,7 +73,7 @@ impl Umem {
         make_known(socket, &self.memory, self.chunk)
     }
 
-    /// The octets at an address of the kernel's descriptors; none if they are not within one chunk.
+    /// The bytes at an address of the kernel's descriptors; none if they are not within one chunk.
     ///
     /// # Safety
     /// The chunk must be the caller's: shown by a ring and not given back, and nobody else may look at it meanwhile.
@@ -83,7 +83,7 @@ impl Umem {
         if !within || addr as usize + length > self.memory.len() {
             return None;
         }
-        // SAFETY: the octets are within the mapping, which lives as long as `self`; they are the caller's for now.
+        // SAFETY: the bytes are within the mapping, which lives as long as `self`; they are the caller's for now.
         Some(unsafe { core::slice::from_raw_parts(self.memory.base().as_ptr().add(addr as usize), length) })
     }
 }
@@ -257,7 +257,7 @@ impl XskSocket {
     }
 
     fn take_turn(&self) {
-        // SAFETY: recvfrom(2) with no room for octets and no address takes integers only. What it says does not matter: it is
+        // SAFETY: recvfrom(2) with no room for bytes and no address takes integers only. What it says does not matter: it is
         // called for what it does on the way.
         unsafe {
             libc::recvfrom(
@@ -309,7 +309,7 @@ impl XskSocket {
 
     /// Frames that the kernel has thrown away since the beginning because the socket had no room.
     pub fn lost(&self) -> u64 {
-        // SAFETY: all-zero octets are a valid value of this C structure.
+        // SAFETY: all-zero bytes are a valid value of this C structure.
         let mut stats: libc::xdp_statistics = unsafe { core::mem::zeroed() };
         match option(self.fd.as_fd(), libc::XDP_STATISTICS, &mut stats) {
             Ok(()) => stats.rx_dropped + stats.rx_ring_full,
@@ -342,7 +342,7 @@ fn kick(socket: BorrowedFd<'_>, ring: &mut Outbound<libc::xdp_desc>, zero_copy: 
         if before == 0 || !ring.sleeps() {
             return Ok(());
         }
-        // SAFETY: sendto(2) with no octets and no address takes integers only.
+        // SAFETY: sendto(2) with no bytes and no address takes integers only.
         let done =
             unsafe { libc::sendto(socket.as_raw_fd(), core::ptr::null(), 0, libc::MSG_DONTWAIT, core::ptr::null(), 0) };
         let error = if done < 0 { Some(io::Error::last_os_error()) } else { None };
@@ -390,7 +390,7 @@ fn poll_busily(socket: BorrowedFd<'_>, microseconds: u32) -> io::Result<()> {
 }
 
 fn offsets(socket: BorrowedFd<'_>) -> io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: all-zero octets are a valid value of this C structure.
+    // SAFETY: all-zero bytes are a valid value of this C structure.
     let mut offsets: libc::xdp_mmap_offsets = unsafe { core::mem::zeroed() };
     option(socket, libc::XDP_MMAP_OFFSETS, &mut offsets).map(|()| offsets)
 }
@@ -404,7 +404,7 @@ fn is_zero_copy(socket: BorrowedFd<'_>) -> io::Result<bool> {
 /// Reads an option that is a C structure of integers.
 fn option<T>(socket: BorrowedFd<'_>, name: libc::c_int, value: &mut T) -> io::Result<()> {
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` octets into `value`, which is that long and of integers.
+    // SAFETY: the kernel writes at most `length` bytes into `value`, which is that long and of integers.
     let done =
         unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_XDP, name, (&raw mut *value).cast(), &raw mut length) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }

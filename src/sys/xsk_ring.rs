@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-/// What stands in a ring: a plain C value, for which every pattern of octets is one.
+/// What stands in a ring: a plain C value, for which every pattern of bytes is one.
 ///
 /// # Safety
 /// As said.

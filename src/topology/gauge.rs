@@ -8,7 +8,7 @@ const WINDOW: u64 = 100_000_000;
 pub struct Gauge {
     /// Frames that came in.
     pub received: u64,
-    /// Octets that came in.
+    /// Bytes that came in.
     pub received_bytes: u64,
     /// Frames that were not for an active node; the Linux stack takes care of them.
     pub not_ours: u64,
@@ -22,7 +22,7 @@ pub struct Gauge {
     pub sent: u64,
     /// Frames handed to the port that it did not take.
     pub refused: u64,
-    /// Octets handed to the port.
+    /// Bytes handed to the port.
     pub sent_bytes: u64,
     /// Frames that have left, as the port last said.
     #[serde(skip)]
@@ -30,7 +30,7 @@ pub struct Gauge {
     /// Frames that wait there, if it has said so.
     #[serde(skip)]
     pub queued: Option<u32>,
-    /// Octets waiting in the port's output queue, as the port last said.
+    /// Bytes waiting in the port's output queue, as the port last said.
     pub queued_bytes: u32,
     /// Share of the port's capacity used in the last full window of 100 ms, in thousandths.
     pub load_permille: u32,

@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(topology.way(Addr::v4([9, 9, 9, 9])).next, None);
     }
 
-    /// Sends by the port that the last octet of the source says, and counts who asks.
+    /// Sends by the port that the last byte of the source says, and counts who asks.
     #[derive(Debug, Default)]
     struct BySource(core::sync::atomic::AtomicUsize);
 

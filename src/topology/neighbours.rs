@@ -33,7 +33,7 @@ pub struct Port {
     pub link: Link,
     /// The node's addresses on it, each with the subnet it is in.
     pub addresses: Vec<(Addr, Prefix)>,
-    /// Octets of the largest IP packet (Ethernet) or ANEP packet (overlay) it carries.
+    /// Bytes of the largest IP packet (Ethernet) or ANEP packet (overlay) it carries.
     pub mtu: usize,
     /// Its capacity in bits a second, 0 when unknown.
     pub bits_per_second: u64,

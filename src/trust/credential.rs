@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Checks are about what the node says of the code it loads: `time`, `code`, `title`, `principal`, `node`,
-//! `representation`, `role`. What a hostile token can cost is bounded before Datalog runs: octets, blocks, and the
+//! `representation`, `role`. What a hostile token can cost is bounded before Datalog runs: bytes, blocks, and the
 //! steps of all checks ([`bounds`]); there are no rules, closures or regular expressions in a credential. Credentials
 //! come to a node in a [`CredentialSet`] beside a bundle, never inside it, so granting changes no code name. Biscuits:
 //! biscuitsec.org, version 3.
@@ -24,7 +24,7 @@ use core::fmt;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The most octets of one credential.
+/// The most bytes of one credential.
 pub const CREDENTIAL_MAX: usize = 2048;
 /// The most blocks of one credential.
 pub const BLOCKS_MAX: usize = 8;
@@ -45,10 +45,10 @@ pub struct Credential {
 /// Why a credential does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// More octets than allowed.
+    /// More bytes than allowed.
     Oversized {
         /// How many.
-        octets: usize,
+        bytes: usize,
     },
     /// The set or the text is none.
     Form(&'static str),
@@ -86,8 +86,8 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Oversized { octets } => {
-                write!(f, "a credential of {octets} octets; at most {CREDENTIAL_MAX} are allowed")
+            Refusal::Oversized { bytes } => {
+                write!(f, "a credential of {bytes} bytes; at most {CREDENTIAL_MAX} are allowed")
             }
             Refusal::Form(cause) => write!(f, "no credential: {cause}; make one with: anode cred grant"),
             Refusal::Foreign { root } => {
@@ -226,7 +226,7 @@ impl Credential {
 
     fn within_limits(self) -> Result<Credential, Refusal> {
         match self.token.len() {
-            octets if octets > CREDENTIAL_MAX => Err(Refusal::Oversized { octets }),
+            bytes if bytes > CREDENTIAL_MAX => Err(Refusal::Oversized { bytes }),
             _ => Ok(self),
         }
     }
@@ -241,7 +241,7 @@ impl fmt::Display for Credential {
 
 impl fmt::Debug for Credential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Credential({}, {} octets)", self.root, self.token.len())
+        write!(f, "Credential({}, {} bytes)", self.root, self.token.len())
     }
 }
 
@@ -252,7 +252,7 @@ impl core::str::FromStr for Credential {
         let (root, token) = text.trim_end().strip_prefix(LABEL).and_then(|rest| rest.split_once(' ')).ok_or(form)?;
         let root = root.parse().map_err(|_| Refusal::Form("its root is no principal"))?;
         if token.len() > 2 * CREDENTIAL_MAX {
-            return Err(Refusal::Oversized { octets: token.len() / 2 });
+            return Err(Refusal::Oversized { bytes: token.len() / 2 });
         }
         let token = hex::decode(token).map_err(|_| Refusal::Form("its token is not in hexadecimal"))?;
         Ok(Credential { root, token })

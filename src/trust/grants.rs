@@ -17,7 +17,7 @@ pub const DEADLINE_US_MAX: u32 = 10_000_000;
 /// The longest that a thread may work at a time: an hour, in milliseconds.
 pub const THREAD_MS_MAX: u32 = 3_600_000;
 
-/// Octets that one domain can be granted, in memory.
+/// Bytes that one domain can be granted, in memory.
 pub const MEMORY_BYTES_MAX: u64 = 1 << 40;
 
 /// Channels of one domain, at most.
@@ -29,7 +29,7 @@ pub const EVENTS_MAX: u32 = 1 << 20;
 /// Files and directories of one name space, at most.
 pub const FILES_MAX: u32 = 1 << 20;
 
-/// Octets of one name space, at most.
+/// Bytes of one name space, at most.
 pub const FILE_BYTES_MAX: u64 = 1 << 40;
 
 /// Threads of one domain, at most.
@@ -54,7 +54,7 @@ pub struct Grants {
     pub priority: u8,
     /// By when one of its packets has to be done, in microseconds from when it came; 0: it can wait.
     pub deadline_us: u32,
-    /// Octets it may hold, in packet buffers and in what it charges itself.
+    /// Bytes it may hold, in packet buffers and in what it charges itself.
     pub memory_bytes: u64,
     /// Packets, events and exceptions of it that may be worked on at the same time.
     pub threads: u16,
@@ -62,7 +62,7 @@ pub struct Grants {
     pub thread_ms: u32,
     /// Channels it may own, of all kinds.
     pub channels: u16,
-    /// Octets a second that it may send over all its channels.
+    /// Bytes a second that it may send over all its channels.
     pub bandwidth: u64,
     /// Events that may wait at the same time.
     pub events: u32,
@@ -70,7 +70,7 @@ pub struct Grants {
     pub domains: u32,
     /// Files and directories that it may make in its name space.
     pub files: u32,
-    /// Octets of those files.
+    /// Bytes of those files.
     pub file_bytes: u64,
     /// Programs of it that may be in the kernel.
     pub kernel_programs: u16,

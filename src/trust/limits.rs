@@ -5,7 +5,7 @@
 
 use crate::abi::CHILDREN_MAX;
 
-/// Octets of wasm memory that code can have at all.
+/// Bytes of wasm memory that code can have at all.
 pub const MEMORY_BYTES_MAX: u32 = 65_536;
 
 /// Instructions that a bpf representation can have at all.
@@ -45,7 +45,7 @@ pub struct Limits {
     pub keep_ms_max: u32,
     /// Log lines a second.
     pub logs_per_second: u64,
-    /// Octets of wasm memory.
+    /// Bytes of wasm memory.
     pub memory_bytes: u32,
     /// Instructions of the bpf representation.
     pub bpf_instructions: u32,

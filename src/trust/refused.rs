@@ -25,7 +25,7 @@ impl Eq for RefusedTokens {}
 impl Roles {
     /// Verifies a credential, unless it is one that cannot be verified.
     pub(crate) fn verify(&self, credential: &Credential) -> Result<Verified, Refusal> {
-        let name = Digest::of(&credential.octets());
+        let name = Digest::of(&credential.bytes());
         let refused = || self.refused.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, refusal)) = refused().iter().find(|(known, _)| *known == name) {
             self.decisions.count_spared();
@@ -54,10 +54,10 @@ mod tests {
         let terms = Terms { principal: root.id(), role: "operator".into(), checks: Restrictions::default() };
         let good = Credential::grant(&root, &terms).unwrap();
         let forged = |number: u16| {
-            let mut octets = good.octets();
-            let last = octets.len();
-            octets[last - 2..].copy_from_slice(&number.to_be_bytes());
-            Credential::from_octets(&octets).unwrap()
+            let mut bytes = good.bytes();
+            let last = bytes.len();
+            bytes[last - 2..].copy_from_slice(&number.to_be_bytes());
+            Credential::from_bytes(&bytes).unwrap()
         };
         let spared = || roles.decided().tokens_spared;
         assert!((0..2).all(|_| roles.verify(&good).is_ok()));

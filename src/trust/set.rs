@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The code name is in it, so the object's own name follows from the code's, and whoever has one can ask for
-//! the other. Unlike every other object it is not named by all of its octets: it can be renewed, and
+//! the other. Unlike every other object it is not named by all of its bytes: it can be renewed, and
 //! what is in it counts by its signatures alone.
 
 use super::credential::{CREDENTIAL_MAX, Credential, Refusal};
@@ -15,7 +15,7 @@ use crate::wire::Digest;
 /// The most credentials that travel with one code: of so many roots.
 pub const CREDENTIALS_MAX: usize = 4;
 
-/// The most octets of a set.
+/// The most bytes of a set.
 pub const SET_MAX: usize = HEADER + CREDENTIALS_MAX * (2 + Digest::LENGTH + CREDENTIAL_MAX);
 
 const MAGIC: &[u8; 4] = b"ANC1";
@@ -32,12 +32,12 @@ pub struct CredentialSet {
 
 impl CredentialSet {
     /// Reads a set; total. The credentials are not verified.
-    pub fn parse(octets: &[u8]) -> Result<CredentialSet, Refusal> {
-        if octets.len() > SET_MAX {
-            return Err(Refusal::Oversized { octets: octets.len() });
+    pub fn parse(bytes: &[u8]) -> Result<CredentialSet, Refusal> {
+        if bytes.len() > SET_MAX {
+            return Err(Refusal::Oversized { bytes: bytes.len() });
         }
         let cut = || Refusal::Form("the set ends early");
-        let (magic, rest) = octets.split_first_chunk::<4>().ok_or_else(cut)?;
+        let (magic, rest) = bytes.split_first_chunk::<4>().ok_or_else(cut)?;
         if magic != MAGIC {
             return Err(Refusal::Form("the set does not begin with ANC1"));
         }
@@ -52,7 +52,7 @@ impl CredentialSet {
                 return Err(Refusal::Form("a credential of the set is empty"));
             }
             if length > CREDENTIAL_MAX {
-                return Err(Refusal::Oversized { octets: length });
+                return Err(Refusal::Oversized { bytes: length });
             }
             if credentials.len() == CREDENTIALS_MAX {
                 return Err(Refusal::Limit { what: "credentials", limit: CREDENTIALS_MAX });
@@ -67,12 +67,12 @@ impl CredentialSet {
         }
     }
 
-    /// The octets.
+    /// The bytes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = [&MAGIC[..], &self.code.0].concat();
         for credential in &self.credentials {
             let (root, token) = credential.parts();
-            // At most CREDENTIAL_MAX octets, by construction.
+            // At most CREDENTIAL_MAX bytes, by construction.
             out.extend_from_slice(&(token.len() as u16).to_be_bytes());
             out.extend_from_slice(&root.0);
             out.extend_from_slice(token);
@@ -86,10 +86,10 @@ impl CredentialSet {
     }
 }
 
-/// The name of an object: the SHA-256 of its octets, or of the head alone if it is a set of credentials.
-pub fn object_name(octets: &[u8]) -> Digest {
-    match octets.first_chunk::<HEADER>() {
-        Some(head) if octets.starts_with(MAGIC) => Digest::of(head),
-        _ => Digest::of(octets),
+/// The name of an object: the SHA-256 of its bytes, or of the head alone if it is a set of credentials.
+pub fn object_name(bytes: &[u8]) -> Digest {
+    match bytes.first_chunk::<HEADER>() {
+        Some(head) if bytes.starts_with(MAGIC) => Digest::of(head),
+        _ => Digest::of(bytes),
     }
 }

@@ -32,13 +32,13 @@ pub struct Statement {
     pub principal: PrincipalId,
     /// When, in nanoseconds since 1970.
     pub unix_ns: u64,
-    /// The octets that were signed.
-    pub octets: Vec<u8>,
+    /// The bytes that were signed.
+    pub bytes: Vec<u8>,
     /// The signature.
     pub signature: Signature,
     /// The digest of the code that is evaluated.
     pub code: Digest,
-    /// A credential as [`Credential::octets`] has it, or nothing.
+    /// A credential as [`Credential::bytes`] has it, or nothing.
     pub credential: Vec<u8>,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Display for Unvouched {
 
 impl core::error::Error for Unvouched {}
 
-/// The octets that a principal signs: something said to a host at a time.
+/// The bytes that a principal signs: something said to a host at a time.
 pub fn said(unix_ns: u64, to: &[u8; 16], what: &[u8]) -> Vec<u8> {
     [LABEL, &unix_ns.to_be_bytes(), to, what].concat()
 }
@@ -102,17 +102,17 @@ impl PrincipalKey {
 }
 
 impl Credential {
-    /// As octets: its root, and the token.
-    pub fn octets(&self) -> Vec<u8> {
+    /// As bytes: its root, and the token.
+    pub fn bytes(&self) -> Vec<u8> {
         let (root, token) = self.parts();
         [&root.0[..], token].concat()
     }
 
-    /// Reads what [`Credential::octets`] gives; nothing is verified.
-    pub fn from_octets(octets: &[u8]) -> Result<Credential, Refusal> {
-        let (root, token) = octets.split_first_chunk().ok_or(Refusal::Form("it ends early"))?;
+    /// Reads what [`Credential::bytes`] gives; nothing is verified.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Credential, Refusal> {
+        let (root, token) = bytes.split_first_chunk().ok_or(Refusal::Form("it ends early"))?;
         if token.len() > CREDENTIAL_MAX {
-            return Err(Refusal::Oversized { octets: token.len() });
+            return Err(Refusal::Oversized { bytes: token.len() });
         }
         Ok(Credential::of_parts(PrincipalId(*root), token.to_vec()))
     }
@@ -132,11 +132,11 @@ impl Roles {
     }
 
     fn judge(&self, node: &str, at: Moment, statement: &Statement) -> Result<Arc<Role>, Unvouched> {
-        let Statement { principal, unix_ns, octets, signature, .. } = statement;
+        let Statement { principal, unix_ns, bytes, signature, .. } = statement;
         if unix_ns.abs_diff(at.now) > STATEMENT_WITHIN || *unix_ns < at.since {
             return Err(Unvouched::Untimely);
         }
-        if !principal.verify(octets, signature) {
+        if !principal.verify(bytes, signature) {
             return Err(Unvouched::Forged);
         }
         let rights = Rights { code: Some(statement.code), principal: Some(*principal), ..Rights::default() };
@@ -154,7 +154,7 @@ impl Roles {
 
     /// The first role of the credential's root that it grants.
     fn role_by(&self, node: &str, at: Moment, statement: &Statement) -> Result<Arc<Role>, Refusal> {
-        let credential = Credential::from_octets(&statement.credential)?;
+        let credential = Credential::from_bytes(&statement.credential)?;
         let (root, principal) = (credential.root(), statement.principal);
         if self.of_root(&root).next().is_none() {
             return Err(Refusal::Foreign { root });
@@ -204,10 +204,10 @@ mod tests {
         Statement {
             principal: key.id(),
             unix_ns,
-            octets: said(unix_ns, &HOST, b"what"),
+            bytes: said(unix_ns, &HOST, b"what"),
             signature: key.say(unix_ns, &HOST, b"what"),
             code: Digest([3; 32]),
-            credential: credential.map(Credential::octets).unwrap_or_default(),
+            credential: credential.map(Credential::bytes).unwrap_or_default(),
         }
     }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(role(&statement(&key(1), NOW, None)).unwrap(), "operator");
         let credential = grant(1, 2, Restrictions::default());
         assert_eq!(role(&statement(&key(2), NOW, Some(&credential))).unwrap(), "operator");
-        assert_eq!(Credential::from_octets(&credential.octets()).unwrap(), credential);
+        assert_eq!(Credential::from_bytes(&credential.bytes()).unwrap(), credential);
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_is_good_for_its_host_its_time_and_its_octets() {
+    fn a_statement_is_good_for_its_host_its_time_and_its_bytes() {
         for (unix_ns, good) in [
             (NOW + STATEMENT_WITHIN, true),
             (NOW + STATEMENT_WITHIN + 1, false),
@@ -283,9 +283,9 @@ mod tests {
         let right = statement(&key(1), NOW, None);
         let forged = [
             Statement { principal: key(2).id(), ..right.clone() },
-            Statement { octets: said(NOW, &[8; 16], b"what"), ..right.clone() },
-            Statement { octets: said(NOW + 1, &HOST, b"what"), ..right.clone() },
-            Statement { octets: said(NOW, &HOST, b"else"), ..right.clone() },
+            Statement { bytes: said(NOW, &[8; 16], b"what"), ..right.clone() },
+            Statement { bytes: said(NOW + 1, &HOST, b"what"), ..right.clone() },
+            Statement { bytes: said(NOW, &HOST, b"else"), ..right.clone() },
             Statement { signature: Signature([0; 64]), ..right },
         ];
         for forged in forged {

@@ -17,14 +17,14 @@ impl Addr {
 
     /// An IPv4 address in mapped form.
     #[inline]
-    pub const fn v4(octets: [u8; 4]) -> Addr {
+    pub const fn v4(bytes: [u8; 4]) -> Addr {
         // Through one wide number and not byte by byte: addresses are made and compared for every packet.
-        Addr((0xffff_0000_0000 | u32::from_be_bytes(octets) as u128).to_be_bytes())
+        Addr((0xffff_0000_0000 | u32::from_be_bytes(bytes) as u128).to_be_bytes())
     }
 
-    /// The four octets if this is an IPv4-mapped address.
+    /// The four bytes if this is an IPv4-mapped address.
     #[inline]
-    pub fn octets_v4(&self) -> Option<[u8; 4]> {
+    pub fn bytes_v4(&self) -> Option<[u8; 4]> {
         let [.., a, b, c, d] = self.0;
         self.is_v4().then_some([a, b, c, d])
     }
@@ -48,8 +48,8 @@ impl Addr {
 
     /// The same address as the standard library's type.
     pub fn ip(&self) -> IpAddr {
-        match self.octets_v4() {
-            Some(octets) => IpAddr::V4(Ipv4Addr::from(octets)),
+        match self.bytes_v4() {
+            Some(bytes) => IpAddr::V4(Ipv4Addr::from(bytes)),
             None => IpAddr::V6(Ipv6Addr::from(self.0)),
         }
     }

@@ -123,9 +123,9 @@ impl Identifier {
         match *payload {
             [0, 0, 0, 1, a, b, c, d] => Ok(Identifier::Ip(Addr::v4([a, b, c, d]))),
             [0, 0, 0, 2, ref value @ ..] => {
-                let octets = <[u8; 16]>::try_from(value).map_err(|_| Error::Length)?;
+                let bytes = <[u8; 16]>::try_from(value).map_err(|_| Error::Length)?;
                 // A mapped address has scheme 1; accepting both forms would give one node two names.
-                let addr = Addr(octets);
+                let addr = Addr(bytes);
                 if addr.is_v4() { Err(Error::Malformed) } else { Ok(Identifier::Ip(addr)) }
             }
             [0, 0, 0, 3, a, b, c, d, e, f, 0, 0] => Ok(Identifier::Ethernet([a, b, c, d, e, f])),
@@ -138,10 +138,10 @@ impl Identifier {
     /// Writes an option's value and returns its length.
     pub(super) fn emit(&self, payload: &mut [u8; Identifier::LONGEST]) -> usize {
         match *self {
-            Identifier::Ip(addr) => match addr.octets_v4() {
-                Some(octets) => {
+            Identifier::Ip(addr) => match addr.bytes_v4() {
+                Some(bytes) => {
                     put::<0, _, _>(payload, 1u32.to_be_bytes());
-                    put::<4, _, _>(payload, octets);
+                    put::<4, _, _>(payload, bytes);
                     8
                 }
                 None => {

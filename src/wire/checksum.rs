@@ -46,7 +46,7 @@ impl Sum {
 
     /// Adds the pseudo-header that UDP and ICMPv6 put before their own bytes (RFC 768, RFC 8200 §8.1).
     ///
-    /// An IPv4-mapped address counts as its four octets: the twelve before them would add 0xffff,
+    /// An IPv4-mapped address counts as its four bytes: the twelve before them would add 0xffff,
     /// which is zero in one's complement, so both families need only this one formula.
     #[inline]
     #[must_use]
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mapped_address_counts_as_its_four_octets() {
+    fn a_mapped_address_counts_as_its_four_bytes() {
         let (a, b) = (Addr::v4([10, 0, 0, 1]), Addr::v4([10, 0, 0, 2]));
         let short = Sum::new().bytes(&[10, 0, 0, 1, 10, 0, 0, 2, 0, 17, 0, 8]);
         assert_eq!(Sum::new().pseudo_header(a, b, 17, 8).finish(), short.finish());

@@ -88,16 +88,16 @@ impl core::error::Error for MacError {}
 impl FromStr for Mac {
     type Err = MacError;
     fn from_str(text: &str) -> core::result::Result<Mac, MacError> {
-        let mut octets = [0; 6];
+        let mut bytes = [0; 6];
         let mut pairs = text.split(':');
-        for octet in &mut octets {
+        for byte in &mut bytes {
             let pair = pairs.next().filter(|pair| pair.len() == 2).ok_or(MacError)?;
             // Digits one by one: from_str_radix would also take a sign.
             for digit in pair.chars() {
-                *octet = *octet << 4 | digit.to_digit(16).ok_or(MacError)? as u8;
+                *byte = *byte << 4 | digit.to_digit(16).ok_or(MacError)? as u8;
             }
         }
-        if pairs.next().is_some() { Err(MacError) } else { Ok(Mac(octets)) }
+        if pairs.next().is_some() { Err(MacError) } else { Ok(Mac(bytes)) }
     }
 }
 

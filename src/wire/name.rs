@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest(pub [u8; 32]);
 
 impl core::hash::Hash for Digest {
-    /// By words: octets in a row take a call and a loop.
+    /// By words: bytes in a row take a call and a loop.
     #[inline]
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
         self.0.as_chunks().0.iter().for_each(|word| state.write_u64(u64::from_ne_bytes(*word)));

@@ -6,16 +6,16 @@
 
 use super::{Addr, Error, Result};
 
-/// Octets before a piece.
+/// Bytes before a piece.
 pub const PIECE_HEADER: usize = 12;
 
 /// Pieces of one message.
 pub const PIECES_MAX: usize = 255;
 
-/// Octets of the longest message.
+/// Bytes of the longest message.
 pub const MESSAGE_MAX: usize = 65_536;
 
-/// Octets of a route in a message.
+/// Bytes of a route in a message.
 pub const ROUTE: usize = 20;
 
 /// Routes of one message (RFC 2453, 3.6, has 25).
@@ -41,10 +41,10 @@ pub fn is_everybody(addr: Addr) -> bool {
     addr == everybody(addr.is_v4())
 }
 
-/// Octets of a message's head, but for pieces and packets.
+/// Bytes of a message's head, but for pieces and packets.
 const HEAD: usize = 4;
 
-/// A message, borrowed from its octets.
+/// A message, borrowed from its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
     /// A PLAN packet; whether it is one was not looked at.
@@ -70,9 +70,9 @@ pub struct Piece<'a> {
     pub count: u8,
     /// Which message of the sender.
     pub id: u32,
-    /// Octets of the message.
+    /// Bytes of the message.
     pub total: u32,
-    /// The octets.
+    /// The bytes.
     pub bytes: &'a [u8],
 }
 
@@ -89,7 +89,7 @@ pub struct Routes<'a> {
 pub struct Route {
     /// Where to.
     pub to: Addr,
-    /// Octets of the prefix that count, in bits.
+    /// Bytes of the prefix that count, in bits.
     pub length: u8,
     /// The distance, 1 to [`INFINITY`].
     pub metric: u8,
@@ -172,21 +172,21 @@ fn parse_piece(bytes: &[u8]) -> Result<Message<'_>> {
     if reserved != 0 || !piece.is_consistent() { Err(Error::Malformed) } else { Ok(Message::Piece(piece)) }
 }
 
-/// Frames that a message of so many octets takes on a link that carries `room` octets of one: 1, or its pieces; none if
+/// Frames that a message of so many bytes takes on a link that carries `room` bytes of one: 1, or its pieces; none if
 /// they would be too many.
-pub fn frames(octets: usize, room: usize) -> Option<u8> {
-    if octets <= room { Some(1) } else { count(octets, room) }
+pub fn frames(bytes: usize, room: usize) -> Option<u8> {
+    if bytes <= room { Some(1) } else { count(bytes, room) }
 }
 
-/// Pieces of a message of so many octets, two at least.
-fn count(octets: usize, room: usize) -> Option<u8> {
-    let count = octets.div_ceil(room.checked_sub(PIECE_HEADER).filter(|size| *size > 0)?).max(2);
-    let count = u8::try_from(count).ok().filter(|_| octets <= MESSAGE_MAX)?;
+/// Pieces of a message of so many bytes, two at least.
+fn count(bytes: usize, room: usize) -> Option<u8> {
+    let count = bytes.div_ceil(room.checked_sub(PIECE_HEADER).filter(|size| *size > 0)?).max(2);
+    let count = u8::try_from(count).ok().filter(|_| bytes <= MESSAGE_MAX)?;
     // Rounding up can leave nothing for the last ones.
-    Some(octets.div_ceil(Piece::size_of(octets as u32, count).max(1)) as u8)
+    Some(bytes.div_ceil(Piece::size_of(bytes as u32, count).max(1)) as u8)
 }
 
-/// The pieces of a message for a link that carries `room` octets of one; none if they would be too many.
+/// The pieces of a message for a link that carries `room` bytes of one; none if they would be too many.
 pub fn pieces(message: &[u8], room: usize, id: u32) -> Option<impl Iterator<Item = Piece<'_>>> {
     let count = count(message.len(), room)?;
     let total = message.len() as u32;
@@ -229,7 +229,7 @@ pub fn put_code(code: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(code);
 }
 
-/// Octets of a message with so many routes.
+/// Bytes of a message with so many routes.
 pub fn routes_length(routes: usize) -> usize {
     HEAD + routes * ROUTE
 }
@@ -275,9 +275,9 @@ mod tests {
         let mut good = [0; 16];
         emit_piece(&piece, &mut good).unwrap();
         assert_eq!(Message::parse(&good), Ok(Message::Piece(piece)));
-        for (at, octet) in [(1, 2), (2, 1), (2, 0), (2, 3), (3, 1), (8, 1), (11, 10), (11, 0)] {
+        for (at, byte) in [(1, 2), (2, 1), (2, 0), (2, 3), (3, 1), (8, 1), (11, 10), (11, 0)] {
             let mut bad = good;
-            bad[at] = octet;
+            bad[at] = byte;
             assert_eq!(Message::parse(&bad), Err(Error::Malformed), "{at}");
         }
         assert_eq!(Message::parse(&good[..11]), Err(Error::Truncated));

@@ -230,7 +230,7 @@ fn ping(to: Addr, by_digest: bool) -> Vec<u8> {
     let (from, to) = (Host(LEFT.0), Host(to.0));
     let chunk = script.chunk("ping", [Value::Host(from), Value::Host(to)]).unwrap();
     let header = Header { destination: to, ..Header::injected(from, 100) };
-    let mut message = plan::packet::Packet { header, chunk }.octets().unwrap();
+    let mut message = plan::packet::Packet { header, chunk }.bytes().unwrap();
     if by_digest {
         let mut short = Vec::new();
         Outline::read(&message).unwrap().contract(plan::program::Digest::of, &mut short).unwrap();

@@ -56,15 +56,15 @@ fn programs_take_no_more_memory_than_they_say() {
     for (what, shape) in SHAPES {
         let source = source(shape);
         let checked = plan::check(&source);
-        let octets = checked.code.unwrap_or_else(|| panic!("{what}: {:?}", checked.diagnostics)).write();
+        let bytes = checked.code.unwrap_or_else(|| panic!("{what}: {:?}", checked.diagnostics)).write();
         let before = HELD.get();
-        let Ok(program) = Program::read(&octets, &Nothing) else {
-            panic!("{what}: {} octets of {CODE_MAX}", octets.len());
+        let Ok(program) = Program::read(&bytes, &Nothing) else {
+            panic!("{what}: {} bytes of {CODE_MAX}", bytes.len());
         };
         (0..128).for_each(|function| drop(program.slice(function)));
         let (held, said) = ((HELD.get() - before) as usize + size_of::<Program>(), program.memory());
-        println!("{what}: {} octets, {held} bytes of {said}", octets.len());
+        println!("{what}: {} bytes of code, {held} bytes of {said}", bytes.len());
         assert!(held <= said, "{what}: {held} bytes, {said} at most");
-        assert!(said <= 200 * octets.len() + 40_000, "{what}: {said} of {} octets", octets.len());
+        assert!(said <= 200 * bytes.len() + 40_000, "{what}: {said} of {} bytes", bytes.len());
     }
 }

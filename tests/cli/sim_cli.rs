@@ -40,7 +40,7 @@ fn explain_tells_the_story_of_a_packet() {
     let order = ["is sent from", "waits for its code", "asks for", "serves", "its code runs", "is delivered"];
     let mut at = 0;
     for part in order {
-        at += story[at..].find(part).unwrap_or_else(|| panic!("no '{part}' behind octet {at} of:\n{story}"));
+        at += story[at..].find(part).unwrap_or_else(|| panic!("no '{part}' behind byte {at} of:\n{story}"));
     }
     let nobody = anode(&["sim", "explain", "99999", "--trace", trace.to_str().unwrap()]);
     assert_eq!(nobody.status.code(), Some(1));

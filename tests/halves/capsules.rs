@@ -44,7 +44,7 @@ fn a_capsule_is_forwarded_alike() {
         for length in [0, 1, 7, 100, 1300] {
             let (user, kernel) = both(&mut place, &frame(&header(code), &vec![7; length], direct));
             assert!(matches!(kernel, Came::Sent(..)), "{kernel:?}");
-            assert_eq!(user, kernel, "{length} octets, direct {direct}");
+            assert_eq!(user, kernel, "{length} bytes, direct {direct}");
         }
     }
     let counts = place.usage(code);
@@ -66,10 +66,10 @@ fn capsules_in_udp_are_forwarded_alike_whatever_their_sum() {
                     let mut draft = Draft::new(form, 0, header, payload);
                     draft.udp_sum = sum;
                     let kernel = place.kernel(&draft.frame());
-                    let Came::Sent(sent) = &kernel else { panic!("{form:?}, {length} octets: {kernel:?}") };
+                    let Came::Sent(sent) = &kernel else { panic!("{form:?}, {length} bytes: {kernel:?}") };
                     assert!(form == Form::V4Udp || sent[60..62] != [0, 0], "over IPv6 there is a sum");
                     if code != codes[2] {
-                        assert_eq!(place.user(&draft.frame()), kernel, "{form:?}, {length} octets, sum {sum:?}");
+                        assert_eq!(place.user(&draft.frame()), kernel, "{form:?}, {length} bytes, sum {sum:?}");
                     }
                 }
             }
@@ -95,8 +95,8 @@ fn what_the_kernel_half_cannot_do_comes_up_as_it_came() {
         ("a previous node that is not known", |f| f[14 + 28 + 8 + capsule::PREVIOUS + 15] ^= 64),
         ("another destination in the IP header", |f| f[33] ^= 1),
         ("half of it", |f| f.truncate(70)),
-        ("an octet less than it says", |f| f.truncate(f.len() - 1)),
-        ("an octet more than it says", |f| f.push(0)),
+        ("a byte less than it says", |f| f.truncate(f.len() - 1)),
+        ("a byte more than it says", |f| f.push(0)),
     ];
     for (what, edit) in edits {
         let mut bytes = good.clone();
@@ -153,7 +153,7 @@ fn what_is_malformed_in_ipv6_comes_up_as_it_came() {
         ("another version", Draft { version: 12, ..good.clone() }),
         ("a mapped source", Draft { ip_source: Some(LEFT), ..good.clone() }),
         ("a mapped destination", Draft { header: far, ..good.clone() }),
-        ("octets behind it", Draft { trailer: 3, ..good.clone() }),
+        ("bytes behind it", Draft { trailer: 3, ..good.clone() }),
     ] {
         let bytes = draft.frame();
         assert_eq!(place.kernel(&bytes), Came::Up(bytes), "{what}");

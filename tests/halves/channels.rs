@@ -122,7 +122,7 @@ impl Pair {
         both
     }
 
-    /// What has gone through all channels, and the domain's packets, octets and drops, at both sides.
+    /// What has gone through all channels, and the domain's packets, bytes and drops, at both sides.
     fn accounts(&mut self) -> [(Vec<Traffic>, String); 2] {
         let domain = self.domain;
         let look = |node: &mut Node, _: &mut Turn<'_>| {
@@ -134,7 +134,7 @@ impl Pair {
             (
                 channels,
                 format!(
-                    "{} packets, {} octets, {}",
+                    "{} packets, {} bytes, {}",
                     usage.packets,
                     usage.bytes,
                     serde_json::to_string(&usage.drops).unwrap()
@@ -178,7 +178,7 @@ fn packet(ends: Ends, protocol: u8, segment: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 14 + if v4 { 20 } else { 40 }];
     let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };
     ethernet::Repr { destination: OWN_MACS[0], source: MACS[0], tag: None, ethertype }.emit(&mut bytes).unwrap();
-    if let (Some(from), Some(to)) = (ends.from.octets_v4(), ends.to.octets_v4()) {
+    if let (Some(from), Some(to)) = (ends.from.bytes_v4(), ends.to.bytes_v4()) {
         ipv4::Repr::new(from, to, protocol, ends.life, segment.len()).emit(&mut bytes[14..]).unwrap();
     } else {
         ipv6::Repr::new(ends.from, ends.to, protocol, ends.life, segment.len()).emit(&mut bytes[14..]).unwrap();
@@ -223,7 +223,7 @@ fn packets_are_cut_through_alike() {
                 let ip = if number == 0 { 20 } else { 40 };
                 assert_eq!(out.len(), bytes.len());
                 assert_eq!(out[14 + ip + 8..], bytes[14 + ip + 8..], "the payload");
-                assert_eq!(pair.in_kernel, before + 1, "port {port}, {length} octets");
+                assert_eq!(pair.in_kernel, before + 1, "port {port}, {length} bytes");
             }
         }
     }
@@ -374,11 +374,11 @@ fn by_chance(dice: &mut Dice) -> Vec<u8> {
     let ends = Ends { from: dice.host(0, v4), to, ports, life, summed: !dice.chance(100) };
     let most = if dice.chance(50) { 1500 } else { 40 };
     let length = dice.below(most);
-    let payload = if dice.chance(300) { b"hearing".to_vec() } else { dice.octets(length) };
+    let payload = if dice.chance(300) { b"hearing".to_vec() } else { dice.bytes(length) };
     let mut bytes = match dice.below(20) {
         0 => packet(ends, 47, &payload),
-        1 => packet(ends, 6, &dice.octets(40)),
-        2 => packet(ends, 44, &dice.octets(40)),
+        1 => packet(ends, 6, &dice.bytes(40)),
+        2 => packet(ends, 44, &dice.bytes(40)),
         _ => datagram(ends, &payload),
     };
     if dice.chance(100) {
@@ -495,7 +495,7 @@ fn stay_here() {
 fn bandwidth_of_the_channel_and_of_the_domain_is_one_for_both_halves() {
     let wanted = |bandwidth| [Wanted { bandwidth, ..cut(["if0/ip", "10.0.9.0/24"], ["if1/ip", "* proto 17"]) }];
     stay_here();
-    // A packet at once is always allowed: 65,536 octets; at a rate of one octet a second none comes back meanwhile.
+    // A packet at once is always allowed: 65,536 bytes; at a rate of one byte a second none comes back meanwhile.
     for (of_channel, of_domain) in [(1, u64::MAX), (0, 1)] {
         let Some(mut pair) = Pair::within(&wanted(of_channel), Limits::default(), of_domain) else { return };
         let bytes = datagram(PLAIN, &[7; 1000]);

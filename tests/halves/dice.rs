@@ -25,10 +25,10 @@ impl Dice {
         &from[self.below(from.len())]
     }
 
-    pub fn octets(&mut self, count: usize) -> Vec<u8> {
-        let mut octets = vec![0; count];
-        self.0.fill_bytes(&mut octets);
-        octets
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.0.fill_bytes(&mut bytes);
+        bytes
     }
 
     /// A host behind `port`, far or near, that the node knows a way to.
@@ -71,7 +71,7 @@ impl Dice {
         let loopback = Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
         let v6 = [v6(9, 9), v6(1, 0xfe), v6(2, 77), v6(7, 7), multicast, link_local, loopback, Addr::UNSPECIFIED];
         match self.below(5) {
-            0 => Addr(*self.octets(16).first_chunk().unwrap()),
+            0 => Addr(*self.bytes(16).first_chunk().unwrap()),
             1 => *self.pick(&v6),
             _ => *self.pick(&v4),
         }

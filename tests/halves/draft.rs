@@ -27,7 +27,7 @@ impl Form {
     }
 }
 
-/// A frame that is not yet octets.
+/// A frame that is not yet bytes.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub form: Form,
@@ -64,7 +64,7 @@ pub struct Draft {
     pub lies: [i32; 4],
     /// What is added to the IPv4 header's checksum.
     pub sum_lie: u16,
-    /// Octets behind the ANEP packet, within UDP or IP; and behind IP.
+    /// Bytes behind the ANEP packet, within UDP or IP; and behind IP.
     pub slack: usize,
     pub trailer: usize,
 }
@@ -106,7 +106,7 @@ impl Draft {
         }
     }
 
-    /// The octets.
+    /// The bytes.
     pub fn frame(&self) -> Vec<u8> {
         let mut inner = self.anep();
         inner.resize(inner.len() + self.slack, 0x5a);

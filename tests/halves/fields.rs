@@ -8,7 +8,7 @@ use anode::wire::Addr;
 pub fn outer_field(dice: &mut Dice, draft: &mut Draft) -> &'static str {
     match dice.below(13) {
         0 => {
-            let any = *dice.octets(6).first_chunk().unwrap();
+            let any = *dice.bytes(6).first_chunk().unwrap();
             draft.to_mac = *dice.pick(&[[0xff; 6], any, draft.from_mac, [1, 0, 0x5e, 0, 0, 1]]);
             ", to another link address"
         }
@@ -115,11 +115,11 @@ pub fn inner_field(dice: &mut Dice, draft: &mut Draft) -> &'static str {
         }
         9 => {
             draft.slack = 1 + dice.below(40);
-            ", octets behind the ANEP packet"
+            ", bytes behind the ANEP packet"
         }
         10 => {
             draft.trailer = 1 + dice.below(40);
-            ", octets behind the IP packet"
+            ", bytes behind the IP packet"
         }
         11 => {
             draft.flow_label = dice.below(1 << 20) as u32;
@@ -133,7 +133,7 @@ pub fn inner_field(dice: &mut Dice, draft: &mut Draft) -> &'static str {
         }
         _ => {
             let length = draft.payload.len();
-            draft.payload = dice.octets(length);
+            draft.payload = dice.bytes(length);
             ", any payload"
         }
     }

@@ -27,7 +27,7 @@ fn cases(fallback: u64) -> (Dice, u64) {
 
 fn bytes(dice: &mut Dice) -> Vec<u8> {
     let length = dice.below(160);
-    dice.octets(length)
+    dice.bytes(length)
 }
 
 #[test]

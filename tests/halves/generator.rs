@@ -28,7 +28,7 @@ pub enum Kind {
     Transit,
     /// It is good, and its way is not: for this node, nowhere, from strangers, without bound, too big …
     Edge,
-    /// A field or octet is wrong, or there are more or fewer octets than there should be.
+    /// A field or byte is wrong, or there are more or fewer bytes than there should be.
     Mutated,
 }
 
@@ -98,7 +98,7 @@ impl Generator {
             }
             Kind::Mutated => {
                 bytes = draft.frame();
-                what += &self.octets(&mut bytes);
+                what += &self.bytes(&mut bytes);
             }
         }
         if bytes.is_empty() {
@@ -216,8 +216,8 @@ impl Generator {
         }
     }
 
-    /// Changes octets of a frame, or how many there are; the IPv4 header's checksum is mended half of the time.
-    fn octets(&mut self, bytes: &mut Vec<u8>) -> String {
+    /// Changes bytes of a frame, or how many there are; the IPv4 header's checksum is mended half of the time.
+    fn bytes(&mut self, bytes: &mut Vec<u8>) -> String {
         let dice = &mut self.dice;
         let mut what = String::new();
         for _ in 0..1 + dice.below(3) {
@@ -229,27 +229,27 @@ impl Generator {
                 }
                 1 => {
                     let more = dice.below(200);
-                    bytes.extend(dice.octets(more));
-                    what += &format!(", {more} octets more");
+                    bytes.extend(dice.bytes(more));
+                    what += &format!(", {more} bytes more");
                 }
                 2 => {
                     let byte = dice.below(256) as u8;
                     bytes.insert(at.min(bytes.len()), byte);
-                    what += &format!(", one more octet at {at}");
+                    what += &format!(", one more byte at {at}");
                 }
                 3 if bytes.len() > 15 => {
                     bytes.remove(at.min(bytes.len() - 1));
-                    what += &format!(", one octet less at {at}");
+                    what += &format!(", one byte less at {at}");
                 }
                 4 => {
                     let at = at.min(bytes.len() - 1);
                     bytes[at] = *dice.pick(&[0, 1, 0x7f, 0x80, 0xff]);
-                    what += &format!(", octet {at} set");
+                    what += &format!(", byte {at} set");
                 }
                 _ => {
                     let at = at.min(bytes.len() - 1);
                     bytes[at] ^= 1 << dice.below(8);
-                    what += &format!(", octet {at} bent");
+                    what += &format!(", byte {at} bent");
                 }
             }
         }

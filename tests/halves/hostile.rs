@@ -130,7 +130,7 @@ fn what_the_documents_name_is_there() {
     assert!(index::notices_what_is_not_there());
 }
 
-/// A frame without the octets that code may change.
+/// A frame without the bytes that code may change.
 fn outside_window(frame: &[u8], window: u32) -> Vec<u8> {
     const CAPSULE: usize = 14 + 20 + 8 + anep::HEADER;
     [&frame[..CAPSULE + capsule::LOCKED], &frame[CAPSULE + capsule::HEADER + window as usize..]].concat()

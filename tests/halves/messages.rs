@@ -20,15 +20,15 @@ pub fn payload(title: &str, dice: &mut Dice, source: Addr, destination: Addr) ->
         "changes" => changes(dice),
         "acts" => acts(dice, source),
         "sends" => sends(dice, source, destination),
-        "calls" => dice.octets(104),
-        "loop" => dice.octets(128),
+        "calls" => dice.bytes(104),
+        "loop" => dice.bytes(128),
         "guest-ping" => [&[0, 0, 0, 1, dice.below(2) as u8, 0, 0, 0][..], &[0; 8]].concat(),
         "forge" => vec![0; 8],
         _ => vec![],
     };
     // What is behind the window is carried along.
     let more = *dice.pick(&[0, 0, 0, 1, 7, 64, 400]);
-    bytes.extend(dice.octets(more));
+    bytes.extend(dice.bytes(more));
     bytes
 }
 
@@ -37,7 +37,7 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
 }
 
 fn ping(dice: &mut Dice) -> Vec<u8> {
-    let mut bytes = dice.octets(12);
+    let mut bytes = dice.bytes(12);
     bytes[8] = *dice.pick(&[0, 0, 0, 1, 1, 2, 255]);
     bytes[9] = *dice.pick(&[0, 1, 7, 254, 255]);
     bytes[10] = *dice.pick(&[0, 1, 254, 255]);
@@ -51,7 +51,7 @@ fn cache(dice: &mut Dice, source: Addr, destination: Addr) -> Vec<u8> {
     bytes[1] = *dice.pick(&[0, 0, 0, 0, 1, 2, 3, 255]);
     bytes[2] = *dice.pick(&[0, 5, 64, 64, 65, 255]);
     bytes[3] = *dice.pick(&[0, 1, 254, 255]);
-    put(&mut bytes, 4, &dice.octets(4));
+    put(&mut bytes, 4, &dice.bytes(4));
     put(&mut bytes, 8, &(dice.below(6) as u32).wrapping_sub(2).to_be_bytes());
     put(&mut bytes, 12, &dice.pick(&KEEP_MS).to_be_bytes());
     put(&mut bytes, 16, &dice.pick(&[5u16, 3322, 0, 9]).to_be_bytes());
@@ -61,16 +61,16 @@ fn cache(dice: &mut Dice, source: Addr, destination: Addr) -> Vec<u8> {
     let origin = if kind <= 2 { destination } else { source };
     let origin = *dice.pick(&[origin, origin, origin, origin, source, destination, OWN_LEFT, Addr::UNSPECIFIED]);
     put(&mut bytes, 40, &origin.0);
-    put(&mut bytes, 56, &dice.octets(64));
+    put(&mut bytes, 56, &dice.bytes(64));
     bytes
 }
 
 fn heavy(dice: &mut Dice) -> Vec<u8> {
     let mut bytes = vec![0; 288];
     bytes[0] = *dice.pick(&[1, 1, 1, 1, 1, 1, 2, 2, 3, 0, 4, 255]);
-    put(&mut bytes, 4, &dice.octets(4));
+    put(&mut bytes, 4, &dice.bytes(4));
     if dice.chance(100) {
-        put(&mut bytes, 8, &dice.octets(280));
+        put(&mut bytes, 8, &dice.bytes(280));
     }
     bytes
 }
@@ -109,7 +109,7 @@ fn state(dice: &mut Dice) -> Vec<u8> {
     put(&mut bytes, 4, &dice.pick(&KEEP_MS).to_be_bytes());
     let key = *dice.pick(&[0, 1, 2, 3, u64::MAX, 1 << 63, 0x1234_5678_9abc]);
     put(&mut bytes, 8, &key.to_le_bytes());
-    put(&mut bytes, 24, &dice.octets(64));
+    put(&mut bytes, 24, &dice.bytes(64));
     bytes
 }
 
@@ -122,7 +122,7 @@ fn changes(dice: &mut Dice) -> Vec<u8> {
     // Few numbers, so that what is expected is there now and then.
     put(&mut bytes, 16, &dice.pick(&[0, 0, 1, 2, u64::MAX]).to_le_bytes());
     put(&mut bytes, 32, &dice.pick(&[0, 1, 2, u64::MAX]).to_le_bytes());
-    put(&mut bytes, 40, &dice.octets(56));
+    put(&mut bytes, 40, &dice.bytes(56));
     bytes
 }
 

@@ -207,7 +207,7 @@ impl Pair {
             let Some(at) = at else { continue };
             let is_summed = summed(there) == *there;
             let (Some(ours), Some(theirs)) = (here.get(at..at + 16), there.get_mut(at..at + 16)) else { continue };
-            let keep = |octets: &[u8]| u32::from_be_bytes(*octets[12..].first_chunk().unwrap());
+            let keep = |bytes: &[u8]| u32::from_be_bytes(*bytes[12..].first_chunk().unwrap());
             let late = u64::from(keep(ours).abs_diff(keep(theirs)));
             if ours[0] == VALUE && ours[1] & COPY != 0 && late <= 1 + self.late / 1_000_000 {
                 theirs[12..].copy_from_slice(&ours[12..]);
@@ -307,7 +307,7 @@ impl Pair {
 fn summed(frame: &[u8]) -> Vec<u8> {
     const UDP_AT: usize = ethernet::HEADER + 40;
     let mut bytes = frame.to_vec();
-    let addr = |at: usize| frame.get(at..at + 16).map(|octets| Addr(octets.try_into().unwrap()));
+    let addr = |at: usize| frame.get(at..at + 16).map(|bytes| Addr(bytes.try_into().unwrap()));
     if frame.get(12..14) == Some(&[0x86, 0xdd])
         && frame.get(20) == Some(&udp::IP_PROTOCOL)
         && let (Some(source), Some(destination)) = (addr(22), addr(38))

@@ -486,7 +486,7 @@ pub fn frame(header: &capsule::Header, payload: &[u8], direct: bool) -> Vec<u8> 
         datagram.extend(body);
         body = datagram;
     }
-    let (from, to) = (header.source.octets_v4().unwrap(), header.destination.octets_v4().unwrap());
+    let (from, to) = (header.source.bytes_v4().unwrap(), header.destination.bytes_v4().unwrap());
     let ip = ipv4::Repr::new(from, to, if direct { anep::IP_PROTOCOL } else { 17 }, 33, body.len());
     let mut bytes = vec![0; 14 + 20];
     let ethertype = ethernet::ethertype::IPV4;

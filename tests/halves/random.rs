@@ -129,9 +129,9 @@ fn strange_frames_come_out_alike() {
     assert!(all.permille() >= 300, "most were strange, but not all: {all:?}");
 }
 
-/// Every octet of the headers set to several values, with and without a mended checksum; every length.
+/// Every byte of the headers set to several values, with and without a mended checksum; every length.
 #[test]
-fn every_octet_and_every_length_comes_out_alike() {
+fn every_byte_and_every_length_comes_out_alike() {
     let Some((mut pair, mut generator)) = pair(3, TRAFFIC) else { return };
     for form in Form::ALL {
         let subject = pair.subjects.iter().position(|subject| subject.title == "ping").unwrap();
@@ -144,17 +144,17 @@ fn every_octet_and_every_length_comes_out_alike() {
             for value in [good[at] ^ 1, good[at] ^ 0x80, good[at].wrapping_add(1), 0, 0xff] {
                 let mut bytes = good.clone();
                 bytes[at] = value;
-                judge(format!("{form:?}, octet {at} is {value:#x}"), bytes.clone());
+                judge(format!("{form:?}, byte {at} is {value:#x}"), bytes.clone());
                 if form.is_v4() && (14..34).contains(&at) {
                     mend_ipv4(&mut bytes);
-                    judge(format!("{form:?}, octet {at} is {value:#x}, checksum mended"), bytes);
+                    judge(format!("{form:?}, byte {at} is {value:#x}, checksum mended"), bytes);
                 }
             }
         }
         for length in 14..good.len() + 64 {
             let mut bytes = good.clone();
             bytes.resize(length, 0);
-            judge(format!("{form:?}, {length} octets of {}", good.len()), bytes);
+            judge(format!("{form:?}, {length} bytes of {}", good.len()), bytes);
         }
     }
     settle(&mut pair);

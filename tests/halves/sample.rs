@@ -5,14 +5,14 @@
 //! stage: scanner           where it ends: manifest, file, form, wasm, scanner, linker, verifier, contained
 //! reason: only symbols     text of the refusal; for what is contained, what becomes of its packet
 //! symbols: an_now          of the code (optional)
-//! window: 8                payload octets in its window (8 unless given)
+//! window: 8                payload bytes in its window (8 unless given)
 //! frame: whole             instructions as they are; else behind the checks for NULL, and a verdict behind them
 //! code:
 //!   85 r0 r0 +0 12         ; opcode, destination, source, offset, immediate (RFC 9669); a comment
 //!   times 4096 bf r3 r3 +0 0
 //! ```
 //!
-//! In the place of `code:`, `bytes:` has octets in hexadecimal, `text:` one line as it is, `wat:` a module.
+//! In the place of `code:`, `bytes:` has bytes in hexadecimal, `text:` one line as it is, `wat:` a module.
 
 #![allow(dead_code)]
 
@@ -84,7 +84,7 @@ impl Sample {
         let symbols = field("symbols").unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         let body = match body {
             ("code:\n", text) => Body::Program(program(symbols, instructions(text), whole)),
-            ("bytes:\n", text) => Body::Bytes(octets(text)),
+            ("bytes:\n", text) => Body::Bytes(bytes(text)),
             ("text:\n", text) => Body::Text(text.strip_suffix('\n').unwrap_or(text).to_owned()),
             (_, text) => Body::Module(text.to_owned()),
         };
@@ -125,7 +125,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn octets(text: &str) -> Vec<u8> {
+fn bytes(text: &str) -> Vec<u8> {
     lines(text).flat_map(|(count, line)| hex::decode(line.replace(' ', "")).unwrap().repeat(count)).collect()
 }
 

@@ -166,7 +166,7 @@ fn a_cut_through_channel_forwards_without_anybodys_code() {
         let mut came = vec![0; sent.len()];
         far.read_exact(&mut came).unwrap();
         writer.join().unwrap();
-        assert!(came == sent, "octet by octet");
+        assert!(came == sent, "byte by byte");
         let after = node.handle.with_node(|node, _| node.channel_counts()).unwrap();
         assert!(after.cut > counts.cut + 500, "{after:?}");
     }
@@ -266,7 +266,7 @@ fn a_channel_has_no_more_than_its_bandwidth() {
     for (name, ports) in PORTS {
         let Some(node) = Node::start(&format!("bw{name}"), ports) else { return };
         let (domain, _tells) = node.capitals();
-        // A packet at once is always allowed, as 65,536 octets; far more is sent than comes back meanwhile.
+        // A packet at once is always allowed, as 65,536 bytes; far more is sent than comes back meanwhile.
         node.cut(domain, ["if0/ip/udp", "*:7000"], ["if1/ip/udp", "*:6000 -> *:*"], 1000);
         let (a, b) = (node.socket("a", "10.0.1.1:4000"), node.socket("b", "10.0.2.2:7000"));
         a.connect("10.0.2.2:7000").unwrap();
@@ -286,10 +286,10 @@ fn a_channel_has_no_more_than_its_bandwidth() {
             }
             assert!(begin.elapsed() < PATIENCE, "{out:?}");
         };
-        // A packet has 528 octets on the way. In the kernel another CPU may hold a share of 16,384 octets, and each leaves a rest.
+        // A packet has 528 bytes on the way. In the kernel another CPU may hold a share of 16,384 bytes, and each leaves a rest.
         let held = 32 * (std::thread::available_parallelism().unwrap().get() as u64 - 1);
         assert!(sent + held >= 65_536 / 528 && dropped > 0, "{sent} of 501, {ports}");
-        // A thousand octets a second came back, for as long as all of it took.
+        // A thousand bytes a second came back, for as long as all of it took.
         assert!(sent <= 131 + 2 * PATIENCE.as_secs(), "{sent} of 501, {ports}");
         assert_eq!(node.drops(Reason::Bandwidth), dropped);
     }

@@ -7,7 +7,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const OCTETS: usize = 5 << 20;
+const BYTES: usize = 5 << 20;
 
 /// A role for domains with a cut-through channel.
 fn with_role(_: &str, config: &mut toml::Table) {
@@ -36,7 +36,7 @@ fn joins(net: &Running, interface: &str) -> bool {
     net.shell("r", &format!("ethtool -k {interface}")).contains("generic-receive-offload: on")
 }
 
-/// Sends octets by TCP from a to b; says how many came within some time.
+/// Sends bytes by TCP from a to b; says how many came within some time.
 fn transfer(net: &Running) -> usize {
     let listener = net.lab.enter("b", || TcpListener::bind("10.0.2.2:5000").unwrap()).unwrap();
     let mut from = net.lab.enter("a", || TcpStream::connect("10.0.2.2:5000").unwrap()).unwrap();
@@ -45,13 +45,13 @@ fn transfer(net: &Running) -> usize {
     let sender = std::thread::spawn(move || {
         from.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
         // Whoever gives up on the other side is the one to say so.
-        let _ = from.write_all(&vec![7; OCTETS]);
+        let _ = from.write_all(&vec![7; BYTES]);
     });
     let (begin, mut came, mut buffer) = (Instant::now(), 0, vec![0; 1 << 16]);
-    while came < OCTETS && begin.elapsed() < Duration::from_secs(15) {
+    while came < BYTES && begin.elapsed() < Duration::from_secs(15) {
         match to.read(&mut buffer) {
             Ok(0) | Err(_) => break,
-            Ok(octets) => came += octets,
+            Ok(bytes) => came += bytes,
         }
     }
     drop(to);
@@ -65,10 +65,10 @@ fn tcp_passes(name: &str, adjust: running::Adjust<'_>) {
     assert!(joins(&net, "to-a"));
     let domain = cut(&net);
     assert!(!joins(&net, "to-a"), "kept apart from now on");
-    assert_eq!(transfer(&net), OCTETS, "{}", net.status("r"));
+    assert_eq!(transfer(&net), BYTES, "{}", net.status("r"));
     let channels = net.control("r").ask(&serde_json::json!({"do": "channels"})).unwrap();
     let most = channels.as_array().unwrap().iter().filter_map(|channel| channel["bytes"].as_u64()).max();
-    assert!(most.is_some_and(|octets| octets > OCTETS as u64), "by the channel: {channels}");
+    assert!(most.is_some_and(|bytes| bytes > BYTES as u64), "by the channel: {channels}");
     net.control("r").ask(&serde_json::json!({"do": "kill-domain", "domain": domain.parse::<u32>().unwrap()})).unwrap();
     let begin = Instant::now();
     while !joins(&net, "to-a") {

@@ -31,7 +31,7 @@ fn warm_up(net: &Running, destinations: &[&str]) {
     }
 }
 
-/// Pings of so many octets all come back, whichever half serves them, and soon all are served by the kernel half on both ways:
+/// Pings of so many bytes all come back, whichever half serves them, and soon all are served by the kernel half on both ways:
 /// what is known of a neighbour may just then be asked for again.
 fn all_come_back_by_the_kernel(net: &Running, to: &str, size: &str) {
     let all = |_: &Value| {

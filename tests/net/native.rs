@@ -166,11 +166,11 @@ fn frames_for_another_host_are_left_alone_while_somebody_captures() {
     assert_eq!(net.status("r")["drops"]["malformed"], 1, "the first one was for somebody else");
 }
 
-/// An Ethernet frame with a datagram of 5000 octets to our port that no node can read.
+/// An Ethernet frame with a datagram of 5000 bytes to our port that no node can read.
 fn long_frame(macs: (Mac, Mac), from: Addr, to: Addr) -> Vec<u8> {
     let payload_len = 5000;
     let inner = udp::HEADER + payload_len;
-    let v4 = from.octets_v4().zip(to.octets_v4());
+    let v4 = from.bytes_v4().zip(to.bytes_v4());
     let ethertype = if v4.is_some() { ethertype::IPV4 } else { ethertype::IPV6 };
     let link = ethernet::Repr { destination: macs.1, source: macs.0, tag: None, ethertype };
     let mut bytes = vec![0xff; link.header_len() + ipv6::HEADER + inner];

@@ -295,7 +295,7 @@ fn beside(name: &str) -> Option<(Line, Process, UdpSocket, UdpSocket)> {
 #[test]
 fn entries_that_mean_nothing_are_counted_and_no_more() {
     let Some((line, _other, a, b)) = beside("entries") else { return };
-    // Of buffers and octets that are not there, of channels of others.
+    // Of buffers and bytes that are not there, of channels of others.
     let liar = Liar::connect(&line);
     let out = liar.channel("if0/ip/udp", "*:5000 -> 10.0.1.1:4000", false);
     let geometry = liar.memory.geometry();

@@ -172,9 +172,9 @@ fn a_packet_can_be_written_and_a_call_read() {
     let output =
         Command::new(ANODE).args(["plan", "inject", &program("ping"), "5", "ack()", "-o"]).arg(&file).output().unwrap();
     assert_eq!(printed(&output), "");
-    let octets = std::fs::read(&file).unwrap();
+    let bytes = std::fs::read(&file).unwrap();
     let mut port = PlanPort::attach_tcp(line.tcp, 0).unwrap();
-    port.inject(&octets).unwrap();
+    port.inject(&bytes).unwrap();
     assert_eq!(port.receive(PATIENCE).unwrap(), Some(Told::Printed("Success".into())));
 }
 
@@ -189,11 +189,11 @@ fn values_reach_a_listening_application_and_connections_close() {
                   fun send(to : host) : unit = OnRemote(|there|([(1, \"one\"); (2, \"two\")]), to, getRB(), defaultRoute)";
     let script = Script::new("send", source).unwrap();
     let chunk = script.first("send(getHostByName(\"10.0.0.3\"))", &mut Local::default()).unwrap();
-    client.inject(&packet(chunk, 9).octets().unwrap()).unwrap();
+    client.inject(&packet(chunk, 9).bytes().unwrap()).unwrap();
     let mut next = || server.receive(PATIENCE).unwrap().unwrap();
     let Told::Opened(opened, from, 7) = next() else { panic!("not opened") };
-    let Told::Delivered(port, octets) = next() else { panic!("nothing delivered") };
-    let (header, value) = delivered(&octets).unwrap();
+    let Told::Delivered(port, bytes) = next() else { panic!("nothing delivered") };
+    let (header, value) = delivered(&bytes).unwrap();
     assert_eq!((port, from.to_string(), value.to_string()), (opened, addr(0), "[(1, \"one\");(2, \"two\")]".into()));
     assert_eq!(header.source, Host::v4([10, 0, 0, 1]));
     assert_eq!(next(), Told::Closed(opened));
@@ -208,7 +208,7 @@ fn the_system_finds_names_while_packets_go_on() {
     let script = Script::new("find", source).unwrap();
     for (name, expected) in [("localhost", ""), ("nobody.invalid", "(\"nobody.invalid\", 10.0.0.1)")] {
         let chunk = script.chunk("find", [Value::text(name.as_bytes())]).unwrap();
-        port.inject(&packet(chunk, 1).octets().unwrap()).unwrap();
+        port.inject(&packet(chunk, 1).bytes().unwrap()).unwrap();
         let Some(Told::Printed(said)) = port.receive(PATIENCE).unwrap() else { panic!("nothing") };
         assert!(expected.is_empty() && said.starts_with("(\"localhost\", ") || said == expected, "{said}");
     }
@@ -370,7 +370,7 @@ fn call(dir: &Path, script: &Script, call: &str, bound: u32, replies: usize) -> 
     let mut port = PlanPort::attach(dir, 0).unwrap();
     let mut local = Local { addresses: port.addresses().iter().map(|addr| Host(addr.0)).collect(), ..Local::default() };
     let chunk = script.first(call, &mut local).unwrap();
-    port.inject(&packet(chunk, bound).octets().unwrap()).unwrap();
+    port.inject(&packet(chunk, bound).bytes().unwrap()).unwrap();
     let next = |_| match port.receive(PATIENCE).unwrap() {
         Some(Told::Printed(text)) => text,
         other => panic!("{other:?}"),
@@ -403,8 +403,8 @@ fn packets_go_natively_from_interface_to_interface() {
     let [home, to] = ends;
     let chunk = long.chunk("long", [Value::Blob(vec![9; 20_000].into()), home, to]).unwrap();
     // 14 frames on each of four links.
-    port.inject(&packet(chunk, 60).octets().unwrap()).unwrap();
-    assert_eq!(port.receive(PATIENCE).unwrap(), Some(Told::Printed("<blob of 20000 octets>".into())));
+    port.inject(&packet(chunk, 60).bytes().unwrap()).unwrap();
+    assert_eq!(port.receive(PATIENCE).unwrap(), Some(Told::Printed("<blob of 20000 bytes>".into())));
 }
 
 /// The interface files of three daemons, two of them on one host, and their hosts file: what comes out runs, and the old names are known.

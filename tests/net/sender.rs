@@ -70,14 +70,14 @@ impl Sender {
 }
 
 fn mac(text: &str) -> Mac {
-    let mut octets = [0; 6];
-    octets.iter_mut().zip(text.split(':')).for_each(|(to, hex)| *to = u8::from_str_radix(hex, 16).unwrap());
-    Mac(octets)
+    let mut bytes = [0; 6];
+    bytes.iter_mut().zip(text.split(':')).for_each(|(to, hex)| *to = u8::from_str_radix(hex, 16).unwrap());
+    Mac(bytes)
 }
 
 /// A frame with a capsule, and a mark behind its payload.
 fn frame(macs: (Mac, Mac), header: &capsule::Header, payload: &[u8]) -> Vec<u8> {
-    let (inner, v4) = (anep::HEADER + capsule::HEADER + payload.len() + 4, |addr: Addr| addr.octets_v4().unwrap());
+    let (inner, v4) = (anep::HEADER + capsule::HEADER + payload.len() + 4, |addr: Addr| addr.bytes_v4().unwrap());
     let mut bytes = vec![0; 14 + 20 + udp::HEADER + inner];
     let link = ethernet::Repr { destination: macs.0, source: macs.1, tag: None, ethertype: ethertype::IPV4 };
     let ip = link.emit(&mut bytes).unwrap();

@@ -369,7 +369,7 @@ fn a_port_with_too_large_an_mtu_is_alone_without_sockets() {
     assert_eq!(net.ping("a", B, 5)["summary"]["received"], 5);
     let status = net.status("r");
     assert_eq!((&status["xdp"][0]["mode"], &status["xdp"][1]["mode"]), (&json!("none"), &json!("copy")), "{status}");
-    assert!(status["xdp"][0]["why"].as_str().unwrap().contains("MTU of 9000 octets is too large"), "{status}");
+    assert!(status["xdp"][0]["why"].as_str().unwrap().contains("MTU of 9000 bytes is too large"), "{status}");
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Bed {
     }
 }
 
-/// A datagram of four octets to a port.
+/// A datagram of four bytes to a port.
 pub fn datagram(port: u16) -> Frame {
     datagram_with(port, &[0; 4])
 }

@@ -35,7 +35,7 @@ fn code_that_misbehaves_is_stopped_and_counted() {
         ("loops", "", "", "(loop $l br $l) i32.const 1", Reason::Fuel),
         ("calls itself for ever", "", "(func $f (result i32) call $f)", "call $f", Reason::Fuel),
         (
-            "moves more octets than it may take steps",
+            "moves more bytes than it may take steps",
             "",
             "",
             "(memory.fill (i32.const 1024) (i32.const 1) (i32.const 60000)) i32.const 1",

@@ -169,7 +169,7 @@ fn packets_beyond_the_budget_are_dropped_and_if_the_role_says_so_the_domain_ends
 
 #[test]
 fn bandwidth_of_a_channel_and_of_its_domain_is_kept_to() {
-    // A datagram of 1000 octets each, sent every millisecond: a million octets a second.
+    // A datagram of 1000 bytes each, sent every millisecond: a million bytes a second.
     let sent = |of_domain: u64, of_channel: u64| {
         let mut bed = Bed::new(Policy::Fifo);
         let grants = Grants { channels: 2, bandwidth: of_domain, ..Grants::default() };

@@ -57,7 +57,7 @@ fn send(bench: &mut Bench, code: Digest, to: Addr) {
 
 /// A frame of somebody on the link: ARP, or neighbour discovery, with a question or an answer.
 fn said((own, hop): (Addr, Addr), mac: Mac, asks: bool) -> Vec<u8> {
-    let (Some(sender_ip), Some(target_ip)) = (hop.octets_v4(), own.octets_v4()) else {
+    let (Some(sender_ip), Some(target_ip)) = (hop.bytes_v4(), own.bytes_v4()) else {
         let message = match asks {
             true => icmp::V6::Solicitation { target: own, source_mac: Some(mac) },
             false => icmp::V6::Advertisement {

@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000_000;
 /// A capsule of code that comes from a neighbour.
 fn from(previous: Addr, code: Digest) -> Vec<u8> {
     let destination = if previous == RIGHT { LEFT } else { FAR };
-    packet(&capsule::Header { previous, source: previous, destination, ..header(code) }, b"payload of a few octets")
+    packet(&capsule::Header { previous, source: previous, destination, ..header(code) }, b"payload of a few bytes")
 }
 
 /// Gives the bench a capsule of a neighbour's, and the time that its timers need.

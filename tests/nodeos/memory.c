@@ -28,7 +28,7 @@ static void on_event(an_Event_t event, void *arg)
     (void)event, (void)arg;
 }
 
-/* Octets of address space that the process has. */
+/* Bytes of address space that the process has. */
 static rlim_t mapped(void)
 {
     unsigned long pages = 0;

@@ -11,17 +11,17 @@
 static atomic_int arrived;
 static an_Node_t node;
 
-static void *copy(const void *from, size_t octets)
+static void *copy(const void *from, size_t bytes)
 {
-    void *to = malloc(octets);
-    memcpy(to, from, octets);
+    void *to = malloc(bytes);
+    memcpy(to, from, bytes);
     return to;
 }
 
 /* Nobody may look at it again; if somebody does, he sees nonsense or is reported. */
-static void spoil(void *it, size_t octets)
+static void spoil(void *it, size_t bytes)
 {
-    memset(it, 0xff, octets);
+    memset(it, 0xff, bytes);
     free(it);
 }
 

@@ -121,11 +121,11 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_request_is_none_or_another(at in any::<proptest::sample::Index>(), place in any::<usize>(), octet in any::<u8>()) {
+    fn a_damaged_request_is_none_or_another(at in any::<proptest::sample::Index>(), place in any::<usize>(), byte in any::<u8>()) {
         let all = requests();
         let mut bytes = all[at.index(all.len())].encode();
         let place = place % bytes.len();
-        bytes[place] = octet;
+        bytes[place] = byte;
         if let Some(read) = Request::decode(&bytes) {
             prop_assert_eq!(Request::decode(&read.encode()), Some(read));
         }

@@ -177,9 +177,9 @@ fn one_plan_packet_of_a_forger_causes_at_most_its_bound_in_full_packets() {
         let load = Value::Blob(vec![seed as u8; [9, 1100, 20][seed as usize / GREEDY.len() % 3]].into());
         let chunk = script.chunk("main", [load, value(victim), numbers]).unwrap();
         let head = Header { destination: host(0), source: host(victim), ..Header::injected(host(victim), u32::MAX) };
-        let octets = Packet { header: head, chunk }.octets().unwrap();
+        let bytes = Packet { header: head, chunk }.bytes().unwrap();
         let most = u64::from(Ceiling::default().unsigned) * MTU as u64;
-        let caused = cause(&mut net.sim, NODES, anep::type_id::PLAN, &octets, most, &format!("{name}, seed {seed}"));
+        let caused = cause(&mut net.sim, NODES, anep::type_id::PLAN, &bytes, most, &format!("{name}, seed {seed}"));
         most_caused = most_caused.max(caused);
         net.audit();
     }
@@ -200,10 +200,10 @@ fn three(config: Config) -> (Net, Rc<Cell<usize>>) {
 /// One forged packet that says to be of the victim's has node 1 evaluate this.
 fn forge(net: &mut Net, chunk: Arc<Chunk>, what: &str) -> usize {
     let head = Header { destination: host(1), source: host(2), ..Header::injected(host(2), u32::MAX) };
-    let octets = Packet { header: head, chunk }.octets().unwrap();
+    let bytes = Packet { header: head, chunk }.bytes().unwrap();
     let most = u64::from(Ceiling::default().unsigned) * MTU as u64;
-    cause(&mut net.sim, 0, anep::type_id::PLAN, &octets, most, what);
-    octets.len() + anep::HEADER
+    cause(&mut net.sim, 0, anep::type_id::PLAN, &bytes, most, what);
+    bytes.len() + anep::HEADER
 }
 
 /// `bandwidthSend` of as much as there can be.
@@ -233,7 +233,7 @@ fn where_everybody_may_use_it_a_silent_host_gets_three_times_what_came() {
             let arguments = [value(2), Value::text(*b"")].into_iter().chain(numbers);
             let service = Callee::Service(Name::new("bandwidthSend").unwrap());
             let chunk = Arc::new(Chunk::new(service, arguments.collect::<Vec<_>>()).unwrap());
-            // Each frame has 42 octets of other headers around it, which count.
+            // Each frame has 42 bytes of other headers around it, which count.
             came += forge(&mut net, chunk, "bandwidthSend") + 42;
         }
         assert!(victim.get() <= 3 * came, "{size}: {came} bytes came, {} went to the victim", victim.get());
@@ -263,10 +263,10 @@ fn a_source_that_sends_enough_is_told_of_few_failures_a_second() {
     let script = Script::new("fail", "exception Mine fun main(load : blob) : unit = raise Mine").unwrap();
     let chunk = script.chunk("main", [Value::Blob([0; 1000].into())]).unwrap();
     let head = Header { destination: host(1), source: host(2), ..Header::injected(host(2), 9) };
-    let octets = Packet { header: head, chunk }.octets().unwrap();
+    let bytes = Packet { header: head, chunk }.bytes().unwrap();
     let mut frame = vec![0; anep::HEADER];
-    anep::emit_basic(&mut frame, anep::type_id::PLAN, octets.len()).unwrap();
-    frame.extend_from_slice(&octets);
+    anep::emit_basic(&mut frame, anep::type_id::PLAN, bytes.len()).unwrap();
+    frame.extend_from_slice(&bytes);
     for _ in 0..500 {
         net.sim.put_frame(0, 0, &frame);
     }
@@ -286,7 +286,7 @@ fn a_long_packet_pays_for_each_of_its_pieces_on_each_link() {
         fun main(load : blob, to : host, rb : int) : int = (OnRemote(|there|(load), to, rb, defaultRoute); getRB())",
     )
     .unwrap();
-    // 20,000 octets are 14 frames: so many are paid on each of three links.
+    // 20,000 bytes are 14 frames: so many are paid on each of three links.
     for (bound, arrives) in [(42, true), (41, false), (15, false), (3, false)] {
         let mut net = Net::new(lines.clone(), 1);
         let load = Value::Blob(vec![5; 20_000].into());
@@ -355,7 +355,7 @@ fn forged_neighbour(previous: Addr, to: Addr) -> Vec<u8> {
     let (source, destination) = (ethernet::Mac([2, 0, 0, 0, 0, 9]), ethernet::Mac([2, 0, 0, 0, 0, 1]));
     let link = ethernet::Repr { destination, source, tag: None, ethertype: ethernet::ethertype::IPV4 };
     link.emit(&mut frame).unwrap();
-    let ip = ipv4::Repr::new(previous.octets_v4().unwrap(), to.octets_v4().unwrap(), 17, 64, 8 + inner);
+    let ip = ipv4::Repr::new(previous.bytes_v4().unwrap(), to.bytes_v4().unwrap(), 17, 64, 8 + inner);
     ip.emit(&mut frame[14..]).unwrap();
     let udp = udp::Repr { source_port: anep::UDP_PORT, destination_port: anep::UDP_PORT, payload_len: inner };
     udp.emit(&mut frame[34..]).unwrap();
@@ -444,9 +444,9 @@ fn what_nodes_say_to_each_other_of_a_packets_codes_is_paid_by_its_bound() {
         silence(&mut net.sim, LINE);
         let head = Header { destination: host(LINE - 1), ..Header::injected(host(LINE), bound) };
         let chunk = of_many_codes(16, fill);
-        let octets = Packet { header: head, chunk }.octets().unwrap();
+        let bytes = Packet { header: head, chunk }.bytes().unwrap();
         let most = u64::from(bound) * MTU as u64;
-        let pieces = frames(&octets);
+        let pieces = frames(&bytes);
         let (last, others) = pieces.split_last().unwrap();
         others.iter().for_each(|piece| net.sim.put_frame(LINE, 0, &framed(anep::type_id::PLAN, piece)));
         let caused = cause(&mut net.sim, LINE, anep::type_id::PLAN, last, most, &format!("{fill}, {bound}"));
@@ -466,13 +466,13 @@ fn nor_does_it_cause_more_where_nodes_have_forgotten_the_codes() {
             let account = |net: &Net, node| net.sim.node(node).unwrap().status().plan.unwrap().account;
             let before = account(&net, LINE - 1).evaluated;
             let head = Header { destination: host(LINE - 1), ..Header::injected(host(LINE), 64) };
-            let whole = Packet { header: head, chunk: of_many_codes(5, 700 + round) }.octets().unwrap();
-            let mut octets = whole.clone();
+            let whole = Packet { header: head, chunk: of_many_codes(5, 700 + round) }.bytes().unwrap();
+            let mut bytes = whole.clone();
             if round > 0 {
-                octets.clear();
-                Outline::read(&whole).unwrap().contract(program::Digest::of, &mut octets).unwrap();
+                bytes.clear();
+                Outline::read(&whole).unwrap().contract(program::Digest::of, &mut bytes).unwrap();
             }
-            *caused = cause(&mut net.sim, LINE, anep::type_id::PLAN, &octets, 64 * MTU as u64, "codes by digest");
+            *caused = cause(&mut net.sim, LINE, anep::type_id::PLAN, &bytes, 64 * MTU as u64, "codes by digest");
             assert_eq!(account(&net, LINE - 1).evaluated, before + 1, "round {round}");
             wanted = (0..LINE).map(|node| account(&net, node).wanted).sum();
             // Not the first: the forger does not answer its questions.
@@ -492,11 +492,11 @@ fn packets_that_lack_one_code_have_one_question() {
         // The forger does not answer.
         silence(&mut net.sim, 2);
         let head = Header { destination: host(1), ..Header::injected(host(2), 64) };
-        let whole = Packet { header: head, chunk: of_many_codes(2, 10) }.octets().unwrap();
-        let mut octets = Vec::new();
-        Outline::read(&whole).unwrap().contract(program::Digest::of, &mut octets).unwrap();
+        let whole = Packet { header: head, chunk: of_many_codes(2, 10) }.bytes().unwrap();
+        let mut bytes = Vec::new();
+        Outline::read(&whole).unwrap().contract(program::Digest::of, &mut bytes).unwrap();
         for _ in 0..packets {
-            net.sim.put_frame(2, 0, &framed(anep::type_id::PLAN, &octets));
+            net.sim.put_frame(2, 0, &framed(anep::type_id::PLAN, &bytes));
             net.sim.run_for(spread);
         }
         net.sim.run_for(5 * SECOND);
@@ -517,8 +517,8 @@ fn copies_that_leave_later_are_at_the_expense_of_who_left_them() {
         fun main(to : host) : unit = RetransOnRemote(|idle|(), to, 3, defaultRoute, 8, 100)";
     let chunk = Script::new("again", source).unwrap().chunk("main", [value(2)]).unwrap();
     let head = Header { destination: host(1), source: host(2), ..Header::injected(host(2), 64) };
-    let octets = Packet { header: head, chunk }.octets().unwrap();
-    net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &octets));
+    let bytes = Packet { header: head, chunk }.bytes().unwrap();
+    net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &bytes));
     net.sim.run_for(SECOND / 20);
     let (first, at_once) = (net.sim.node(1).unwrap().status().plan.unwrap().account.routed, entry(&net));
     net.sim.run_for(2 * SECOND);
@@ -540,7 +540,7 @@ fn one_that_leaves_all_the_jobs_it_can_leaves_others_room() {
         let numbers = Value::list((0..30).map(Value::Int)).unwrap();
         let head = Header { destination: host(1), ..Header::injected(host(2), 64) };
         let head = Header { session: [key; 16], ..head };
-        Packet { header: head, chunk: script.chunk("main", [value(2), numbers]).unwrap() }.octets().unwrap()
+        Packet { header: head, chunk: script.chunk("main", [value(2), numbers]).unwrap() }.bytes().unwrap()
     };
     for key in 0..30 {
         net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &packet(key)));

@@ -91,7 +91,7 @@ fn the_books_balance() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_history_octet_by_octet() {
+fn the_same_seed_gives_the_same_history_byte_by_byte() {
     for carries in [Carries::Overlay, Carries::Ethernet] {
         let (history, report, _) = rough(seed(3), carries, Family::Both);
         let (again, same, _) = rough(seed(3), carries, Family::Both);

@@ -1,6 +1,6 @@
 //! Digests of the simulator's runs, event by event: a change of behaviour shows itself, and its first event.
 //!
-//! Every scenario runs with several seeds. A recorder takes down each frame at the edge of a node (time, node, octets), each line of
+//! Every scenario runs with several seeds. A recorder takes down each frame at the edge of a node (time, node, bytes), each line of
 //! the history (verdicts, drops, deliveries), and each node's drop counters at the end. `tests/digests/simulator.txt` keeps a line
 //! for each run. `tests/digests/packets.json` does the same for single packets: frame in, verdict, frames out, counters moved.
 //!

@@ -73,8 +73,8 @@ fn the_first_capsule_over_a_cold_hop_takes_three_round_trips_and_the_load_time()
         sim.inject(0, header(code.name(), sim.address(1), 64), b"").unwrap();
         at_rest(&mut sim);
         let latency = sim.take_arrivals()[0].latency;
-        println!("{bytes} octets: {:.2} RTT", latency as f64 / RTT as f64);
-        assert!(latency <= 3 * RTT + 2 * load, "{bytes} octets: {latency} ns");
+        println!("{bytes} bytes: {:.2} RTT", latency as f64 / RTT as f64);
+        assert!(latency <= 3 * RTT + 2 * load, "{bytes} bytes: {latency} ns");
     }
 }
 

@@ -25,7 +25,7 @@ pub fn forward() -> Bundle {
     bundle("forward", 0, module("", "i32.const 1"))
 }
 
-/// As [`forward`], and each `number` is another code of at least `bytes` octets.
+/// As [`forward`], and each `number` is another code of at least `bytes` bytes.
 pub fn padded_forward(number: u32, bytes: usize) -> Bundle {
     let text = format!(
         r#"(module
@@ -39,7 +39,7 @@ pub fn padded_forward(number: u32, bytes: usize) -> Bundle {
 }
 
 /// Goes to and fro between its ends, and has a child do so too as long as there is a bound; each `number` is another
-/// code of at least `bytes` octets.
+/// code of at least `bytes` bytes.
 pub fn bouncing(number: u32, bytes: usize) -> Bundle {
     let text = format!(
         r#"(module

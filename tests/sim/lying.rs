@@ -59,7 +59,7 @@ fn an_honest_peer_is_served_from() {
 }
 
 #[test]
-fn wrong_octets_are_never_run_and_are_given_up() {
+fn wrong_bytes_are_never_run_and_are_given_up() {
     let code = padded_forward(1, 5000);
     let known = code.clone();
     for spoilt in [Kind::Wasm as usize, 9] {
@@ -236,7 +236,7 @@ fn answers_never_exceed_three_times_the_request() {
                 sim.put_frame(0, 0, &frame);
                 sim.run_for(SECOND);
                 let answered: usize = heard.borrow().iter().map(Vec::len).sum();
-                assert!(answered <= 3 * frame.len(), "{answered} octets for {} ({wanted:b})", frame.len());
+                assert!(answered <= 3 * frame.len(), "{answered} bytes for {} ({wanted:b})", frame.len());
             }
         }
     }
@@ -257,7 +257,7 @@ fn a_neighbour_that_asks_too_fast_is_throttled() {
     sim.run_for(SECOND);
     let answered: usize = heard.borrow().iter().map(Vec::len).sum();
     let rate = sim.network().sizes.fetch_bytes_per_second as usize;
-    assert!(answered < 4 * rate, "{answered} octets in two seconds");
+    assert!(answered < 4 * rate, "{answered} bytes in two seconds");
     assert!(sim.totals().messages_dropped.of(Reason::FetchRate) > 100, "{}", sim.report());
 }
 
@@ -319,7 +319,7 @@ pub fn datagram(source: anode::wire::Addr, destination: anode::wire::Addr, inner
     let mac = ethernet::Mac([2, 0, 0, 0, 0, 1]);
     let link = ethernet::Repr { destination: mac, source: mac, tag: None, ethertype: ethernet::ethertype::IPV4 };
     link.emit(&mut frame).unwrap();
-    let ip = ipv4::Repr::new(source.octets_v4().unwrap(), destination.octets_v4().unwrap(), 17, 64, 8 + inner.len());
+    let ip = ipv4::Repr::new(source.bytes_v4().unwrap(), destination.bytes_v4().unwrap(), 17, 64, 8 + inner.len());
     ip.emit(&mut frame[14..]).unwrap();
     let udp = udp::Repr { source_port: 3322, destination_port: anep::UDP_PORT, payload_len: inner.len() };
     udp.emit(&mut frame[34..]).unwrap();

@@ -66,8 +66,8 @@ impl Net {
     }
 
     pub fn inject_packet(&mut self, node: usize, packet: plan::packet::Packet) {
-        let octets = packet.octets().unwrap();
-        self.sim.inject_plan(node, self.seats[node].port, &octets).unwrap();
+        let bytes = packet.bytes().unwrap();
+        self.sim.inject_plan(node, self.seats[node].port, &bytes).unwrap();
     }
 
     #[allow(dead_code, reason = "not every test uses it")]

@@ -230,7 +230,7 @@ fn bandwidth_is_what_a_slow_link_lets_through() {
     lines.link(0, 1, Line::default());
     lines.ceiling = Ceiling::all(500);
     lines.plan.restricted.clear();
-    // 1 Mbit/s: of 200 packets of 1000 octets in half a second about 100 pass in the time of its queue and a bit.
+    // 1 Mbit/s: of 200 packets of 1000 bytes in half a second about 100 pass in the time of its queue and a bit.
     lines.link(1, 2, Line { rate_mbit: 1.0, queue_bytes: 20_000, ..Line::default() });
     let mut net = Net::new(lines, 1);
     let call = "measure(hd thisHost(), getHostByName(\"n2\"), \"m\", 200, 1000, 400, 2)";

@@ -70,7 +70,7 @@ fn multicast_crosses_every_link_of_a_tree_once() {
 
 /// What a forger does: whatever comes, it sends packets with all the bound there is.
 struct Forger {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     sent: u64,
 }
 
@@ -78,7 +78,7 @@ impl Actor for Forger {
     fn receive(&mut self, _: u64, port: usize, _: &[u8], send: &mut Vec<(usize, Vec<u8>)>) {
         if self.sent < 50 {
             self.sent += 1;
-            send.push((port, anep(&self.octets)));
+            send.push((port, anep(&self.bytes)));
         }
     }
 }
@@ -147,9 +147,9 @@ fn a_forging_neighbour_brings_in_no_more_than_its_ceiling() {
     let mut net = Net::new(network, 3);
     let flood = Script::new("flood", FLOOD).unwrap().chunk("flood", [Value::Blob([1; 9].into())]).unwrap();
     let header = Header { destination: host(1), source: host(0), ..Header::injected(host(0), u32::MAX) };
-    let octets = Packet { header, chunk: flood }.octets().unwrap();
-    net.sim.replace(0, Box::new(Forger { octets: octets.clone(), sent: 0 }));
-    net.sim.put_frame(0, 0, &anep(&octets));
+    let bytes = Packet { header, chunk: flood }.bytes().unwrap();
+    net.sim.replace(0, Box::new(Forger { bytes: bytes.clone(), sent: 0 }));
+    net.sim.put_frame(0, 0, &anep(&bytes));
     net.sim.run_for(20 * SECOND);
     let account = |node: usize| net.sim.node(node).unwrap().status().plan.unwrap().account;
     let sums = net.audit();
@@ -174,14 +174,14 @@ fn nobody_makes_bound_when_everything_goes_wrong_at_once() {
         (lines.plan.bound_max, lines.ceiling) = (CEILING, Ceiling::all(CEILING));
         let mut net = Net::new(lines, seed);
         let flood = Script::new("flood", FLOOD).unwrap();
-        let chunk = |octets: usize| flood.chunk("flood", [Value::Blob(vec![7; octets].into())]).unwrap();
+        let chunk = |bytes: usize| flood.chunk("flood", [Value::Blob(vec![7; bytes].into())]).unwrap();
         let header = Header { destination: host(0), ..Header::injected(host(0), u32::MAX) };
-        let octets = Packet { header, chunk: chunk(9) }.octets().unwrap();
-        net.sim.replace(NODES - 1, Box::new(Forger { octets: octets.clone(), sent: 0 }));
+        let bytes = Packet { header, chunk: chunk(9) }.bytes().unwrap();
+        net.sim.replace(NODES - 1, Box::new(Forger { bytes: bytes.clone(), sent: 0 }));
         for node in 0..NODES - 1 {
             net.inject(node, chunk(700), 200);
         }
-        net.sim.put_frame(NODES - 1, 0, &anep(&octets));
+        net.sim.put_frame(NODES - 1, 0, &anep(&bytes));
         let mut before = net.audit();
         for step in 0..7000 {
             net.sim.run_for(if step < 200 { SECOND / 200 } else { SECOND / 100 });
@@ -216,8 +216,8 @@ fn a_long_packet_goes_in_pieces_and_none_of_it_is_lost() {
     let load = Value::Blob(vec![3; 30_000].into());
     net.inject(0, script.chunk("long", [load, value(2)]).unwrap(), 400);
     net.sim.run_for(SECOND);
-    assert_eq!(net.sim.take_printed(), ["<blob of 30000 octets>"]);
-    // Each frame of each hop is paid for: 30,000 octets and some more, in 380 at a time; and word of the codes where the last packet ends.
+    assert_eq!(net.sim.take_printed(), ["<blob of 30000 bytes>"]);
+    // Each frame of each hop is paid for: 30,000 bytes and some more, in 380 at a time; and word of the codes where the last packet ends.
     assert_eq!(net.audit().spent, 4 * 80 + 1);
 }
 
@@ -340,16 +340,16 @@ fun send(load : blob, to : host) : unit =
     let load = Value::Blob(vec![1; 5000].into());
     net.inject(0, script.chunk("send", [load, value(2)]).unwrap(), 200);
     net.sim.run_for(SECOND);
-    assert_eq!(net.sim.take_printed(), ["<blob of 5000 octets>"]);
+    assert_eq!(net.sim.take_printed(), ["<blob of 5000 bytes>"]);
     net.audit();
 }
 
 #[test]
 fn which_services_a_chunk_sees_depends_on_who_authenticated_it() {
     let name = |text: &str| Name::new(text).unwrap();
-    let principal = |who: &str, octet| Principal {
+    let principal = |who: &str, byte| Principal {
         name: who.into(),
-        key: [octet; 32],
+        key: [byte; 32],
         role: "anyone".into(),
         services: if who == "operator" { vec![name("memoryUse")] } else { vec![] },
     };
@@ -452,7 +452,7 @@ fn packets_to_oneself_end_with_their_bound_and_their_queue() {
 fn garbage_moves_a_counter_and_nothing_else() {
     let mut net = Net::line(2, Line::default());
     let header = Header { destination: host(1), ..Header::injected(host(0), 9) };
-    let good = Packet { header, chunk: app("ping").chunk("ping", [value(0), value(1)]).unwrap() }.octets().unwrap();
+    let good = Packet { header, chunk: app("ping").chunk("ping", [value(0), value(1)]).unwrap() }.bytes().unwrap();
     let mut bad: Vec<Vec<u8>> = vec![vec![], vec![1], vec![0x7f; 200], vec![0x80; 20], vec![0x81; 36], vec![0xff; 9]];
     bad.extend((1..good.len()).map(|length| good[..length].to_vec()));
     bad.push(good.iter().copied().chain([0]).collect());
@@ -464,7 +464,7 @@ fn garbage_moves_a_counter_and_nothing_else() {
     assert_eq!(drops(&net, 1, Reason::MalformedPlan), count);
     assert_eq!(net.sim.node(1).unwrap().status().plan.unwrap().account.evaluated, 0);
     net.audit();
-    assert!(View::new_checked(&good).is_some() && packet(app("ping").chunk("ack", []).unwrap(), 1).octets().is_some());
+    assert!(View::new_checked(&good).is_some() && packet(app("ping").chunk("ack", []).unwrap(), 1).bytes().is_some());
 }
 
 fn module(name: &str) -> Vec<u8> {
@@ -476,11 +476,11 @@ fn services_are_loaded_replaced_and_taken_out_while_packets_come() {
     let source = "
 svc flowStat : (int, int) -> int * int * int
 fun tell(counts : int * int * int) : unit = print(counts)
-fun count(octets : int, home : host) : unit = OnRemote(|tell|(flowStat(getFlow(), octets)), home, getRB(), defaultRoute)";
+fun count(bytes : int, home : host) : unit = OnRemote(|tell|(flowStat(getFlow(), bytes)), home, getRB(), defaultRoute)";
     let script = Script::new("flowstat", source).unwrap();
     let mut net = Net::line(2, Line::default());
-    let count = |net: &mut Net, flow: u32, octets: i64| {
-        let chunk = script.chunk("count", [Value::Int(octets), value(0)]).unwrap();
+    let count = |net: &mut Net, flow: u32, bytes: i64| {
+        let chunk = script.chunk("count", [Value::Int(bytes), value(0)]).unwrap();
         let header = Header { destination: host(1), flow, ..Header::injected(Host::default(), 9) };
         net.inject_packet(0, Packet { header, chunk });
         net.sim.run_for(SECOND);

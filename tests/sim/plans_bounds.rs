@@ -18,9 +18,9 @@ fn steps(net: &Net, node: usize) -> u64 {
     domains.iter().filter(|domain| domain.title.starts_with("plan ")).map(|domain| domain.usage.steps).sum()
 }
 
-/// Octets of the code that a chunk's function needs.
+/// Bytes of the code that a chunk's function needs.
 fn code_of(chunk: &Arc<Chunk>) -> usize {
-    slices(chunk).unwrap()[0].octets.len()
+    slices(chunk).unwrap()[0].bytes.len()
 }
 
 /// Has node 1 evaluate a chunk of another node's; what is printed there.
@@ -95,7 +95,7 @@ fn work_of_an_evaluation_is_paid_with_its_steps() {
         assert!(said.contains("StepLimit"), "{what}: {said}");
         let account = status(&net, 1).account;
         let work = account.compiled + account.sliced - length;
-        assert!(work > 1000 && work <= Limits::default().steps_per_packet, "{what}: {work} octets of code");
+        assert!(work > 1000 && work <= Limits::default().steps_per_packet, "{what}: {work} bytes of code");
     }
 }
 

@@ -160,16 +160,16 @@ fn a_packet_without_bound_goes_nowhere_and_sends_nothing() {
     assert!(net.sim.take_printed().concat().contains("raised NotEnoughRB on 10.0.0.1"));
     let packet = |source: usize, to: usize| {
         let header = Header { destination: host(to), source: host(source), ..Header::injected(Host::default(), 0) };
-        Packet { header, chunk: chunk.clone() }.octets().unwrap()
+        Packet { header, chunk: chunk.clone() }.bytes().unwrap()
     };
-    let (seat, octets) = (net.seats[0].port, packet(0, 2));
-    let refused = net.sim.inject_plan(0, seat, &octets).unwrap_err();
+    let (seat, bytes) = (net.seats[0].port, packet(0, 2));
+    let refused = net.sim.inject_plan(0, seat, &bytes).unwrap_err();
     assert!(matches!(refused, SendError::Refused(Reason::Bound)), "{refused:?}");
     // A neighbour that sends one on gets word of it, and so does nobody else.
     let mut frame = vec![0; anep::HEADER];
-    let octets = packet(0, 2);
-    anep::emit_basic(&mut frame, anep::type_id::PLAN, octets.len()).unwrap();
-    frame.extend_from_slice(&octets);
+    let bytes = packet(0, 2);
+    anep::emit_basic(&mut frame, anep::type_id::PLAN, bytes.len()).unwrap();
+    frame.extend_from_slice(&bytes);
     net.sim.put_frame(0, 0, &frame);
     net.sim.run_for(SECOND);
     assert_eq!((drops(&net, 0, Reason::Bound), drops(&net, 1, Reason::Bound)), (1, 1));
@@ -221,7 +221,7 @@ impl Random {
     }
 }
 
-/// Octets of packets that are right, to be bent: programs of the library with arguments that are of all kinds, and layers.
+/// Bytes of packets that are right, to be bent: programs of the library with arguments that are of all kinds, and layers.
 fn samples() -> Vec<Vec<u8>> {
     let calls = [
         ("ping", "ping", vec![value(0), value(1)]),
@@ -237,7 +237,7 @@ fn samples() -> Vec<Vec<u8>> {
     let header = Header { destination: host(1), source: host(0), ..Header::injected(host(0), 30) };
     let packets = calls.into_iter().map(|(name, function, arguments)| {
         let chunk = app(name).chunk(function, arguments).unwrap_or_else(|| panic!("{name} has no {function}"));
-        Packet { header: header.clone(), chunk }.octets().unwrap()
+        Packet { header: header.clone(), chunk }.bytes().unwrap()
     });
     packets.chain(messages()).collect()
 }
@@ -245,16 +245,16 @@ fn samples() -> Vec<Vec<u8>> {
 /// One of each other message between neighbours.
 fn messages() -> Vec<Vec<u8>> {
     let (mut code, mut routes) = (Vec::new(), Vec::new());
-    wire::put_code(&slices(&app("ping").chunk("ack", []).unwrap()).unwrap()[0].octets, &mut code);
+    wire::put_code(&slices(&app("ping").chunk("ack", []).unwrap()).unwrap()[0].bytes, &mut code);
     let route = |number: usize| wire::Route { to: Addr(host(number).0), length: 128, metric: 3 };
     wire::put_routes(false, (3..6).map(route), &mut routes);
     let mut all = vec![wire::have(&[1; 32]).to_vec(), wire::want(&[2; 32]).to_vec(), code, routes];
     let whole: Vec<u8> = (0..=255).cycle().take(2000).collect();
     for piece in wire::pieces(&whole, 400, 9).unwrap() {
-        let mut octets = vec![0; 500];
-        let length = wire::emit_piece(&piece, &mut octets).unwrap();
-        octets.truncate(length);
-        all.push(octets);
+        let mut bytes = vec![0; 500];
+        let length = wire::emit_piece(&piece, &mut bytes).unwrap();
+        bytes.truncate(length);
+        all.push(bytes);
     }
     all
 }
@@ -270,30 +270,30 @@ fn bent_packets_from_a_seed_never_break_a_node() {
     let (mut random, samples) = (Random(seed), samples());
     let mut net = Net::with(&[(0, 1)], Line::default(), Config { rip: Some(Default::default()), ..Config::default() });
     for case in 0..cases {
-        let mut octets = samples[random.below(samples.len())].clone();
+        let mut bytes = samples[random.below(samples.len())].clone();
         // Every other one keeps its header, so that more of it is looked at.
-        let from = if case % 2 == 0 && octets.len() > 84 { 84 } else { 0 };
+        let from = if case % 2 == 0 && bytes.len() > 84 { 84 } else { 0 };
         for _ in 0..1 + random.below(3) {
-            let at = from + random.below(octets.len().saturating_sub(from) + 1);
+            let at = from + random.below(bytes.len().saturating_sub(from) + 1);
             match random.below(5) {
-                0 if at < octets.len() => octets[at] ^= 1 << random.below(8),
-                1 if at < octets.len() => octets[at] = random.next() as u8,
-                2 => octets.truncate(at),
-                3 => octets.insert(at.min(octets.len()), random.next() as u8),
+                0 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+                1 if at < bytes.len() => bytes[at] = random.next() as u8,
+                2 => bytes.truncate(at),
+                3 => bytes.insert(at.min(bytes.len()), random.next() as u8),
                 _ => {
                     let other = &samples[random.below(samples.len())];
                     let start = random.below(other.len());
                     let end = (start + random.below(30)).min(other.len());
-                    octets.splice(at.min(octets.len()).., other[start..end].iter().copied());
+                    bytes.splice(at.min(bytes.len()).., other[start..end].iter().copied());
                 }
             }
         }
         let before = steps(&net, 1);
         let mut frame = vec![0; anep::HEADER];
-        if anep::emit_basic(&mut frame, anep::type_id::PLAN, octets.len()).is_err() {
+        if anep::emit_basic(&mut frame, anep::type_id::PLAN, bytes.len()).is_err() {
             continue;
         }
-        frame.extend_from_slice(&octets);
+        frame.extend_from_slice(&bytes);
         net.sim.put_frame(0, 0, &frame);
         net.sim.run_for(SECOND / 1000);
         // Packets of the one before may be evaluated with this one; each has its own limits.

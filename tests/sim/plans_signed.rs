@@ -125,15 +125,15 @@ fn a_signed_packet_counts_once_here_and_for_a_while() {
     assert!(refused(&send(&mut net, by(at - 61 * SECOND, 1, 3, &look()), 4)), "expired");
     assert!(refused(&send(&mut net, by(at + 63 * SECOND, 1, 3, &look()), 4)), "from the future");
     assert!(refused(&send(&mut net, by(at, 1, 4, &look()), 4)), "another's credential");
-    // Forged: any octet of the arguments, or another chunk inside.
+    // Forged: any byte of the arguments, or another chunk inside.
     let right = by(now(&net), 1, 3, &look());
     let arguments = right.arguments().to_vec();
     for changed in [0, 2, 3] {
         let mut arguments = arguments.clone();
-        let Value::Blob(octets) = &arguments[changed] else { panic!("{changed}") };
-        let mut octets = octets.to_vec();
-        octets[5] ^= 1;
-        arguments[changed] = Value::Blob(octets.into());
+        let Value::Blob(bytes) = &arguments[changed] else { panic!("{changed}") };
+        let mut bytes = bytes.to_vec();
+        bytes[5] ^= 1;
+        arguments[changed] = Value::Blob(bytes.into());
         let forged = Arc::new(Chunk::new(right.callee().clone(), arguments).unwrap());
         assert!(refused(&send(&mut net, forged, 4)), "{changed}");
     }
@@ -251,8 +251,8 @@ fn a_packet_installs_a_service_if_its_principals_role_has_that() {
 
 /// A routing function: the neighbour with this address, by the first interface, whatever the destination.
 fn always(to: usize) -> Vec<u8> {
-    let octets = host(to).0;
-    let word = |at: usize| u64::from_le_bytes(octets[at..at + 8].try_into().unwrap()) as i64;
+    let bytes = host(to).0;
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as i64;
     format!(
         "(module (memory (export \"memory\") 1) (global (export \"plan_buffer\") i32 (i32.const 0))
            (func (export \"service\") (param i32) (result i32)

@@ -68,11 +68,11 @@ fn watch(sim: &mut Simulation, apart: usize) -> Rc<RefCell<Seen>> {
 }
 
 /// A forger behind node 0, which has the code and serves it, lets a capsule with this bound go to the farthest node; what that causes.
-fn caused(seed: u64, line: Line, bound: u32, octets: usize) -> (u64, u64, Simulation) {
+fn caused(seed: u64, line: Line, bound: u32, bytes: usize) -> (u64, u64, Simulation) {
     let mut network = attacked(seed);
     network.links.iter_mut().for_each(|link| link.line = line);
     let mut sim = Simulation::new(network, seed).unwrap();
-    let code = bouncing(seed as u32, octets);
+    let code = bouncing(seed as u32, bytes);
     sim.add_code(NODES, &code);
     (0..NODES).for_each(|node| sim.open(node, 1));
     let seen = watch(&mut sim, NODES);
@@ -89,17 +89,17 @@ fn caused(seed: u64, line: Line, bound: u32, octets: usize) -> (u64, u64, Simula
 fn one_capsule_and_the_code_that_it_makes_nodes_fetch_cause_its_bound_in_full_packets() {
     let base = seed(980);
     let mut far = 0;
-    for (at, octets) in [0, 2000, 8000, 30_000, 62_000].into_iter().enumerate() {
+    for (at, size) in [0, 2000, 8000, 30_000, 62_000].into_iter().enumerate() {
         for (bound, counts) in
             [(0, 0), (1, 1), (2, 2), (3, 3), (5, 5), (9, 9), (17, 17), (40, 40), (64, 64), (u32::MAX - 1, 64)]
         {
             for carries in [Carries::Overlay, Carries::Ethernet] {
                 let seed = base + 3 * at as u64 + u64::from(bound % 3);
-                let (bytes, _, sim) = caused(seed, Line { carries, ..Line::default() }, bound, octets);
+                let (bytes, _, sim) = caused(seed, Line { carries, ..Line::default() }, bound, size);
                 let most = counts * MTU as u64;
                 assert!(
                     bytes <= most,
-                    "{carries:?}, seed {seed}, bound {bound}, {octets} octets: {bytes} where {most} may"
+                    "{carries:?}, seed {seed}, bound {bound}, {size} bytes: {bytes} where {most} may"
                 );
                 let ended = [Reason::FetchUnpaid, Reason::Bound].map(|reason| sim.totals().dropped.of(reason));
                 assert!(bytes * 2 > most || ended != [0, 0], "{bytes} of {most}: where has it gone?\n{}", sim.report());
@@ -117,8 +117,8 @@ fn nor_do_they_where_frames_are_lost_and_come_twice() {
         let loss = [0.05, 0.2, 0.5][seed as usize % 3];
         let line = Line { loss, duplicate: 0.05, reorder: 0.2, reorder_ms: 150.0, ..Line::default() };
         let bound = [4, 16, 64][seed as usize / 3 % 3];
-        let octets = [100, 5000, 20_000, 60_000][seed as usize / 9 % 4];
-        let (bytes, of_copies, sim) = caused(seed, line, bound, octets);
+        let size = [100, 5000, 20_000, 60_000][seed as usize / 9 % 4];
+        let (bytes, of_copies, sim) = caused(seed, line, bound, size);
         let most = u64::from(bound) * MTU as u64;
         assert!(
             bytes <= most + of_copies,
@@ -148,11 +148,11 @@ fn code_that_nobody_has_makes_no_flood_of_requests() {
 }
 
 /// Nodes in a line, the first of which has the code and the last of which takes its capsules.
-fn line(nodes: usize, octets: usize) -> (Simulation, Digest) {
+fn line(nodes: usize, bytes: usize) -> (Simulation, Digest) {
     let mut network = Network::new(Shape::Line { nodes }, Line::default(), 1).unwrap();
     network.ceiling = Ceiling::NONE;
     let mut sim = Simulation::new(network, 1).unwrap();
-    let code = padded_forward(1, octets);
+    let code = padded_forward(1, bytes);
     sim.add_code(0, &code);
     sim.open(nodes - 1, 1);
     (sim, code.name())
@@ -168,12 +168,12 @@ fn arrives(sim: &mut Simulation, code: Digest, bound: u32) -> bool {
 
 #[test]
 fn the_first_capsule_of_a_code_pays_for_it_and_those_behind_it_do_not() {
-    // Octets of the code, and units that fetching it costs at each node: a kilobyte is about one.
-    for (octets, units) in [(0, 1), (1000, 2), (2000, 3), (4000, 5), (8000, 9)] {
+    // Bytes of the code, and units that fetching it costs at each node: a kilobyte is about one.
+    for (bytes, units) in [(0, 1), (1000, 2), (2000, 3), (4000, 5), (8000, 9)] {
         let least = 3 * (1 + units);
         for (bound, enough) in [(least - 1, false), (least, true)] {
-            let (mut sim, code) = line(4, octets);
-            assert_eq!(arrives(&mut sim, code, bound), enough, "{octets} octets, bound {bound}\n{}", sim.report());
+            let (mut sim, code) = line(4, bytes);
+            assert_eq!(arrives(&mut sim, code, bound), enough, "{bytes} bytes, bound {bound}\n{}", sim.report());
             assert_eq!(sim.totals().dropped.of(Reason::FetchUnpaid), u64::from(!enough));
             // What one has paid for is there for the next.
             assert!(arrives(&mut sim, code, if enough { 3 } else { 3 + units }));
@@ -183,15 +183,15 @@ fn the_first_capsule_of_a_code_pays_for_it_and_those_behind_it_do_not() {
 
 #[test]
 fn the_default_bound_takes_six_kilobytes_over_eight_hops_and_a_second_capsule_takes_eight() {
-    for (octets, first) in [(2000, true), (6000, true), (8000, false)] {
+    for (bytes, first) in [(2000, true), (6000, true), (8000, false)] {
         let mut network = Network::new(Shape::Line { nodes: 9 }, Line::default(), 1).unwrap();
         network.ceiling = Ceiling::default();
         let mut sim = Simulation::new(network, 1).unwrap();
-        let code = padded_forward(1, octets);
+        let code = padded_forward(1, bytes);
         sim.add_code(0, &code);
         sim.open(8, 1);
-        assert_eq!(arrives(&mut sim, code.name(), 64), first, "{octets} octets\n{}", sim.report());
-        assert!(arrives(&mut sim, code.name(), 64), "{octets} octets: what the first has paid for is there");
+        assert_eq!(arrives(&mut sim, code.name(), 64), first, "{bytes} bytes\n{}", sim.report());
+        assert!(arrives(&mut sim, code.name(), 64), "{bytes} bytes: what the first has paid for is there");
     }
 }
 
@@ -247,22 +247,22 @@ fn questions_for_a_plan_packets_codes_and_word_of_them_are_paid_by_its_bound() {
                 network.links.iter_mut().take(LINE - 1).for_each(|link| link.line = line);
                 let mut net = Net::new(network, base + at as u64);
                 let head = Header { destination: host(carried_to), ..Header::injected(host(LINE), bound) };
-                let whole = Packet { header: head, chunk: of_many_codes(codes, fill) }.octets().unwrap();
-                let mut octets = whole.clone();
+                let whole = Packet { header: head, chunk: of_many_codes(codes, fill) }.bytes().unwrap();
+                let mut carried = whole.clone();
                 let mut known = HashMap::new();
                 if by_digest {
-                    octets.clear();
+                    carried.clear();
                     let digest = |code: &[u8]| {
                         known.insert(Digest::of(code), code.to_vec());
                         program::Digest::of(code)
                     };
-                    Outline::read(&whole).unwrap().contract(digest, &mut octets).unwrap();
+                    Outline::read(&whole).unwrap().contract(digest, &mut carried).unwrap();
                 }
                 let bytes = Rc::new(RefCell::new(0));
                 let miser = Miser { codes: known, asked: HashMap::new(), bytes: bytes.clone() };
                 net.sim.replace(LINE, Box::new(miser));
                 let seen = watch(&mut net.sim, LINE);
-                frames(&octets)
+                frames(&carried)
                     .iter()
                     .for_each(|piece| net.sim.put_frame(LINE, 0, &framed(anep::type_id::PLAN, piece)));
                 net.sim.run_for(80 * SECOND);

@@ -147,7 +147,7 @@ fn memory_beyond_the_role_is_refused() {
     sim.add_code(0, &code);
     send(&mut sim, &code);
     let why = said(&sim, 0, code.name()).why.unwrap();
-    assert_eq!(why, "wasm: it needs 1024 octets of memory, the role operator has 512");
+    assert_eq!(why, "wasm: it needs 1024 bytes of memory, the role operator has 512");
 }
 
 #[test]

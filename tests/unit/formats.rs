@@ -56,7 +56,7 @@ const REGRESSIONS: &[(&str, &str)] = &[
         "0102ffff00000000 0000000000000000000000000000000000000000000000000000000000000000 00010000",
     ),
     ("a piece behind its message's end is refused", "80020200 00000001 00000004 0000"),
-    ("a message of no octets has no pieces", "80000200 00000001 00000000"),
+    ("a message of no bytes has no pieces", "80000200 00000001 00000000"),
     (
         "an object of no bytes has no parts",
         "0102000000000000 0000000000000000000000000000000000000000000000000000000000000000 00000000",
@@ -139,8 +139,8 @@ fn frame(v6: bool, tag: Option<u16>, payload: &[u8]) -> Vec<u8> {
     at += if v6 {
         ipv6::Repr::new(source, destination, udp::IP_PROTOCOL, 64, length).emit(&mut bytes[at..]).unwrap()
     } else {
-        let octets = (source.octets_v4().unwrap(), destination.octets_v4().unwrap());
-        ipv4::Repr::new(octets.0, octets.1, udp::IP_PROTOCOL, 64, length).emit(&mut bytes[at..]).unwrap()
+        let ends = (source.bytes_v4().unwrap(), destination.bytes_v4().unwrap());
+        ipv4::Repr::new(ends.0, ends.1, udp::IP_PROTOCOL, 64, length).emit(&mut bytes[at..]).unwrap()
     };
     bytes.truncate(at + length);
     let datagram = &mut bytes[at..];

@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// Bent inputs for each target.
 const CASES: usize = 1500;
-/// Octets of the longest input that is kept or made.
+/// Bytes of the longest input that is kept or made.
 const INPUT_MAX: usize = 2048;
-/// Octets of all inputs together.
+/// Bytes of all inputs together.
 const CORPUS_MAX: usize = 2 << 20;
-/// Octets that parsers like and dislike.
+/// Bytes that parsers like and dislike.
 const EDGES: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, 0x40, 0x08, 0x20];
 
 struct Dice(Xoshiro256PlusPlus);
@@ -54,32 +54,32 @@ fn run(name: &str, target: fn(&[u8]), bytes: &[u8]) {
     }
 }
 
-/// An input changed in some places as a fuzzer would: octets set, cut out, put in, repeated, or another input's.
+/// An input changed in some places as a fuzzer would: bytes set, cut out, put in, repeated, or another input's.
 fn bend(dice: &mut Dice, inputs: &[Vec<u8>]) -> Vec<u8> {
-    let mut octets = inputs[dice.below(inputs.len() as u64) as usize].clone();
+    let mut bytes = inputs[dice.below(inputs.len() as u64) as usize].clone();
     for _ in 0..1 + dice.below(5) {
-        let at = dice.below(octets.len() as u64 + 1) as usize;
-        let end = (at + dice.below(16) as usize).min(octets.len());
+        let at = dice.below(bytes.len() as u64 + 1) as usize;
+        let end = (at + dice.below(16) as usize).min(bytes.len());
         match dice.below(7) {
-            0 if at < octets.len() => octets[at] ^= 1 << dice.below(8),
-            1 if at < octets.len() => octets[at] = EDGES[dice.below(8) as usize],
-            2 if at < octets.len() => octets[at] = octets[at].wrapping_add(dice.below(9) as u8).wrapping_sub(4),
-            3 => drop(octets.drain(at..end)),
-            4 => drop(octets.splice(at..at, (0..8).map(|_| dice.below(256) as u8)).collect::<Vec<_>>()),
+            0 if at < bytes.len() => bytes[at] ^= 1 << dice.below(8),
+            1 if at < bytes.len() => bytes[at] = EDGES[dice.below(8) as usize],
+            2 if at < bytes.len() => bytes[at] = bytes[at].wrapping_add(dice.below(9) as u8).wrapping_sub(4),
+            3 => drop(bytes.drain(at..end)),
+            4 => drop(bytes.splice(at..at, (0..8).map(|_| dice.below(256) as u8)).collect::<Vec<_>>()),
             5 => {
-                let again = octets[at..end].to_vec();
-                octets.splice(at..at, again);
+                let again = bytes[at..end].to_vec();
+                bytes.splice(at..at, again);
             }
             _ => {
                 let other = &inputs[dice.below(inputs.len() as u64) as usize];
                 let from = dice.below(other.len() as u64 + 1) as usize;
-                octets.truncate(at);
-                octets.extend_from_slice(&other[from..]);
+                bytes.truncate(at);
+                bytes.extend_from_slice(&other[from..]);
             }
         }
-        octets.truncate(INPUT_MAX);
+        bytes.truncate(INPUT_MAX);
     }
-    octets
+    bytes
 }
 
 #[test]
@@ -109,11 +109,11 @@ fn every_target_has_a_program_and_a_corpus_and_nothing_else_has() {
 
 #[test]
 fn the_corpus_is_small_sorted_and_has_nothing_twice() {
-    let mut octets = 0;
+    let mut bytes = 0;
     for (name, _) in targets::ALL {
         let text = text(name);
         let mut lines: Vec<&str> = text.lines().collect();
-        octets += text.len() / 2;
+        bytes += text.len() / 2;
         assert!(
             lines.iter().all(|line| (1..=INPUT_MAX * 2).contains(&line.len())),
             "{name}: an input too long, or none"
@@ -123,5 +123,5 @@ fn the_corpus_is_small_sorted_and_has_nothing_twice() {
         lines.dedup();
         assert!(lines == kept, "{name}: python3 tools/corpus.py pack sorts and thins it");
     }
-    assert!(octets <= CORPUS_MAX, "{octets} octets");
+    assert!(bytes <= CORPUS_MAX, "{bytes} bytes");
 }

@@ -127,7 +127,7 @@ fn packet(code: Digest, destination: Addr, bound: u32, payload: &[u8]) -> Vec<u8
     bytes
 }
 
-/// What capsules may carry: nothing, zeroes, counting octets, small numbers where a program looks for kinds.
+/// What capsules may carry: nothing, zeroes, counting bytes, small numbers where a program looks for kinds.
 fn payloads() -> Vec<Vec<u8>> {
     let mut all = vec![vec![], vec![0; 64], (0..=255).collect(), vec![0xff; 600]];
     for kind in 0..6 {

@@ -241,9 +241,9 @@ fn what_holders_append_only_takes_away_and_costs_little() {
     let long = operator().build(&KeyPair::from(&root)).unwrap().append(long).unwrap().to_vec().unwrap();
     let text = format!("anode-credential {} {}", id(ROOT), hex::encode(&long));
     assert!(text.parse::<Credential>().unwrap_err().to_string().contains("at most 2048"));
-    let mut octets = [b"ANC1", &code.name().0[..], &(long.len() as u16).to_be_bytes(), &id(ROOT).0].concat();
-    octets.extend(long);
-    let refused = outcome(&code, Some(octets)).2.unwrap();
+    let mut bytes = [b"ANC1", &code.name().0[..], &(long.len() as u16).to_be_bytes(), &id(ROOT).0].concat();
+    bytes.extend(long);
+    let refused = outcome(&code, Some(bytes)).2.unwrap();
     assert!(refused.0 && refused.1.contains("at most 2048"), "{refused:?}");
 }
 
@@ -265,7 +265,7 @@ fn a_credential_mutated_anywhere_gives_nothing() {
             mutant[at] ^= flip;
             // A biscuit's proof is the secret of the next block, which another one does not fit.
             let (role, _, refused) = outcome(&code, Some(mutant));
-            assert_eq!((role.as_str(), refused.is_some()), ("anyone", true), "octet {at} ^ {flip:#x}");
+            assert_eq!((role.as_str(), refused.is_some()), ("anyone", true), "byte {at} ^ {flip:#x}");
         }
     }
     for end in 0..good.len() {
@@ -287,12 +287,12 @@ fn a_bundle_with_a_wrong_signature_is_refused_whatever_its_credentials() {
 fn credentials_survive_the_file_of_their_bundle_and_change_no_name() {
     let plain = bundle(Some(AUTHOR));
     let mut bundle = plain.clone();
-    let octets = set(&plain.name(), vec![grant(ROOT, AUTHOR, "operator", Restrictions::default())]);
-    bundle.add_credentials(octets.clone().into()).unwrap();
+    let bytes = set(&plain.name(), vec![grant(ROOT, AUTHOR, "operator", Restrictions::default())]);
+    bundle.add_credentials(bytes.clone().into()).unwrap();
     let file = bundle.write();
     assert!(file.starts_with(b"ANB2") && plain.write().starts_with(b"ANB1"));
     let read = Bundle::read(&file).unwrap();
-    assert_eq!((read.name(), read.credentials().map(|set| set.to_vec())), (plain.name(), Some(octets)));
+    assert_eq!((read.name(), read.credentials().map(|set| set.to_vec())), (plain.name(), Some(bytes)));
     for end in 0..file.len() {
         assert!(Bundle::read(&file[..end]).is_err(), "cut at {end}");
     }

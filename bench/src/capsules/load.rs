@@ -43,7 +43,7 @@ pub(super) fn run(settings: &Settings, programs: &Programs) -> Result<Series, Er
 /// States the targets.
 pub(super) fn judge(series: &Series, report: &mut Report) {
     let compile = series.values(&compile_key());
-    report.targets.extend(Target::at_most(format!("load time of {MODULE} octets of wasm, ns"), compile, LOAD_NS));
+    report.targets.extend(Target::at_most(format!("load time of {MODULE} bytes of wasm, ns"), compile, LOAD_NS));
     let memory = series.values(&memory_key());
     report.targets.extend(Target::at_most(format!("idle node with {CODES} codes ready, MiB"), memory, RSS_MIB));
     let revoked = series.values(&revoked_key());

@@ -34,7 +34,7 @@ use anode::wire::{Addr, Prefix, anep, capsule};
 use rand_core::SeedableRng;
 
 const REGIME: &str = "micro";
-/// Octets of the ANEP packet.
+/// Bytes of the ANEP packet.
 const SIZE: usize = 100;
 /// Nanoseconds between two batches: within every budget.
 const GAP: u64 = 64 * 400;

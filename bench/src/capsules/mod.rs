@@ -94,7 +94,7 @@ fn to_two(guests: &Guests, (burst, ip_length): (u32, usize)) -> Load {
     Load { other, ..Load::new(burst, guests.packet(ip_length)) }
 }
 
-/// Three sizes in bursts, and the smallest in shorter ones and alone: burst and octets of the IP packet.
+/// Three sizes in bursts, and the smallest in shorter ones and alone: burst and bytes of the IP packet.
 fn loads(quick: bool) -> Vec<(u32, usize)> {
     if quick { vec![(128, 128), (128, 1400)] } else { vec![(128, 128), (128, 512), (128, 1400), (16, 128), (1, 128)] }
 }

@@ -7,11 +7,11 @@ use super::super::line::{ANEP_PORT, INGRESS, IP_UDP, destination, frame};
 use anode::code::bundle::Bundle;
 use anode::wire::{Addr, udp};
 
-/// What is sent: capsules in IP packets of `size` octets, or datagrams that are none, `batch` frames at a time, one
+/// What is sent: capsules in IP packets of `size` bytes, or datagrams that are none, `batch` frames at a time, one
 /// batch right after the other or with pauses between. Destination and code change from packet to packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
-    /// Octets of the IP packet.
+    /// Bytes of the IP packet.
     pub(crate) size: usize,
     /// Frames that enter the router together.
     pub(crate) batch: u32,

@@ -223,7 +223,7 @@ impl<'a> Variant<'a> {
     }
 }
 
-/// Octets of a frame before its IP header's checksum and behind its capsule header.
+/// Bytes of a frame before its IP header's checksum and behind its capsule header.
 const KEPT: [usize; 2] = [24, 42 + anep::HEADER + capsule::HEADER];
 
 fn is_capsule(frame: &[u8]) -> bool {

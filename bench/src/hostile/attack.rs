@@ -147,7 +147,7 @@ impl Codes {
     }
 }
 
-/// An ANEP packet with a capsule that has eight octets of payload.
+/// An ANEP packet with a capsule that has eight bytes of payload.
 pub(super) fn packet(code: &Bundle, from: Addr, to: Addr) -> Vec<u8> {
     let header =
         capsule::Header { app_port: 7, bound: 32, code: code.name(), previous: from, source: from, destination: to };

@@ -23,7 +23,7 @@ pub(super) const LINUX: &str = "Linux forwards both";
 const CHEAP: &str = "kernel half, cheap code";
 const DEAR: &str = "kernel half, dear code";
 
-/// Ordinary packets, in a second, and octets of each.
+/// Ordinary packets, in a second, and bytes of each.
 const ORDINARY: u32 = 7_000;
 const SIZE: usize = 300;
 

@@ -17,7 +17,7 @@ use anode::schedule::Policy;
 use stand::Stand;
 
 const REGIME: &str = "without I/O";
-/// Octets of a frame's IP packet.
+/// Bytes of a frame's IP packet.
 const SIZE: u32 = 128;
 /// Few and many domains.
 const FEW: usize = 10;

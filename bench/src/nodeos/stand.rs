@@ -21,7 +21,7 @@ use anode::wire::{Addr, Prefix, arp, ipv4, udp};
 const GAP: u64 = 400;
 /// The UDP port of the first domain.
 const FIRST: u16 = 5000;
-/// Octets of the headers in front of a payload.
+/// Bytes of the headers in front of a payload.
 const HEADERS: usize = ethernet::HEADER + ipv4::HEADER + udp::HEADER;
 
 /// Packets that a port hands over at once when it is busy.
@@ -251,7 +251,7 @@ fn role() -> Role {
     Role { grants, ..Role::anyone(limits) }
 }
 
-/// A datagram of so many octets, IP header included.
+/// A datagram of so many bytes, IP header included.
 fn packet(size: usize) -> Vec<u8> {
     let payload = size + ethernet::HEADER - HEADERS;
     let mut bytes = vec![0x55; HEADERS + payload];

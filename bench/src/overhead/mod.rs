@@ -54,7 +54,7 @@ const MANY: Stream = Stream { destinations: 10_000, codes: 1000, ..Stream::plain
 const GROWTH: f64 = 1.30;
 
 /// What there is no time for in a minute.
-const LEFT_OUT: &str = "Quick: three rounds or more, 128 octets. Left out are other sizes and bursts, many codes and destinations, an extra \
+const LEFT_OUT: &str = "Quick: three rounds or more, 128 bytes. Left out are other sizes and bursts, many codes and destinations, an extra \
                         copy, code loaded for each capsule, and the middle of the ladder by PAN's formula.";
 
 /// Runs the benchmark.
@@ -143,12 +143,12 @@ fn streams(quick: bool) -> Vec<Stream> {
     all
 }
 
-/// Octets of the IP packets on every rung.
+/// Bytes of the IP packets on every rung.
 fn sizes(quick: bool) -> &'static [usize] {
     if quick { &[128] } else { &[128, 512, 1024, 1500] }
 }
 
-/// Burst and octets of the IP packet in user space; packets that are alone, the worst, are there in any case.
+/// Burst and bytes of the IP packet in user space; packets that are alone, the worst, are there in any case.
 fn loads(quick: bool) -> Vec<(u32, usize)> {
     if quick {
         vec![(128, 128), (1, 128)]

@@ -36,7 +36,7 @@ pub(super) const BASELINES: &[&str] = &[PLAIN, OBJECT, OBJECT_POLLING];
 const PORTS: [(&str, &str); 2] = [("xdp", "xdp = true"), ("packet", "")];
 const QUICK_PORTS: usize = 1;
 
-/// Octets of payloads: the sink's stamp takes four.
+/// Bytes of payloads: the sink's stamp takes four.
 const SIZES: [usize; 5] = [4, 64, 256, 1024, 1400];
 const QUICK_SIZES: [usize; 2] = [64, 1400];
 
@@ -86,7 +86,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         }
     }
     report.note(format!(
-        "Active paths: the first octet of each payload is changed, and both checksums are computed; plain C forwards the same frames unread. Payloads of {} octets are \
+        "Active paths: the first byte of each payload is changed, and both checksums are computed; plain C forwards the same frames unread. Payloads of {} bytes are \
          the smallest that a stamp fits in. Throughput without loss as in RFC 2544, by bisection to {:.0} %; a trial takes {TRIAL_MS} ms, and a rate counts if one of {TRIES} is whole. Generator on one CPU, \
          gateway on another.",
         SIZES[0],
@@ -230,11 +230,11 @@ impl Gateway for Active {
         Ok(running.helped_by(helper))
     }
 
-    /// The payload's first octet is one more, if that is not the stamp's; the headers are the channel's.
+    /// The payload's first byte is one more, if that is not the stamp's; the headers are the channel's.
     fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
         let headers = 14 + IP_UDP;
         let (Some(before), Some(after)) = (sent.get(headers..), arrived.get(headers..)) else {
-            return Err(format!("{} octets came out", arrived.len()));
+            return Err(format!("{} bytes came out", arrived.len()));
         };
         let mut expected = before.to_vec();
         if expected.len() > 4 {
@@ -375,7 +375,7 @@ fn lone(size: usize) -> Load {
     Load { parts: PARTS, ..Load::new(1, payload(size)) }
 }
 
-/// Octets that look like nothing in particular.
+/// Bytes that look like nothing in particular.
 fn payload(size: usize) -> Vec<u8> {
     (0..size).map(|at| at as u8).collect()
 }

@@ -27,7 +27,7 @@ const LIMITS: [(&str, &str, &str, f64); 4] = [
     (UDP, "fair bursts of 128, ordinary packets", IP, 1.05),
 ];
 
-/// Octets of payload, and of the headers of an IP packet around it.
+/// Bytes of payload, and of the headers of an IP packet around it.
 const SIZES: &[usize] = &[1, 64, 256, 512, 1024, 1400];
 const QUICK_SIZES: &[usize] = &[1, 1400];
 const HEADERS: usize = 28;

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Packets, and octets of their blobs.
+/// Packets, and bytes of their blobs.
 const COUNT: u32 = 80_000;
 const COUNT_QUICK: u32 = 10_000;
 const LOAD: usize = 600;
@@ -114,7 +114,7 @@ impl Chain {
         let load = Value::Blob(vec![0x5a; LOAD].into());
         let arguments = [Value::Host(host(EGRESS.peer)), Value::Port(last.port()), load];
         let chunk = script.chunk("go", arguments).ok_or_else(|| Error::Guest("there is no function go".into()))?;
-        let octets = packet(chunk, 3).octets().ok_or_else(|| Error::Guest("the packet cannot be made".into()))?;
+        let bytes = packet(chunk, 3).bytes().ok_or_else(|| Error::Guest("the packet cannot be made".into()))?;
         let receiver = apart(self.cpu, move || -> Result<u64, Error> {
             let mut arrived = 0;
             while arrived < u64::from(count) {
@@ -135,7 +135,7 @@ impl Chain {
                     std::thread::sleep(wait);
                 }
                 for _ in 0..CHUNK.min(count - burst * CHUNK) {
-                    first.inject(&octets).map_err(failed)?;
+                    first.inject(&bytes).map_err(failed)?;
                 }
             }
             Ok(f64::from(count) / began.elapsed().as_secs_f64())
@@ -175,8 +175,8 @@ impl Chain {
         let to = EGRESS.peer;
         let mut call = |call: &str, bound: u32| -> Result<(), Error> {
             let chunk = script.first(call, &mut local).map_err(Error::Guest)?;
-            let octets = packet(chunk, bound).octets().ok_or_else(|| Error::Guest("a call is too long".into()))?;
-            port.inject(&octets).map_err(failed)
+            let bytes = packet(chunk, bound).bytes().ok_or_else(|| Error::Guest("a call is too long".into()))?;
+            port.inject(&bytes).map_err(failed)
         };
         call(
             &format!("measure(hd thisHost(), getHostByName(\"{to}\"), \"bench\", {count}, {LOAD}, {rate}, 3)"),
@@ -191,7 +191,7 @@ impl Chain {
         );
         let ask = Script::new("ask", &ask).map_err(Error::Guest)?;
         let chunk = ask.first(&asked, &mut local).map_err(Error::Guest)?;
-        port.inject(&packet(chunk, 10).octets().unwrap_or_default()).map_err(failed)?;
+        port.inject(&packet(chunk, 10).bytes().unwrap_or_default()).map_err(failed)?;
         let said = match port.receive(Duration::from_secs(5)).map_err(failed)? {
             Some(Told::Printed(said)) => said,
             other => return Err(Error::Node(format!("the bandwidth service says {other:?}"))),

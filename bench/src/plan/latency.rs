@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The question is a ping packet, evaluated where it arrives; its answer is the packet that the program sends. Plain C
-//! gives back as many octets over the same kind of socket. Both kinds of codes are asked: in the packet, and by digest,
+//! gives back as many bytes over the same kind of socket. Both kinds of codes are asked: in the packet, and by digest,
 //! as between nodes after their first packet. Who asks is on a CPU of its own, as a host of its own would be, or on
 //! that of who answers; then a round trip is the work of both without the waking of a CPU.
 
@@ -37,7 +37,7 @@ const LIMIT: f64 = 1.10;
 const PINGS: u32 = 500;
 const SLICES: usize = 5;
 
-/// Octets before the payload in a frame.
+/// Bytes before the payload in a frame.
 const HEADERS: usize = 42;
 
 /// Who answers.
@@ -103,12 +103,12 @@ impl Stand {
     }
 
     fn say(&mut self, word: &str, payload: &[u8]) -> Result<(), Error> {
-        let octets = if self.is_packet() { frame(EGRESS.address, ANEP_PORT, payload) } else { payload.to_vec() };
-        self.say_raw(word, &octets)
+        let bytes = if self.is_packet() { frame(EGRESS.address, ANEP_PORT, payload) } else { payload.to_vec() };
+        self.say_raw(word, &bytes)
     }
 
-    fn say_raw(&mut self, word: &str, octets: &[u8]) -> Result<(), Error> {
-        match self.dialogue.ask(&format!("{word} {}", hex::encode(octets)))?.as_str() {
+    fn say_raw(&mut self, word: &str, bytes: &[u8]) -> Result<(), Error> {
+        match self.dialogue.ask(&format!("{word} {}", hex::encode(bytes)))?.as_str() {
             "ok" | "not sent" => Ok(()),
             other => Err(Error::Protocol(other.into())),
         }

@@ -127,8 +127,8 @@ impl eval::Node for Least<'_> {
 }
 
 impl Library for Shelf {
-    fn by_octets(&mut self, octets: &[u8]) -> Result<Arc<Program>, CodeError> {
-        let program = Arc::new(Program::read(octets, &Known)?);
+    fn by_bytes(&mut self, bytes: &[u8]) -> Result<Arc<Program>, CodeError> {
+        let program = Arc::new(Program::read(bytes, &Known)?);
         self.0.insert(program.digest(), program.clone());
         Ok(program)
     }
@@ -144,7 +144,7 @@ impl Bare {
         let mut shelf = Shelf(HashMap::new());
         let mut packet = Packet::decode(&ping(host(2))?, &mut shelf).map_err(|_| wrong())?;
         packet.header.by_digest = true;
-        let packet = packet.octets().ok_or_else(wrong)?;
+        let packet = packet.bytes().ok_or_else(wrong)?;
         Ok(Bare { packet, shelf, machine: Machine::new(), out: Vec::new(), answers: 0 })
     }
 

@@ -24,7 +24,7 @@ use super::{PLAIN, ROUTER};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
-/// Octets of an IP packet, and packets: the paper's.
+/// Bytes of an IP packet, and packets: the paper's.
 const SIZE: usize = 750;
 const COUNT: u32 = 100_000;
 const COUNT_QUICK: u32 = 20_000;
@@ -109,8 +109,8 @@ impl Road {
     }
 
     fn load(&mut self, payload: &[u8]) -> Result<(), Error> {
-        let octets = self.site.dress(payload);
-        match self.dialogue.ask(&format!("load {}", hex::encode(octets)))?.as_str() {
+        let bytes = self.site.dress(payload);
+        match self.dialogue.ask(&format!("load {}", hex::encode(bytes)))?.as_str() {
             "ok" => Ok(()),
             other => Err(Error::Protocol(other.into())),
         }

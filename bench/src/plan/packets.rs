@@ -15,7 +15,7 @@ use plan::value::{Callee, Chunk, Host, Value};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// Octets of ANEP, UDP and IP headers around a packet.
+/// Bytes of ANEP, UDP and IP headers around a packet.
 const AROUND: usize = 8 + 8 + 20;
 
 /// A host of the line, as PLAN has it.
@@ -40,7 +40,7 @@ fn sized(ip_length: usize, chunk: impl Fn(Value) -> Option<Arc<Chunk>>) -> Resul
     let header = Header { destination: host(EGRESS.peer), ..Header::injected(host(INGRESS.peer), 1000) };
     let with = |load: usize| {
         let chunk = chunk(Value::Blob(vec![0x5a; load].into()))?;
-        Packet { header: header.clone(), chunk }.octets()
+        Packet { header: header.clone(), chunk }.bytes()
     };
     let length = ip_length - AROUND;
     // The length of the blob's length may change with it.
@@ -80,7 +80,7 @@ impl Ping {
     /// The packet, its code in it or named by its digest.
     pub(super) fn message(&self, from: Host, to: Host, by_digest: bool) -> Result<Vec<u8>, Error> {
         let header = Header { destination: to, previous: from, by_digest, ..Header::injected(from, 1000) };
-        Packet { header, chunk: self.chunk(from, to)? }.octets().ok_or_else(failed)
+        Packet { header, chunk: self.chunk(from, to)? }.bytes().ok_or_else(failed)
     }
 
     /// The same in an ANEP packet.
@@ -96,8 +96,8 @@ impl Ping {
     }
 
     /// Whether this is the answer that `to` gets.
-    pub(super) fn is_answer(to: Host, by_digest: bool, octets: &[u8]) -> bool {
-        let view = octets.get(anep::HEADER..).and_then(plan::packet::View::new_checked);
+    pub(super) fn is_answer(to: Host, by_digest: bool, bytes: &[u8]) -> bool {
+        let view = bytes.get(anep::HEADER..).and_then(plan::packet::View::new_checked);
         view.is_some_and(|view| view.destination() == to && !view.report() && view.by_digest() == by_digest)
     }
 }

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 /// The nice value of those who come first among ordinary threads.
 const FIRST: i32 = -20;
 
-/// Octets of datagrams that the kernel may keep.
+/// Bytes of datagrams that the kernel may keep.
 const BUFFER: u32 = 8 << 20;
 
 /// How a layer hands a packet to the next.

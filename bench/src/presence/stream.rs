@@ -24,9 +24,9 @@ pub(super) const SPEED: &str = "speed of the stream";
 const CPU: &str = "CPU per KiB, both ends included";
 const NODE_CPU: &str = "the node's process, CPU per KiB";
 
-/// Octets of a connection, and connections of each kind in a round.
-const OCTETS: u64 = 32 << 20;
-const QUICK_OCTETS: u64 = 8 << 20;
+/// Bytes of a connection, and connections of each kind in a round.
+const BYTES: u64 = 32 << 20;
+const QUICK_BYTES: u64 = 8 << 20;
 const SLICES: usize = 4;
 
 const KINDS: [&str; 2] = ["TCP stream through the router", "TCP stream to the router"];
@@ -73,14 +73,14 @@ impl Place {
     }
 
     /// One connection of a kind: CPU time and wall-clock time in nanoseconds.
-    fn run(&mut self, kind: usize, octets: u64) -> Result<[u64; 2], Error> {
-        let line = self.streams[kind].ask(&format!("run {octets}"))?;
+    fn run(&mut self, kind: usize, bytes: u64) -> Result<[u64; 2], Error> {
+        let line = self.streams[kind].ask(&format!("run {bytes}"))?;
         let numbers = || {
             let words: Option<Vec<u64>> = line.strip_prefix("run ")?.split(' ').map(|word| word.parse().ok()).collect();
             <[u64; 3]>::try_from(words?).ok()
         };
         match numbers() {
-            Some([done, cpu, wall]) if done == octets => Ok([cpu, wall]),
+            Some([done, cpu, wall]) if done == bytes => Ok([cpu, wall]),
             _ => Err(Error::Protocol(line)),
         }
     }
@@ -145,22 +145,22 @@ fn one_round(
     kind: usize,
     mut push: impl FnMut(usize, &'static str, &'static str, f64),
 ) -> Result<(), Error> {
-    let octets = if settings.quick { QUICK_OCTETS } else { OCTETS };
+    let bytes = if settings.quick { QUICK_BYTES } else { BYTES };
     let mut sums = vec![[0; 3]; places.len()];
     for place in places.iter_mut() {
-        place.run(kind, QUICK_OCTETS)?;
+        place.run(kind, QUICK_BYTES)?;
     }
     for slice in 0..SLICES {
         for step in 0..places.len() {
             let at = if (round + slice).is_multiple_of(2) { step } else { places.len() - 1 - step };
             let spent = || started[at].as_ref().map_or(0, Running::cpu_ns);
             let before = spent();
-            let [cpu, wall] = places[at].run(kind, octets)?;
+            let [cpu, wall] = places[at].run(kind, bytes)?;
             let times = [cpu, wall, spent().saturating_sub(before)];
             sums[at].iter_mut().zip(times).for_each(|(sum, time)| *sum += time);
         }
     }
-    let carried = (octets * SLICES as u64) as f64;
+    let carried = (bytes * SLICES as u64) as f64;
     for (at, [cpu, wall, process]) in sums.into_iter().enumerate() {
         push(at, SPEED, "Gbit/s", carried * 8.0 / wall as f64);
         push(at, CPU, "ns", cpu as f64 * 1024.0 / carried);

@@ -11,7 +11,7 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// Octets of the largest stack.
+/// Bytes of the largest stack.
 const STACK_BYTES_MAX: c_uint = 64 << 20;
 
 /// Milliseconds of the longest delay: ten years.

@@ -61,7 +61,7 @@ pub unsafe extern "C" fn an_fileOpen(
 /// Reads of a file.
 ///
 /// # Safety
-/// `into` leads to `bytes` octets, `done` to memory for a number; or they are NULL.
+/// `into` leads to `bytes` bytes, `done` to memory for a number; or they are NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn an_fileRead(
     file: *mut c_void,
@@ -80,13 +80,13 @@ pub unsafe extern "C" fn an_fileRead(
             let length = (bytes - got).min(FILE_BYTES_MAX) as u32;
             let offset = offset.checked_add(got as u64).ok_or(Error::Invalid)?;
             let answer = file.session.call(&Call::FileRead { file: file.name, offset, length })?;
-            let Answer::Read { contents: Contents(octets) } = answer else { return Err(Error::Ended) };
-            if octets.is_empty() || octets.len() > bytes - got {
+            let Answer::Read { contents: Contents(data) } = answer else { return Err(Error::Ended) };
+            if data.is_empty() || data.len() > bytes - got {
                 break;
             }
-            // SAFETY: the caller's promise: `bytes` octets are there, and these lie within them.
-            unsafe { core::ptr::copy_nonoverlapping(octets.as_ptr(), into.cast::<u8>().add(got), octets.len()) };
-            got += octets.len();
+            // SAFETY: the caller's promise: `bytes` bytes are there, and these lie within them.
+            unsafe { core::ptr::copy_nonoverlapping(data.as_ptr(), into.cast::<u8>().add(got), data.len()) };
+            got += data.len();
         }
         // SAFETY: the caller's promise.
         unsafe { put(done, got) }
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn an_fileRead(
 /// Writes to a file.
 ///
 /// # Safety
-/// `from` leads to `bytes` octets, `done` to memory for a number; or they are NULL.
+/// `from` leads to `bytes` bytes, `done` to memory for a number; or they are NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn an_fileWrite(
     file: *mut c_void,
@@ -115,9 +115,9 @@ pub unsafe extern "C" fn an_fileWrite(
         while put_ < bytes {
             let length = (bytes - put_).min(FILE_BYTES_MAX);
             let offset = offset.checked_add(put_ as u64).ok_or(Error::Invalid)?;
-            // SAFETY: the caller's promise: `bytes` octets are there, and these lie within them.
-            let octets = unsafe { core::slice::from_raw_parts(from.cast::<u8>().add(put_), length) };
-            let call = Call::FileWrite { file: file.name, offset, contents: Contents(octets.to_vec()) };
+            // SAFETY: the caller's promise: `bytes` bytes are there, and these lie within them.
+            let data = unsafe { core::slice::from_raw_parts(from.cast::<u8>().add(put_), length) };
+            let call = Call::FileWrite { file: file.name, offset, contents: Contents(data.to_vec()) };
             let Answer::Written { bytes: written } = file.session.call(&call)? else { return Err(Error::Ended) };
             if written == 0 {
                 break;
@@ -153,7 +153,7 @@ layout::an_FileStat!(CFileStat);
 /// Asks about a file, and puts the answer where the program wants it.
 ///
 /// # Safety
-/// `into` is NULL or leads to memory for it; `name` to as many octets as `bytes` says, or there are none.
+/// `into` is NULL or leads to memory for it; `name` to as many bytes as `bytes` says, or there are none.
 unsafe fn ask_about(
     session: &Session,
     call: &Call,
@@ -164,12 +164,12 @@ unsafe fn ask_about(
         return Err(Error::Ended);
     };
     if let Some((to, bytes)) = name {
-        let octets = CString::new(found).map_err(|_| Error::Io)?.into_bytes_with_nul();
-        if to.is_null() || octets.len() > bytes {
+        let data = CString::new(found).map_err(|_| Error::Io)?.into_bytes_with_nul();
+        if to.is_null() || data.len() > bytes {
             return Err(Error::Invalid);
         }
-        // SAFETY: the caller's promise: `bytes` octets are there, and these are not more.
-        unsafe { core::ptr::copy_nonoverlapping(octets.as_ptr(), to.cast(), octets.len()) };
+        // SAFETY: the caller's promise: `bytes` bytes are there, and these are not more.
+        unsafe { core::ptr::copy_nonoverlapping(data.as_ptr(), to.cast(), data.len()) };
     }
     if into.is_null() && name.is_some() {
         return Ok(());
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn an_fileRename(
 /// The name in a directory that comes behind another.
 ///
 /// # Safety
-/// `space`, `path` and `after` are NULL or strings; `name` leads to `bytes` octets; `stat` is NULL or leads to memory for it.
+/// `space`, `path` and `after` are NULL or strings; `name` leads to `bytes` bytes; `stat` is NULL or leads to memory for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn an_fileNext(
     domain: *mut c_void,

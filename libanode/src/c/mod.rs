@@ -91,7 +91,7 @@ pub extern "C" fn an_strerror(code: c_int) -> *const c_char {
     }
 }
 
-/// Octets of the memory that stands for an object in the explicit model.
+/// Bytes of the memory that stands for an object in the explicit model.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_objectSize() -> usize {
     crate::objects::OBJECT_BYTES

@@ -33,7 +33,7 @@ pub extern "C" fn an_pktbufFree(packet: *mut c_void) -> c_int {
     code(with(packet, |session, packet| session.free(packet)))
 }
 
-/// Where the octets of a packet are.
+/// Where the bytes of a packet are.
 #[unsafe(no_mangle)]
 pub extern "C" fn an_pktbufData(packet: *mut c_void) -> *mut c_void {
     object(with(packet, |session, packet| Ok(session.buffers().data(packet)?.cast())))
@@ -62,14 +62,14 @@ pub extern "C" fn an_pktbufResize(packet: *mut c_void, length: usize) -> c_int {
     code(with(packet, resize))
 }
 
-/// Moves the beginning of a packet: forward by so many octets, or backward.
+/// Moves the beginning of a packet: forward by so many bytes, or backward.
 #[unsafe(no_mangle)]
-pub extern "C" fn an_pktbufTrim(packet: *mut c_void, octets: i64) -> c_int {
+pub extern "C" fn an_pktbufTrim(packet: *mut c_void, bytes: i64) -> c_int {
     let trim = |session: &Session, packet| {
         session.buffers().set_extent(packet, |Extent { start, length }| {
             Some(Extent {
-                start: i64::from(start).checked_add(octets)?.try_into().ok()?,
-                length: i64::from(length).checked_sub(octets)?.try_into().ok()?,
+                start: i64::from(start).checked_add(bytes)?.try_into().ok()?,
+                length: i64::from(length).checked_sub(bytes)?.try_into().ok()?,
             })
         })
     };

@@ -86,7 +86,7 @@ pub struct ProcessDomain {
     pub ends: Option<(ObjectFunction, Argument)>,
     /// Threads that may work for it at the same time.
     pub threads: u16,
-    /// Octets of their stacks; 0: as many as threads usually have.
+    /// Bytes of their stacks; 0: as many as threads usually have.
     pub(super) stack_bytes: usize,
     /// Whether the library starts them.
     pub starts: bool,

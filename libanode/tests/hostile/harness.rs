@@ -9,27 +9,27 @@ use std::sync::atomic::Ordering;
 
 const SMALL: Geometry = Geometry { up: 4, down: 4, buffers_node: 4, buffers_process: 4, buffer_bytes: 128, threads: 4 };
 
-/// Any octets as a call of a process and as an answer of the node: what decodes is encoded again to the same octets.
-pub fn message(octets: &[u8]) {
+/// Any bytes as a call of a process and as an answer of the node: what decodes is encoded again to the same bytes.
+pub fn message(bytes: &[u8]) {
     let mut again = Vec::new();
-    if let Some((number, call)) = Call::decode(octets) {
+    if let Some((number, call)) = Call::decode(bytes) {
         call.encode(number, &mut again);
-        assert_eq!(again, octets);
+        assert_eq!(again, bytes);
     }
     again.clear();
-    if let Some((number, answer)) = Answer::decode(octets) {
+    if let Some((number, answer)) = Answer::decode(bytes) {
         answer.encode(number, &mut again);
-        assert_eq!(again, octets);
+        assert_eq!(again, bytes);
     }
 }
 
-/// A process that writes what it likes into the shared memory, three octets a step, while the node's side works: the node sees what
+/// A process that writes what it likes into the shared memory, three bytes a step, while the node's side works: the node sees what
 /// cannot be, or entries that mean something or not, and never more of them than the ring holds.
-pub fn ring(octets: &[u8]) {
+pub fn ring(bytes: &[u8]) {
     let (memory, _) = Memory::make(SMALL).unwrap();
     let mut up = Producer::new(memory.clone(), SMALL.up());
     let mut down = Consumer::new(memory.clone(), SMALL.down());
-    for step in octets.chunks_exact(3) {
+    for step in bytes.chunks_exact(3) {
         let (act, at, value) = (step[0], usize::from(step[1]), step[2] as i8 as u64);
         match act % 4 {
             0 => memory.store(at % 240, value, Ordering::Relaxed),

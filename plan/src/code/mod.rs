@@ -6,7 +6,7 @@
 //! earlier ones, folds go once over finite lists, and there is no other loop.
 //!
 //! Variables are numbered by the depth of their scope (the first parameter is 0), so a code has one
-//! form, and its octets ([`write`](Code::write)) are canonical: their SHA-256 is the code's name.
+//! form, and its bytes ([`write`](Code::write)) are canonical: their SHA-256 is the code's name.
 
 mod check;
 mod names;
@@ -25,7 +25,7 @@ use crate::span::Span;
 use std::fmt;
 use std::sync::Arc;
 
-/// The most octets of a code.
+/// The most bytes of a code.
 pub const CODE_MAX: usize = 16 * 1024;
 /// The most definitions of a code.
 pub const DEFINITIONS_MAX: usize = 128;
@@ -37,7 +37,7 @@ pub const LOCALS_MAX: u16 = 200;
 pub const OPERANDS_MAX: usize = 255;
 /// The deepest nesting of an expression.
 pub const NESTING_MAX: u16 = 250;
-/// Octets that the allocator and counters of references add to each piece of memory, at most.
+/// Bytes that the allocator and counters of references add to each piece of memory, at most.
 pub(crate) const BLOCK: usize = 40;
 /// The version of the binary form of code.
 pub const VERSION: u8 = 1;
@@ -158,7 +158,7 @@ pub enum CodeError {
     BadName,
     /// No expression begins so.
     Tag,
-    /// More octets, definitions, operands, variables or nesting than allowed.
+    /// More bytes, definitions, operands, variables or nesting than allowed.
     Limit,
     /// A variable that is not in scope.
     Scope,
@@ -178,11 +178,11 @@ impl fmt::Display for CodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             CodeError::Truncated => "the code ends too early",
-            CodeError::Trailing => "octets follow the code",
+            CodeError::Trailing => "bytes follow the code",
             CodeError::Version => "the code has another version",
             CodeError::Number => "a number is not in its shortest form",
             CodeError::BadName => "a name is malformed",
-            CodeError::Tag => "no expression begins with this octet",
+            CodeError::Tag => "no expression begins with this byte",
             CodeError::Limit => "the code exceeds a limit",
             CodeError::Scope => "a variable is not in scope",
             CodeError::NoValue => "a value is not defined earlier",
@@ -245,10 +245,10 @@ impl Code {
 }
 
 impl Expr {
-    /// Octets of memory that the expression takes, with all inside.
+    /// Bytes of memory that the expression takes, with all inside.
     pub(crate) fn memory(&self) -> usize {
         let text = match &self.kind {
-            Kind::Text(octets) => octets.len() + BLOCK,
+            Kind::Text(bytes) => bytes.len() + BLOCK,
             Kind::Exn(_) | Kind::Service(_) | Kind::Try(Some(_), _) => NAME_MAX + BLOCK,
             Kind::Call(Target::Service(_), _) | Kind::Chunk(Target::Service(_), _) => NAME_MAX + BLOCK,
             Kind::Fold(_, Target::Service(_), _) => NAME_MAX + BLOCK,

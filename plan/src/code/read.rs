@@ -18,17 +18,17 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub fn new(octets: &'a [u8]) -> Reader<'a> {
-        Reader { rest: octets, names: Names::default() }
+    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+        Reader { rest: bytes, names: Names::default() }
     }
 
-    /// How many octets are left; every item of a list takes at least one.
+    /// How many bytes are left; every item of a list takes at least one.
     pub fn left(&self) -> usize {
         self.rest.len()
     }
 
     #[inline]
-    pub fn octet(&mut self) -> Result<u8> {
+    pub fn byte(&mut self) -> Result<u8> {
         let (first, rest) = self.rest.split_first().ok_or(CodeError::Truncated)?;
         self.rest = rest;
         Ok(*first)
@@ -44,20 +44,20 @@ impl<'a> Reader<'a> {
     /// A number in its shortest form.
     #[inline]
     pub fn number(&mut self) -> Result<u64> {
-        let first = self.octet()?;
+        let first = self.byte()?;
         if first < 0x80 {
             return Ok(first.into());
         }
         let mut number = u64::from(first & 0x7f);
         for shift in (7..64).step_by(7) {
-            let octet = self.octet()?;
-            let bits = u64::from(octet & 0x7f);
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
             if shift == 63 && bits > 1 {
                 return Err(CodeError::Number);
             }
             number |= bits << shift;
-            if octet < 0x80 {
-                return if octet == 0 { Err(CodeError::Number) } else { Ok(number) };
+            if byte < 0x80 {
+                return if byte == 0 { Err(CodeError::Number) } else { Ok(number) };
             }
         }
         Err(CodeError::Number)
@@ -74,12 +74,12 @@ impl<'a> Reader<'a> {
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
-    /// A length and as many octets.
-    pub fn octets(&mut self) -> Result<&'a [u8]> {
+    /// A length and as many bytes.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let length: usize = self.small()?;
-        let (octets, rest) = self.rest.split_at_checked(length).ok_or(CodeError::Truncated)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(CodeError::Truncated)?;
         self.rest = rest;
-        Ok(octets)
+        Ok(bytes)
     }
 
     /// A name; the empty one too.
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
         if at > self.names.len() {
             return Err(CodeError::BadName);
         }
-        let text = std::str::from_utf8(self.octets()?).map_err(|_| CodeError::BadName)?;
+        let text = std::str::from_utf8(self.bytes()?).map_err(|_| CodeError::BadName)?;
         let name = Name::new(text).ok_or(CodeError::BadName)?;
         if name.number().is_some() || !self.names.add(&name) {
             return Err(CodeError::BadName);
@@ -105,13 +105,13 @@ impl<'a> Reader<'a> {
 }
 
 impl Code {
-    /// Reads a code from octets that are exactly its canonical form.
-    pub fn read(octets: &[u8]) -> Result<Code> {
-        if octets.len() > CODE_MAX {
+    /// Reads a code from bytes that are exactly its canonical form.
+    pub fn read(bytes: &[u8]) -> Result<Code> {
+        if bytes.len() > CODE_MAX {
             return Err(CodeError::Limit);
         }
-        let mut reader = Reader::new(octets);
-        if reader.octet()? != VERSION {
+        let mut reader = Reader::new(bytes);
+        if reader.byte()? != VERSION {
             return Err(CodeError::Version);
         }
         let count: usize = reader.small()?;
@@ -121,7 +121,7 @@ impl Code {
         let mut definitions = Vec::with_capacity(count);
         for _ in 0..count {
             let name = reader.name()?;
-            let params = reader.octet()?.checked_sub(1);
+            let params = reader.byte()?.checked_sub(1);
             let body = reader.expr(1)?;
             definitions.push(Definition { name, params, body });
         }
@@ -137,19 +137,19 @@ impl Reader<'_> {
         if depth > NESTING_MAX {
             return Err(CodeError::Limit);
         }
-        let first = self.octet()?;
+        let first = self.byte()?;
         let kind = match first {
             tag::UNIT => Kind::Unit,
             tag::FALSE => Kind::Bool(false),
             tag::TRUE => Kind::Bool(true),
             tag::INT => Kind::Int(self.signed()?),
-            tag::CHAR => Kind::Char(self.octet()?),
-            tag::TEXT => Kind::Text(self.octets()?.into()),
+            tag::CHAR => Kind::Char(self.byte()?),
+            tag::TEXT => Kind::Text(self.bytes()?.into()),
             tag::EXN => Kind::Exn(self.name()?),
             tag::SERVICE => Kind::Service(self.name()?),
             tag::LOCAL => Kind::Local(self.small()?),
             tag::VAL => Kind::Val(self.small()?),
-            tag::ITEM => Kind::Item(self.octet()?, Box::new(self.expr(depth + 1)?)),
+            tag::ITEM => Kind::Item(self.byte()?, Box::new(self.expr(depth + 1)?)),
             tag::IF => Kind::If(self.several(depth)?),
             tag::LET => Kind::Let(self.several(depth)?, None),
             tag::TRY => Kind::Try(Some(self.name()?), self.several(depth)?),
@@ -197,7 +197,7 @@ impl Reader<'_> {
     }
 
     fn counted(&mut self, depth: u16) -> Result<Vec<Expr>> {
-        let count = usize::from(self.octet()?);
+        let count = usize::from(self.byte()?);
         if count > self.left() {
             return Err(CodeError::Truncated);
         }

@@ -18,8 +18,8 @@ impl Writer {
         Writer { out, names: Names::default() }
     }
 
-    pub fn octet(&mut self, octet: u8) {
-        self.out.push(octet);
+    pub fn byte(&mut self, byte: u8) {
+        self.out.push(byte);
     }
 
     /// A number in groups of seven bits, the lowest first.
@@ -36,9 +36,9 @@ impl Writer {
         self.number(((number << 1) ^ (number >> 63)) as u64);
     }
 
-    pub fn octets(&mut self, octets: &[u8]) {
-        self.number(octets.len() as u64);
-        self.out.extend_from_slice(octets);
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.out.extend_from_slice(bytes);
     }
 
     /// A name: its number in the table, or its place among those used so far; a new one follows.
@@ -50,26 +50,26 @@ impl Writer {
         self.number(seen.unwrap_or(self.names.len()) as u64 * 2 + 1);
         if seen.is_none() {
             self.names.add(name);
-            self.octets(name.as_str().as_bytes());
+            self.bytes(name.as_str().as_bytes());
         }
     }
 }
 
 impl Code {
-    /// The canonical octets.
+    /// The canonical bytes.
     pub fn write(&self) -> Vec<u8> {
         self.write_measured().0
     }
 
-    /// The canonical octets, and how many of them each definition takes.
+    /// The canonical bytes, and how many of them each definition takes.
     pub(crate) fn write_measured(&self) -> (Vec<u8>, Vec<u32>) {
         let (mut writer, mut lengths) = (Writer::default(), Vec::with_capacity(self.definitions.len()));
-        writer.octet(VERSION);
+        writer.byte(VERSION);
         writer.number(self.definitions.len() as u64);
         for definition in &self.definitions {
             let start = writer.out.len();
             writer.name(&definition.name);
-            writer.octet(definition.params.map_or(0, |params| params + 1));
+            writer.byte(definition.params.map_or(0, |params| params + 1));
             writer.expr(&definition.body);
             lengths.push((writer.out.len() - start) as u32);
         }
@@ -77,7 +77,7 @@ impl Code {
     }
 }
 
-/// The first octets of expressions.
+/// The first bytes of expressions.
 pub(super) mod tag {
     pub const UNIT: u8 = 0;
     pub const FALSE: u8 = 1;
@@ -118,32 +118,32 @@ impl Writer {
     fn expr(&mut self, expr: &Expr) {
         match &expr.kind {
             // No checked code has a hole.
-            Kind::Unit | Kind::Hole => self.octet(tag::UNIT),
-            Kind::Bool(value) => self.octet(if *value { tag::TRUE } else { tag::FALSE }),
+            Kind::Unit | Kind::Hole => self.byte(tag::UNIT),
+            Kind::Bool(value) => self.byte(if *value { tag::TRUE } else { tag::FALSE }),
             Kind::Int(value) => {
-                self.octet(tag::INT);
+                self.byte(tag::INT);
                 self.signed(*value);
             }
             Kind::Char(value) => self.out.extend_from_slice(&[tag::CHAR, *value]),
             Kind::Text(value) => {
-                self.octet(tag::TEXT);
-                self.octets(value);
+                self.byte(tag::TEXT);
+                self.bytes(value);
             }
             Kind::Exn(name) => self.named(tag::EXN, name),
             Kind::Service(name) => self.named(tag::SERVICE, name),
             Kind::Local(at) => self.numbered(tag::LOCAL, *at),
             Kind::Val(at) => self.numbered(tag::VAL, *at),
-            Kind::Unary(operator, _) => self.octet(tag::UNARY + *operator as u8),
-            Kind::Binary(operator, _) => self.octet(tag::BINARY + *operator as u8),
+            Kind::Unary(operator, _) => self.byte(tag::UNARY + *operator as u8),
+            Kind::Binary(operator, _) => self.byte(tag::BINARY + *operator as u8),
             Kind::Item(number, _) => self.out.extend_from_slice(&[tag::ITEM, *number]),
-            Kind::If(_) => self.octet(tag::IF),
+            Kind::If(_) => self.byte(tag::IF),
             Kind::Tuple(items) => self.out.extend_from_slice(&[tag::TUPLE, items.len() as u8]),
             Kind::List(items) => self.out.extend_from_slice(&[tag::LIST, items.len() as u8]),
             Kind::Sequence(items) => self.out.extend_from_slice(&[tag::SEQUENCE, items.len() as u8]),
-            Kind::Let(..) => self.octet(tag::LET),
+            Kind::Let(..) => self.byte(tag::LET),
             Kind::Try(Some(name), _) => self.named(tag::TRY, name),
-            Kind::Try(None, _) => self.octet(tag::TRY_ANY),
-            Kind::Raise(_) => self.octet(tag::RAISE),
+            Kind::Try(None, _) => self.byte(tag::TRY_ANY),
+            Kind::Raise(_) => self.byte(tag::RAISE),
             Kind::Call(target, items) => self.target([tag::CALL, tag::CALL_SERVICE], target, items.len()),
             Kind::Chunk(target, items) => self.target([tag::CHUNK, tag::CHUNK_SERVICE], target, items.len()),
             Kind::Fold(true, target, items) => self.target([tag::FOLDL, tag::FOLDL_SERVICE], target, items.len()),
@@ -158,12 +158,12 @@ impl Writer {
     }
 
     fn numbered(&mut self, tag: u8, number: u16) {
-        self.octet(tag);
+        self.byte(tag);
         self.number(number.into());
     }
 
     fn named(&mut self, tag: u8, name: &Name) {
-        self.octet(tag);
+        self.byte(tag);
         self.name(name);
     }
 
@@ -172,6 +172,6 @@ impl Writer {
             Target::Function(at) => self.numbered(function, *at),
             Target::Service(name) => self.named(service, name),
         }
-        self.octet(count as u8);
+        self.byte(count as u8);
     }
 }

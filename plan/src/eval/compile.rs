@@ -125,7 +125,7 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Octets of memory that it takes, texts and names aside: the code has them too.
+    /// Bytes of memory that it takes, texts and names aside: the code has them too.
     pub fn memory(&self) -> usize {
         fn room<T>(row: &Vec<T>) -> usize {
             row.capacity() * size_of::<T>() + BLOCK
@@ -220,7 +220,7 @@ impl Compiler<'_> {
                 Err(_) => self.constant(Value::Int(*value)),
             },
             Kind::Char(value) => self.constant(Value::Char(*value)),
-            Kind::Text(octets) => self.constant(Value::Text(octets.clone())),
+            Kind::Text(bytes) => self.constant(Value::Text(bytes.clone())),
             Kind::Exn(name) => self.constant(Value::Exn(name.clone())),
             Kind::Service(name) => {
                 let service = self.service(name);

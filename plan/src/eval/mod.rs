@@ -42,11 +42,11 @@ pub const EVAL_DEPTH: u32 = 16;
 /// How much one packet may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Steps: one for each expression, one more for each 16 parts or 256 octets that an operation looks at.
+    /// Steps: one for each expression, one more for each 16 parts or 256 bytes that an operation looks at.
     pub steps: u32,
     /// How deep expressions may nest over all calls that are under way. The reference evaluator recurses as deep.
     pub depth: u32,
-    /// Cells of memory: the parts of all values that are made, and one for each 16 octets of text.
+    /// Cells of memory: the parts of all values that are made, and one for each 16 bytes of text.
     pub cells: u32,
 }
 

@@ -24,15 +24,15 @@ impl Run<'_> {
                 (Unary::Fst, [item, _]) | (Unary::Snd, [_, item]) => item.clone(),
                 _ => return Err(Fault::Type(operator.text()).into()),
             },
-            (Unary::Explode, Value::Text(octets)) => {
-                self.steps(octets.len() as u32 / 16)?;
-                self.cells(octets.len() as u32)?;
-                Value::list(octets.iter().map(|octet| Value::Char(*octet))).ok_or(Fault::Value)?
+            (Unary::Explode, Value::Text(bytes)) => {
+                self.steps(bytes.len() as u32 / 16)?;
+                self.cells(bytes.len() as u32)?;
+                Value::list(bytes.iter().map(|byte| Value::Char(*byte))).ok_or(Fault::Value)?
             }
             (Unary::Implode, Value::List(list)) => self.implode(list)?,
-            (Unary::Ord, Value::Char(octet)) => Value::Int((*octet).into()),
+            (Unary::Ord, Value::Char(byte)) => Value::Int((*byte).into()),
             (Unary::Chr, Value::Int(number)) => match u8::try_from(*number) {
-                Ok(octet) => Value::Char(octet),
+                Ok(byte) => Value::Char(byte),
                 Err(_) => return Err(Stop::Raise(Name::BAD_CHR)),
             },
             _ => return Err(Fault::Type(operator.text()).into()),
@@ -43,11 +43,11 @@ impl Run<'_> {
     fn implode(&mut self, list: &List) -> Result<Value> {
         self.steps(list.len() / 16)?;
         self.cells(1 + list.len() / 16)?;
-        let octet = |value: &Value| match value {
-            Value::Char(octet) => Ok(*octet),
+        let byte = |value: &Value| match value {
+            Value::Char(byte) => Ok(*byte),
             _ => Err(Stop::Fault(Fault::Type("implode"))),
         };
-        Ok(Value::text(list.iter().map(octet).collect::<Result<Vec<u8>>>()?))
+        Ok(Value::text(list.iter().map(byte).collect::<Result<Vec<u8>>>()?))
     }
 
     /// An operator between two operands; `and` and `or` never come here.
@@ -64,7 +64,7 @@ impl Run<'_> {
             (Binary::Eq | Binary::Ne, _, _) => {
                 let (one, other) = (left.extent(), right.extent());
                 self.look_at(if one.weight < other.weight { one } else { other })?;
-                let equal = left.equals(right, &mut |octets| self.steps(octets))?;
+                let equal = left.equals(right, &mut |bytes| self.steps(bytes))?;
                 Ok(Value::Bool(equal == (operator == Binary::Eq)))
             }
             (Binary::Cons, _, Value::List(list)) => {

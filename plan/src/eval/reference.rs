@@ -65,7 +65,7 @@ fn constant(kind: &Kind) -> Value {
         Kind::Bool(value) => Value::Bool(*value),
         Kind::Int(value) => Value::Int(*value),
         Kind::Char(value) => Value::Char(*value),
-        Kind::Text(octets) => Value::Text(octets.clone()),
+        Kind::Text(bytes) => Value::Text(bytes.clone()),
         _ => Value::Unit,
     }
 }

@@ -9,14 +9,14 @@ use crate::value::{Callee, Chunk, DEPTH_MAX, Host, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// Why octets are no packet.
+/// Why bytes are no packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// The fixed part is too short, or its version, flags or reserved octets are unknown.
+    /// The fixed part is too short, or its version, flags or reserved bytes are unknown.
     Header,
     /// Longer than any packet.
     TooLong,
-    /// Octets follow the packet.
+    /// Bytes follow the packet.
     Trailing,
     /// A number, name or tag is malformed, or the packet ends too early.
     Form(CodeError),
@@ -37,7 +37,7 @@ impl fmt::Display for DecodeError {
         match self {
             DecodeError::Header => f.write_str("the header is malformed"),
             DecodeError::TooLong => f.write_str("the packet is too long"),
-            DecodeError::Trailing => f.write_str("octets follow the packet"),
+            DecodeError::Trailing => f.write_str("bytes follow the packet"),
             DecodeError::Form(error) => write!(f, "malformed packet: {error}"),
             DecodeError::Code(error) => write!(f, "malformed code: {error}"),
             DecodeError::Absent(digest) => write!(f, "the code {digest} is not here"),
@@ -58,8 +58,8 @@ impl From<CodeError> for DecodeError {
 
 /// Where programs are kept.
 pub trait Library {
-    /// The program of these octets, from before or made now.
-    fn by_octets(&mut self, octets: &[u8]) -> Result<Arc<Program>, CodeError>;
+    /// The program of these bytes, from before or made now.
+    fn by_bytes(&mut self, bytes: &[u8]) -> Result<Arc<Program>, CodeError>;
 
     /// The program of the code with this digest, if it is here.
     fn by_digest(&mut self, digest: &Digest) -> Option<Arc<Program>>;
@@ -69,8 +69,8 @@ pub trait Library {
 pub struct Libraryless<'a>(pub &'a dyn Services);
 
 impl Library for Libraryless<'_> {
-    fn by_octets(&mut self, octets: &[u8]) -> Result<Arc<Program>, CodeError> {
-        Program::read(octets, self.0).map(Arc::new)
+    fn by_bytes(&mut self, bytes: &[u8]) -> Result<Arc<Program>, CodeError> {
+        Program::read(bytes, self.0).map(Arc::new)
     }
 
     fn by_digest(&mut self, _: &Digest) -> Option<Arc<Program>> {
@@ -79,13 +79,13 @@ impl Library for Libraryless<'_> {
 }
 
 impl Packet {
-    /// Reads a packet from octets that are exactly its canonical form.
-    pub fn decode(octets: &[u8], library: &mut dyn Library) -> Result<Packet, DecodeError> {
-        if octets.len() > PACKET_MAX {
+    /// Reads a packet from bytes that are exactly its canonical form.
+    pub fn decode(bytes: &[u8], library: &mut dyn Library) -> Result<Packet, DecodeError> {
+        if bytes.len() > PACKET_MAX {
             return Err(DecodeError::TooLong);
         }
-        let view = View::new_checked(octets).ok_or(DecodeError::Header)?;
-        let mut reader = Reader::new(octets.get(FIXED..).unwrap_or(&[]));
+        let view = View::new_checked(bytes).ok_or(DecodeError::Header)?;
+        let mut reader = Reader::new(bytes.get(FIXED..).unwrap_or(&[]));
         let (routing, handler) = (reader.name()?, reader.name()?);
         let codes = read_codes(&mut reader, view.by_digest(), library)?;
         let mut values = Values { reader, codes: &codes, used: 0 };
@@ -114,8 +114,8 @@ impl Packet {
 }
 
 /// Reads a value that [`super::pack`] has written, and nothing else.
-pub fn unpack(octets: &[u8], library: &mut dyn Library) -> Result<Value, DecodeError> {
-    let mut reader = Reader::new(octets);
+pub fn unpack(bytes: &[u8], library: &mut dyn Library) -> Result<Value, DecodeError> {
+    let mut reader = Reader::new(bytes);
     let codes = read_codes(&mut reader, false, library)?;
     let mut values = Values { reader, codes: &codes, used: 0 };
     let value = values.value(1)?;
@@ -141,11 +141,11 @@ fn read_codes(
             let digest = Digest(reader.array()?);
             library.by_digest(&digest).ok_or(DecodeError::Absent(digest))?
         } else {
-            let octets = reader.octets()?;
-            if octets.len() > CODE_MAX {
+            let bytes = reader.bytes()?;
+            if bytes.len() > CODE_MAX {
                 return Err(DecodeError::Code(CodeError::Limit));
             }
-            library.by_octets(octets).map_err(DecodeError::Code)?
+            library.by_bytes(bytes).map_err(DecodeError::Code)?
         };
         if codes.iter().any(|code| code.digest() == program.digest()) {
             return Err(DecodeError::Codes);
@@ -208,21 +208,21 @@ impl Values<'_> {
             return Err(DecodeError::Value);
         }
         let reader = &mut self.reader;
-        Ok(match reader.octet()? {
+        Ok(match reader.byte()? {
             tag::UNIT => Value::Unit,
             tag::FALSE => Value::Bool(false),
             tag::TRUE => Value::Bool(true),
             tag::INT => Value::Int(reader.signed()?),
-            tag::CHAR => Value::Char(reader.octet()?),
-            tag::TEXT => Value::Text(reader.octets()?.into()),
-            tag::BLOB => Value::Blob(reader.octets()?.into()),
+            tag::CHAR => Value::Char(reader.byte()?),
+            tag::TEXT => Value::Text(reader.bytes()?.into()),
+            tag::BLOB => Value::Blob(reader.bytes()?.into()),
             tag::TUPLE => Value::tuple(self.values(depth + 1)?).ok_or(DecodeError::Value)?,
             tag::LIST => Value::list(self.values(depth + 1)?.into_iter()).ok_or(DecodeError::Value)?,
             tag::CHUNK => Value::Chunk(Arc::new(self.chunk(depth)?)),
             tag::HOST_V4 => Value::Host(Host::v4(reader.array()?)),
             tag::HOST => {
                 let host = Host(reader.array()?);
-                if host.octets_v4().is_some() {
+                if host.bytes_v4().is_some() {
                     return Err(DecodeError::Value);
                 }
                 Value::Host(host)

@@ -7,7 +7,7 @@ use crate::program::{Digest, Slice};
 use crate::value::{Callee, Chunk, Value};
 use std::convert::Infallible;
 
-/// The first octets of values.
+/// The first bytes of values.
 pub(super) mod tag {
     pub const UNIT: u8 = 0;
     pub const FALSE: u8 = 1;
@@ -29,13 +29,13 @@ pub(super) mod tag {
 }
 
 impl Packet {
-    /// Adds the packet's octets to `out`; false, and `out` as it was, if they would be too many.
+    /// Adds the packet's bytes to `out`; false, and `out` as it was, if they would be too many.
     pub fn encode(&self, out: &mut Vec<u8>) -> bool {
         encode(&self.header, &self.chunk, out)
     }
 
-    /// The packet's octets; none if they would be too many.
-    pub fn octets(&self) -> Option<Vec<u8>> {
+    /// The packet's bytes; none if they would be too many.
+    pub fn bytes(&self) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         self.encode(&mut out).then_some(out)
     }
@@ -50,7 +50,7 @@ pub fn slices(chunk: &Chunk) -> Option<Vec<&Slice>> {
     slices_for(chunk, &mut |_| Ok::<(), Infallible>(())).ok().flatten()
 }
 
-/// The same for who pays: `pay` is told how many octets of code have to be worked through for each, before that is done, and can end it.
+/// The same for who pays: `pay` is told how many bytes of code have to be worked through for each, before that is done, and can end it.
 pub fn slices_for<'a, E>(
     chunk: &'a Chunk,
     pay: &mut impl FnMut(u32) -> Result<(), E>,
@@ -68,7 +68,7 @@ pub fn slices_of<'a, E>(
     Ok(collect_value(value, &mut codes, pay)?.then_some(codes))
 }
 
-/// A value alone, with these [`slices_of`] it, as [`super::unpack`] reads it; none if the octets are too many.
+/// A value alone, with these [`slices_of`] it, as [`super::unpack`] reads it; none if the bytes are too many.
 pub fn pack(value: &Value, codes: &[&Slice]) -> Option<Vec<u8>> {
     let mut writer = Writer::default();
     write_codes(codes, false, &mut writer);
@@ -76,7 +76,7 @@ pub fn pack(value: &Value, codes: &[&Slice]) -> Option<Vec<u8>> {
     Some(writer.out).filter(|out| out.len() <= PACKET_MAX)
 }
 
-/// Adds the octets of a packet with these [`slices`] to `out`; false, and `out` as it was, if they would be too many.
+/// Adds the bytes of a packet with these [`slices`] to `out`; false, and `out` as it was, if they would be too many.
 pub fn encode_with(header: &Header, chunk: &Chunk, codes: &[&Slice], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     fixed(header, out);
@@ -95,9 +95,9 @@ pub fn encode_with(header: &Header, chunk: &Chunk, codes: &[&Slice], out: &mut V
 
 fn fixed(header: &Header, out: &mut Vec<u8>) {
     let mut fixed = [0; FIXED];
-    let mut put = |at: usize, octets: &[u8]| {
-        if let Some(field) = fixed.get_mut(at..at + octets.len()) {
-            field.copy_from_slice(octets);
+    let mut put = |at: usize, bytes: &[u8]| {
+        if let Some(field) = fixed.get_mut(at..at + bytes.len()) {
+            field.copy_from_slice(bytes);
         }
     };
     put(0, &[VERSION, header.flags()]);
@@ -117,7 +117,7 @@ fn write_codes(codes: &[&Slice], by_digest: bool, writer: &mut Writer) {
         if by_digest {
             writer.out.extend_from_slice(&slice.digest.0);
         } else {
-            writer.octets(&slice.octets);
+            writer.bytes(&slice.bytes);
         }
     }
 }
@@ -194,61 +194,61 @@ fn write_chunk(chunk: &Chunk, codes: &[&Slice], writer: &mut Writer) {
 
 fn write_value(value: &Value, codes: &[&Slice], writer: &mut Writer) {
     match value {
-        Value::Unit => writer.octet(tag::UNIT),
-        Value::Bool(false) => writer.octet(tag::FALSE),
-        Value::Bool(true) => writer.octet(tag::TRUE),
+        Value::Unit => writer.byte(tag::UNIT),
+        Value::Bool(false) => writer.byte(tag::FALSE),
+        Value::Bool(true) => writer.byte(tag::TRUE),
         Value::Int(number) => {
-            writer.octet(tag::INT);
+            writer.byte(tag::INT);
             writer.signed(*number);
         }
-        Value::Char(octet) => writer.out.extend_from_slice(&[tag::CHAR, *octet]),
-        Value::Text(octets) => {
-            writer.octet(tag::TEXT);
-            writer.octets(octets);
+        Value::Char(byte) => writer.out.extend_from_slice(&[tag::CHAR, *byte]),
+        Value::Text(bytes) => {
+            writer.byte(tag::TEXT);
+            writer.bytes(bytes);
         }
-        Value::Blob(octets) => {
-            writer.octet(tag::BLOB);
-            writer.octets(octets);
+        Value::Blob(bytes) => {
+            writer.byte(tag::BLOB);
+            writer.bytes(bytes);
         }
         Value::Tuple(tuple) => {
-            writer.octet(tag::TUPLE);
+            writer.byte(tag::TUPLE);
             writer.number(tuple.items().len() as u64);
             tuple.items().iter().for_each(|item| write_value(item, codes, writer));
         }
         Value::List(list) => {
-            writer.octet(tag::LIST);
+            writer.byte(tag::LIST);
             writer.number(list.len().into());
             list.iter().for_each(|item| write_value(item, codes, writer));
         }
         Value::Chunk(chunk) => {
-            writer.octet(tag::CHUNK);
+            writer.byte(tag::CHUNK);
             write_chunk(chunk, codes, writer);
         }
-        Value::Host(host) => match host.octets_v4() {
+        Value::Host(host) => match host.bytes_v4() {
             Some([a, b, c, d]) => writer.out.extend_from_slice(&[tag::HOST_V4, a, b, c, d]),
             None => {
-                writer.octet(tag::HOST);
+                writer.byte(tag::HOST);
                 writer.out.extend_from_slice(&host.0);
             }
         },
         Value::Port(port) => {
-            writer.octet(tag::PORT);
+            writer.byte(tag::PORT);
             writer.out.extend_from_slice(&port.to_be_bytes());
         }
         Value::Key(key) => {
-            writer.octet(tag::KEY);
+            writer.byte(tag::KEY);
             writer.out.extend_from_slice(key);
         }
         Value::Exn(name) => {
-            writer.octet(tag::EXN);
+            writer.byte(tag::EXN);
             writer.name(name);
         }
         Value::Dev(dev) => {
-            writer.octet(tag::DEV);
+            writer.byte(tag::DEV);
             writer.number((*dev).into());
         }
         Value::Service(name) => {
-            writer.octet(tag::SERVICE);
+            writer.byte(tag::SERVICE);
             writer.name(name);
         }
     }

@@ -71,7 +71,7 @@ impl Header {
     }
 }
 
-/// A packet's octets whose fixed part was checked: reading it cannot fail. What follows was not looked at.
+/// A packet's bytes whose fixed part was checked: reading it cannot fail. What follows was not looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     fixed: &'a [u8; FIXED],
@@ -79,15 +79,15 @@ pub struct View<'a> {
 
 #[inline]
 fn field<const N: usize>(fixed: &[u8; FIXED], at: usize) -> [u8; N] {
-    // Every field is inside the fixed part, so there are always N octets.
+    // Every field is inside the fixed part, so there are always N bytes.
     fixed.get(at..).and_then(|rest| rest.first_chunk::<N>()).copied().unwrap_or([0; N])
 }
 
 impl<'a> View<'a> {
     /// Checks length, version and flags.
     #[inline]
-    pub fn new_checked(octets: &'a [u8]) -> Option<View<'a>> {
-        let fixed = octets.first_chunk::<FIXED>()?;
+    pub fn new_checked(bytes: &'a [u8]) -> Option<View<'a>> {
+        let fixed = bytes.first_chunk::<FIXED>()?;
         let [version, flags, reserved @ ..] = field::<4>(fixed, 0);
         let known = version == VERSION && flags & !(BY_DIGEST | REPORT) == 0 && reserved == [0, 0];
         known.then_some(View { fixed })
@@ -141,7 +141,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A packet's octets for what changes on the way.
+/// A packet's bytes for what changes on the way.
 #[derive(Debug)]
 pub struct ViewMut<'a> {
     fixed: &'a mut [u8; FIXED],
@@ -149,9 +149,9 @@ pub struct ViewMut<'a> {
 
 impl<'a> ViewMut<'a> {
     /// Checks length, version and flags.
-    pub fn new_checked(octets: &'a mut [u8]) -> Option<ViewMut<'a>> {
-        View::new_checked(octets)?;
-        octets.first_chunk_mut::<FIXED>().map(|fixed| ViewMut { fixed })
+    pub fn new_checked(bytes: &'a mut [u8]) -> Option<ViewMut<'a>> {
+        View::new_checked(bytes)?;
+        bytes.first_chunk_mut::<FIXED>().map(|fixed| ViewMut { fixed })
     }
 
     /// Spends so many frames of the bound, as a node does that only routes the packet; false if there are fewer left.
@@ -191,9 +191,9 @@ impl<'a> ViewMut<'a> {
         }
     }
 
-    fn put<const N: usize>(&mut self, at: usize, octets: [u8; N]) {
+    fn put<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
         if let Some(field) = self.fixed.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<N>()) {
-            *field = octets;
+            *field = bytes;
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Packets: a chunk with its header.
 //!
-//! The binary form is canonical: octets that decode are the octets that encoding gives again, and
+//! The binary form is canonical: bytes that decode are the bytes that encoding gives again, and
 //! everything else is refused. A packet carries exactly the code that its chunks need, either whole or,
-//! where nodes keep code, by the SHA-256 of its octets. docs/plan.md has the form in tables.
+//! where nodes keep code, by the SHA-256 of its bytes. docs/plan.md has the form in tables.
 
 mod decode;
 mod encode;
@@ -17,7 +17,7 @@ pub use outline::{Code, Outline};
 use crate::value::Chunk;
 use std::sync::Arc;
 
-/// The most octets of a packet.
+/// The most bytes of a packet.
 pub const PACKET_MAX: usize = 65_000;
 /// The most codes that a packet carries.
 pub const CODES_MAX: usize = 16;

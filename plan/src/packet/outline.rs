@@ -11,10 +11,10 @@ use crate::name::Name;
 use crate::program::Digest;
 use core::ops::Range;
 
-/// The front of a packet: its header and its codes. The octets behind them were not looked at.
+/// The front of a packet: its header and its codes. The bytes behind them were not looked at.
 #[derive(Debug)]
 pub struct Outline<'a> {
-    octets: &'a [u8],
+    bytes: &'a [u8],
     view: View<'a>,
     /// The routing function's name.
     pub routing: Name,
@@ -28,7 +28,7 @@ pub struct Outline<'a> {
 /// A code, as it stands in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code<'a> {
-    /// Its octets.
+    /// Its bytes.
     Whole(&'a [u8]),
     /// Its name.
     Digest(Digest),
@@ -36,23 +36,23 @@ pub enum Code<'a> {
 
 impl<'a> Outline<'a> {
     /// Reads the front of a packet.
-    pub fn read(octets: &'a [u8]) -> Result<Outline<'a>, DecodeError> {
-        if octets.len() > PACKET_MAX {
+    pub fn read(bytes: &'a [u8]) -> Result<Outline<'a>, DecodeError> {
+        if bytes.len() > PACKET_MAX {
             return Err(DecodeError::TooLong);
         }
-        let view = View::new_checked(octets).ok_or(DecodeError::Header)?;
-        let mut reader = Reader::new(octets.get(FIXED..).unwrap_or(&[]));
+        let view = View::new_checked(bytes).ok_or(DecodeError::Header)?;
+        let mut reader = Reader::new(bytes.get(FIXED..).unwrap_or(&[]));
         let (routing, handler) = (reader.name()?, reader.name()?);
         let count: usize = reader.small()?;
         if count > CODES_MAX {
             return Err(DecodeError::Codes);
         }
-        let start = octets.len() - reader.left();
+        let start = bytes.len() - reader.left();
         for _ in 0..count {
             code(&mut reader, view.by_digest())?;
         }
-        let end = octets.len() - reader.left();
-        Ok(Outline { octets, view, routing, handler, codes: start..end, count })
+        let end = bytes.len() - reader.left();
+        Ok(Outline { bytes, view, routing, handler, codes: start..end, count })
     }
 
     /// The fixed part.
@@ -62,26 +62,26 @@ impl<'a> Outline<'a> {
 
     /// The service that the packet's chunk calls; nothing if it calls a function, or is none.
     pub fn service(&self) -> Option<Name> {
-        let mut reader = Reader::new(self.octets.get(self.codes.end..)?);
+        let mut reader = Reader::new(self.bytes.get(self.codes.end..)?);
         let code: usize = reader.small().ok()?;
         if code == 0 { reader.name().ok() } else { None }
     }
 
     /// The first argument of that service, if it is a blob.
     pub fn first_blob(&self) -> Option<&'a [u8]> {
-        let mut reader = Reader::new(self.octets.get(self.codes.end..)?);
+        let mut reader = Reader::new(self.bytes.get(self.codes.end..)?);
         let code: usize = reader.small().ok()?;
         if code != 0 {
             return None;
         }
         reader.name().ok()?;
         let count: usize = reader.small().ok()?;
-        if count > 0 && reader.octet().ok()? == tag::BLOB { reader.octets().ok() } else { None }
+        if count > 0 && reader.byte().ok()? == tag::BLOB { reader.bytes().ok() } else { None }
     }
 
     /// The codes, in their order.
     pub fn codes(&self) -> impl Iterator<Item = Code<'a>> + use<'a> {
-        let mut reader = Reader::new(self.octets.get(self.codes.clone()).unwrap_or(&[]));
+        let mut reader = Reader::new(self.bytes.get(self.codes.clone()).unwrap_or(&[]));
         let by_digest = self.view.by_digest();
         (0..self.count).map_while(move |_| code(&mut reader, by_digest).ok())
     }
@@ -93,12 +93,12 @@ impl<'a> Outline<'a> {
         out: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
         self.rewrite(false, out, |code, writer| match code {
-            Code::Whole(octets) => {
-                writer.octets(octets);
+            Code::Whole(bytes) => {
+                writer.bytes(bytes);
                 Ok(())
             }
             Code::Digest(digest) => {
-                writer.octets(find(&digest).ok_or(DecodeError::Absent(digest))?);
+                writer.bytes(find(&digest).ok_or(DecodeError::Absent(digest))?);
                 Ok(())
             }
         })
@@ -108,7 +108,7 @@ impl<'a> Outline<'a> {
     pub fn contract(&self, mut name: impl FnMut(&[u8]) -> Digest, out: &mut Vec<u8>) -> Result<(), DecodeError> {
         self.rewrite(true, out, |code, writer| {
             let digest = match code {
-                Code::Whole(octets) => name(octets),
+                Code::Whole(bytes) => name(bytes),
                 Code::Digest(digest) => digest,
             };
             writer.out.extend_from_slice(&digest.0);
@@ -123,14 +123,14 @@ impl<'a> Outline<'a> {
         mut put: impl FnMut(Code<'a>, &mut Writer) -> Result<(), DecodeError>,
     ) -> Result<(), DecodeError> {
         let start = out.len();
-        out.extend_from_slice(self.octets.get(..self.codes.start).unwrap_or(&[]));
+        out.extend_from_slice(self.bytes.get(..self.codes.start).unwrap_or(&[]));
         if let Some(flags) = out.get_mut(start + FLAGS) {
             *flags = if by_digest { *flags | BY_DIGEST } else { *flags & !BY_DIGEST };
         }
         let mut writer = Writer::after(std::mem::take(out));
         let put = self.codes().try_for_each(|code| put(code, &mut writer));
         *out = writer.out;
-        out.extend_from_slice(self.octets.get(self.codes.end..).unwrap_or(&[]));
+        out.extend_from_slice(self.bytes.get(self.codes.end..).unwrap_or(&[]));
         let fits = out.len() - start <= PACKET_MAX;
         let done = put.and(if fits { Ok(()) } else { Err(DecodeError::TooLong) });
         if done.is_err() {
@@ -144,9 +144,9 @@ fn code<'a>(reader: &mut Reader<'a>, by_digest: bool) -> Result<Code<'a>, Decode
     if by_digest {
         return Ok(Code::Digest(Digest(reader.array()?)));
     }
-    let octets = reader.octets()?;
-    if octets.len() > CODE_MAX {
+    let bytes = reader.bytes()?;
+    if bytes.len() > CODE_MAX {
         return Err(DecodeError::Code(CodeError::Limit));
     }
-    Ok(Code::Whole(octets))
+    Ok(Code::Whole(bytes))
 }

@@ -28,7 +28,7 @@ impl Resolver<'_> {
             ExprKind::Bool(value) => Kind::Bool(*value),
             ExprKind::Int(value) => Kind::Int(*value),
             ExprKind::Char(value) => Kind::Char(*value),
-            ExprKind::Text(octets) => Kind::Text(octets.as_slice().into()),
+            ExprKind::Text(bytes) => Kind::Text(bytes.as_slice().into()),
             ExprKind::Var(name) => self.variable(name),
             ExprKind::List(items) => Kind::List(self.exprs(items)),
             ExprKind::Paren(inner) => return self.expr(inner),

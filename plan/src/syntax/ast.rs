@@ -114,7 +114,7 @@ pub enum ExprKind {
     Int(i64),
     /// A character.
     Char(u8),
-    /// A string's octets.
+    /// A string's bytes.
     Text(Vec<u8>),
     /// A name alone.
     Var(Ident),

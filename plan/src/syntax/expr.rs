@@ -143,8 +143,8 @@ impl Parser<'_> {
             Token::Word("false") => self.just(ExprKind::Bool(false)),
             Token::Int => self.just(ExprKind::Int(start.text(self.source).parse().unwrap_or(0))),
             Token::Char => {
-                let octets = contents(start.text(self.source));
-                self.just(ExprKind::Char(octets.first().copied().unwrap_or(0)))
+                let bytes = contents(start.text(self.source));
+                self.just(ExprKind::Char(bytes.first().copied().unwrap_or(0)))
             }
             Token::Text => self.just(ExprKind::Text(contents(start.text(self.source)))),
             Token::Identifier => {

@@ -8,7 +8,7 @@ use super::token::{Comment, SIGNS, Spanned, Token, WORDS};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 
-/// The largest source text, in octets.
+/// The largest source text, in bytes.
 pub const SOURCE_MAX: usize = 64 * 1024;
 
 /// The tokens of a text, ending in [`Token::End`]; its comments; what is wrong.
@@ -30,7 +30,7 @@ pub fn lex(source: &str) -> Lexed {
         lexer.out.diagnostics.push(Diagnostic::new(
             span,
             "the program is too long",
-            format!("a source text has at most {SOURCE_MAX} octets"),
+            format!("a source text has at most {SOURCE_MAX} bytes"),
         ));
     } else {
         while lexer.one() {}
@@ -180,7 +180,7 @@ impl Lexer<'_> {
         } else if let Some(c) = first.filter(|c| *c != '\'' && *c != '\n' && rest[c.len_utf8()..].starts_with('\'')) {
             self.at += c.len_utf8();
             if !c.is_ascii() {
-                self.complain(start, "bad character", "a character is one octet");
+                self.complain(start, "bad character", "a character is one byte");
             }
         } else {
             self.skip(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -198,10 +198,10 @@ impl Lexer<'_> {
     }
 }
 
-/// The octet that an escape at the beginning of a text stands for, and the escape's length.
+/// The byte that an escape at the beginning of a text stands for, and the escape's length.
 fn unescape(text: &str) -> Option<(u8, usize)> {
-    let mut octets = text.bytes().skip(1);
-    let simple = match octets.next()? {
+    let mut bytes = text.bytes().skip(1);
+    let simple = match bytes.next()? {
         b'n' => b'\n',
         b't' => b'\t',
         b'r' => b'\r',
@@ -214,24 +214,24 @@ fn unescape(text: &str) -> Option<(u8, usize)> {
     Some((simple, 2))
 }
 
-/// The octets that a string or character token stands for, from the text between its quotes.
+/// The bytes that a string or character token stands for, from the text between its quotes.
 pub fn contents(token: &str) -> Vec<u8> {
     let inner = token.get(1..).unwrap_or("");
     let quote = token.bytes().next().unwrap_or(b'"');
-    let (mut octets, mut at) = (Vec::with_capacity(inner.len()), 0);
-    while let Some(&octet) = inner.as_bytes().get(at) {
-        if octet == b'\\' {
-            let (octet, length) = inner.get(at..).and_then(unescape).unwrap_or((b'\\', 1));
-            octets.push(octet);
+    let (mut bytes, mut at) = (Vec::with_capacity(inner.len()), 0);
+    while let Some(&byte) = inner.as_bytes().get(at) {
+        if byte == b'\\' {
+            let (byte, length) = inner.get(at..).and_then(unescape).unwrap_or((b'\\', 1));
+            bytes.push(byte);
             at += length;
-        } else if octet == quote {
+        } else if byte == quote {
             break;
         } else {
-            octets.push(octet);
+            bytes.push(byte);
             at += 1;
         }
     }
-    octets
+    bytes
 }
 
 #[cfg(test)]
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_octets() {
+    fn escapes_are_bytes() {
         assert_eq!(contents("\"a\\n\\255\\\"\\\\\""), b"a\n\xff\"\\");
         assert_eq!(contents("'\\''"), b"'");
         assert_eq!(lex("\"\\q\"").diagnostics.len(), 1);

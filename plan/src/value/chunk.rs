@@ -77,7 +77,7 @@ impl Chunk {
         self.slice.get().map(|slice| &**slice)
     }
 
-    /// Octets of code that [`Chunk::slice`] has to work through now: none if it is known or need not be made.
+    /// Bytes of code that [`Chunk::slice`] has to work through now: none if it is known or need not be made.
     pub fn slice_work(&self) -> u32 {
         match &self.callee {
             Callee::Function(program, function) if self.slice.get().is_none() && !program.has_slice(*function) => {
@@ -87,7 +87,7 @@ impl Chunk {
         }
     }
 
-    /// Whether it is of the same code as another; `pay` is told of the octets of code that are worked through for that, whether or not they were
+    /// Whether it is of the same code as another; `pay` is told of the bytes of code that are worked through for that, whether or not they were
     /// before.
     pub(super) fn calls_same<E>(&self, other: &Chunk, pay: &mut impl FnMut(u32) -> Result<(), E>) -> Result<bool, E> {
         match (&self.callee, &other.callee) {

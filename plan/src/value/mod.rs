@@ -15,7 +15,7 @@ pub use list::List;
 use crate::name::Name;
 use std::sync::Arc;
 
-/// The greatest weight of a value: one for each part, one more for each 16 octets of text.
+/// The greatest weight of a value: one for each part, one more for each 16 bytes of text.
 pub const WEIGHT_MAX: u32 = 1 << 16;
 /// The deepest nesting of a value; the length of a list does not count.
 pub const DEPTH_MAX: u16 = 64;
@@ -26,12 +26,12 @@ pub struct Host(pub [u8; 16]);
 
 impl Host {
     /// An IPv4 address.
-    pub const fn v4(octets: [u8; 4]) -> Host {
-        Host((0xffff_0000_0000 | u32::from_be_bytes(octets) as u128).to_be_bytes())
+    pub const fn v4(bytes: [u8; 4]) -> Host {
+        Host((0xffff_0000_0000 | u32::from_be_bytes(bytes) as u128).to_be_bytes())
     }
 
-    /// The four octets of an IPv4 address.
-    pub fn octets_v4(&self) -> Option<[u8; 4]> {
+    /// The four bytes of an IPv4 address.
+    pub fn bytes_v4(&self) -> Option<[u8; 4]> {
         let [.., a, b, c, d] = self.0;
         (u128::from_be_bytes(self.0) >> 32 == 0xffff).then_some([a, b, c, d])
     }
@@ -47,9 +47,9 @@ pub enum Value {
     Bool(bool),
     /// A number of 64 bits, wrapping.
     Int(i64),
-    /// A character: one octet.
+    /// A character: one byte.
     Char(u8),
-    /// A string of octets.
+    /// A string of bytes.
     Text(Arc<[u8]>),
     /// A tuple of at least two.
     Tuple(Arc<Tuple>),
@@ -63,7 +63,7 @@ pub enum Value {
     Port(u64),
     /// The key of a session, under which nodes keep data.
     Key([u8; 16]),
-    /// Octets that no operator looks into.
+    /// Bytes that no operator looks into.
     Blob(Arc<[u8]>),
     /// An exception.
     Exn(Name),
@@ -118,8 +118,8 @@ impl Tuple {
 
 impl Value {
     /// A string.
-    pub fn text(octets: impl Into<Arc<[u8]>>) -> Value {
-        Value::Text(octets.into())
+    pub fn text(bytes: impl Into<Arc<[u8]>>) -> Value {
+        Value::Text(bytes.into())
     }
 
     /// A tuple of at least two parts; none if it would be too large, or no tuple.
@@ -138,9 +138,9 @@ impl Value {
     #[inline]
     pub fn extent(&self) -> Extent {
         match self {
-            Value::Text(octets) | Value::Blob(octets) => {
+            Value::Text(bytes) | Value::Blob(bytes) => {
                 // Texts beyond the limit cannot be made by programs; a node's own is cut off here.
-                let weight = u32::try_from(octets.len() / 16).unwrap_or(WEIGHT_MAX).min(WEIGHT_MAX - 1) + 1;
+                let weight = u32::try_from(bytes.len() / 16).unwrap_or(WEIGHT_MAX).min(WEIGHT_MAX - 1) + 1;
                 Extent { weight, depth: 1 }
             }
             Value::Tuple(tuple) => tuple.extent,
@@ -159,7 +159,7 @@ impl PartialEq for Value {
 }
 
 impl Value {
-    /// Whether both are equal. For chunks of different programs their codes are worked through: `pay` is told before how many octets that are, and can
+    /// Whether both are equal. For chunks of different programs their codes are worked through: `pay` is told before how many bytes that are, and can
     /// end it.
     pub fn equals<E>(&self, other: &Value, pay: &mut impl FnMut(u32) -> Result<(), E>) -> Result<bool, E> {
         Ok(match (self, other) {

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 
 impl fmt::Display for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.octets_v4() {
+        match self.bytes_v4() {
             Some([a, b, c, d]) => write!(f, "{a}.{b}.{c}.{d}"),
             None => Ipv6Addr::from(self.0).fmt(f),
         }
@@ -17,8 +17,8 @@ impl fmt::Display for Host {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Text(octets) => f.write_str(&String::from_utf8_lossy(octets)),
-            Value::Char(octet) => write!(f, "{}", char::from(*octet)),
+            Value::Text(bytes) => f.write_str(&String::from_utf8_lossy(bytes)),
+            Value::Char(byte) => write!(f, "{}", char::from(*byte)),
             other => inner(other, f),
         }
     }
@@ -31,14 +31,14 @@ fn inner(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // As source text: a negative number has a tilde.
         Value::Int(value) if *value < 0 => write!(f, "~{}", value.unsigned_abs()),
         Value::Int(value) => write!(f, "{value}"),
-        Value::Char(octet) => {
+        Value::Char(byte) => {
             f.write_str("'")?;
-            escaped(*octet, b'\'', f)?;
+            escaped(*byte, b'\'', f)?;
             f.write_str("'")
         }
-        Value::Text(octets) => {
+        Value::Text(bytes) => {
             f.write_str("\"")?;
-            octets.iter().try_for_each(|octet| escaped(*octet, b'"', f))?;
+            bytes.iter().try_for_each(|byte| escaped(*byte, b'"', f))?;
             f.write_str("\"")
         }
         Value::Tuple(tuple) => row("(", tuple.items().iter(), ", ", ")", f),
@@ -50,7 +50,7 @@ fn inner(value: &Value, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Value::Host(host) => write!(f, "{host}"),
         Value::Port(_) => f.write_str("<port>"),
         Value::Key(_) => f.write_str("<key>"),
-        Value::Blob(octets) => write!(f, "<blob of {} octets>", octets.len()),
+        Value::Blob(bytes) => write!(f, "<blob of {} bytes>", bytes.len()),
         Value::Exn(name) | Value::Service(name) => write!(f, "{name}"),
         Value::Dev(number) => write!(f, "<dev {number}>"),
     }
@@ -73,15 +73,15 @@ fn row<'a>(
     f.write_str(close)
 }
 
-fn escaped(octet: u8, quote: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    match octet {
+fn escaped(byte: u8, quote: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match byte {
         b'\n' => f.write_str("\\n"),
         b'\t' => f.write_str("\\t"),
         b'\r' => f.write_str("\\r"),
         b'\\' => f.write_str("\\\\"),
-        _ if octet == quote => write!(f, "\\{}", char::from(octet)),
-        b' '..=b'~' => write!(f, "{}", char::from(octet)),
-        _ => write!(f, "\\{octet:03}"),
+        _ if byte == quote => write!(f, "\\{}", char::from(byte)),
+        b' '..=b'~' => write!(f, "{}", char::from(byte)),
+        _ => write!(f, "\\{byte:03}"),
     }
 }
 

@@ -3,21 +3,21 @@
 pub mod source;
 pub mod untyped;
 
-/// Octets as a row of choices; when they run out, the first choice is made.
+/// Bytes as a row of choices; when they run out, the first choice is made.
 pub struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl<'a> Choices<'a> {
-    pub fn new(octets: &'a [u8]) -> Choices<'a> {
-        Choices(octets.iter())
+    pub fn new(bytes: &'a [u8]) -> Choices<'a> {
+        Choices(bytes.iter())
     }
 
     /// A number below `count`.
     pub fn below(&mut self, count: usize) -> usize {
-        let octet = self.0.next().copied().unwrap_or(0);
-        usize::from(octet) % count.max(1)
+        let byte = self.0.next().copied().unwrap_or(0);
+        usize::from(byte) % count.max(1)
     }
 
-    pub fn octet(&mut self) -> u8 {
+    pub fn byte(&mut self) -> u8 {
         self.0.next().copied().unwrap_or(0)
     }
 

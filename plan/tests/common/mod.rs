@@ -59,7 +59,7 @@ impl Node for Recorder {
 
     fn send(&mut self, packet: &NewPacket<'_>, _: &mut u32) -> Result<(), Stop> {
         let new = Packet { header: packet.header(HERE), chunk: packet.chunk.clone() };
-        let Some(octets) = new.octets() else { return Err(Stop::Raise(Name::new("TooBig").unwrap())) };
+        let Some(bytes) = new.bytes() else { return Err(Stop::Raise(Name::new("TooBig").unwrap())) };
         if packet.destination == Host::default() {
             return Err(Stop::Raise(Name::new("NoRoute").unwrap()));
         }
@@ -67,7 +67,7 @@ impl Node for Recorder {
             Way::Routed { routing, tries, interval_ms } => format!("{routing} {tries} {interval_ms}"),
             Way::Neighbor(dev) => format!("{dev:?}"),
         };
-        self.log.push(format!("send {way} {octets:?}"));
+        self.log.push(format!("send {way} {bytes:?}"));
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ pub fn value(number: usize) -> Value {
 pub struct Network {
     pub nodes: Vec<Site>,
     links: Vec<(usize, usize, i64)>,
-    /// Packets under way: to which node, octets.
+    /// Packets under way: to which node, bytes.
     wires: VecDeque<(usize, Vec<u8>)>,
     /// How often each link was crossed.
     pub crossed: Vec<usize>,
@@ -72,7 +72,7 @@ struct At<'a> {
     links: &'a [(usize, usize, i64)],
     ways: &'a [Vec<Option<usize>>],
     site: &'a mut Site,
-    /// New packets: over which link, octets.
+    /// New packets: over which link, bytes.
     out: Vec<(usize, Vec<u8>)>,
 }
 
@@ -159,7 +159,7 @@ impl Node for At<'_> {
             }
         };
         let new = Packet { header: packet.header(host(self.number)), chunk: packet.chunk.clone() };
-        self.out.push((link.unwrap_or(usize::MAX), new.octets().unwrap()));
+        self.out.push((link.unwrap_or(usize::MAX), new.bytes().unwrap()));
         Ok(())
     }
 }
@@ -168,12 +168,12 @@ impl Node for At<'_> {
 struct Shelf<'a>(&'a mut HashMap<Digest, Arc<Program>>);
 
 impl Library for Shelf<'_> {
-    fn by_octets(&mut self, octets: &[u8]) -> Result<Arc<Program>, CodeError> {
-        let digest = Digest::of(octets);
+    fn by_bytes(&mut self, bytes: &[u8]) -> Result<Arc<Program>, CodeError> {
+        let digest = Digest::of(bytes);
         if let Some(program) = self.0.get(&digest) {
             return Ok(program.clone());
         }
-        let program = Arc::new(Program::read(octets, &Known)?);
+        let program = Arc::new(Program::read(bytes, &Known)?);
         self.0.insert(digest, program.clone());
         Ok(program)
     }
@@ -219,40 +219,40 @@ impl Network {
     pub fn run(&mut self, source: usize, chunk: Chunk, bound: u32) -> usize {
         let header = Header::injected(host(source), bound);
         let packet = Packet { header, chunk: Arc::new(chunk) };
-        self.wires.push_back((source, packet.octets().unwrap()));
+        self.wires.push_back((source, packet.bytes().unwrap()));
         let ways = self.ways();
         let mut evaluated = 0;
-        while let Some((number, octets)) = self.wires.pop_front() {
-            let view = View::new_checked(&octets).unwrap();
+        while let Some((number, bytes)) = self.wires.pop_front() {
+            let view = View::new_checked(&bytes).unwrap();
             if view.destination() == host(number) {
                 evaluated += 1;
-                self.evaluate(number, &octets, &ways);
+                self.evaluate(number, &bytes, &ways);
             } else {
-                self.route(number, octets, &ways);
+                self.route(number, bytes, &ways);
             }
             assert!(evaluated <= 10_000, "packets without end");
         }
         evaluated
     }
 
-    fn evaluate(&mut self, number: usize, octets: &[u8], ways: &[Vec<Option<usize>>]) {
+    fn evaluate(&mut self, number: usize, bytes: &[u8], ways: &[Vec<Option<usize>>]) {
         let site = &mut self.nodes[number];
-        let packet = Packet::decode(octets, &mut Shelf(&mut site.programs)).unwrap();
-        assert_eq!(packet.octets().as_deref(), Some(octets));
+        let packet = Packet::decode(bytes, &mut Shelf(&mut site.programs)).unwrap();
+        assert_eq!(packet.bytes().as_deref(), Some(bytes));
         let mut machine = std::mem::take(&mut site.machine);
         let mut at = At { number, links: &self.links, ways, site, out: Vec::new() };
         let outcome = packet.evaluate(&mut machine, &mut at, Limits::default());
         let out = at.out;
         site.machine = machine;
-        for (link, octets) in out {
-            self.put(number, link, octets);
+        for (link, bytes) in out {
+            self.put(number, link, bytes);
         }
         if let Outcome::Failed(cause) = outcome {
             self.fail(number, &packet, &cause, ways);
         }
     }
 
-    fn put(&mut self, from: usize, link: usize, octets: Vec<u8>) {
+    fn put(&mut self, from: usize, link: usize, bytes: Vec<u8>) {
         let to = match self.links.get(link) {
             Some((a, b, _)) => {
                 self.crossed[link] += 1;
@@ -260,18 +260,18 @@ impl Network {
             }
             None => from,
         };
-        self.wires.push_back((to, octets));
+        self.wires.push_back((to, bytes));
     }
 
-    fn route(&mut self, number: usize, mut octets: Vec<u8>, ways: &[Vec<Option<usize>>]) {
-        let destination = View::new_checked(&octets).unwrap().destination();
+    fn route(&mut self, number: usize, mut bytes: Vec<u8>, ways: &[Vec<Option<usize>>]) {
+        let destination = View::new_checked(&bytes).unwrap().destination();
         let to = (0..self.nodes.len()).find(|node| host(*node) == destination);
         let link = to.and_then(|to| ways[to][number]);
-        let spent = ViewMut::new_checked(&mut octets).unwrap().spend(1, host(number));
+        let spent = ViewMut::new_checked(&mut bytes).unwrap().spend(1, host(number));
         match link {
-            Some(link) if spent => self.put(number, link, octets),
+            Some(link) if spent => self.put(number, link, bytes),
             _ => {
-                let packet = Packet::decode(&octets, &mut Shelf(&mut self.nodes[number].programs)).unwrap();
+                let packet = Packet::decode(&bytes, &mut Shelf(&mut self.nodes[number].programs)).unwrap();
                 let name = if spent { "NoRoute" } else { "NotEnoughRB" };
                 self.fail(number, &packet, &Cause::Exception(Name::new(name).unwrap()), ways);
             }
@@ -282,11 +282,11 @@ impl Network {
         // What is left of the bound is not kept here: a report may go as far as any.
         if let Some(report) = packet.report(cause, host(number), 64) {
             self.reports += 1;
-            let octets = report.octets().unwrap();
+            let bytes = report.bytes().unwrap();
             if report.header.destination == host(number) {
-                self.wires.push_back((number, octets));
+                self.wires.push_back((number, bytes));
             } else {
-                self.route(number, octets, ways);
+                self.route(number, bytes, ways);
             }
         }
     }

@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(flows.add(flow(1), &[], 9), Err(NoPlace::Full));
         flows.remove(&flow(1), &key(0), 0);
         flows.add(flow(1), &[], 9).unwrap();
-        assert_eq!([0, 2, 7].map(|octet| flows.owner(&flow(1), &[octet])), [Some(9), Some(2), Some(9)]);
+        assert_eq!([0, 2, 7].map(|byte| flows.owner(&flow(1), &[byte])), [Some(9), Some(2), Some(9)]);
     }
 
     #[test]

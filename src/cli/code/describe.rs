@@ -78,7 +78,7 @@ pub(super) fn describe(bundle: &Bundle, report: Option<&Report>) -> Value {
         }
         value
     };
-    let set = bundle.credentials().and_then(|octets| CredentialSet::parse(octets).ok());
+    let set = bundle.credentials().and_then(|bytes| CredentialSet::parse(bytes).ok());
     let roots: Vec<_> = set.into_iter().flat_map(|set| set.credentials).map(|one| one.root().to_string()).collect();
     json!({
         "name": bundle.name().to_string(),

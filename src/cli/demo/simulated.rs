@@ -53,7 +53,7 @@ impl Write for History {
 impl History {
     fn entries(&self) -> Vec<Entry> {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        bytes.split(|octet| *octet == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
     }
 }
 

@@ -62,12 +62,12 @@ fn describe(file: &Path, source: &str, checked: &Checked) -> Value {
         value
     };
     let definition = |(name, kind): &(String, String)| json!({"name": name, "type": kind});
-    let octets = checked.code.as_ref().map(|code| code.write());
+    let bytes = checked.code.as_ref().map(|code| code.write());
     json!({
         "file": file.display().to_string(),
         "definitions": checked.types.iter().map(definition).collect::<Value>(),
-        "code_bytes": octets.as_ref().map(Vec::len),
-        "code": octets.map(|octets| plan::program::Digest::of(&octets).to_string()),
+        "code_bytes": bytes.as_ref().map(Vec::len),
+        "code": bytes.map(|bytes| plan::program::Digest::of(&bytes).to_string()),
         "diagnostics": checked.diagnostics.iter().map(diagnostic).collect::<Value>(),
     })
 }

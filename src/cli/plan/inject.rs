@@ -149,15 +149,15 @@ pub(super) fn inject(arguments: &InjectArgs) -> Result<bool> {
     };
     let chunk = script.first(&call, &mut local).map_err(anyhow::Error::msg)?;
     let packet = arguments.packet(chunk, &local)?;
-    let octets = packet.octets().context("the packet is too long")?;
+    let bytes = packet.bytes().context("the packet is too long")?;
     if arguments.verbose {
         let header = &packet.header;
-        crate::say_err!("{} octets, bound {}, to {}", octets.len(), header.bound, Addr(header.destination.0));
+        crate::say_err!("{} bytes, bound {}, to {}", bytes.len(), header.bound, Addr(header.destination.0));
     }
     match (&mut port, &arguments.output) {
-        (Some(port), _) => arguments.converse(port, &octets),
+        (Some(port), _) => arguments.converse(port, &bytes),
         (None, Some(file)) => {
-            std::fs::write(file, &octets).with_context(|| file.display().to_string())?;
+            std::fs::write(file, &bytes).with_context(|| file.display().to_string())?;
             Ok(true)
         }
         (None, None) => Ok(false),
@@ -217,8 +217,8 @@ impl InjectArgs {
     }
 
     /// Injects, and prints what comes back; whether anything that was waited for did.
-    fn converse(&self, port: &mut PlanPort, octets: &[u8]) -> Result<bool> {
-        port.inject(octets)?;
+    fn converse(&self, port: &mut PlanPort, bytes: &[u8]) -> Result<bool> {
+        port.inject(bytes)?;
         let wait = Duration::try_from_secs_f64(self.wait).context("--wait: seconds")?;
         let (mut replies, mut last) = (0, Instant::now());
         while self.replies.is_none_or(|wanted| replies < wanted) {
@@ -235,8 +235,8 @@ impl InjectArgs {
     fn line(&self, told: &Told) -> Option<String> {
         match told {
             Told::Printed(text) => Some(clean::printed(text)),
-            Told::Delivered(_, octets) if self.values => Some(
-                delivered(octets).map_or("an unknown value".into(), |(_, value)| clean::printed(&value.to_string())),
+            Told::Delivered(_, bytes) if self.values => Some(
+                delivered(bytes).map_or("an unknown value".into(), |(_, value)| clean::printed(&value.to_string())),
             ),
             Told::Opened(_, from, number) if self.verbose => Some(format!("opened by {from} to {number}")),
             Told::Closed(_) if self.verbose => Some("closed".into()),

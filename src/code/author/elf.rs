@@ -1,6 +1,6 @@
 //! Writes one function as an object file (ELF, 64 bits, for bpf), without relocations, for other tools to read.
 
-/// Octets of the headers.
+/// Bytes of the headers.
 const HEADER: usize = 64;
 const SECTION: usize = 64;
 

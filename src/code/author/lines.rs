@@ -72,9 +72,9 @@ fn btf(object: &[u8]) -> Option<Vec<Line>> {
     let (types, more) = (data(".BTF")?, data(".BTF.ext")?);
     let strings = word(types, 4)? as usize + word(types, 16)? as usize;
     let text = |at: u32| {
-        let octets = types.get(strings.checked_add(at as usize)?..)?;
-        let end = octets.iter().position(|octet| *octet == 0)?;
-        Some(String::from_utf8_lossy(&octets[..end]).into_owned())
+        let bytes = types.get(strings.checked_add(at as usize)?..)?;
+        let end = bytes.iter().position(|byte| *byte == 0)?;
+        Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
     };
     let begin = word(more, 4)? as usize + word(more, 16)? as usize;
     let mut rest = more.get(begin..begin.checked_add(word(more, 20)? as usize)?)?;
@@ -93,8 +93,8 @@ fn btf(object: &[u8]) -> Option<Vec<Line>> {
     Some(lines)
 }
 
-fn word(octets: &[u8], at: usize) -> Option<u32> {
-    octets.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 
 /// The lines of the code in `module`, by what `traced` says, a module of the same code with debugging information.
@@ -105,8 +105,8 @@ pub(super) fn wasm(traced: &[u8], module: &[u8], names: &Names) -> Option<Places
         return None;
     }
     let section = |id: gimli::SectionId| {
-        let octets = custom(traced, id.name()).unwrap_or_default();
-        Ok::<_, gimli::Error>(gimli::EndianSlice::new(octets, gimli::LittleEndian))
+        let bytes = custom(traced, id.name()).unwrap_or_default();
+        Ok::<_, gimli::Error>(gimli::EndianSlice::new(bytes, gimli::LittleEndian))
     };
     let dwarf = gimli::Dwarf::load(section).ok()?;
     let (mut places, mut units) = (Places::new(), dwarf.units());

@@ -38,7 +38,7 @@ pub struct Prevail {
     pub patience: Duration,
 }
 
-/// Octets of what it says that are read.
+/// Bytes of what it says that are read.
 const SAID_MAX: u64 = 64 << 10;
 
 /// Pause between two looks at whether it has ended.
@@ -242,7 +242,7 @@ fn around(program: &Program, window: u32) -> Vec<Insn> {
     code
 }
 
-/// What a call reads and writes behind its arguments, by register: octets, and whether they are written.
+/// What a call reads and writes behind its arguments, by register: bytes, and whether they are written.
 const MEMORY: [(&str, u8, i16, bool); 7] = [
     ("an_node_name", 1, 16, true),
     ("an_state_get", 2, 64, true),
@@ -258,12 +258,12 @@ fn stand_in(name: &str) -> Vec<Insn> {
     /// `bpf_get_prandom_u32`.
     const RANDOM: i32 = 7;
     let mut code = Vec::new();
-    for (_, register, octets, writes) in MEMORY.iter().filter(|(call, ..)| *call == name) {
+    for (_, register, bytes, writes) in MEMORY.iter().filter(|(call, ..)| *call == name) {
         let each = |at: i16| match writes {
             true => insn(STORE, *register, 0, at * 8, 0),
             false => insn(LOAD[1], 0, *register, at * 8, 0),
         };
-        code.extend((0..octets / 8).map(each));
+        code.extend((0..bytes / 8).map(each));
     }
     code.extend([insn(CALL, 0, 0, 0, RANDOM), insn(EXIT, 0, 0, 0, 0)]);
     code

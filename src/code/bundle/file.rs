@@ -73,7 +73,7 @@ impl Bundle {
             prefixed(self.representation(layer.kind).map_or(&[], |bytes| bytes));
         }
         if lines.is_some() || self.credentials().is_some() {
-            prefixed(self.credentials().map_or(&[], |octets| octets));
+            prefixed(self.credentials().map_or(&[], |bytes| bytes));
         }
         if let Some(lines) = &lines {
             prefixed(lines);

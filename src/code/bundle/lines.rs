@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! "ANL1" | files(8) | for each: length(8) name
-//! for wasm, then for bpf: rows(16) | for each: place file line       numbers in LEB128, the file one octet
+//! for wasm, then for bpf: rows(16) | for each: place file line       numbers in LEB128, the file one byte
 //! ```
 //!
 //! Places are byte offsets in a module and indices of instructions in a program, lines count from 1; of each the
@@ -12,10 +12,10 @@
 
 use super::{Error, Kind};
 
-/// Octets of a table, at most.
+/// Bytes of a table, at most.
 pub const LINES_MAX: usize = 65_536;
 
-/// Octets of a file's name, and files, at most.
+/// Bytes of a file's name, and files, at most.
 const NAME_MAX: usize = 128;
 const FILES_MAX: usize = 64;
 
@@ -118,7 +118,7 @@ impl Lines {
             return Err(wrong);
         }
         let mut rest = bytes.strip_prefix(MAGIC).ok_or(wrong.clone())?;
-        let count = octet(&mut rest).ok_or(wrong.clone())?;
+        let count = byte(&mut rest).ok_or(wrong.clone())?;
         if usize::from(count) > FILES_MAX {
             return Err(wrong);
         }
@@ -128,7 +128,7 @@ impl Lines {
             *list = read_rows(&mut rest, count).ok_or(wrong.clone())?;
         }
         let lines = Lines { files, rows };
-        // Whatever says the same in other octets, or nothing, is refused: numbers written longer, for one.
+        // Whatever says the same in other bytes, or nothing, is refused: numbers written longer, for one.
         let one_spelling = rest.is_empty() && !lines.is_empty() && lines.encode().as_deref() == Some(bytes);
         if one_spelling { Ok(lines) } else { Err(wrong) }
     }
@@ -143,14 +143,14 @@ fn index(kind: Kind) -> Option<usize> {
     }
 }
 
-fn octet(rest: &mut &[u8]) -> Option<u8> {
+fn byte(rest: &mut &[u8]) -> Option<u8> {
     let (first, after) = rest.split_first()?;
     *rest = after;
     Some(*first)
 }
 
 fn name(rest: &mut &[u8]) -> Option<String> {
-    let length = usize::from(octet(rest)?);
+    let length = usize::from(byte(rest)?);
     let (name, after) = rest.split_at_checked(length).filter(|_| length <= NAME_MAX)?;
     *rest = after;
     core::str::from_utf8(name).ok().filter(|name| !name.chars().any(char::is_control)).map(str::to_owned)
@@ -158,12 +158,12 @@ fn name(rest: &mut &[u8]) -> Option<String> {
 
 /// The rows of one representation: places go up, and files exist.
 fn read_rows(rest: &mut &[u8], files: u8) -> Option<Vec<Row>> {
-    let count = u16::from_be_bytes([octet(rest)?, octet(rest)?]);
+    let count = u16::from_be_bytes([byte(rest)?, byte(rest)?]);
     let mut rows: Vec<Row> = Vec::new();
     for _ in 0..count {
         let before = rows.last().copied().unwrap_or(Row { at: 0, file: 0, line: 0 });
         let at = before.at.checked_add(read(rest)?)?;
-        let file = octet(rest).filter(|file| *file < files)?;
+        let file = byte(rest).filter(|file| *file < files)?;
         let zigzag = read(rest)?;
         let step = (zigzag >> 1) as i32 ^ -((zigzag & 1) as i32);
         if !rows.is_empty() && at == before.at {
@@ -186,7 +186,7 @@ fn write(out: &mut Vec<u8>, mut value: u32) {
 fn read(rest: &mut &[u8]) -> Option<u32> {
     let mut value = 0;
     for shift in [0, 7, 14, 21, 28] {
-        let next = octet(rest)?;
+        let next = byte(rest)?;
         if shift == 28 && next > 15 {
             return None;
         }
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_survives_its_encoding_and_no_octets_break_the_parser() {
+    fn a_table_survives_its_encoding_and_no_bytes_break_the_parser() {
         let (table, bytes) = (table(), table().encode().unwrap());
         assert_eq!(Lines::parse(&bytes), Ok(table));
         assert!((0..bytes.len()).all(|end| Lines::parse(&bytes[..end]).is_err()));
@@ -229,7 +229,7 @@ mod tests {
                 let mut other = bytes.clone();
                 other[at] ^= flip;
                 if let Ok(lines) = Lines::parse(&other) {
-                    assert_eq!(lines.encode().unwrap(), other, "octet {at}");
+                    assert_eq!(lines.encode().unwrap(), other, "byte {at}");
                 }
             }
         }

@@ -74,9 +74,9 @@ impl Bundle {
     }
 
     /// Adds what travels beside the bundle: credentials for this code, which are not verified.
-    pub fn add_credentials(&mut self, octets: Arc<[u8]>) -> Result<(), Refusal> {
-        match CredentialSet::parse(&octets)? {
-            set if set.code == self.name => self.credentials = Some(octets),
+    pub fn add_credentials(&mut self, bytes: Arc<[u8]>) -> Result<(), Refusal> {
+        match CredentialSet::parse(&bytes)? {
+            set if set.code == self.name => self.credentials = Some(bytes),
             CredentialSet { code, .. } => return Err(Refusal::OtherCode { code }),
         }
         Ok(())

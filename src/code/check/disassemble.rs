@@ -16,8 +16,8 @@ pub fn disassemble(program: &Program, at: usize) -> String {
 }
 
 fn unknown(insn: Insn) -> String {
-    let octets: Vec<_> = insn.encode().iter().map(|octet| format!("{octet:02x}")).collect();
-    format!("unknown: {}", octets.join(" "))
+    let bytes: Vec<_> = insn.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("unknown: {}", bytes.join(" "))
 }
 
 /// The type of an access of this size.

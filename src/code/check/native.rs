@@ -15,12 +15,12 @@ const SHARED: u16 = 3;
 /// The machines' numbers.
 const MACHINES: [(&str, u16); 3] = [("x86_64", 62), ("aarch64", 183), ("riscv64", 243)];
 
-/// Whether the octets begin as a shared object for this processor does; total.
-pub fn native(octets: &[u8], architecture: &str) -> Result<(), Refusal> {
-    let word = |at: usize| octets.get(at..)?.first_chunk().map(|octets| u16::from_le_bytes(*octets));
+/// Whether the bytes begin as a shared object for this processor does; total.
+pub fn native(bytes: &[u8], architecture: &str) -> Result<(), Refusal> {
+    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|bytes| u16::from_le_bytes(*bytes));
     let expected = MACHINES.iter().find(|(name, _)| *name == architecture).map(|(_, machine)| *machine);
     let right = expected.is_some() && word(MACHINE) == expected && word(TYPE) == Some(SHARED);
-    if octets.starts_with(&MAGIC) && right {
+    if bytes.starts_with(&MAGIC) && right {
         return Ok(());
     }
     Err(Refusal::Object { architecture: architecture.into() })

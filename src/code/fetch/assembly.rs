@@ -20,9 +20,9 @@ pub struct Part<'a> {
     pub digest: Digest,
     /// Which part, from 0.
     pub part: u16,
-    /// Octets of the whole object.
+    /// Bytes of the whole object.
     pub total: u32,
-    /// The part's octets.
+    /// The part's bytes.
     pub bytes: &'a [u8],
 }
 

@@ -220,7 +220,7 @@ mod tests {
         learn(&mut sources, of(1, 0));
         let mut turns = vec![];
         for _ in 0..8 {
-            turns.push(sources.first().unwrap().addr.octets_v4().map(|addr| (addr[2], addr[3])).unwrap());
+            turns.push(sources.first().unwrap().addr.bytes_v4().map(|addr| (addr[2], addr[3])).unwrap());
             sources.asked();
             sources.next();
         }

@@ -35,7 +35,7 @@ fn request(step: &Step) -> (Source, u32, u64) {
     (*source, *nonce, *missing)
 }
 
-/// The first part of an object of `total` octets.
+/// The first part of an object of `total` bytes.
 fn first_part(nonce: u32, total: u32) -> Part<'static> {
     Part { nonce, digest: CODE, part: 0, total, bytes: &[0; fetch::PART] }
 }

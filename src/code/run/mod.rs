@@ -105,9 +105,9 @@ pub struct Prepare {
     pub tier: Tier,
     /// Which representation.
     pub kind: Kind,
-    /// Its octets.
+    /// Its bytes.
     pub bytes: Arc<[u8]>,
-    /// Payload octets in its window.
+    /// Payload bytes in its window.
     pub window: u32,
 }
 

@@ -21,10 +21,10 @@ use core::ffi::{CStr, c_void};
 use core::ptr::NonNull;
 use std::sync::Arc;
 
-/// Octets of the largest window.
+/// Bytes of the largest window.
 const WINDOW: usize = ADDRESSES + WINDOW_MAX as usize;
 
-/// Octets of the names of calls, at most.
+/// Bytes of the names of calls, at most.
 const NAMES_MAX: usize = 1024;
 
 // SAFETY of a call: context and window are at these addresses, and the object that it belongs to is loaded.
@@ -45,10 +45,10 @@ pub struct Library {
 }
 
 impl Library {
-    /// Checks and loads a representation whose window shows `window` octets of payload. Its signer is trusted with the node.
-    pub fn load(octets: &[u8], window: u32) -> Result<Library, String> {
-        check::native(octets, std::env::consts::ARCH).map_err(|refusal| refusal.to_string())?;
-        let object = SharedObject::open(octets).map_err(|error| format!("native: it cannot be loaded: {error}"))?;
+    /// Checks and loads a representation whose window shows `window` bytes of payload. Its signer is trusted with the node.
+    pub fn load(bytes: &[u8], window: u32) -> Result<Library, String> {
+        check::native(bytes, std::env::consts::ARCH).map_err(|refusal| refusal.to_string())?;
+        let object = SharedObject::open(bytes).map_err(|error| format!("native: it cannot be loaded: {error}"))?;
         let find = |name: &CStr| {
             let missing =
                 || format!("native: it does not export {}; build with: anode code build", name.to_string_lossy());
@@ -59,7 +59,7 @@ impl Library {
         // SAFETY: docs/bundle.md §7 says that the symbol is a 32-bit number; whoever signed the object is trusted to follow it.
         let shows = unsafe { shows.read_unaligned() };
         if shows != window {
-            return Err(format!("native: its window shows {shows} octets, the manifest says {window}"));
+            return Err(format!("native: its window shows {shows} bytes, the manifest says {window}"));
         }
         // SAFETY: by the same rule `an_symbols` is names that end with NUL each, and an empty one.
         let symbols = unsafe { names_at(names.cast()) }?;
@@ -70,7 +70,7 @@ impl Library {
         // SAFETY: by the same rule `capsule` is a function of this type.
         let entry = unsafe { core::mem::transmute::<*mut c_void, Entry>(entry.as_ptr()) };
         let object = Arc::new(object);
-        Ok(Library { name: Digest::of(octets), window: window as usize, symbols: symbols.into(), entry, object })
+        Ok(Library { name: Digest::of(bytes), window: window as usize, symbols: symbols.into(), entry, object })
     }
 
     /// The digest of the representation.
@@ -78,7 +78,7 @@ impl Library {
         self.name
     }
 
-    /// Payload octets in its window.
+    /// Payload bytes in its window.
     pub fn window(&self) -> usize {
         self.window
     }
@@ -103,13 +103,13 @@ impl Library {
 /// There are names that end with NUL each, and then an empty one.
 unsafe fn names_at(mut at: NonNull<u8>) -> Result<Vec<&'static str>, String> {
     let mut found = Vec::new();
-    let mut octets = 0;
+    let mut bytes = 0;
     loop {
         // SAFETY: the caller says that there is a string.
         let name = unsafe { CStr::from_ptr(at.as_ptr().cast()) };
         let length = name.count_bytes() + 1;
-        octets += length;
-        if length == 1 || octets > NAMES_MAX {
+        bytes += length;
+        if length == 1 || bytes > NAMES_MAX {
             return Ok(found);
         }
         let known = name.to_str().ok().and_then(abi::symbol);
@@ -130,7 +130,7 @@ struct Area {
 /// Code ready for packets.
 pub(super) struct Instance {
     entry: Entry,
-    /// Octets of its window.
+    /// Bytes of its window.
     length: usize,
     area: Box<Area>,
     _object: Arc<SharedObject>,

@@ -19,10 +19,10 @@ fn result(done: Option<Result<(), CallError>>) -> i32 {
 /// Writes through a pointer of the code.
 ///
 /// # Safety
-/// `to` points to as many octets as `octets` has.
-unsafe fn write<const N: usize>(to: *mut [u8; N], octets: [u8; N]) {
+/// `to` points to as many bytes as `bytes` has.
+unsafe fn write<const N: usize>(to: *mut [u8; N], bytes: [u8; N]) {
     // SAFETY: the caller's.
-    unsafe { to.write_unaligned(octets) }
+    unsafe { to.write_unaligned(bytes) }
 }
 
 extern "C" fn an_now() -> u64 {
@@ -34,7 +34,7 @@ extern "C" fn an_random() -> u64 {
 }
 
 /// # Safety
-/// `to` points to 16 octets.
+/// `to` points to 16 bytes.
 unsafe extern "C" fn an_node_name(to: *mut [u8; 16]) -> i32 {
     let name = with(|scope, _| scope.core.short_name()).unwrap_or_default();
     // SAFETY: the caller's.

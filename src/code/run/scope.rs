@@ -36,20 +36,20 @@ pub struct Packet {
     pub app_port: u16,
     /// How many neighbours the node has.
     pub neighbours: u32,
-    /// Payload octets in the window.
+    /// Payload bytes in the window.
     pub window: usize,
     /// Lines that its code has written into the log.
     pub lines: usize,
 }
 
 impl Packet {
-    /// Octets of payload.
+    /// Bytes of payload.
     #[inline]
     pub fn payload_length(&self) -> usize {
         self.frame.len() - capsule::HEADER
     }
 
-    /// The octets the code sees directly: source, destination and the first of the payload.
+    /// The bytes the code sees directly: source, destination and the first of the payload.
     #[inline]
     pub fn window(&self) -> &[u8] {
         &self.frame.bytes()[capsule::LOCKED..capsule::HEADER + self.window]
@@ -99,8 +99,8 @@ impl Scope<'_> {
         let packet = &*self.packet;
         let split = capsule::HEADER + packet.window;
         range.fold(0, |value, at| {
-            let octet = if at < split { window.get(at - capsule::LOCKED) } else { packet.frame.bytes().get(at) };
-            value << 8 | u64::from(octet.copied().unwrap_or(0))
+            let byte = if at < split { window.get(at - capsule::LOCKED) } else { packet.frame.bytes().get(at) };
+            value << 8 | u64::from(byte.copied().unwrap_or(0))
         })
     }
 
@@ -109,17 +109,17 @@ impl Scope<'_> {
         let range = self.payload_range(offset, size).ok_or(CallError::Range)?;
         let packet = &mut *self.packet;
         let split = capsule::HEADER + packet.window;
-        for (at, octet) in range.zip(value.to_be_bytes().into_iter().skip(8 - size as usize)) {
+        for (at, byte) in range.zip(value.to_be_bytes().into_iter().skip(8 - size as usize)) {
             let place =
                 if at < split { window.get_mut(at - capsule::LOCKED) } else { packet.frame.bytes_mut().get_mut(at) };
             if let Some(place) = place {
-                *place = octet;
+                *place = byte;
             }
         }
         Ok(())
     }
 
-    /// Where `size` octets at payload `offset` are in the capsule, if all of them are there.
+    /// Where `size` bytes at payload `offset` are in the capsule, if all of them are there.
     fn payload_range(&self, offset: u32, size: u32) -> Option<core::ops::Range<usize>> {
         let packet = &*self.packet;
         let start = capsule::HEADER + offset as usize;
@@ -219,7 +219,7 @@ impl Scope<'_> {
             return Err(CallError::Full);
         }
         let name = packet.frame.bytes().get(capsule::CODE..).and_then(|rest| rest.first_chunk());
-        let code = name.map_or(Digest([0; Digest::LENGTH]), |octets| Digest(*octets));
+        let code = name.map_or(Digest([0; Digest::LENGTH]), |bytes| Digest(*bytes));
         self.core.log.write(Line { at, code, tag, value });
         Ok(())
     }

@@ -26,8 +26,8 @@ pub struct Program {
 
 impl Program {
     /// Loads a shared object, whose author is trusted with the node.
-    pub fn load(octets: &[u8]) -> Result<Program, String> {
-        let object = SharedObject::open(octets).map_err(|error| format!("it cannot be loaded: {error}"))?;
+    pub fn load(bytes: &[u8]) -> Result<Program, String> {
+        let object = SharedObject::open(bytes).map_err(|error| format!("it cannot be loaded: {error}"))?;
         let main = object.symbol(c"main").ok_or("it has no main function; build it with: cc -shared -fPIC")?;
         // SAFETY: a function of this name is of this type, whose third argument need not be taken; the object's author is trusted to
         // have it so.

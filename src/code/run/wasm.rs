@@ -208,7 +208,7 @@ impl Compiled {
         self.name
     }
 
-    /// Payload octets in its window.
+    /// Payload bytes in its window.
     pub fn window(&self) -> usize {
         self.window
     }
@@ -224,7 +224,7 @@ impl Compiled {
         let most = role.limits.memory_bytes;
         if self.memory_bytes > most {
             let (needs, name) = (self.memory_bytes, &role.name);
-            return Err(format!("wasm: it needs {needs} octets of memory, the role {name} has {most}"));
+            return Err(format!("wasm: it needs {needs} bytes of memory, the role {name} has {most}"));
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ struct FixedMemory {
     length: usize,
 }
 
-// SAFETY: the octets belong to the store beside which this is kept, in an `Instance`; a store may go from thread to thread.
+// SAFETY: the bytes belong to the store beside which this is kept, in an `Instance`; a store may go from thread to thread.
 unsafe impl Send for FixedMemory {}
 
 impl FixedMemory {
@@ -278,7 +278,7 @@ impl FixedMemory {
         fixed.then_some(FixedMemory { start, length: bytes })
     }
 
-    /// The octets, between two calls of the code.
+    /// The bytes, between two calls of the code.
     #[inline]
     fn bytes<'a>(&'a mut self, _store: &'a mut Store<Guest>) -> &'a mut [u8] {
         // SAFETY: `of` took pointer and length from a memory of this store that can neither grow nor move; the store lives,

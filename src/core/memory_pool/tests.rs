@@ -11,17 +11,17 @@ enum Step {
     Pool(Option<usize>, u64, u32),
     /// A domain uses a pool.
     Use(u32, usize),
-    /// A domain takes octets, and what comes of it.
+    /// A domain takes bytes, and what comes of it.
     Charge(u32, u64, Result<(), Error>),
     Free(u32, u64),
     Direct(usize, i64, Result<(), Error>),
-    /// Octets in each pool.
+    /// Bytes in each pool.
     Held(&'static [u64]),
     /// At this time, who is told of which pool and until when.
     Told(u64, &'static [(u32, usize, u64)]),
     /// At this time, who is to be ended.
     Due(u64, &'static [u32]),
-    /// A domain ends; octets freed.
+    /// A domain ends; bytes freed.
     End(u32, u64),
     /// A pool is destroyed.
     Destroy(usize, Result<(), Error>),

@@ -7,7 +7,7 @@
 use plan::packet::View;
 use serde::Serialize;
 
-/// Counters; all bounds in frames, codes in octets.
+/// Counters; all bounds in frames, codes in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
     /// Packets that came from neighbours.
@@ -26,9 +26,9 @@ pub struct Account {
     pub wanted: u64,
     /// Packets sent with codes by digest.
     pub by_digest: u64,
-    /// Octets of codes that were compiled.
+    /// Bytes of codes that were compiled.
     pub compiled: u64,
-    /// Octets of codes that were worked through to find what travels with chunks.
+    /// Bytes of codes that were worked through to find what travels with chunks.
     pub sliced: u64,
     /// Values and jobs that programs could not leave here: there was no room for them.
     pub no_room: u64,
@@ -47,6 +47,6 @@ pub struct Account {
 }
 
 /// What a packet's bound counts for in the account.
-pub fn bound_of(octets: &[u8]) -> u64 {
-    View::new_checked(octets).map_or(0, |view| view.bound().into())
+pub fn bound_of(bytes: &[u8]) -> u64 {
+    View::new_checked(bytes).map_or(0, |view| view.bound().into())
 }

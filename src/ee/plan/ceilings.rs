@@ -35,25 +35,25 @@ impl Plan {
     }
 
     /// A packet on its way says to be signed: it waits until that is known. All its codes are here.
-    pub(super) fn wait_for_signer(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
-        let said = self.decode(env, octets, &mut Vec::new()).ok().and_then(|packet| statement(&packet));
+    pub(super) fn wait_for_signer(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
+        let said = self.decode(env, bytes, &mut Vec::new()).ok().and_then(|packet| statement(&packet));
         let Some((_, said)) = said else {
             // No node will ever believe it.
-            return self.end(octets, Reason::MalformedPlan);
+            return self.end(bytes, Reason::MalformedPlan);
         };
         env.charge(ANYONE, vouch_steps(&said), 0);
         let question = self.state.layers.signers.next_question();
-        self.park(env, Some(from), octets.to_vec(), None, On::Passing(question));
+        self.park(env, Some(from), bytes.to_vec(), None, On::Passing(question));
         env.wish(Wish::Vouch(question, Box::new(said)));
         Fate::Kept
     }
 
     /// Nobody whom this node knows has signed a packet: it may cause no more than others of its port.
-    pub(super) fn cut_to_unsigned(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, octets: &mut [u8]) {
+    pub(super) fn cut_to_unsigned(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, bytes: &mut [u8]) {
         let Some(from) = from else { return };
         let most = self.ceiling(env, from).unsigned;
-        let bound = View::new_checked(octets).map_or(0, |view| view.bound());
-        if let Some(mut view) = ViewMut::new_checked(octets) {
+        let bound = View::new_checked(bytes).map_or(0, |view| view.bound());
+        if let Some(mut view) = ViewMut::new_checked(bytes) {
             view.clamp(most);
         }
         self.note_cut(env, from, (bound, most));

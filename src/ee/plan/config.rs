@@ -31,9 +31,9 @@ pub struct Config {
     pub restricted: Vec<Name>,
     /// Codes kept.
     pub codes: usize,
-    /// Octets of codes kept.
+    /// Bytes of codes kept.
     pub code_bytes: usize,
-    /// Octets of memory that programs made of them take.
+    /// Bytes of memory that programs made of them take.
     pub code_memory: usize,
     /// The deepest nesting of one evaluation.
     pub depth: u32,

@@ -109,11 +109,11 @@ impl At<'_> {
 
 impl Plan {
     /// A packet for this node.
-    pub(super) fn arrive(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, octets: &[u8]) -> Fate {
+    pub(super) fn arrive(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, bytes: &[u8]) -> Fate {
         let mut seen = std::mem::take(&mut self.seen);
         seen.clear();
-        let decoded = self.decode(env, octets, &mut seen);
-        let whole = View::new_checked(octets).is_some_and(|view| !view.by_digest());
+        let decoded = self.decode(env, bytes, &mut seen);
+        let whole = View::new_checked(bytes).is_some_and(|view| !view.by_digest());
         if let (Some(from), Ok(_)) = (from, &decoded) {
             self.note_codes(from, &seen);
         }
@@ -121,12 +121,12 @@ impl Plan {
         match decoded {
             Ok(packet) => {
                 self.untold = whole;
-                let fate = self.evaluate(env, from, packet, octets.len(), Stage::Sealed);
+                let fate = self.evaluate(env, from, packet, bytes.len(), Stage::Sealed);
                 self.untold = false;
                 fate
             }
-            Err(DecodeError::Absent(digest)) => self.wait_for_code(env, from, octets, digest),
-            Err(_) => self.end(octets, Reason::MalformedPlan),
+            Err(DecodeError::Absent(digest)) => self.wait_for_code(env, from, bytes, digest),
+            Err(_) => self.end(bytes, Reason::MalformedPlan),
         }
     }
 
@@ -134,19 +134,19 @@ impl Plan {
     pub(super) fn decode(
         &mut self,
         env: &mut dyn PlanOs,
-        octets: &[u8],
+        bytes: &[u8],
         seen: &mut Vec<Digest>,
     ) -> Result<Packet, DecodeError> {
         let mut shelf = Shelf::new(&mut self.library, &self.table, seen);
-        let decoded = Packet::decode(octets, &mut shelf);
+        let decoded = Packet::decode(bytes, &mut shelf);
         let compiled = shelf.compiled;
         self.state.charge_compiling(env, compiled);
         decoded
     }
 
-    /// Octets that end here.
-    pub(super) fn end(&mut self, octets: &[u8], reason: Reason) -> Fate {
-        self.state.account.unused += account::bound_of(octets);
+    /// Bytes that end here.
+    pub(super) fn end(&mut self, bytes: &[u8], reason: Reason) -> Fate {
+        self.state.account.unused += account::bound_of(bytes);
         Fate::Drop(reason)
     }
 
@@ -251,15 +251,15 @@ impl Plan {
         }
         let mut sent = 0;
         for Outgoing { next, range, paid } in &outbox.packets {
-            let Some(octets) = outbox.octets.get(range.clone()) else { continue };
+            let Some(bytes) = outbox.bytes.get(range.clone()) else { continue };
             self.state.account.spent += u64::from(paid.frames);
             match next {
                 Some(next) => {
                     sent += 1;
-                    self.state.account.sent += account::bound_of(octets);
-                    self.state.send(env, next, octets);
+                    self.state.account.sent += account::bound_of(bytes);
+                    self.state.send(env, next, bytes);
                 }
-                None => self.push_local(env, octets),
+                None => self.push_local(env, bytes),
             }
         }
         for deed in outbox.deeds.drain(..) {
@@ -274,17 +274,17 @@ impl Plan {
 }
 
 impl State {
-    /// Sends octets to the next node, in pieces if need be.
-    pub(super) fn send(&mut self, env: &mut dyn PlanOs, next: &Next, octets: &[u8]) {
+    /// Sends bytes to the next node, in pieces if need be.
+    pub(super) fn send(&mut self, env: &mut dyn PlanOs, next: &Next, bytes: &[u8]) {
         let room = env.room(next);
-        if octets.len() <= room {
+        if bytes.len() <= room {
             return env.send(next, &mut |frame| {
-                frame.get_mut(..octets.len())?.copy_from_slice(octets);
-                Some(octets.len())
+                frame.get_mut(..bytes.len())?.copy_from_slice(bytes);
+                Some(bytes.len())
             });
         }
         self.message = self.message.wrapping_add(1);
-        match crate::wire::plan::pieces(octets, room, self.message) {
+        match crate::wire::plan::pieces(bytes, room, self.message) {
             Some(pieces) => {
                 for piece in pieces {
                     env.send(next, &mut |frame| crate::wire::plan::emit_piece(&piece, frame).ok());
@@ -296,8 +296,8 @@ impl State {
 
     /// Begins a job. What the node sends in the place of a program is charged to its destination now.
     fn begin(&mut self, env: &mut dyn PlanOs, job: Job) {
-        let (bound, bytes) = (job.bound(), job.octets.len().saturating_mul(job.left as usize));
-        let to = View::new_checked(&job.octets).map_or(Addr::UNSPECIFIED, |view| Addr(view.destination().0));
+        let (bound, bytes) = (job.bound(), job.bytes.len().saturating_mul(job.left as usize));
+        let to = View::new_checked(&job.bytes).map_or(Addr::UNSPECIFIED, |view| Addr(view.destination().0));
         let of_program = job.number.is_some() || env.topology().is_own(to);
         let may = of_program || env.may_send(to, None, bytes);
         if !may {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 /// Jobs at the same time.
 const JOBS_MAX: u64 = 256;
 
-/// Octets of their packets.
+/// Bytes of their packets.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// Nanoseconds within which all copies leave that a program sends until it is known that one has arrived: a place comes back after that.
@@ -33,7 +33,7 @@ const METERS_MAX: usize = 256;
 #[derive(Debug)]
 pub struct Job {
     /// The packet, with the bound of one copy before its first hop.
-    pub octets: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// How many copies.
     pub left: u32,
     /// When the next one leaves, in nanoseconds.
@@ -52,7 +52,7 @@ pub struct Job {
 impl Job {
     /// What the copies have been given.
     pub fn bound(&self) -> u64 {
-        account::bound_of(&self.octets) * u64::from(self.left)
+        account::bound_of(&self.bytes) * u64::from(self.left)
     }
 }
 
@@ -78,7 +78,7 @@ impl Copies {
 pub struct Meter {
     /// Packets.
     pub packets: u64,
-    /// Octets.
+    /// Bytes.
     pub bytes: u64,
     /// When the first and the last came, in nanoseconds.
     pub first: u64,
@@ -150,9 +150,9 @@ impl Default for Jobs {
 }
 
 impl Jobs {
-    /// Whether its holder may have another job: nobody has the last place, or the last octet.
+    /// Whether its holder may have another job: nobody has the last place, or the last byte.
     pub fn has_room(&self, job: &Job) -> bool {
-        self.shares.fits(job.holder, 1) && self.bytes.fits(job.holder, job.octets.len() as u64)
+        self.shares.fits(job.holder, 1) && self.bytes.fits(job.holder, job.bytes.len() as u64)
     }
 
     /// Adds a job; false if there are too many.
@@ -160,7 +160,7 @@ impl Jobs {
         let room = job.left > 0 && self.has_room(&job);
         if room {
             self.shares.take_back(job.holder, 1);
-            self.bytes.take_back(job.holder, job.octets.len() as u64);
+            self.bytes.take_back(job.holder, job.bytes.len() as u64);
             self.list.push(job);
         }
         room
@@ -181,7 +181,7 @@ impl Jobs {
     fn remove(&mut self, at: usize) -> Job {
         let gone = self.list.swap_remove(at);
         self.shares.give(gone.holder, 1);
-        self.bytes.give(gone.holder, gone.octets.len() as u64);
+        self.bytes.give(gone.holder, gone.bytes.len() as u64);
         gone
     }
 
@@ -198,7 +198,7 @@ impl Jobs {
         self.list.len()
     }
 
-    /// Octets of their packets.
+    /// Bytes of their packets.
     pub fn bytes(&self) -> u64 {
         self.bytes.held()
     }
@@ -207,7 +207,7 @@ impl Jobs {
     fn due(&mut self, now: u64, into: &mut Vec<u8>) -> Option<Payer> {
         let at = (0..self.list.len()).find(|&at| self.list[at].due <= now)?;
         let job = &mut self.list[at];
-        into.extend_from_slice(&job.octets);
+        into.extend_from_slice(&job.bytes);
         let payer = job.payer;
         job.left -= 1;
         // One that is late does not catch up at once.
@@ -223,16 +223,16 @@ impl Plan {
     pub(super) fn run_jobs(&mut self, env: &mut dyn PlanOs) {
         let now = env.now();
         for _ in 0..JOBS_TURN {
-            let mut octets = self.buffers.pop().unwrap_or_default();
-            octets.clear();
-            let due = self.state.jobs.due(now, &mut octets);
+            let mut bytes = self.buffers.pop().unwrap_or_default();
+            bytes.clear();
+            let due = self.state.jobs.due(now, &mut bytes);
             if let Some(payer) = due {
                 env.on_behalf(payer);
                 env.made(1);
-                self.take_up(env, &mut octets);
+                self.take_up(env, &mut bytes);
                 env.on_behalf(Payer::NOBODY);
             }
-            self.recycle(octets);
+            self.recycle(bytes);
             if due.is_none() {
                 return;
             }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_job_ends_with_its_copies_or_with_word_of_an_arrival() {
         let job = |number| Job {
-            octets: vec![1],
+            bytes: vec![1],
             left: 2,
             due: 5,
             interval: 10,
@@ -283,9 +283,9 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_jobs_count_by_their_octets_and_one_leaves_others_room() {
+    fn packets_of_jobs_count_by_their_bytes_and_one_leaves_others_room() {
         let job = |holder| Job {
-            octets: vec![1; 60_000],
+            bytes: vec![1; 60_000],
             left: 2,
             due: 5,
             interval: 10,

@@ -90,11 +90,11 @@ impl Layers {
 }
 
 /// The code that shows that somebody with this key sends the chunk to this host: HMAC-SHA256 (RFC 2104) over the number, the host, and
-/// the octets of a packet with the chunk and an empty header.
+/// the bytes of a packet with the chunk and an empty header.
 pub fn authenticator(key: &[u8; 32], number: i64, to: Host, chunk: &Arc<Chunk>) -> Option<[u8; 32]> {
-    let octets = bare(chunk)?;
-    let pad = |octet: u8| {
-        let mut block = [octet; 64];
+    let bytes = bare(chunk)?;
+    let pad = |byte: u8| {
+        let mut block = [byte; 64];
         block.iter_mut().zip(key).for_each(|(block, key)| *block ^= key);
         block
     };
@@ -102,7 +102,7 @@ pub fn authenticator(key: &[u8; 32], number: i64, to: Host, chunk: &Arc<Chunk>) 
     inner.update(pad(0x36));
     inner.update(number.to_be_bytes());
     inner.update(to.0);
-    inner.update(&octets);
+    inner.update(&bytes);
     let mut outer = Sha256::new();
     outer.update(pad(0x5c));
     outer.update(inner.finalize());
@@ -118,8 +118,8 @@ pub fn signed(
     chunk: &Arc<Chunk>,
 ) -> Option<Chunk> {
     let signature = key.say(unix_ns, &to.0, &bare(chunk)?);
-    let blob = |octets: &[u8]| Value::Blob(octets.into());
-    let credential = credential.map(Credential::octets).unwrap_or_default();
+    let blob = |bytes: &[u8]| Value::Blob(bytes.into());
+    let credential = credential.map(Credential::bytes).unwrap_or_default();
     let number = Value::Int(i64::try_from(unix_ns).ok()?);
     let arguments = [blob(&key.id().0), number, blob(&signature.0), blob(&credential), Value::Chunk(chunk.clone())];
     Chunk::new(Callee::Service(SIGNED_BY.clone()), arguments)
@@ -127,8 +127,8 @@ pub fn signed(
 
 /// Whether a packet says that it is signed: its outermost layer names a principal, and none that was revoked. Whoever
 /// evaluates it finds out whether that is true.
-pub(super) fn is_signed(octets: &[u8], is_disowned: impl Fn(&PrincipalId) -> bool) -> bool {
-    let Ok(outline) = Outline::read(octets) else { return false };
+pub(super) fn is_signed(bytes: &[u8], is_disowned: impl Fn(&PrincipalId) -> bool) -> bool {
+    let Ok(outline) = Outline::read(bytes) else { return false };
     match outline.service() {
         Some(name) if name == *SIGNED_BY => {
             let who = outline.first_blob().and_then(|who| who.try_into().ok());
@@ -140,8 +140,8 @@ pub(super) fn is_signed(octets: &[u8], is_disowned: impl Fn(&PrincipalId) -> boo
 }
 
 /// Whether its outermost layer names a principal by a key that any node on the way can judge.
-pub(super) fn claims_signer(octets: &[u8]) -> bool {
-    Outline::read(octets).ok().and_then(|outline| outline.service()).is_some_and(|name| name == *SIGNED_BY)
+pub(super) fn claims_signer(bytes: &[u8]) -> bool {
+    Outline::read(bytes).ok().and_then(|outline| outline.service()).is_some_and(|name| name == *SIGNED_BY)
 }
 
 /// What a `signedBy` layer says, and what is inside.
@@ -156,7 +156,7 @@ pub(super) fn statement(packet: &Packet) -> Option<(Arc<Chunk>, Statement)> {
     let statement = Statement {
         principal: PrincipalId((**who).try_into().ok()?),
         unix_ns,
-        octets: said(unix_ns, &packet.header.destination.0, &bare(inside)?),
+        bytes: said(unix_ns, &packet.header.destination.0, &bare(inside)?),
         signature: Signature((**signature).try_into().ok()?),
         code,
         credential: credential.to_vec(),
@@ -164,9 +164,9 @@ pub(super) fn statement(packet: &Packet) -> Option<(Arc<Chunk>, Statement)> {
     Some((inside.clone(), statement))
 }
 
-/// A chunk alone, as octets.
+/// A chunk alone, as bytes.
 fn bare(chunk: &Arc<Chunk>) -> Option<Vec<u8>> {
-    Packet { header: bare_header(), chunk: chunk.clone() }.octets()
+    Packet { header: bare_header(), chunk: chunk.clone() }.bytes()
 }
 
 /// The header of a chunk alone.
@@ -245,7 +245,7 @@ impl Plan {
     fn authenticate(&mut self, to: Host, who: &[u8], number: i64, code: &[u8], inside: &Arc<Chunk>) -> Option<usize> {
         let at = self.config.principals.iter().position(|principal| principal.name.as_bytes() == who)?;
         let expected = authenticator(&self.config.principals.get(at)?.key, number, to, inside)?;
-        // All octets are looked at, so that the time says nothing of where they differ.
+        // All bytes are looked at, so that the time says nothing of where they differ.
         let differ = expected.iter().zip(code).fold(0, |differ, (one, other)| differ | (one ^ other));
         let right = code.len() == expected.len() && differ == 0;
         let number = u64::try_from(number).ok()?;
@@ -267,10 +267,10 @@ impl Plan {
             return None;
         }
         let chunk = ((header.source, key, count), Holder::of(ANYONE, env.payer()));
-        let Some(octets) = self.state.layers.parts.take(env.now(), chunk, index, part) else {
+        let Some(bytes) = self.state.layers.parts.take(env.now(), chunk, index, part) else {
             return Some(None);
         };
-        let whole = self.decode(env, &octets, &mut Vec::new());
+        let whole = self.decode(env, &bytes, &mut Vec::new());
         whole.ok().map(|whole| Some(whole.chunk))
     }
 }
@@ -298,8 +298,8 @@ impl At<'_> {
         if self.put(Some(next), word, &chunk, &mut steps).is_err() {
             return;
         }
-        let octets = self.outbox.packets.last().map_or(0, |last| last.range.len());
-        if self.env.may_send(to, None, octets) {
+        let bytes = self.outbox.packets.last().map_or(0, |last| last.range.len());
+        if self.env.may_send(to, None, bytes) {
             header.bound -= cost;
         } else {
             self.outbox.take_back();

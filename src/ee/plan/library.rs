@@ -1,7 +1,7 @@
-//! Codes that the node keeps: as octets for neighbours that ask, and compiled once a packet needs them.
+//! Codes that the node keeps: as bytes for neighbours that ask, and compiled once a packet needs them.
 //!
 //! A code in a packet is found by a fast hash and then compared, so a known one costs no digest. The code
-//! unused for longest gives way. What programs take counts as well as their octets: it is a hundred times as much, or less
+//! unused for longest gives way. What programs take counts as well as their bytes: it is a hundred times as much, or less
 //! ([`Program::memory`]).
 
 use super::table::Table;
@@ -16,16 +16,16 @@ use std::sync::Arc;
 pub struct Room {
     /// Codes.
     pub codes: usize,
-    /// Their octets.
+    /// Their bytes.
     pub bytes: usize,
-    /// Octets of memory that their programs take.
+    /// Bytes of memory that their programs take.
     pub memory: usize,
 }
 
 /// Programs by the digest of their code.
 pub struct Library {
     held: HashMap<Digest, Held, foldhash::fast::FixedState>,
-    /// Digests by the fast hash of the octets.
+    /// Digests by the fast hash of the bytes.
     index: HashMap<u64, Digest, foldhash::fast::FixedState>,
     bytes: usize,
     memory: usize,
@@ -36,7 +36,7 @@ pub struct Library {
 struct Held {
     /// None if it was not needed yet.
     program: Option<Arc<Program>>,
-    octets: Arc<[u8]>,
+    bytes: Arc<[u8]>,
     used: u64,
 }
 
@@ -46,8 +46,8 @@ impl Held {
     }
 }
 
-fn hash_of(octets: &[u8]) -> u64 {
-    foldhash::fast::FixedState::default().hash_one(octets)
+fn hash_of(bytes: &[u8]) -> u64 {
+    foldhash::fast::FixedState::default().hash_one(bytes)
 }
 
 impl Library {
@@ -68,7 +68,7 @@ impl Library {
         self.held.contains_key(digest)
     }
 
-    /// The program of a code, and how many octets had to be compiled for it.
+    /// The program of a code, and how many bytes had to be compiled for it.
     pub fn program(&mut self, digest: &Digest, table: &Table) -> Option<(Arc<Program>, usize)> {
         self.clock += 1;
         let held = self.held.get_mut(digest)?;
@@ -76,25 +76,25 @@ impl Library {
         if let Some(program) = &held.program {
             return Some((program.clone(), 0));
         }
-        let program = Arc::new(Program::read(&held.octets, table).ok()?);
-        Some((self.put_program(digest, program.clone()), program.octets().len()))
+        let program = Arc::new(Program::read(&held.bytes, table).ok()?);
+        Some((self.put_program(digest, program.clone()), program.bytes().len()))
     }
 
-    /// The octets of a code.
-    pub fn octets(&self, digest: &Digest) -> Option<&[u8]> {
-        self.held.get(digest).map(|held| &*held.octets)
+    /// The bytes of a code.
+    pub fn bytes(&self, digest: &Digest) -> Option<&[u8]> {
+        self.held.get(digest).map(|held| &*held.bytes)
     }
 
-    /// The digest of these octets, if they are a code that is here.
-    fn find(&self, octets: &[u8]) -> Option<Digest> {
-        let digest = self.index.get(&hash_of(octets))?;
+    /// The digest of these bytes, if they are a code that is here.
+    fn find(&self, bytes: &[u8]) -> Option<Digest> {
+        let digest = self.index.get(&hash_of(bytes))?;
         let held = self.held.get(digest)?;
-        (*held.octets == *octets).then_some(*digest)
+        (*held.bytes == *bytes).then_some(*digest)
     }
 
-    /// The program of these octets, and how many of them had to be compiled for it; the error if they are no code, or would be more than `most`.
-    pub fn by_octets(&mut self, octets: &[u8], table: &Table, most: usize) -> Result<(Arc<Program>, usize), CodeError> {
-        let known = self.find(octets);
+    /// The program of these bytes, and how many of them had to be compiled for it; the error if they are no code, or would be more than `most`.
+    pub fn by_bytes(&mut self, bytes: &[u8], table: &Table, most: usize) -> Result<(Arc<Program>, usize), CodeError> {
+        let known = self.find(bytes);
         if let Some(held) = known.and_then(|digest| self.held.get_mut(&digest))
             && let Some(program) = &held.program
         {
@@ -102,25 +102,25 @@ impl Library {
             held.used = self.clock;
             return Ok((program.clone(), 0));
         }
-        if octets.len() > most {
+        if bytes.len() > most {
             return Err(CodeError::Limit);
         }
-        let program = Arc::new(Program::read(octets, table)?);
+        let program = Arc::new(Program::read(bytes, table)?);
         let digest = program.digest();
-        self.keep(digest, program.octets());
-        Ok((self.put_program(&digest, program), octets.len()))
+        self.keep(digest, program.bytes());
+        Ok((self.put_program(&digest, program), bytes.len()))
     }
 
     /// Keeps a code, whose program is made when it is needed.
-    pub fn keep(&mut self, digest: Digest, octets: &Arc<[u8]>) {
+    pub fn keep(&mut self, digest: Digest, bytes: &Arc<[u8]>) {
         self.clock += 1;
-        self.index.insert(hash_of(octets), digest);
+        self.index.insert(hash_of(bytes), digest);
         if let Some(held) = self.held.get_mut(&digest) {
             held.used = self.clock;
             return;
         }
-        self.bytes += octets.len();
-        self.held.insert(digest, Held { program: None, octets: octets.clone(), used: self.clock });
+        self.bytes += bytes.len();
+        self.held.insert(digest, Held { program: None, bytes: bytes.clone(), used: self.clock });
         self.make_room(&digest);
     }
 
@@ -143,9 +143,9 @@ impl Library {
             let others = self.held.iter().filter(|(digest, _)| *digest != keep);
             let Some(oldest) = others.min_by_key(|(_, held)| held.used).map(|(digest, _)| *digest) else { return };
             if let Some(gone) = self.held.remove(&oldest) {
-                self.bytes -= gone.octets.len();
+                self.bytes -= gone.bytes.len();
                 self.memory -= gone.memory();
-                self.index.remove(&hash_of(&gone.octets));
+                self.index.remove(&hash_of(&gone.bytes));
             }
         }
     }
@@ -164,9 +164,9 @@ pub struct Shelf<'a> {
     table: &'a Table,
     /// The codes of the packet, in their order.
     seen: &'a mut Vec<Digest>,
-    /// Octets of codes that may be compiled.
+    /// Bytes of codes that may be compiled.
     most: usize,
-    /// Octets that were.
+    /// Bytes that were.
     pub compiled: usize,
     /// Whether there were more.
     pub beyond: bool,
@@ -178,17 +178,17 @@ impl<'a> Shelf<'a> {
         Shelf { library, table, seen, most: usize::MAX, compiled: 0, beyond: false }
     }
 
-    /// The same, but that no more than so many octets are compiled.
+    /// The same, but that no more than so many bytes are compiled.
     pub fn at_most(self, most: usize) -> Shelf<'a> {
         Shelf { most, ..self }
     }
 }
 
 impl plan::packet::Library for Shelf<'_> {
-    fn by_octets(&mut self, octets: &[u8]) -> Result<Arc<Program>, CodeError> {
+    fn by_bytes(&mut self, bytes: &[u8]) -> Result<Arc<Program>, CodeError> {
         let left = self.most - self.compiled;
-        let found = self.library.by_octets(octets, self.table, left);
-        self.beyond |= matches!(found, Err(CodeError::Limit)) && octets.len() > left;
+        let found = self.library.by_bytes(bytes, self.table, left);
+        self.beyond |= matches!(found, Err(CodeError::Limit)) && bytes.len() > left;
         let (program, compiled) = found?;
         self.compiled += compiled;
         self.seen.push(program.digest());
@@ -222,30 +222,30 @@ mod tests {
         assert!(one > 10 * code(0).len());
         let mut library = Library::new(Room { codes: 512, bytes: 1 << 20, memory: 10 * one });
         for number in 0..50 {
-            let (_, compiled) = library.by_octets(&code(number), &table, usize::MAX).unwrap();
+            let (_, compiled) = library.by_bytes(&code(number), &table, usize::MAX).unwrap();
             assert_eq!(compiled, code(number).len());
             assert!(library.size().memory <= 10 * one);
         }
         assert!(library.size().codes >= 9);
-        assert_eq!(library.by_octets(&code(49), &table, 0).unwrap().1, 0, "the last is here");
+        assert_eq!(library.by_bytes(&code(49), &table, 0).unwrap().1, 0, "the last is here");
     }
 
     #[test]
     fn a_code_is_kept_without_a_program_until_it_is_needed() {
         let table = Table::new(&Config::default());
         let mut library = Library::new(Room { codes: 512, bytes: 1 << 20, memory: 1 << 20 });
-        let (octets, digest) = (code(1), Digest::of(&code(1)));
-        library.keep(digest, &octets);
-        assert_eq!(library.size(), Room { codes: 1, bytes: octets.len(), memory: 0 });
-        assert_eq!(library.octets(&digest), Some(&*octets));
-        assert_eq!(library.by_octets(&octets, &table, 9).err(), Some(CodeError::Limit), "more than is paid for");
-        for expected in [octets.len(), 0] {
+        let (bytes, digest) = (code(1), Digest::of(&code(1)));
+        library.keep(digest, &bytes);
+        assert_eq!(library.size(), Room { codes: 1, bytes: bytes.len(), memory: 0 });
+        assert_eq!(library.bytes(&digest), Some(&*bytes));
+        assert_eq!(library.by_bytes(&bytes, &table, 9).err(), Some(CodeError::Limit), "more than is paid for");
+        for expected in [bytes.len(), 0] {
             assert_eq!(library.program(&digest, &table).unwrap().1, expected);
         }
         let memory = library.size().memory;
         library.compile_again();
         assert_eq!(library.size().memory, 0);
-        assert_eq!(library.by_octets(&octets, &table, usize::MAX).unwrap().1, octets.len());
+        assert_eq!(library.by_bytes(&bytes, &table, usize::MAX).unwrap().1, bytes.len());
         assert_eq!(library.size().memory, memory);
     }
 }

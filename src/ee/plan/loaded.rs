@@ -140,16 +140,16 @@ impl Signature {
             let number = match (kind, value) {
                 (Kind::Unit, Value::Unit) => continue,
                 (Kind::Int, Value::Int(number)) => *number,
-                (Kind::Char, Value::Char(octet)) => i64::from(*octet),
+                (Kind::Char, Value::Char(byte)) => i64::from(*byte),
                 (Kind::Bool, Value::Bool(truth)) => i64::from(*truth),
                 (Kind::Dev, Value::Dev(dev)) => i64::from(*dev),
-                (Kind::Host, Value::Host(Host(octets))) | (Kind::Key, Value::Key(octets)) => {
-                    out.extend_from_slice(octets);
+                (Kind::Host, Value::Host(Host(bytes))) | (Kind::Key, Value::Key(bytes)) => {
+                    out.extend_from_slice(bytes);
                     continue;
                 }
-                (Kind::Text, Value::Text(octets)) | (Kind::Blob, Value::Blob(octets)) => {
-                    out.extend_from_slice(&(octets.len() as u64).to_le_bytes());
-                    out.extend_from_slice(octets);
+                (Kind::Text, Value::Text(bytes)) | (Kind::Blob, Value::Blob(bytes)) => {
+                    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+                    out.extend_from_slice(bytes);
                     out.resize(out.len().next_multiple_of(8), 0);
                     continue;
                 }
@@ -161,30 +161,30 @@ impl Signature {
     }
 
     /// What a service gave, if it is of its type and nothing follows.
-    fn read(&self, mut octets: &[u8]) -> Option<Value> {
+    fn read(&self, mut bytes: &[u8]) -> Option<Value> {
         let mut values = Vec::with_capacity(self.result.len());
         for kind in &self.result {
-            values.push(read(*kind, &mut octets)?);
+            values.push(read(*kind, &mut bytes)?);
         }
-        if !octets.is_empty() {
+        if !bytes.is_empty() {
             return None;
         }
         if values.len() == 1 { values.pop() } else { Value::tuple(values) }
     }
 }
 
-fn read(kind: Kind, octets: &mut &[u8]) -> Option<Value> {
+fn read(kind: Kind, bytes: &mut &[u8]) -> Option<Value> {
     if kind == Kind::Unit {
         return Some(Value::Unit);
     }
     if matches!(kind, Kind::Host | Kind::Key) {
-        let (first, rest) = octets.split_first_chunk::<16>()?;
-        *octets = rest;
+        let (first, rest) = bytes.split_first_chunk::<16>()?;
+        *bytes = rest;
         return Some(if kind == Kind::Host { Value::Host(Host(*first)) } else { Value::Key(*first) });
     }
-    let (first, rest) = octets.split_first_chunk::<8>()?;
+    let (first, rest) = bytes.split_first_chunk::<8>()?;
     let number = i64::from_le_bytes(*first);
-    *octets = rest;
+    *bytes = rest;
     match kind {
         Kind::Int => Some(Value::Int(number)),
         Kind::Char => u8::try_from(number).ok().map(Value::Char),
@@ -193,7 +193,7 @@ fn read(kind: Kind, octets: &mut &[u8]) -> Option<Value> {
         _ => {
             let length = usize::try_from(number).ok().filter(|length| *length <= rest.len())?;
             let (text, _) = rest.split_at_checked(length)?;
-            *octets = rest.get(length.next_multiple_of(8)..)?;
+            *bytes = rest.get(length.next_multiple_of(8)..)?;
             let text = Arc::<[u8]>::from(text);
             Some(if kind == Kind::Text { Value::Text(text) } else { Value::Blob(text) })
         }
@@ -245,19 +245,19 @@ mod tests {
             Value::Dev(3),
             Value::Host(Host([1; 16])),
             Value::Key([2; 16]),
-            Value::text(*b"twelve octet"),
+            Value::text(*b"twelve bytes"),
             Value::Blob((*b"").into()),
             Value::Unit,
         ];
-        let mut octets = Vec::new();
-        there.write(&values, &mut octets).unwrap();
-        assert_eq!(octets.len() % 8, 0);
-        assert_eq!(back.read(&octets), Value::tuple(values.to_vec()));
-        for length in 0..octets.len() {
-            assert_eq!(back.read(&octets[..length]), None, "{length}");
+        let mut bytes = Vec::new();
+        there.write(&values, &mut bytes).unwrap();
+        assert_eq!(bytes.len() % 8, 0);
+        assert_eq!(back.read(&bytes), Value::tuple(values.to_vec()));
+        for length in 0..bytes.len() {
+            assert_eq!(back.read(&bytes[..length]), None, "{length}");
         }
-        octets.push(0);
-        assert_eq!(back.read(&octets), None);
+        bytes.push(0);
+        assert_eq!(back.read(&bytes), None);
         let mut bad = [9i64.to_le_bytes(), 2i64.to_le_bytes()].concat();
         assert_eq!(Signature::parse("void -> int * bool").unwrap().read(&bad), None);
         bad[8] = 1;

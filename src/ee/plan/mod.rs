@@ -124,7 +124,7 @@ pub trait PlanOs {
     fn random(&mut self) -> u64;
     /// A number that nobody can guess who is not told, whatever other random numbers he knows.
     fn nonce(&mut self) -> u64;
-    /// Octets of one message that go to the next node in a frame.
+    /// Bytes of one message that go to the next node in a frame.
     fn room(&self, next: &Next) -> usize;
     /// Sends a message that has room; `write` puts it into the frame and gives its length.
     fn send(&mut self, next: &Next, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>);
@@ -134,7 +134,7 @@ pub trait PlanOs {
     fn wish(&mut self, wish: Wish);
     /// From now on this number means a principal of this name in this role; whoever it meant before is gone.
     fn seat(&mut self, principal: usize, name: &str, role: &Arc<Role>);
-    /// Says whether the principal's domain takes a packet of so many octets on, and how many steps it may take.
+    /// Says whether the principal's domain takes a packet of so many bytes on, and how many steps it may take.
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason>;
     /// Charges the principal's domain.
     fn charge(&mut self, principal: usize, steps: u64, sent: u64);
@@ -155,9 +155,9 @@ pub trait PlanOs {
         self.made(1);
         self.drop(ANYONE, reason);
     }
-    /// So many octets have come in the name of an address.
+    /// So many bytes have come in the name of an address.
     fn heard(&mut self, addr: Addr, bytes: usize);
-    /// Whether the node may send so many octets there of its own accord, which are charged; `port` if a neighbour's behind it.
+    /// Whether the node may send so many bytes there of its own accord, which are charged; `port` if a neighbour's behind it.
     fn may_send(&mut self, to: Addr, port: Option<PortId>, bytes: usize) -> bool;
     /// Whether somebody has configured this neighbour, or it proves who it is: then it gets what neighbours are told.
     fn expects(&self, neighbour: Addr, port: PortId) -> bool;
@@ -169,11 +169,11 @@ pub trait PlanOs {
     fn answered(&mut self, addr: Addr);
     /// Counts a packet of a neighbour whose bound was cut from one number to another.
     fn clamped(&mut self, from: &Neighbour, bound: u32, most: u32);
-    /// Octets the node keeps of other environments' things, by name: for the service that tells them.
+    /// Bytes the node keeps of other environments' things, by name: for the service that tells them.
     fn memory(&self, put: &mut dyn FnMut(&str, usize));
 }
 
-/// What becomes of the octets that came in.
+/// What becomes of the bytes that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// They are used up.
@@ -204,7 +204,7 @@ pub struct Plan {
     buffers: Vec<Vec<u8>>,
     /// The codes of the packet under way.
     seen: Vec<plan::program::Digest>,
-    /// Octets of questions that the packet under way is to pay with its next frames.
+    /// Bytes of questions that the packet under way is to pay with its next frames.
     debt: usize,
     /// Whether its codes came whole, and its neighbour is to be told that this need not be.
     untold: bool,
@@ -296,17 +296,17 @@ impl Plan {
     }
 
     /// A message has come from a neighbour.
-    pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
-        env.heard(from.addr, octets.len());
-        let fate = self.message(env, from, octets);
+    pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
+        env.heard(from.addr, bytes.len());
+        let fate = self.message(env, from, bytes);
         self.run_local(env);
         fate
     }
 
-    fn message(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
-        match Message::parse(octets) {
+    fn message(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
+        match Message::parse(bytes) {
             Err(_) => Fate::Drop(Reason::MalformedPlan),
-            Ok(Message::Packet(_)) => self.packet(env, from, octets),
+            Ok(Message::Packet(_)) => self.packet(env, from, bytes),
             Ok(Message::Piece(piece)) => match self.assemblies.take(env.now(), from, env.payer(), &piece) {
                 Ok(Taken::Kept) => Fate::Kept,
                 Ok(Taken::Again) => Fate::Taken,
@@ -334,13 +334,13 @@ impl Plan {
     }
 
     /// All pieces of a message are here.
-    fn whole(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
-        if matches!(Message::parse(octets), Ok(Message::Piece(_))) {
+    fn whole(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
+        if matches!(Message::parse(bytes), Ok(Message::Piece(_))) {
             return Fate::Drop(Reason::MalformedPlan);
         }
-        match self.message(env, from, octets) {
+        match self.message(env, from, bytes) {
             Fate::Forward(next) => {
-                self.state.send(env, &next, octets);
+                self.state.send(env, &next, bytes);
                 Fate::Taken
             }
             fate => fate,
@@ -348,19 +348,19 @@ impl Plan {
     }
 
     /// A packet has come from a neighbour.
-    fn packet(&mut self, env: &mut dyn PlanOs, from: &Neighbour, octets: &mut [u8]) -> Fate {
-        if env.demands_signature(from.port) && !layers::is_signed(octets, |principal| env.is_disowned(principal)) {
+    fn packet(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
+        if env.demands_signature(from.port) && !layers::is_signed(bytes, |principal| env.is_disowned(principal)) {
             return Fate::Drop(Reason::Unsigned);
         }
         let ceiling = self.ceiling(env, from);
         // Whether it is signed is found out before it may cause more than anybody's (ceilings.rs).
-        let most = if layers::claims_signer(octets) { ceiling.signed } else { ceiling.unsigned };
-        let Some(mut view) = ViewMut::new_checked(octets) else { return Fate::Drop(Reason::MalformedPlan) };
+        let most = if layers::claims_signer(bytes) { ceiling.signed } else { ceiling.unsigned };
+        let Some(mut view) = ViewMut::new_checked(bytes) else { return Fate::Drop(Reason::MalformedPlan) };
         let cut = view.clamp(most);
         view.set_previous(Host(from.addr.0));
-        let source = View::new_checked(octets).map_or(Addr::UNSPECIFIED, |view| Addr(view.source().0));
+        let source = View::new_checked(bytes).map_or(Addr::UNSPECIFIED, |view| Addr(view.source().0));
         if source != from.addr {
-            env.heard(source, octets.len());
+            env.heard(source, bytes.len());
         }
         if cut > 0 {
             env.clamped(from, most.saturating_add(cut), most);
@@ -368,17 +368,17 @@ impl Plan {
         let account = &mut self.state.account;
         account.packets += 1;
         account.clamped += u64::from(cut);
-        account.received += account::bound_of(octets);
-        self.process(env, Some(from), octets)
+        account.received += account::bound_of(bytes);
+        self.process(env, Some(from), bytes)
     }
 
     /// Evaluates a packet or sends it on.
-    fn process(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, octets: &mut [u8]) -> Fate {
-        let Some(view) = View::new_checked(octets) else { return Fate::Drop(Reason::MalformedPlan) };
+    fn process(&mut self, env: &mut dyn PlanOs, from: Option<&Neighbour>, bytes: &mut [u8]) -> Fate {
+        let Some(view) = View::new_checked(bytes) else { return Fate::Drop(Reason::MalformedPlan) };
         if env.topology().is_own(Addr(view.destination().0)) {
-            self.arrive(env, from, octets)
+            self.arrive(env, from, bytes)
         } else {
-            self.pass(env, from, octets, false)
+            self.pass(env, from, bytes, false)
         }
     }
 
@@ -390,28 +390,28 @@ impl Plan {
             if paying != Payer::NOBODY && paying != *payer {
                 return;
             }
-            let Some((mut octets, payer)) = self.local.pop_front() else { return };
+            let Some((mut bytes, payer)) = self.local.pop_front() else { return };
             env.on_behalf(payer);
-            self.take_up(env, &mut octets);
+            self.take_up(env, &mut bytes);
             env.on_behalf(Payer::NOBODY);
-            self.recycle(octets);
+            self.recycle(bytes);
         }
     }
 
     /// Does with a packet of the node's own what is to be done with it.
-    fn take_up(&mut self, env: &mut dyn PlanOs, octets: &mut [u8]) {
-        let fate = self.process(env, None, octets);
-        self.conclude(env, fate, octets, ANYONE);
+    fn take_up(&mut self, env: &mut dyn PlanOs, bytes: &mut [u8]) {
+        let fate = self.process(env, None, bytes);
+        self.conclude(env, fate, bytes, ANYONE);
     }
 
     /// Does what is left to be done with a packet that is in no frame.
-    fn conclude(&mut self, env: &mut dyn PlanOs, fate: Fate, octets: &[u8], principal: usize) {
+    fn conclude(&mut self, env: &mut dyn PlanOs, fate: Fate, bytes: &[u8], principal: usize) {
         match fate {
             Fate::Taken => env.used(1),
             Fate::Kept | Fate::Dropped => {}
             Fate::Forward(next) => {
                 env.used(1);
-                self.state.send(env, &next, octets);
+                self.state.send(env, &next, bytes);
             }
             Fate::Drop(reason) => env.drop(principal, reason),
         }
@@ -423,15 +423,15 @@ impl Plan {
     }
 
     /// Has the node take a packet up that is for itself.
-    fn push_local(&mut self, env: &mut dyn PlanOs, octets: &[u8]) {
+    fn push_local(&mut self, env: &mut dyn PlanOs, bytes: &[u8]) {
         env.made(1);
         if self.local.len() >= LOCAL_MAX {
-            self.state.account.unused += account::bound_of(octets);
+            self.state.account.unused += account::bound_of(bytes);
             return env.drop(ANYONE, Reason::LocalFull);
         }
         let mut buffer = self.buffers.pop().unwrap_or_default();
         buffer.clear();
-        buffer.extend_from_slice(octets);
+        buffer.extend_from_slice(bytes);
         self.local.push_back((buffer, env.payer()));
     }
 

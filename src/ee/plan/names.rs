@@ -43,8 +43,8 @@ impl Names {
     /// What is known of a name.
     pub fn look_up(&self, now: u64, name: &[u8]) -> Known {
         let plain = |text: &&str| {
-            let octets = text.bytes();
-            !text.is_empty() && text.len() <= NAME_MAX && octets.into_iter().all(|octet| octet.is_ascii_graphic())
+            let bytes = text.bytes();
+            !text.is_empty() && text.len() <= NAME_MAX && bytes.into_iter().all(|byte| byte.is_ascii_graphic())
         };
         let Some(name) = std::str::from_utf8(name).ok().filter(plain) else { return Known::Nobody };
         if let Ok(addr) = name.parse() {

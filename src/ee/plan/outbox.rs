@@ -13,7 +13,7 @@ use core::ops::Range;
 /// Packets that one evaluation can send.
 pub const PACKETS_MAX: usize = 256;
 
-/// Octets of all of them.
+/// Bytes of all of them.
 pub const BYTES_MAX: usize = 256 * 1024;
 
 /// Other things that one evaluation can do.
@@ -24,7 +24,7 @@ pub const DEEDS_MAX: usize = 256;
 pub struct Outgoing {
     /// Where to, if not to the node itself.
     pub next: Option<Next>,
-    /// Where it is among the octets.
+    /// Where it is among the bytes.
     pub range: Range<usize>,
     /// What it pays.
     pub paid: Paid,
@@ -35,9 +35,9 @@ pub struct Outgoing {
 pub struct Paid {
     /// So many frames.
     pub frames: u32,
-    /// Octets that these have room for beside it.
+    /// Bytes that these have room for beside it.
     pub spare: usize,
-    /// Octets of questions that they pay for.
+    /// Bytes of questions that they pay for.
     pub debt: usize,
 }
 
@@ -56,7 +56,7 @@ pub enum Deed {
     Acknowledge(i64),
     /// Packets of a meter are counted from now on until then.
     Receive(Box<[u8]>, u64, Holder),
-    /// One has come, of so many octets.
+    /// One has come, of so many bytes.
     Count(Box<[u8]>, usize),
     /// Packets are sent by and by.
     Job(Box<Job>),
@@ -65,24 +65,24 @@ pub enum Deed {
 /// What an evaluation has done so far.
 #[derive(Default)]
 pub struct Outbox {
-    pub octets: Vec<u8>,
+    pub bytes: Vec<u8>,
     pub packets: Vec<Outgoing>,
     pub deeds: Vec<Deed>,
     pub undo: Vec<Before>,
-    /// Octets that the first packet to another node is to pay for beside itself.
+    /// Bytes that the first packet to another node is to pay for beside itself.
     pub debt: usize,
 }
 
 impl Outbox {
     /// Whether another packet may follow.
     pub fn has_room(&self) -> bool {
-        self.packets.len() < PACKETS_MAX && self.octets.len() < BYTES_MAX
+        self.packets.len() < PACKETS_MAX && self.bytes.len() < BYTES_MAX
     }
 
     /// Takes the last packet out again.
     pub fn take_back(&mut self) {
         if let Some(last) = self.packets.pop() {
-            self.octets.truncate(last.range.start);
+            self.bytes.truncate(last.range.start);
             self.debt += last.paid.debt;
         }
     }
@@ -99,7 +99,7 @@ impl Outbox {
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.octets.clear();
+        self.bytes.clear();
         self.packets.clear();
         self.deeds.clear();
         self.undo.clear();

@@ -37,7 +37,7 @@ pub enum Wish {
 /// A module that a program installs.
 #[derive(Clone, Debug)]
 pub struct Install {
-    /// Its octets.
+    /// Its bytes.
     pub module: Arc<[u8]>,
     /// Their digest.
     pub digest: Digest,
@@ -104,12 +104,12 @@ impl Plan {
         let bound = packet.header.bound.saturating_sub(u32::from(name.is_some()));
         self.state.account.spent += u64::from(packet.header.bound - bound);
         let packet = &Packet { header: Header { bound, ..packet.header.clone() }, chunk: packet.chunk.clone() };
-        let Some(((on, wish), octets)) = name.or(service).zip(whole(packet)) else {
+        let Some(((on, wish), bytes)) = name.or(service).zip(whole(packet)) else {
             self.state.account.unused += u64::from(packet.header.bound);
             return Fate::Drop(Reason::TooBig);
         };
         let asked = self.waiting.is_for(&on);
-        self.park(env, from, octets, Some(principal), on);
+        self.park(env, from, bytes, Some(principal), on);
         if !asked {
             env.wish(wish);
         }
@@ -124,16 +124,16 @@ impl Plan {
         packet: &Packet,
         statement: Box<Statement>,
     ) -> Fate {
-        let octets = whole(packet);
-        let admitted = env.admit(ANYONE, octets.as_ref().map_or(0, Vec::len));
-        let (Some(octets), Ok(_)) = (octets, &admitted) else {
+        let bytes = whole(packet);
+        let admitted = env.admit(ANYONE, bytes.as_ref().map_or(0, Vec::len));
+        let (Some(bytes), Ok(_)) = (bytes, &admitted) else {
             self.state.account.unused += u64::from(packet.header.bound);
             return Fate::Drop(admitted.err().unwrap_or(Reason::TooBig));
         };
         env.charge(ANYONE, vouch_steps(&statement), 0);
         let question = self.state.layers.signers.next_question();
         let claimed = Claimed { question, principal: statement.principal, number: statement.unix_ns };
-        self.park(env, from, octets, None, On::Principal(Box::new(claimed)));
+        self.park(env, from, bytes, None, On::Principal(Box::new(claimed)));
         env.wish(Wish::Vouch(question, statement));
         Fate::Kept
     }
@@ -159,16 +159,16 @@ impl Plan {
     /// A packet goes on that waited for whether somebody has signed it.
     fn judged(&mut self, env: &mut dyn PlanOs, parked: &mut Parked, judged: Result<Arc<Role>, String>) {
         if judged.as_ref().map_or(true, |role| role.name == crate::trust::ANYONE) {
-            self.cut_to_unsigned(env, parked.from.as_ref(), &mut parked.octets);
+            self.cut_to_unsigned(env, parked.from.as_ref(), &mut parked.bytes);
         }
         let fate = match &parked.on {
             On::Principal(claimed) => match judged.ok().and_then(|role| self.seat(env, claimed, role)) {
                 Some(principal) => self.evaluate_parked(env, parked, Stage::Vouched(principal)),
                 None => self.refuse_parked(env, parked),
             },
-            _ => self.pass(env, parked.from.as_ref(), &mut parked.octets, true),
+            _ => self.pass(env, parked.from.as_ref(), &mut parked.bytes, true),
         };
-        self.conclude(env, fate, &parked.octets, ANYONE);
+        self.conclude(env, fate, &parked.bytes, ANYONE);
     }
 
     /// The principal's number, if its statement was not there before.
@@ -188,9 +188,9 @@ impl Plan {
     }
 
     fn refuse_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked) -> Fate {
-        match self.decode(env, &parked.octets, &mut Vec::new()) {
+        match self.decode(env, &parked.bytes, &mut Vec::new()) {
             Ok(packet) => self.failed(env, &packet, &Cause::Exception(REFUSED), ANYONE),
-            Err(_) => self.end(&parked.octets, Reason::MalformedPlan),
+            Err(_) => self.end(&parked.bytes, Reason::MalformedPlan),
         }
     }
 
@@ -207,8 +207,8 @@ impl Plan {
     }
 }
 
-/// A packet as octets, with all its codes.
+/// A packet as bytes, with all its codes.
 fn whole(packet: &Packet) -> Option<Vec<u8>> {
     let header = Header { by_digest: false, ..packet.header.clone() };
-    Packet { header, chunk: packet.chunk.clone() }.octets()
+    Packet { header, chunk: packet.chunk.clone() }.bytes()
 }

@@ -15,7 +15,7 @@ const CONNECTIONS_MAX: usize = 1024;
 /// Nanoseconds after which a connection that was not used is gone.
 const IDLE: u64 = 300_000_000_000;
 
-/// The first octet of messages to applications.
+/// The first byte of messages to applications.
 pub mod message {
     /// A text that was printed: port, text.
     pub const PRINTED: u8 = 0x91;
@@ -149,13 +149,13 @@ fn about(kind: u8, port: u64) -> Vec<u8> {
 pub fn printed(port: u64, value: &Value) -> Vec<u8> {
     let mut message = about(message::PRINTED, port);
     match value {
-        Value::Text(octets) => message.extend_from_slice(octets),
+        Value::Text(bytes) => message.extend_from_slice(bytes),
         other => message.extend_from_slice(other.to_string().as_bytes()),
     }
     message
 }
 
-/// Word that a value was delivered, before its octets.
+/// Word that a value was delivered, before its bytes.
 pub fn delivered(port: u64) -> Vec<u8> {
     about(message::DELIVERED, port)
 }

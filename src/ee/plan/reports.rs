@@ -40,17 +40,17 @@ impl Plan {
         let here = Host(env.way(source).own.0);
         let Some(report) = packet.report(cause, here, left) else { return left.into() };
         let at_home = env.topology().is_own(source);
-        let mut octets = self.buffers.pop().unwrap_or_default();
-        octets.clear();
-        let may = match report.encode(&mut octets) && (at_home || left > 0) {
+        let mut bytes = self.buffers.pop().unwrap_or_default();
+        bytes.clear();
+        let may = match report.encode(&mut bytes) && (at_home || left > 0) {
             true if at_home => Ok(()),
-            true => env.may_report(source, octets.len()).map_err(Some),
+            true => env.may_report(source, bytes.len()).map_err(Some),
             false => Err(None),
         };
         match may {
             Ok(()) => {
                 self.state.account.reports += 1;
-                self.push_local(env, &octets);
+                self.push_local(env, &bytes);
             }
             Err(reason) => {
                 self.state.account.unreported += 1;
@@ -59,7 +59,7 @@ impl Plan {
                 }
             }
         }
-        self.recycle(octets);
+        self.recycle(bytes);
         if may.is_ok() { 0 } else { left.into() }
     }
 }

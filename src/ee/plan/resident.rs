@@ -1,8 +1,8 @@
 //! Resident data: values left at the node by programs for later programs. Example: `put("best", key, 7, 60)`.
 //!
 //! A value stands under a name and a key; who does not know the key cannot get at it. It is kept for as long as its
-//! program says, five minutes at most. It is kept as octets, with the codes of its chunks, as it would travel: so what it counts is what it takes, and it keeps
-//! nothing else alive. There is room for so many values of so many octets, and each holder has a share of it
+//! program says, five minutes at most. It is kept as bytes, with the codes of its chunks, as it would travel: so what it counts is what it takes, and it keeps
+//! nothing else alive. There is room for so many values of so many bytes, and each holder has a share of it
 //! ([`Shares`]): a principal whose signature counts, or all others of one neighbour together, or all strangers of a port. When its share is
 //! used up, putting another one raises an exception until something has expired.
 
@@ -14,10 +14,10 @@ use std::sync::Arc;
 /// Values kept.
 const VALUES_MAX: usize = 4096;
 
-/// Octets of all of them.
+/// Bytes of all of them.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Octets that keeping a value takes besides its own and those of its name, at most.
+/// Bytes that keeping a value takes besides its own and those of its name, at most.
 const AROUND: usize = 256;
 
 /// The longest name.
@@ -31,7 +31,7 @@ pub type Place = (Box<[u8]>, [u8; 16]);
 
 #[derive(Debug)]
 struct Kept {
-    octets: Arc<[u8]>,
+    value: Arc<[u8]>,
     holder: Holder,
     /// What it counts.
     bytes: u64,
@@ -59,14 +59,14 @@ impl Default for Resident {
 }
 
 impl Resident {
-    /// The octets at a place.
-    pub fn octets(&self, now: u64, name: &[u8], key: [u8; 16]) -> Option<Arc<[u8]>> {
+    /// The bytes at a place.
+    pub fn value(&self, now: u64, name: &[u8], key: [u8; 16]) -> Option<Arc<[u8]>> {
         let kept = self.kept.get(&(name.into(), key))?;
-        (kept.until > now).then(|| kept.octets.clone())
+        (kept.until > now).then(|| kept.value.clone())
     }
 
-    /// Puts octets at a place for so many seconds; kept for no time, what is there goes. None if their holder has no room.
-    pub fn put(&mut self, now: u64, holder: Holder, place: Place, octets: &[u8], seconds: i64) -> Option<Before> {
+    /// Puts bytes at a place for so many seconds; kept for no time, what is there goes. None if their holder has no room.
+    pub fn put(&mut self, now: u64, holder: Holder, place: Place, value: &[u8], seconds: i64) -> Option<Before> {
         if place.0.len() > NAME_MAX {
             return None;
         }
@@ -74,7 +74,7 @@ impl Resident {
             let before = self.take(&place);
             return Some(Before(place, before));
         }
-        let bytes = (octets.len() + place.0.len() + AROUND) as u64;
+        let bytes = (value.len() + place.0.len() + AROUND) as u64;
         let before = self.take(&place);
         if !self.has_room(holder, bytes) {
             self.sweep(now);
@@ -84,7 +84,7 @@ impl Resident {
             return None;
         }
         let until = now.saturating_add(seconds.min(SECONDS_MAX) as u64 * 1_000_000_000);
-        self.keep(place.clone(), Kept { octets: octets.into(), holder, bytes, until });
+        self.keep(place.clone(), Kept { value: value.into(), holder, bytes, until });
         Some(Before(place, before))
     }
 
@@ -163,11 +163,11 @@ mod tests {
         let mut resident = Resident::default();
         assert!(resident.put(0, Holder::HERE, place("a"), b"1", 1).is_some());
         assert!(resident.put(0, Holder::HERE, place("b"), b"2", i64::MAX).is_some());
-        let value = |resident: &Resident, name: &str, now| resident.octets(now, name.as_bytes(), [1; 16]);
+        let value = |resident: &Resident, name: &str, now| resident.value(now, name.as_bytes(), [1; 16]);
         assert_eq!(value(&resident, "a", SECOND - 1).as_deref(), Some(&b"1"[..]));
         assert_eq!(value(&resident, "a", SECOND), None);
         assert_eq!(value(&resident, "b", 300 * SECOND - 1).as_deref(), Some(&b"2"[..]));
-        assert_eq!(resident.octets(0, b"a", [2; 16]), None, "another key");
+        assert_eq!(resident.value(0, b"a", [2; 16]), None, "another key");
         resident.sweep(SECOND);
         assert_eq!((resident.size().0, resident.first), (1, 300 * SECOND));
         resident.sweep(300 * SECOND);
@@ -182,7 +182,7 @@ mod tests {
         let third = resident.put(0, Holder::HERE, place("a"), b"", 0).unwrap();
         for (before, value) in [(third, Some(&b"2"[..])), (second, Some(b"1")), (first, None)] {
             resident.undo(before);
-            assert_eq!(resident.octets(0, b"a", [1; 16]).as_deref(), value);
+            assert_eq!(resident.value(0, b"a", [1; 16]).as_deref(), value);
         }
         assert_eq!(resident.size(), (0, 0));
     }

@@ -110,12 +110,12 @@ impl Plan {
         &mut self,
         env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
-        octets: &mut [u8],
+        bytes: &mut [u8],
         judged: bool,
     ) -> Fate {
-        let Ok(outline) = Outline::read(octets) else { return self.end(octets, Reason::MalformedPlan) };
-        if let Err(reason) = env.admit(ANYONE, octets.len()) {
-            return self.end(octets, reason);
+        let Ok(outline) = Outline::read(bytes) else { return self.end(bytes, Reason::MalformedPlan) };
+        if let Err(reason) = env.admit(ANYONE, bytes.len()) {
+            return self.end(bytes, reason);
         }
         let (view, routing) = (outline.view(), outline.routing.clone());
         let (to, by_digest) = (Addr(view.destination().0), view.by_digest());
@@ -134,36 +134,36 @@ impl Plan {
         }
         let next = match found {
             Ok(next) => next,
-            Err(name) => return self.fail(env, octets, name, Reason::NoRoute),
+            Err(name) => return self.fail(env, bytes, name, Reason::NoRoute),
         };
         if view.bound() == 0 {
-            return self.fail(env, octets, Name::NOT_ENOUGH_RB, Reason::Bound);
+            return self.fail(env, bytes, Name::NOT_ENOUGH_RB, Reason::Bound);
         }
         if let Some(digest) = absent {
-            return self.wait_for_code(env, from, octets, digest);
+            return self.wait_for_code(env, from, bytes, digest);
         }
         if !judged && let Some(from) = from.filter(|from| view.bound() > self.ceiling(env, from).unsigned) {
-            return self.wait_for_signer(env, from, octets);
+            return self.wait_for_signer(env, from, bytes);
         }
-        let length = self.length_in_all(env, &next, octets) + self.debt;
+        let length = self.length_in_all(env, &next, bytes) + self.debt;
         let Some(frames) = frames(env, &next, length) else {
-            return self.end(octets, Reason::TooBig);
+            return self.end(bytes, Reason::TooBig);
         };
         if view.bound() < frames {
-            return self.fail(env, octets, Name::NOT_ENOUGH_RB, Reason::Bound);
+            return self.fail(env, bytes, Name::NOT_ENOUGH_RB, Reason::Bound);
         }
         if let Some(from) = from.filter(|_| !by_digest) {
             self.tell_within(env, (&next, frames), length, from);
         }
         // One that would have nothing left to ask with is sent whole.
         if by_digest && (view.bound() == frames || !self.next_holds(&next)) {
-            return self.pass_whole(env, &next, octets, frames);
+            return self.pass_whole(env, &next, bytes, frames);
         }
-        self.spend(env, &next, octets, frames);
-        if octets.len() <= env.room(&next) {
+        self.spend(env, &next, bytes, frames);
+        if bytes.len() <= env.room(&next) {
             return Fate::Forward(next);
         }
-        self.state.send(env, &next, octets);
+        self.state.send(env, &next, bytes);
         Fate::Taken
     }
 
@@ -180,9 +180,9 @@ impl Plan {
                     }
                     seen.push(digest);
                 }
-                Code::Whole(octets) => {
+                Code::Whole(bytes) => {
                     // What cannot be read is for the node that evaluates it to complain of.
-                    if let Ok((program, compiled)) = self.library.by_octets(octets, &self.table, usize::MAX) {
+                    if let Ok((program, compiled)) = self.library.by_bytes(bytes, &self.table, usize::MAX) {
                         self.state.charge_compiling(env, compiled);
                         seen.push(program.digest());
                     }
@@ -206,31 +206,31 @@ impl Plan {
         all
     }
 
-    fn pass_whole(&mut self, env: &mut dyn PlanOs, next: &Next, octets: &[u8], frames: u32) -> Fate {
+    fn pass_whole(&mut self, env: &mut dyn PlanOs, next: &Next, bytes: &[u8], frames: u32) -> Fate {
         let mut whole = self.buffers.pop().unwrap_or_default();
         whole.clear();
         let library = &self.library;
-        let written = Outline::read(octets).and_then(|front| front.expand(|digest| library.octets(digest), &mut whole));
+        let written = Outline::read(bytes).and_then(|front| front.expand(|digest| library.bytes(digest), &mut whole));
         let fate = match written {
             Ok(()) => {
                 self.spend(env, next, &mut whole, frames);
                 self.state.send(env, next, &whole);
                 Fate::Taken
             }
-            Err(_) => self.end(octets, Reason::TooBig),
+            Err(_) => self.end(bytes, Reason::TooBig),
         };
         self.recycle(whole);
         fate
     }
 
     /// A packet on its way ends with an exception.
-    fn fail(&mut self, env: &mut dyn PlanOs, octets: &[u8], name: Name, reason: Reason) -> Fate {
-        let left = match self.decode(env, octets, &mut Vec::new()) {
+    fn fail(&mut self, env: &mut dyn PlanOs, bytes: &[u8], name: Name, reason: Reason) -> Fate {
+        let left = match self.decode(env, bytes, &mut Vec::new()) {
             Ok(packet) => {
                 let left = self.left_of(packet.header.bound);
                 self.report(env, &packet, &Cause::Exception(name), left)
             }
-            Err(_) => account::bound_of(octets),
+            Err(_) => account::bound_of(bytes),
         };
         self.state.account.unused += left;
         Fate::Drop(reason)

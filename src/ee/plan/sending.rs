@@ -25,15 +25,15 @@ impl At<'_> {
         if !by_digest {
             self.spend_for_codes(next.is_some(), &codes, steps)?;
         }
-        let start = self.outbox.octets.len();
-        if !encode_with(&header, chunk, &codes, &mut self.outbox.octets) {
+        let start = self.outbox.bytes.len();
+        if !encode_with(&header, chunk, &codes, &mut self.outbox.bytes) {
             return Err(raise(const { Name::known("TooBig") }));
         }
-        let range = start..self.outbox.octets.len();
+        let range = start..self.outbox.bytes.len();
         let paid = match self.pay(next.as_ref(), &header, &codes, range.clone()) {
             Ok(paid) => paid,
             Err(stop) => {
-                self.outbox.octets.truncate(start);
+                self.outbox.bytes.truncate(start);
                 return Err(stop);
             }
         };
@@ -43,7 +43,7 @@ impl At<'_> {
                 codes.iter().for_each(|slice| self.state.peers.mark(port, via, &slice.digest));
             }
             // Whoever learns the code from here may be sent its digest later, and may then have lost it.
-            Some(_) => codes.iter().for_each(|slice| self.library.keep(slice.digest, &slice.octets)),
+            Some(_) => codes.iter().for_each(|slice| self.library.keep(slice.digest, &slice.bytes)),
             None => {}
         }
         self.outbox.packets.push(Outgoing { next, range, paid });
@@ -84,13 +84,13 @@ impl At<'_> {
         // A copy that leaves later spends its first hop then.
         let later =
             Packet { header: Header { bound: donated, by_digest: false, ..header.clone() }, chunk: Arc::new(wrapped) };
-        let octets = self.octets(&later.header, &later.chunk, steps)?;
+        let bytes = self.bytes(&later.header, &later.chunk, steps)?;
         let interval = copies.interval();
         let due = self.env.now().saturating_add(interval);
         // Programs say ways of flows, so only the way that all packets take proves who is at its end.
         let proves = (*routing == route::DEFAULT_ROUTE).then_some(Addr(header.destination.0));
         let (payer, holder, left) = (self.env.payer(), self.holder(), copies.again);
-        let job = Job { octets, left, due, interval, number: Some(number), proves, payer, holder };
+        let job = Job { bytes, left, due, interval, number: Some(number), proves, payer, holder };
         self.add_job(job)?;
         let sent = self.put(next, header, &later.chunk, steps);
         if sent.is_err() {

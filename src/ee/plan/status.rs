@@ -17,27 +17,27 @@ pub struct Status {
     pub held: u64,
     /// Codes kept.
     pub codes: usize,
-    /// Octets of those.
+    /// Bytes of those.
     pub code_bytes: usize,
-    /// Octets of memory that programs made of them take at most.
+    /// Bytes of memory that programs made of them take at most.
     pub code_memory: usize,
     /// Services that were loaded.
     pub services: Vec<String>,
     /// Values left by programs.
     pub resident: usize,
-    /// Octets that those take, codes of chunks included.
+    /// Bytes that those take, codes of chunks included.
     pub resident_bytes: u64,
     /// Ways of flows.
     pub flows: usize,
     /// Routes learned by RIP.
     pub rip_routes: usize,
-    /// Octets of messages that have come in part.
+    /// Bytes of messages that have come in part.
     pub piece_bytes: usize,
     /// Packets that wait for codes or names.
     pub waiting: usize,
     /// Packets that are sent by and by.
     pub jobs: usize,
-    /// Octets of those.
+    /// Bytes of those.
     pub job_bytes: u64,
     /// Applications at PLAN ports, and connections to them.
     pub applications: usize,
@@ -72,7 +72,7 @@ impl Plan {
 
     /// Bounds of packets that wait here.
     pub fn held(&self) -> u64 {
-        let local: u64 = self.local.iter().map(|(octets, _)| account::bound_of(octets)).sum();
+        let local: u64 = self.local.iter().map(|(bytes, _)| account::bound_of(bytes)).sum();
         local + self.waiting.bounds() + self.state.jobs.bounds()
     }
 
@@ -98,25 +98,25 @@ impl Plan {
     }
 
     /// An application injects a packet; the node fills in where it comes from.
-    pub fn inject(&mut self, env: &mut dyn PlanOs, port: u64, octets: &mut [u8]) -> Result<(), Reason> {
+    pub fn inject(&mut self, env: &mut dyn PlanOs, port: u64, bytes: &mut [u8]) -> Result<(), Reason> {
         let session = self.state.ports.session(port).ok_or(Reason::NoPlanApplication)?;
-        let view = View::new_checked(octets).filter(|view| !view.report() && !view.by_digest());
+        let view = View::new_checked(bytes).filter(|view| !view.report() && !view.by_digest());
         let to = Addr(view.ok_or(Reason::MalformedPlan)?.destination().0);
-        let claimed = View::new_checked(octets).map_or(Host::default(), |view| view.source());
+        let claimed = View::new_checked(bytes).map_or(Host::default(), |view| view.source());
         let source = match Addr(claimed.0) {
             none if none.is_unspecified() => self.source_for(env, to),
             own if env.topology().is_own(own) => own,
             _ => return Err(Reason::Source),
         };
-        let mut view = ViewMut::new_checked(octets).ok_or(Reason::MalformedPlan)?;
+        let mut view = ViewMut::new_checked(bytes).ok_or(Reason::MalformedPlan)?;
         view.inject(Host(source.0), port, session);
         let cut = view.clamp(self.config.bound_max);
         let account = &mut self.state.account;
         account.clamped += u64::from(cut);
-        account.injected += account::bound_of(octets);
+        account.injected += account::bound_of(bytes);
         env.made(1);
-        let fate = self.process(env, None, octets);
-        self.conclude(env, fate, octets, ANYONE);
+        let fate = self.process(env, None, bytes);
+        self.conclude(env, fate, bytes, ANYONE);
         let done = if let Fate::Drop(reason) = fate { Err(reason) } else { Ok(()) };
         self.run_local(env);
         done

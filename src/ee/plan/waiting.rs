@@ -20,7 +20,7 @@ use plan::program::Digest;
 /// Packets that can wait.
 const WAITING_MAX: usize = 64;
 
-/// Octets of all of them.
+/// Bytes of all of them.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Times that a neighbour is asked for a code that a packet lacks.
@@ -51,22 +51,22 @@ pub(super) enum On {
 }
 
 pub(super) struct Parked {
-    pub octets: Vec<u8>,
+    pub bytes: Vec<u8>,
     pub from: Option<Neighbour>,
     /// Whose share of the worker pays for it.
     pub payer: Payer,
     /// Whose it is, if its layers are open already.
     principal: Option<usize>,
     pub on: On,
-    /// Octets of questions that it is to pay with its next frames.
+    /// Bytes of questions that it is to pay with its next frames.
     pub debt: usize,
     until: u64,
 }
 
 impl Parked {
-    /// Whether what is left of its bound pays for so many octets more.
-    fn can_pay(&self, octets: usize, unit: usize) -> bool {
-        (account::bound_of(&self.octets) as usize).saturating_mul(unit) >= self.debt + octets
+    /// Whether what is left of its bound pays for so many bytes more.
+    fn can_pay(&self, bytes: usize, unit: usize) -> bool {
+        (account::bound_of(&self.bytes) as usize).saturating_mul(unit) >= self.debt + bytes
     }
 }
 
@@ -117,7 +117,7 @@ impl Waiting {
 
     /// The bounds of those that wait.
     pub fn bounds(&self) -> u64 {
-        self.list.iter().map(|parked| account::bound_of(&parked.octets)).sum()
+        self.list.iter().map(|parked| account::bound_of(&parked.bytes)).sum()
     }
 }
 
@@ -126,24 +126,24 @@ impl Plan {
         &mut self,
         env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
-        octets: Vec<u8>,
+        bytes: Vec<u8>,
         principal: Option<usize>,
         on: On,
     ) {
-        let bytes = |list: &[Parked]| list.iter().map(|parked| parked.octets.len()).sum::<usize>();
-        while self.waiting.list.len() >= WAITING_MAX || bytes(&self.waiting.list) + octets.len() > BYTES_MAX {
+        let held = |list: &[Parked]| list.iter().map(|parked| parked.bytes.len()).sum::<usize>();
+        while self.waiting.list.len() >= WAITING_MAX || held(&self.waiting.list) + bytes.len() > BYTES_MAX {
             // The oldest of whoever has most waiting, so one that sends what waits displaces itself.
             let who = |parked: &Parked| Holder::of(parked.principal.unwrap_or(super::ANYONE), parked.payer);
             let Some(worst) = gives_way(self.waiting.list.iter(), who) else { break };
             let gone = self.waiting.list.remove(worst);
-            self.state.account.unused += account::bound_of(&gone.octets);
+            self.state.account.unused += account::bound_of(&gone.bytes);
             env.drop(gone.principal.unwrap_or(super::ANYONE), Reason::WaitFull);
         }
         let wait = if matches!(on, On::Code(_)) { CODE_WITHIN } else { OUTSIDE_WITHIN };
         let until = env.now().saturating_add(wait);
         let payer = env.payer();
         let debt = self.debt;
-        self.waiting.list.push(Parked { octets, from: from.copied(), payer, principal, on, debt, until });
+        self.waiting.list.push(Parked { bytes, from: from.copied(), payer, principal, on, debt, until });
     }
 
     /// A packet names a code that is not here.
@@ -151,14 +151,14 @@ impl Plan {
         &mut self,
         env: &mut dyn PlanOs,
         from: Option<&Neighbour>,
-        octets: &[u8],
+        bytes: &[u8],
         digest: Digest,
     ) -> Fate {
-        let Some(from) = from else { return self.end(octets, Reason::CodeUnknown) };
-        if account::bound_of(octets) == 0 {
-            return self.end(octets, Reason::FetchUnpaid);
+        let Some(from) = from else { return self.end(bytes, Reason::CodeUnknown) };
+        if account::bound_of(bytes) == 0 {
+            return self.end(bytes, Reason::FetchUnpaid);
         }
-        self.park(env, Some(from), octets.to_vec(), None, On::Code(digest));
+        self.park(env, Some(from), bytes.to_vec(), None, On::Code(digest));
         self.waiting.end_questions();
         let is_it = |question: &&mut Question| question.to == *from && question.digest == digest;
         match self.waiting.questions.iter_mut().find(is_it) {
@@ -197,7 +197,7 @@ impl Plan {
     }
 
     /// Tells a neighbour that has sent the codes of the packet under way whole that this node holds them, in at most so
-    /// many octets; gives how many it took. Who is not told now sends them whole again.
+    /// many bytes; gives how many it took. Who is not told now sends them whole again.
     pub(super) fn tell_codes(&mut self, env: &mut dyn PlanOs, from: &Neighbour, most: usize) -> usize {
         let (mut said, word) = (0, word(env, &back(from)));
         for digest in &self.seen {
@@ -217,9 +217,9 @@ impl Plan {
         if !self.state.peers.lacks(from.port, from.addr, &digest) {
             return Fate::Drop(Reason::FetchUnowed);
         }
-        let Some(octets) = self.library.octets(&digest) else { return Fate::Drop(Reason::FetchGone) };
-        let mut message = Vec::with_capacity(octets.len() + 4);
-        wire::put_code(octets, &mut message);
+        let Some(bytes) = self.library.bytes(&digest) else { return Fate::Drop(Reason::FetchGone) };
+        let mut message = Vec::with_capacity(bytes.len() + 4);
+        wire::put_code(bytes, &mut message);
         self.state.send(env, &back(from), &message);
         Fate::Taken
     }
@@ -230,7 +230,7 @@ impl Plan {
         if !self.waiting.list.iter().any(|parked| parked.on == on) {
             return Fate::Drop(Reason::FetchSpoofed);
         }
-        match self.library.by_octets(code, &self.table, usize::MAX) {
+        match self.library.by_bytes(code, &self.table, usize::MAX) {
             Ok((_, compiled)) => self.state.charge_compiling(env, compiled),
             Err(_) => return Fate::Drop(Reason::CodeRefused),
         }
@@ -255,18 +255,18 @@ impl Plan {
             self.debt = parked.debt;
             let fate = match parked.principal {
                 Some(principal) => self.evaluate_parked(env, &parked, Stage::Open(principal)),
-                None => self.process(env, parked.from.as_ref(), &mut parked.octets),
+                None => self.process(env, parked.from.as_ref(), &mut parked.bytes),
             };
             self.debt = 0;
-            self.conclude(env, fate, &parked.octets, parked.principal.unwrap_or(super::ANYONE));
+            self.conclude(env, fate, &parked.bytes, parked.principal.unwrap_or(super::ANYONE));
         }
         env.on_behalf(Payer::NOBODY);
     }
 
     pub(super) fn evaluate_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked, stage: Stage) -> Fate {
-        match self.decode(env, &parked.octets, &mut Vec::new()) {
+        match self.decode(env, &parked.bytes, &mut Vec::new()) {
             Ok(packet) => self.evaluate(env, parked.from.as_ref(), packet, 0, stage),
-            Err(_) => self.end(&parked.octets, Reason::MalformedPlan),
+            Err(_) => self.end(&parked.bytes, Reason::MalformedPlan),
         }
     }
 
@@ -280,7 +280,7 @@ impl Plan {
             }
             let gone = self.waiting.list.remove(at);
             let reason = if matches!(gone.on, On::Code(_)) { Reason::FetchTimeout } else { Reason::WaitTimeout };
-            self.state.account.unused += account::bound_of(&gone.octets);
+            self.state.account.unused += account::bound_of(&gone.bytes);
             env.drop(gone.principal.unwrap_or(super::ANYONE), reason);
         }
         self.waiting.end_questions();

@@ -12,10 +12,10 @@ use crate::code::compiler::{Failure, Lane};
 use crate::code::run::{engine, jailed};
 use wasmtime::{Caller, Engine, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TypedFunc};
 
-/// Octets of a module's buffer.
+/// Bytes of a module's buffer.
 pub const BUFFER: usize = 4096;
 
-/// Octets of a module's memory.
+/// Bytes of a module's memory.
 const MEMORY_MAX: usize = 1 << 20;
 
 /// The custom section in which a module says what it is.
@@ -105,7 +105,7 @@ impl WasmService {
         let global = global.ok_or_else(|| wrong("it exports no global plan_buffer"))?;
         let buffer = global.get(&mut store).i32().ok_or_else(|| wrong("its plan_buffer is no i32"))? as u32 as usize;
         if memory.data(&store).get(buffer..).is_none_or(|rest| rest.len() < BUFFER) {
-            return Err(wrong("its buffer of 4096 octets is not inside its memory"));
+            return Err(wrong("its buffer of 4096 bytes is not inside its memory"));
         }
         Ok(WasmService { store, entry, memory, buffer })
     }
@@ -116,7 +116,7 @@ fn binary(module: &[u8]) -> Result<std::borrow::Cow<'_, [u8]>, String> {
     let long = |length: usize| length > REPRESENTATION_MAX;
     let wasm =
         if long(module.len()) { None } else { Some(wat::parse_bytes(module).map_err(|error| error.to_string())?) };
-    wasm.filter(|wasm| !long(wasm.len())).ok_or_else(|| format!("a service has at most {REPRESENTATION_MAX} octets"))
+    wasm.filter(|wasm| !long(wasm.len())).ok_or_else(|| format!("a service has at most {REPRESENTATION_MAX} bytes"))
 }
 
 fn said(error: wasmtime::Error) -> String {

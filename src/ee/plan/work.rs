@@ -1,7 +1,7 @@
 //! What work for an evaluation costs in steps.
 //!
 //! Work of the node that is in proportion to something that a program chooses is paid in steps, before it is done and also if nothing
-//! comes of it: a step for each octet of code that is compiled or worked through to find what travels with a chunk, for [`WRITTEN`] octets
+//! comes of it: a step for each byte of code that is compiled or worked through to find what travels with a chunk, for [`WRITTEN`] bytes
 //! that are copied, written or hashed, for [`READ`] that values are made of, for [`LOOKED_AT`] entries of a table. So the steps that an
 //! evaluation has bound what it can have the node do.
 
@@ -14,29 +14,29 @@ use plan::packet::{Header, encode_with, slices_for};
 use plan::program::Slice;
 use plan::value::Chunk;
 
-/// Steps that compiling an octet of a code is charged as, when its packet comes: about the nanoseconds that it takes.
+/// Steps that compiling a byte of a code is charged as, when its packet comes: about the nanoseconds that it takes.
 const COMPILE_STEPS: u64 = 16;
 
-/// Octets that are copied, written or hashed for one step.
+/// Bytes that are copied, written or hashed for one step.
 const WRITTEN: usize = 64;
 
-/// Octets that values are made of for one step.
+/// Bytes that values are made of for one step.
 const READ: usize = 16;
 
 /// Entries of a table that are looked at for one step.
 const LOOKED_AT: usize = 16;
 
-/// Steps of copying, writing or hashing so many octets.
-pub(super) fn writing(octets: usize) -> u32 {
-    u32::try_from(octets / WRITTEN).unwrap_or(u32::MAX)
+/// Steps of copying, writing or hashing so many bytes.
+pub(super) fn writing(bytes: usize) -> u32 {
+    u32::try_from(bytes / WRITTEN).unwrap_or(u32::MAX)
 }
 
 /// Entries that the library may look at for what gives way to another code.
 const GIVING_WAY: usize = 512;
 
-/// Steps of making values of so many octets.
-pub(super) fn reading(octets: usize) -> u32 {
-    u32::try_from(octets / READ).unwrap_or(u32::MAX)
+/// Steps of making values of so many bytes.
+pub(super) fn reading(bytes: usize) -> u32 {
+    u32::try_from(bytes / READ).unwrap_or(u32::MAX)
 }
 
 /// Steps of looking at so many entries.
@@ -45,11 +45,11 @@ pub(super) fn looking(entries: usize) -> u32 {
 }
 
 impl State {
-    /// So many octets of codes were compiled that nobody has paid for yet: they are anyone's.
-    pub(super) fn charge_compiling(&mut self, env: &mut dyn PlanOs, octets: usize) {
-        if octets > 0 {
-            self.account.compiled += octets as u64;
-            env.charge(ANYONE, octets as u64 * COMPILE_STEPS, 0);
+    /// So many bytes of codes were compiled that nobody has paid for yet: they are anyone's.
+    pub(super) fn charge_compiling(&mut self, env: &mut dyn PlanOs, bytes: usize) {
+        if bytes > 0 {
+            self.account.compiled += bytes as u64;
+            env.charge(ANYONE, bytes as u64 * COMPILE_STEPS, 0);
         }
     }
 }
@@ -57,7 +57,7 @@ impl State {
 impl At<'_> {
     /// The codes that travel with a chunk. Those that have to be made first are paid for.
     pub(super) fn codes_of<'c>(&mut self, chunk: &'c Chunk, steps: &mut u32) -> eval::Result<Vec<&'c Slice>> {
-        let codes = slices_for(chunk, &mut |octets| self.account_for_slice(octets, steps))?;
+        let codes = slices_for(chunk, &mut |bytes| self.account_for_slice(bytes, steps))?;
         codes.ok_or(raise(const { Name::known("TooBig") }))
     }
 
@@ -66,25 +66,25 @@ impl At<'_> {
         for slice in codes {
             let kept = leaves && !self.library.has(&slice.digest);
             let times = if kept { 2 } else { 1 };
-            spend(steps, writing(times * slice.octets.len()) + if kept { looking(GIVING_WAY) } else { 0 })?;
+            spend(steps, writing(times * slice.bytes.len()) + if kept { looking(GIVING_WAY) } else { 0 })?;
         }
         Ok(())
     }
 
-    pub(super) fn account_for_slice(&mut self, octets: u32, steps: &mut u32) -> eval::Result<()> {
-        spend(steps, octets)?;
-        self.state.account.sliced += u64::from(octets);
+    pub(super) fn account_for_slice(&mut self, bytes: u32, steps: &mut u32) -> eval::Result<()> {
+        spend(steps, bytes)?;
+        self.state.account.sliced += u64::from(bytes);
         Ok(())
     }
 
-    /// The octets of a packet, whose codes are whole.
-    pub(super) fn octets(&mut self, header: &Header, chunk: &Chunk, steps: &mut u32) -> eval::Result<Vec<u8>> {
+    /// The bytes of a packet, whose codes are whole.
+    pub(super) fn bytes(&mut self, header: &Header, chunk: &Chunk, steps: &mut u32) -> eval::Result<Vec<u8>> {
         let mut out = Vec::new();
         self.write(header, chunk, steps, &mut out)?;
         Ok(out)
     }
 
-    /// Adds the octets of a packet, whose codes are whole.
+    /// Adds the bytes of a packet, whose codes are whole.
     pub(super) fn write(
         &mut self,
         header: &Header,
@@ -93,8 +93,8 @@ impl At<'_> {
         out: &mut Vec<u8>,
     ) -> eval::Result<()> {
         let codes = self.codes_of(chunk, steps)?;
-        let octets: usize = codes.iter().map(|slice| slice.octets.len()).sum();
-        spend(steps, writing(octets + 16 * chunk.extent().weight as usize))?;
+        let bytes: usize = codes.iter().map(|slice| slice.bytes.len()).sum();
+        spend(steps, writing(bytes + 16 * chunk.extent().weight as usize))?;
         let fits = encode_with(header, chunk, &codes, out);
         if fits { Ok(()) } else { Err(raise(const { Name::known("TooBig") })) }
     }

@@ -25,9 +25,9 @@ struct Xor {
 struct Sum {
     count: u8,
     length: u16,
-    /// Octets of the longest.
+    /// Bytes of the longest.
     most: usize,
-    octets: Box<[u8]>,
+    bytes: Box<[u8]>,
 }
 
 struct Group {
@@ -37,17 +37,17 @@ struct Group {
 
 impl Sum {
     fn new() -> Sum {
-        Sum { count: 0, length: 0, most: 0, octets: vec![0; FRAME].into_boxed_slice() }
+        Sum { count: 0, length: 0, most: 0, bytes: vec![0; FRAME].into_boxed_slice() }
     }
 
     fn clear(&mut self) {
-        self.octets[..self.most].fill(0);
+        self.bytes[..self.most].fill(0);
         (self.count, self.length, self.most) = (0, 0, 0);
     }
 
     fn add(&mut self, length: u16, payload: &[u8]) {
-        let payload = &payload[..payload.len().min(self.octets.len())];
-        self.octets.iter_mut().zip(payload).for_each(|(sum, octet)| *sum ^= octet);
+        let payload = &payload[..payload.len().min(self.bytes.len())];
+        self.bytes.iter_mut().zip(payload).for_each(|(sum, byte)| *sum ^= byte);
         self.most = self.most.max(payload.len());
         self.length ^= length;
         self.count += 1;
@@ -85,7 +85,7 @@ impl Xor {
         cx.emit(OUTWARD, frame);
         if self.sum.count == self.packets {
             let mut sum = cx.pool.take();
-            sum.fill(&self.sum.octets[..self.sum.most]);
+            sum.fill(&self.sum.bytes[..self.sum.most]);
             let header = self.header(self.packets, self.sum.length);
             if let Some(room) = sum.prepend(XOR_HEADER) {
                 room.copy_from_slice(&header);
@@ -148,7 +148,7 @@ impl Group {
         let lost = usize::from(self.sum.length);
         if self.have & 1 << packets != 0 && lost <= self.sum.most {
             let mut found = cx.pool.take();
-            found.fill(&self.sum.octets[..lost]);
+            found.fill(&self.sum.bytes[..lost]);
             cx.emit(INWARD, found);
         }
         self.sum.clear();

@@ -17,7 +17,7 @@ pub struct KernelUsage {
     pub packets: u64,
     /// Children that left from here.
     pub children: u64,
-    /// Their octets.
+    /// Their bytes.
     pub bytes: u64,
     /// Sent on to a next hop.
     pub forwarded: u64,

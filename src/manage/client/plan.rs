@@ -68,7 +68,7 @@ impl PlanPort {
             [ATTACHED_PLAN, rest @ ..] => {
                 let (port, rest) = rest.split_first_chunk::<8>().ok_or_else(garbled)?;
                 let (session, rest) = rest.split_first_chunk::<16>().ok_or_else(garbled)?;
-                let addresses = rest.as_chunks::<16>().0.iter().map(|octets| Addr(*octets)).collect();
+                let addresses = rest.as_chunks::<16>().0.iter().map(|bytes| Addr(*bytes)).collect();
                 (u64::from_be_bytes(*port), *session, addresses)
             }
             [REFUSED, why @ ..] => return Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned())),

@@ -82,10 +82,10 @@ impl Opened {
             }
             Call::FileRead { file, offset, length } => {
                 let domain = self.owner(*file)?;
-                let mut octets = vec![0; (*length as usize).min(FILE_BYTES_MAX)];
-                let read = files.read(domain, FileId(*file), *offset, &mut octets)?;
-                octets.truncate(read);
-                Ok(Answer::Read { contents: Contents(octets) })
+                let mut bytes = vec![0; (*length as usize).min(FILE_BYTES_MAX)];
+                let read = files.read(domain, FileId(*file), *offset, &mut bytes)?;
+                bytes.truncate(read);
+                Ok(Answer::Read { contents: Contents(bytes) })
             }
             Call::FileWrite { file, offset, contents } => {
                 let written = files.write(self.owner(*file)?, FileId(*file), *offset, &contents.0)?;

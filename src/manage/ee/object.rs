@@ -33,7 +33,7 @@ use std::time::Duration;
 /// Packets that one connection can have at the same time: so many that came, and so many of its own, as a process.
 const PACKETS_MAX: u16 = 512;
 
-/// Octets before a packet that a program may use; those before them are for the headers of the way out.
+/// Bytes before a packet that a program may use; those before them are for the headers of the way out.
 const ROOM: usize = libanode::memory::HEADROOM;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -156,7 +156,7 @@ impl Lane {
     }
 }
 
-/// The part of a frame's buffer that a program may use, and where the packet is in it. The octets stay where they are when the frame moves.
+/// The part of a frame's buffer that a program may use, and where the packet is in it. The bytes stay where they are when the frame moves.
 #[inline]
 fn room_of(frame: &mut Frame) -> ((*mut u8, usize), Extent) {
     let (start, length) = frame.extent();

@@ -49,7 +49,7 @@ impl Account {
         Ok(())
     }
 
-    /// A file of so many octets, or a directory, is gone.
+    /// A file of so many bytes, or a directory, is gone.
     pub fn take_away(&mut self, bytes: u64) {
         self.used.files = self.used.files.saturating_sub(1);
         self.used.resize(bytes, 0);
@@ -80,7 +80,7 @@ impl Account {
         }
     }
 
-    /// A file of so many octets is closed by one of those who have it open.
+    /// A file of so many bytes is closed by one of those who have it open.
     pub fn closed(&mut self, inode: u64, size: u64) {
         let Some(open) = self.open.get_mut(&inode) else { return };
         open.handles -= 1;

@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// Octets of a record's file.
+/// Bytes of a record's file.
 const RECORD_BYTES_MAX: u64 = 1 << 16;
 
 /// A name space in use.

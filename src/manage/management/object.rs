@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Octets of the largest object.
+/// Bytes of the largest object.
 const OBJECT_BYTES_MAX: u64 = 64 << 20;
 
 /// The first argument by which this program knows that it is to run an object as a process of its own.
@@ -64,8 +64,8 @@ fn load(path: &str) -> Result<Program, String> {
     let at = crate::broker::reach(path.as_ref());
     let size = std::fs::metadata(&at).map_err(|error| format!("{path}: {error}"))?.len();
     if size > OBJECT_BYTES_MAX {
-        return Err(format!("{path}: {size} octets, {OBJECT_BYTES_MAX} at most"));
+        return Err(format!("{path}: {size} bytes, {OBJECT_BYTES_MAX} at most"));
     }
-    let octets = std::fs::read(at).map_err(|error| format!("{path}: {error}"))?;
-    Program::load(&octets).map_err(|why| format!("{path}: {why}"))
+    let bytes = std::fs::read(at).map_err(|error| format!("{path}: {error}"))?;
+    Program::load(&bytes).map_err(|why| format!("{path}: {why}"))
 }

@@ -32,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How long processes have, when the node goes down, from being asked to end to being killed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// Octets of one line in the log.
+/// Bytes of one line in the log.
 const LINE_BYTES_MAX: usize = 1024;
 
 /// Token of the waker; those of environments are twice their number and one more.
@@ -122,10 +122,10 @@ impl Place {
             Ok(0) | Err(_) => return false,
             Ok(count) => count,
         };
-        for octet in &part[..count] {
-            if *octet != b'\n' {
+        for byte in &part[..count] {
+            if *byte != b'\n' {
                 if running.line.len() < LINE_BYTES_MAX {
-                    running.line.push(*octet);
+                    running.line.push(*byte);
                 }
                 continue;
             }

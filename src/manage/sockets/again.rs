@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Again {
     file: XdpFile,
     ports: Vec<Wanted>,
-    /// Octets of the largest MTU of a port with sockets.
+    /// Bytes of the largest MTU of a port with sockets.
     largest: usize,
     report: Arc<Report>,
 }

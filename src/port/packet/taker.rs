@@ -57,7 +57,7 @@ pub struct Taker {
 }
 
 impl Taker {
-    /// For the port `id` on the interface with this index, and frames of up to `longest` octets; behind an XDP program
+    /// For the port `id` on the interface with this index, and frames of up to `longest` bytes; behind an XDP program
     /// of the node's or not.
     pub(super) fn open(
         id: PortId,

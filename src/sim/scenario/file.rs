@@ -82,7 +82,7 @@ pub struct CodeFile {
     pub name: String,
     /// Where it is: the path of a bundle or of a source, from the scenario's folder.
     pub file: String,
-    /// Payload octets in its window, for sources that do not say it themselves.
+    /// Payload bytes in its window, for sources that do not say it themselves.
     pub window: Option<u32>,
     #[serde(default)]
     pub(super) at: Who,

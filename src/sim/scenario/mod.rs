@@ -196,7 +196,7 @@ impl Scenario {
                 hex::decode(text).map_err(|_| Error::Unknown { what: "hexadecimal payload", name: text.clone() })?
             }
             None if file.payload_bytes > 1400 => {
-                return out_of_range("payload_bytes", file.payload_bytes as f64, "at most 1400 octets");
+                return out_of_range("payload_bytes", file.payload_bytes as f64, "at most 1400 bytes");
             }
             None => vec![0; file.payload_bytes],
         };

@@ -96,7 +96,7 @@ impl MapShape {
 pub struct Map {
     fd: OwnedFd,
     key: usize,
-    /// Octets of what a look-up gives: of all CPUs, each at a multiple of 8.
+    /// Bytes of what a look-up gives: of all CPUs, each at a multiple of 8.
     value: usize,
     /// Flags of reads and writes.
     flags: u64,
@@ -107,9 +107,9 @@ pub struct Map {
 pub struct MapShape {
     /// Its kind.
     pub kind: MapKind,
-    /// Octets of a key.
+    /// Bytes of a key.
     pub key: usize,
-    /// Octets of a value (for each CPU, if it is of such a kind).
+    /// Bytes of a value (for each CPU, if it is of such a kind).
     pub value: usize,
     /// Entries.
     pub entries: u32,
@@ -171,7 +171,7 @@ impl Map {
         info::<24>(&self.fd).map(|info| word(&info, 4))
     }
 
-    /// Octets of a value, over all CPUs.
+    /// Bytes of a value, over all CPUs.
     pub fn value_size(&self) -> usize {
         self.value
     }

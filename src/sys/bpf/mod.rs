@@ -15,7 +15,7 @@ pub use program::{Functions, Hook, Link, Program, ProgramInfo, XdpMode};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Octets of verifier log, and how many of its last lines are kept for an error.
+/// Bytes of verifier log, and how many of its last lines are kept for an error.
 const LOG: usize = 1 << 20;
 const LOG_LINES: usize = 4;
 
@@ -74,11 +74,11 @@ fn descriptor(raw: i32) -> OwnedFd {
 
 fn short(name: &str) -> [u8; 16] {
     let mut short = [0; 16];
-    short.iter_mut().take(15).zip(name.bytes()).for_each(|(place, octet)| *place = octet);
+    short.iter_mut().take(15).zip(name.bytes()).for_each(|(place, byte)| *place = byte);
     short
 }
 
-/// The first `LENGTH` octets of what the kernel says of an object; of what it does not say, zeroes.
+/// The first `LENGTH` bytes of what the kernel says of an object; of what it does not say, zeroes.
 fn info<const LENGTH: usize>(object: &OwnedFd) -> io::Result<[u8; LENGTH]> {
     let mut info = [0; LENGTH];
     let object = object.as_raw_fd() as u32;
@@ -90,7 +90,7 @@ fn info<const LENGTH: usize>(object: &OwnedFd) -> io::Result<[u8; LENGTH]> {
 
 /// The 32-bit word at `at`, in the order of this machine.
 fn word(info: &[u8], at: usize) -> u32 {
-    info.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |octets| u32::from_ne_bytes(*octets))
+    info.get(at..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// Type information (BTF) that the kernel has taken.
@@ -120,7 +120,7 @@ impl Types {
 fn with_log(load: impl FnOnce(&mut [u8]) -> io::Result<i32>) -> io::Result<i32> {
     let mut log = vec![0u8; LOG];
     load(&mut log).map_err(|error| {
-        let end = log.iter().position(|octet| *octet == 0).unwrap_or(log.len());
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
         let text = String::from_utf8_lossy(&log[..end]);
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with("processed")).collect();
         let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");

@@ -264,9 +264,9 @@ impl Program {
         Ok(Link(descriptor(fd)))
     }
 
-    /// Runs an XDP program on octets, at least 14 and for no interface, which it may change; gives what it returned.
-    pub fn run_on(&self, octets: &mut [u8]) -> io::Result<u32> {
-        let (length, at) = (octets.len() as u32, octets.as_mut_ptr() as u64);
+    /// Runs an XDP program on bytes, at least 14 and for no interface, which it may change; gives what it returned.
+    pub fn run_on(&self, bytes: &mut [u8]) -> io::Result<u32> {
+        let (length, at) = (bytes.len() as u32, bytes.as_mut_ptr() as u64);
         let mut attr = TestRun {
             program: self.0.as_raw_fd() as u32,
             size_in: length,
@@ -276,7 +276,7 @@ impl Program {
             repeat: 1,
             ..TestRun::default()
         };
-        // SAFETY: both addresses are of `octets`, which the kernel reads before it writes, and which outlive the call and have the
+        // SAFETY: both addresses are of `bytes`, which the kernel reads before it writes, and which outlive the call and have the
         // length given.
         unsafe { call(command::TEST_RUN, &mut attr)? };
         Ok(attr.returned)

@@ -95,7 +95,7 @@ fn tell(file: &File, uid: u32, places: &[Place]) -> io::Result<()> {
 /// The byte that says that a user keeps files in a place: far behind those of users, and hardly ever that of another (FNV-1a).
 fn byte_of(uid: u32, (device, number): Place) -> i64 {
     let words = [uid.into(), device, number].map(u64::to_le_bytes);
-    let mix = |sum: u64, octet: &u8| (sum ^ u64::from(*octet)).wrapping_mul(0x100_0000_01b3);
+    let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     let mixed = words.as_flattened().iter().fold(0xcbf2_9ce4_8422_2325, mix);
     (mixed >> 2) as i64 | 1 << 40
 }

@@ -34,7 +34,7 @@ fn gateway(last: u8) -> RouteAttribute {
     RouteAttribute::Gateway(RouteAddress::Inet([10, 0, 0, last].into()))
 }
 
-/// Gateway's last octet and interface of each route of an answer.
+/// Gateway's last byte and interface of each route of an answer.
 fn found(answer: &Answer) -> Vec<(u8, u32)> {
     let mut routes = Vec::new();
     for message in &answer.found {

@@ -222,9 +222,9 @@ impl User {
         let header = ethernet::Repr { destination: own, source: mac, tag: None, ethertype };
         let mut bytes = vec![0; 14];
         header.emit(&mut bytes).unwrap();
-        if let Some(sender_ip) = asked.octets_v4() {
+        if let Some(sender_ip) = asked.bytes_v4() {
             let operation = arp::Operation::Reply;
-            let target_ip = ours(asked).octets_v4()?;
+            let target_ip = ours(asked).bytes_v4()?;
             let reply = arp::Repr { operation, sender_mac: mac, sender_ip, target_mac: own, target_ip };
             bytes.resize(14 + arp::LENGTH, 0);
             reply.emit(&mut bytes[14..]).unwrap();

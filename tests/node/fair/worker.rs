@@ -104,7 +104,7 @@ fn native(from: Addr, inner: &[u8]) -> Vec<u8> {
     let source = Mac([2, 0, 0, 0, 0, 2]);
     let link = ethernet::Repr { destination: MAC, source, tag: None, ethertype: ethertype::IPV4 };
     link.emit(&mut bytes).unwrap();
-    let [from, to] = [from, addr(30)].map(|addr| addr.octets_v4().unwrap());
+    let [from, to] = [from, addr(30)].map(|addr| addr.bytes_v4().unwrap());
     let ip = ipv4::Repr::new(from, to, udp::IP_PROTOCOL, 64, udp::HEADER + inner.len());
     ip.emit(&mut bytes[14..]).unwrap();
     let datagram =
@@ -301,7 +301,7 @@ impl Worker {
         self.driver.node.domain_tree().iter().map(|domain| domain.usage.steps).sum()
     }
 
-    /// Which neighbour a packet is of is in its last octet but one, which nothing looks at.
+    /// Which neighbour a packet is of is in its last byte but one, which nothing looks at.
     fn count_sent(&mut self) {
         self.driver.settle(self.now, &mut Leaving { sent_on: &mut self.sent_on, tried: &mut self.tried });
     }

@@ -20,7 +20,7 @@ fn cut_and_send(net: &Running) {
     to.read_exact(&mut [0; 6]).unwrap();
     let channels = net.control("r").ask(&serde_json::json!({"do": "channels"})).unwrap();
     let most = channels.as_array().unwrap().iter().filter_map(|channel| channel["bytes"].as_u64()).max();
-    assert!(most.is_some_and(|octets| octets > 6), "by the channel: {channels}");
+    assert!(most.is_some_and(|bytes| bytes > 6), "by the channel: {channels}");
 }
 
 /// Whether the environment was about to begin all the time while a channel was opened and packets went by it; nothing: not as root.

@@ -1,7 +1,7 @@
 //! Single packets through one node: frame in, frames out, what applications got, counters moved.
 //!
 //! The node has two overlay ports, `left` and `right`, and an Ethernet port, `wire`; it knows some codes and speaks PLAN. Each case
-//! meets it as it starts. `packets.json` keeps what came of each, so a change of any verdict, octet or counter shows as a difference
+//! meets it as it starts. `packets.json` keeps what came of each, so a change of any verdict, byte or counter shows as a difference
 //! of text. Counters are all numbers of the node's status that moved, by their path there.
 
 use crate::guests;
@@ -31,7 +31,7 @@ const MAC: Mac = Mac([2, 0, 0, 0, 0, 1]);
 const OTHER: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const APP: u16 = 5;
 
-/// What is given to the node: to which port, and the octets; several in turn.
+/// What is given to the node: to which port, and the bytes; several in turn.
 type Given = Vec<(u16, Vec<u8>)>;
 
 struct Bed {
@@ -309,8 +309,8 @@ fn plan_packets() -> Vec<(&'static str, Given)> {
     let ping = |bound, destination: Addr| {
         let chunk = script.chunk("ping", [host(LEFT), host(destination)]).unwrap();
         let header = Header { destination: Host(destination.0), ..Header::injected(Host(LEFT.0), bound) };
-        let octets = Packet { header, chunk }.octets().unwrap();
-        packet(anep::type_id::PLAN, &octets)
+        let bytes = Packet { header, chunk }.bytes().unwrap();
+        packet(anep::type_id::PLAN, &bytes)
     };
     vec![
         ("PLAN: a ping passes", vec![(0, ping(9, FAR))]),

@@ -14,7 +14,7 @@ pub struct Events(Rc<RefCell<Inner>>);
 struct Inner {
     lines: Vec<String>,
     nodes: Vec<usize>,
-    /// Octets of a line of the history that is not whole yet.
+    /// Bytes of a line of the history that is not whole yet.
     begun: Vec<u8>,
 }
 

@@ -12,10 +12,10 @@ use std::sync::Arc;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/plan.json");
 
 fn describe(name: &str, chunk: Arc<Chunk>, header: Header) -> Json {
-    let octets = Packet { header: header.clone(), chunk }.octets().unwrap();
+    let bytes = Packet { header: header.clone(), chunk }.bytes().unwrap();
     json!({
         "name": name, "bound": header.bound, "flow": header.flow, "routing": header.routing.as_str(),
-        "destination": header.destination.to_string(), "octets": hex::encode(octets),
+        "destination": header.destination.to_string(), "bytes": hex::encode(bytes),
     })
 }
 

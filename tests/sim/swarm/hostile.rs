@@ -56,8 +56,8 @@ impl Hostile {
             1 => self.message(),
             2 => {
                 let from = self.dice.below(self.nodes);
-                let octets = self.dice.plan(from, self.nodes);
-                packet(anep::type_id::PLAN, &octets)
+                let bytes = self.dice.plan(from, self.nodes);
+                packet(anep::type_id::PLAN, &bytes)
             }
             3 => (0..self.dice.below(200)).map(|_| self.dice.below(256) as u8).collect(),
             4 => self.revocation(),
@@ -104,9 +104,9 @@ impl Hostile {
             1 => fetch::Message::Part { nonce, digest, part: 0, total: bytes.len() as u32, bytes: &bytes },
             _ => fetch::Message::Absent { nonce, digest },
         };
-        let mut octets = vec![0; message.len()];
-        message.emit(&mut octets).unwrap();
-        packet(anep::type_id::FETCH, &octets)
+        let mut sent = vec![0; message.len()];
+        message.emit(&mut sent).unwrap();
+        packet(anep::type_id::FETCH, &sent)
     }
 
     /// A word of some key's that takes something back, or one with a signature that is wrong.
@@ -143,13 +143,13 @@ impl Hostile {
         bytes
     }
 
-    /// A frame it has heard, with some octets changed: mostly behind the headers, so that it is looked at.
+    /// A frame it has heard, with some bytes changed: mostly behind the headers, so that it is looked at.
     fn bent(&mut self) -> Vec<u8> {
         let mut frame = self.heard[self.dice.below(self.heard.len())].clone();
         for _ in 0..1 + self.dice.below(3) {
             let at = self.dice.below(frame.len());
-            if let Some(octet) = frame.get_mut(at) {
-                *octet = self.dice.pick(&[0, 1, 0x7f, 0x80, 0xff, octet.wrapping_add(1)]);
+            if let Some(byte) = frame.get_mut(at) {
+                *byte = self.dice.pick(&[0, 1, 0x7f, 0x80, 0xff, byte.wrapping_add(1)]);
             }
         }
         if self.dice.one_in(6) {

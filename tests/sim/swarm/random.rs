@@ -235,6 +235,6 @@ impl Dice {
         };
         let chunk = app(script).chunk(function, arguments).unwrap();
         let header = Header::injected(Host::default(), self.pick(&[1, 5, 30, 4096]));
-        Packet { header, chunk }.octets().unwrap()
+        Packet { header, chunk }.bytes().unwrap()
     }
 }

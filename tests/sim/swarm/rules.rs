@@ -127,7 +127,7 @@ fn judge(frame: &Tapped<'_>, port: Option<(bool, usize)>, own: &[Addr]) -> Resul
     let Some((overlay, mtu)) = port else { return Err(format!("there is no port {}", frame.port)) };
     const LINK: usize = 18;
     if frame.bytes.len() > mtu + if overlay { 0 } else { LINK } {
-        return Err(format!("{} octets on a link of {mtu}", frame.bytes.len()));
+        return Err(format!("{} bytes on a link of {mtu}", frame.bytes.len()));
     }
     if !overlay {
         return Ok(());

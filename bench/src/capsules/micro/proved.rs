@@ -24,7 +24,7 @@ const REGIME: &str = "proofs";
 pub(crate) const BARE: &str = "no proofs";
 const IN: &str = "proof in";
 const BOTH: &str = "proof in and out";
-/// Octets of the IP packet, without its proof.
+/// Bytes of the IP packet, without its proof.
 const SIZES: [u32; 2] = [128, 1400];
 /// Packets that are made beforehand.
 const PACKETS: usize = 1024;

@@ -148,7 +148,7 @@ fn program() -> Result<Vec<u8>, Error> {
     let failed = || Error::Guest("a PLAN packet cannot be made".into());
     let chunk = script.chunk("work", [Value::Int(1)]).ok_or_else(failed)?;
     let header = Header { destination: here, previous: there, ..Header::injected(there, 1000) };
-    Packet { header, chunk }.octets().ok_or_else(failed)
+    Packet { header, chunk }.bytes().ok_or_else(failed)
 }
 
 /// A capsule that counts, and goes nowhere.

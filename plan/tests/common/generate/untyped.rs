@@ -54,7 +54,7 @@ impl Generator<'_, '_> {
             0 => Kind::Unit,
             1 => Kind::Bool(self.choices.below(2) == 1),
             2 => Kind::Int(self.choices.of(&[0, 1, 2, 3, -1, i64::MAX, i64::MIN, 64, 7])),
-            3 => Kind::Char(self.choices.octet()),
+            3 => Kind::Char(self.choices.byte()),
             4 => Kind::Text(self.choices.of(&[&b""[..], b"a", b"some longer text"]).into()),
             5 => Kind::List(vec![]),
             6 => Kind::Exn(Name::new(self.choices.of(EXCEPTIONS)).unwrap()),

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 pub fn put(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Text(name), Value::Key(key), value, Value::Int(seconds)] = given else { return wrong("put") };
-    let octets = if *seconds > 0 { packed(at, value, &mut state.steps)? } else { Vec::new() };
+    let bytes = if *seconds > 0 { packed(at, value, &mut state.steps)? } else { Vec::new() };
     let place = ((**name).into(), *key);
     let holder = at.holder();
-    let Some(before) = at.state.resident.put(at.env.now(), holder, place, &octets, *seconds) else {
+    let Some(before) = at.state.resident.put(at.env.now(), holder, place, &bytes, *seconds) else {
         at.state.account.no_room += 1;
         return Err(refused());
     };
@@ -25,22 +25,22 @@ pub fn put(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     Ok(Value::Unit)
 }
 
-/// A value with its codes, as octets.
+/// A value with its codes, as bytes.
 fn packed(at: &mut At<'_>, value: &Value, steps: &mut u32) -> eval::Result<Vec<u8>> {
-    let codes = slices_of(value, &mut |octets| at.account_for_slice(octets, steps))?.ok_or_else(too_big)?;
-    let octets: usize = codes.iter().map(|slice| slice.octets.len()).sum();
-    spend(steps, work::writing(octets + 16 * value.extent().weight as usize))?;
+    let codes = slices_of(value, &mut |bytes| at.account_for_slice(bytes, steps))?.ok_or_else(too_big)?;
+    let bytes: usize = codes.iter().map(|slice| slice.bytes.len()).sum();
+    spend(steps, work::writing(bytes + 16 * value.extent().weight as usize))?;
     pack(value, &codes).ok_or_else(too_big)
 }
 
 /// What compiling its codes takes is paid too, or it is not done.
 pub fn get(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Text(name), Value::Key(key)] = given else { return wrong("get") };
-    let octets = at.state.resident.octets(at.env.now(), name, *key).ok_or_else(not_found)?;
-    spend(&mut state.steps, work::reading(octets.len()))?;
+    let bytes = at.state.resident.value(at.env.now(), name, *key).ok_or_else(not_found)?;
+    spend(&mut state.steps, work::reading(bytes.len()))?;
     let mut seen = Vec::new();
     let mut shelf = Shelf::new(at.library, at.table, &mut seen).at_most(state.steps as usize);
-    let value = unpack(&octets, &mut shelf);
+    let value = unpack(&bytes, &mut shelf);
     let (compiled, beyond) = (shelf.compiled, shelf.beyond);
     at.state.account.compiled += compiled as u64;
     spend(&mut state.steps, if beyond { u32::MAX } else { compiled as u32 })?;
@@ -48,13 +48,13 @@ pub fn get(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
 }
 
 pub fn make_blob(_: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
-    let [Value::Text(octets)] = given else { return wrong("makeBlob") };
-    Ok(Value::Blob(octets.clone()))
+    let [Value::Text(bytes)] = given else { return wrong("makeBlob") };
+    Ok(Value::Blob(bytes.clone()))
 }
 
 pub fn explode_blob(_: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
-    let [Value::Blob(octets)] = given else { return wrong("explodeBlob") };
-    Ok(Value::Text(octets.clone()))
+    let [Value::Blob(bytes)] = given else { return wrong("explodeBlob") };
+    Ok(Value::Text(bytes.clone()))
 }
 
 /// Nodes give nobody their files: only the host that injects has this service.
@@ -63,20 +63,20 @@ pub fn blob_from_file(_: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Giv
     Err(raise(const { Name::known("FileNotFound") }))
 }
 
-fn octets_of(at: &mut At<'_>, chunk: &Arc<Chunk>, steps: &mut u32) -> eval::Result<Vec<u8>> {
-    at.octets(&bare_header(), chunk, steps)
+fn bytes_of(at: &mut At<'_>, chunk: &Arc<Chunk>, steps: &mut u32) -> eval::Result<Vec<u8>> {
+    at.bytes(&bare_header(), chunk, steps)
 }
 
 pub fn size(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Chunk(chunk)] = given else { return wrong("sizeOf") };
-    Ok(Value::Int(octets_of(at, chunk, &mut state.steps)?.len() as i64))
+    Ok(Value::Int(bytes_of(at, chunk, &mut state.steps)?.len() as i64))
 }
 
 pub fn fragment(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Chunk(chunk), Value::Int(size)] = given else { return wrong("fragment") };
-    let octets = octets_of(at, chunk, &mut state.steps)?;
+    let bytes = bytes_of(at, chunk, &mut state.steps)?;
     let size = usize::try_from(*size).ok().filter(|size| *size > 0).ok_or_else(refused)?;
-    let count = octets.len().div_ceil(size) as i64;
+    let count = bytes.len().div_ceil(size) as i64;
     if count > i64::from(PARTS_MAX) {
         return Err(refused());
     }
@@ -87,6 +87,6 @@ pub fn fragment(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Give
         let arguments = [Value::Key(key), Value::Int(index as i64), Value::Int(count), Value::Blob(part.into())];
         Chunk::new(Callee::Service(REASSEMBLE), arguments).map(|chunk| Value::Chunk(Arc::new(chunk)))
     };
-    let parts: Option<Vec<Value>> = octets.chunks(size).enumerate().map(part).collect();
+    let parts: Option<Vec<Value>> = bytes.chunks(size).enumerate().map(part).collect();
     list(parts.ok_or(Fault::Value)?)
 }

@@ -56,7 +56,7 @@ pub fn report(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     tuple([meter.packets, meter.bytes, milliseconds].map(|number| Value::Int(number as i64)))
 }
 
-/// To a host, for a name, so many packets with so many octets each, so many a second, each with so much of the bound, which pays
+/// To a host, for a name, so many packets with so many bytes each, so many a second, each with so much of the bound, which pays
 /// for every frame of it on every link. To a host that has not answered go no more than the node may send there of its own accord.
 pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Host(to), Value::Text(name), Value::Int(count), Value::Int(size), Value::Int(rate), Value::Int(bound)] =
@@ -76,12 +76,12 @@ pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let callee = Callee::Service(const { Name::known("bandwidthCount") });
     let chunk = Arc::new(Chunk::new(callee, arguments).ok_or(Fault::Value)?);
     let header = Header { bound, destination: *to, by_digest: false, handler: Name::NONE, ..state.header.clone() };
-    let octets = at.octets(&header, &chunk, &mut state.steps)?;
+    let bytes = at.bytes(&header, &chunk, &mut state.steps)?;
     let interval = 1_000_000_000 / u64::from(rate);
-    let bytes = octets.len().saturating_mul(left as usize);
-    let silent = !at.env.topology().is_own(Addr(to.0)) && !at.env.could_send(Addr(to.0), bytes);
+    let sent_bytes = bytes.len().saturating_mul(left as usize);
+    let silent = !at.env.topology().is_own(Addr(to.0)) && !at.env.could_send(Addr(to.0), sent_bytes);
     let (due, payer, holder) = (at.env.now(), at.env.payer(), at.holder());
-    let job = Job { octets, left, due, interval, number: None, proves: None, payer, holder };
+    let job = Job { bytes, left, due, interval, number: None, proves: None, payer, holder };
     if silent {
         return Err(refused());
     }

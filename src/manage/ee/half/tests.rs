@@ -15,8 +15,8 @@ fn half() -> (Half, Arc<Memory>) {
     (Half::new(memory.clone(), DomainId(7), Waker::new().unwrap(), Arc::new(connection)), memory)
 }
 
-fn packet(octets: usize) -> Upcall {
-    Upcall::Packet { channel: InChanId(3), frame: Frame::from_bytes(&vec![1; octets]) }
+fn packet(bytes: usize) -> Upcall {
+    Upcall::Packet { channel: InChanId(3), frame: Frame::from_bytes(&vec![1; bytes]) }
 }
 
 /// Every buffer of the node's is either free or lent, once.
@@ -120,7 +120,7 @@ fn a_process_that_writes_all_the_time_meanwhile_changes_nothing_but_its_own_pack
     books_are_right(&half);
 }
 
-/// An entry for a packet of so many octets at the beginning of a buffer of the process's.
+/// An entry for a packet of so many bytes at the beginning of a buffer of the process's.
 fn sends(length: u16) -> libanode::ring::Entry {
     let span = Span { buffer: SMALL.buffers_node as u16, offset: 0, length };
     Message::Packet { span, channel: 1, domain: 0, source: None, destination: None }.entry()
