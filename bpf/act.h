@@ -7,14 +7,14 @@
 #define ANODE_ACT_H
 
 #include "budget.h"
-#include "known.h"
+#include "flow_cache.h"
 #include "parse.h"
 #include "sockets.h"
 
 enum { VERDICT_DROP = 0, VERDICT_FORWARD = 1, VERDICT_DELIVER = 2 };
 
 /* Gives a packet whose code has run to the user half, which goes on where this stopped: with what is in a record, if there is one. */
-INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct known *known, u32 verdict, const struct record *record,
+INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct cached_flow *cached, u32 verdict, const struct record *record,
                    u32 at, u64 links)
 {
     if (xdp_adjust_head(ctx, -(int)sizeof(struct passed_up)))
@@ -39,7 +39,7 @@ INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct know
     copy(up->code, capsule->code);
     copy(up->code + 2, capsule->code + 2);
     copy(up->source, now->source);
-    copy(up->here, known->hop.own);
+    copy(up->here, cached->hop.own);
     up->children = record ? (u16)record->sends : 0;
     up->lines = record ? (u16)record->lines : 0;
     up->record = at;
@@ -47,7 +47,7 @@ INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct know
     up->links = links;
     u32 interface = ctx->ingress_ifindex;
     const struct port *port = map_lookup(ports_map, &interface);
-    return port ? to_user(ctx, port, flow_place(now->source, known->to), 0) : XDP_PASS;
+    return port ? to_user(ctx, port, flow_place(now->source, cached->to), 0) : XDP_PASS;
 }
 
 /* A fresh header around a packet whose length has not changed: identification 0, not to be fragmented. */
@@ -134,7 +134,7 @@ INLINE int send(struct current *now, u8 *data, const u8 *end, struct capsule *ca
 }
 
 /* Sends the packet to its next hop; 0 if that cannot be done here. */
-INLINE int forward(struct xdp *ctx, struct current *now, const struct known *known)
+INLINE int forward(struct xdp *ctx, struct current *now, const struct cached_flow *cached)
 {
     u32 form = now->offset & 127;
     u8 *data = packet(ctx);
@@ -146,12 +146,12 @@ INLINE int forward(struct xdp *ctx, struct current *now, const struct known *kno
     copy(from, capsule->source.half);
     copy(to, capsule->destination.half);
     /* The packet's own source, or this node's. */
-    if (!is_equal(from, now->source) && !is_equal(from, known->hop.own))
+    if (!is_equal(from, now->source) && !is_equal(from, cached->hop.own))
         return 0;
     u32 length = now->bytes + form - (u32)sizeof(struct ethernet);
     int other_way = UNLIKELY(node()->ruled) && !is_equal(from, now->source);
-    if (LIKELY(is_equal(to, known->to) && is_v4(from) == (form < BEHIND_IPV6) && !other_way))
-        return length > known->hop.mtu ? 0 : send(now, data, packet_end(ctx), capsule, &known->hop, from, to, form);
+    if (LIKELY(is_equal(to, cached->to) && is_v4(from) == (form < BEHIND_IPV6) && !other_way))
+        return length > cached->hop.mtu ? 0 : send(now, data, packet_end(ctx), capsule, &cached->hop, from, to, form);
     if (is_v4(to) != is_v4(from) || is_v4(to) != (form < BEHIND_IPV6))
         return 0;
     const struct next_hop *next = find_next(ctx, from, to);
@@ -176,7 +176,7 @@ INLINE int raised(struct current *now, int done)
     return done;
 }
 
-INLINE int conclude(struct xdp *ctx, struct current *now, const struct known *known, u32 verdict)
+INLINE int conclude(struct xdp *ctx, struct current *now, const struct cached_flow *cached, u32 verdict)
 {
     struct usage *usage = usage_of(now->slot);
 
@@ -193,27 +193,27 @@ INLINE int conclude(struct xdp *ctx, struct current *now, const struct known *kn
         return XDP_DROP;
     }
     usage->passed_up++;
-    return raised(now, pass_up(ctx, now, known, verdict, 0, 0, 0));
+    return raised(now, pass_up(ctx, now, cached, verdict, 0, 0, 0));
 }
 
 /* Acts on the verdict of code that has run. */
 INLINE int finish(struct xdp *ctx, struct current *now)
 {
-    const struct known *known = map_lookup(known_map, &now->known);
+    const struct cached_flow *cached = map_lookup(flow_cache_map, &now->cached_flow);
     u32 verdict = now->verdict;
 
-    if (!known)
+    if (!cached)
         return XDP_ABORTED;
     if (LIKELY(verdict == VERDICT_FORWARD && now->bound)) {
-        int done = forward(ctx, now, known);
+        int done = forward(ctx, now, cached);
         if (LIKELY(done))
             return done;
     }
-    return conclude(ctx, now, known, verdict);
+    return conclude(ctx, now, cached, verdict);
 }
 
 /* The same for most packets: they go on as their flow does. 0: this one does not. */
-INLINE int finish_known(struct xdp *ctx, struct current *now, const struct known *known, u32 form)
+INLINE int finish_cached(struct xdp *ctx, struct current *now, const struct cached_flow *cached, u32 form)
 {
     u8 *data = packet(ctx);
     struct capsule *capsule = (void *)(data + form);
@@ -223,11 +223,11 @@ INLINE int finish_known(struct xdp *ctx, struct current *now, const struct known
     u64 from[2], to[2];
     copy(from, capsule->source.half);
     copy(to, capsule->destination.half);
-    if (UNLIKELY(!is_equal(to, known->to) || !is_equal(from, now->source) || is_v4(from) != (form < BEHIND_IPV6)))
+    if (UNLIKELY(!is_equal(to, cached->to) || !is_equal(from, now->source) || is_v4(from) != (form < BEHIND_IPV6)))
         return 0;
-    if (UNLIKELY(now->bytes + form - (u32)sizeof(struct ethernet) > known->hop.mtu))
+    if (UNLIKELY(now->bytes + form - (u32)sizeof(struct ethernet) > cached->hop.mtu))
         return 0;
-    return send(now, data, packet_end(ctx), capsule, &known->hop, from, to, form);
+    return send(now, data, packet_end(ctx), capsule, &cached->hop, from, to, form);
 }
 
 #endif

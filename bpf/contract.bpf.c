@@ -19,7 +19,7 @@
 #define NUMBER(name) number_##name = name
 
 KEPT(account);
-KEPT(brood);
+KEPT(replicas);
 KEPT(budget);
 KEPT(ceiling);
 KEPT(code);
@@ -28,10 +28,10 @@ KEPT(current);
 KEPT(entry);
 KEPT(flow);
 KEPT(hop);
-KEPT(known);
-KEPT(lifted);
+KEPT(cached_flow);
+KEPT(punt_counts);
 KEPT(line);
-KEPT(near);
+KEPT(neighbour);
 KEPT(next_hop);
 KEPT(node);
 KEPT(port);
@@ -76,11 +76,11 @@ enum numbers {
     NUMBER(CHILDREN),
     NUMBER(CODES),
     NUMBER(CUTS),
-    NUMBER(DOORS),
+    NUMBER(PROGRAM_SLOTS),
     NUMBER(FLOWS),
     NUMBER(FLOW_PLACES),
     NUMBER(LINES),
-    NUMBER(NEAR),
+    NUMBER(NEIGHBOUR_PLACES),
     NUMBER(NEXT_HOPS),
     NUMBER(PORTS),
     NUMBER(PROBES),

@@ -14,7 +14,7 @@ enum {
     PROBES = 16,
     PROGRAMS = 1024,
     PORTS = 4096,
-    NEAR = 1024,
+    NEIGHBOUR_PLACES = 1024,
     /* In pairs. */
     NEXT_HOPS = 8192,
 };
@@ -26,8 +26,8 @@ enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62, BEHIND_UDP6 = 70 };
  * code has run. */
 enum { LEARN, ACT, FAMILY, LATER, STATIONS };
 
-/* Map `doors`: programs that are there only while a process of the node's is and has channels (cut.bpf.c). */
-enum { CUT, LOOK, DOORS };
+/* Map `program_slots`: programs that are there only while a process of the node's is and has channels (cut.bpf.c). */
+enum { CUT, LOOK, PROGRAM_SLOTS };
 
 /* An address: 16 bytes, IPv4 mapped. In packets it may stand anywhere: loads need not be aligned
  * where XDP runs. */
@@ -55,8 +55,8 @@ struct node {
     u64 origin;
     /* For the node alone: version of this contract. */
     u32 neighbours, version;
-    /* Entries of maps `known` and `records` for each CPU, powers of two. */
-    u32 known, records;
+    /* Entries of maps `flow_cache` and `records` for each CPU, powers of two. */
+    u32 cached_flows, records;
     /* Whether rules of policy routing have a say: then a way is that of one packet, and not believed for another. */
     u32 ruled;
     /* What capsules of one port may use of a CPU, in thousandths (ceiling.h); 0: all of it. */
@@ -94,8 +94,8 @@ struct code {
     u64 made_of[3];
 };
 
-/* Map `near`: neighbours, direct-mapped by address and interface. */
-struct near {
+/* Map `neighbour_places`: neighbours, direct-mapped by address and interface. */
+struct neighbour {
     u64 addr[2];
     u32 interface;
     /* Its number among the node's neighbours, plus 1; 0: none. */
@@ -129,15 +129,15 @@ struct next_hop {
     u32 generation, zero;
 };
 
-/* Map `known`, a part for each CPU: a flow, in one cache line, since there are many. Codes and neighbours are few, so the line says only
- * where the neighbour is; the code is found by its name, at the same time (known.h). */
-struct known {
-    /* What the flow is known by: its destination; the previous node's place in map `near`; and one of the four forms above. */
+/* Map `flow_cache`, a part for each CPU: a flow, in one cache line, since there are many. Codes and neighbours are few, so the line says only
+ * where the neighbour is; the code is found by its name, at the same time (flow_cache.h). */
+struct cached_flow {
+    /* Key of the flow: its destination; the previous node's place in map `neighbour_places`; and one of the four forms above. */
     u64 to[2];
     struct hop hop;
     u64 until;
     u32 generation;
-    u16 near, form;
+    u16 neighbour, form;
 };
 
 /* Map `routes`: a prefix over addresses, and what is behind it. */
@@ -237,19 +237,19 @@ enum { CEILINGS = 64 };
 
 /* Map `current`, for each CPU, one entry: capsules at the ingress by what became of them; and the packet whose code runs. */
 struct current {
-    /* received + made = redirected + raised + lifted + dropped. `raised`: given to the user half with a verdict;
-     * `lifted`: left as they came, to the user half or the stack; `unraised`: of those dropped, the ones that could
+    /* received + made = redirected + raised + punted + dropped. `raised`: given to the user half with a verdict;
+     * `punted`: left as they came, to the user half or the stack; `unraised`: of those dropped, the ones that could
      * not be given to the user half. */
-    u64 received, redirected, made, raised, lifted, dropped, unraised;
+    u64 received, redirected, made, raised, punted, dropped, unraised;
     /* Payload bytes in its window, of code that can send. */
     u16 window, zero[3];
     /* The code may write into this; nothing in it is believed afterwards. */
     struct context context;
     /* The packet's source before the code ran. */
     u64 source[2];
-    /* Its flow's place in map `known`, and what of it changes from packet to packet: offset of the capsule header in the frame, slot
+    /* Its flow's place in map `flow_cache`, and what of it changes from packet to packet: offset of the capsule header in the frame, slot
      * of the code, bytes of the capsule, header included, and its resource bound. */
-    u32 known;
+    u32 cached_flow;
     u16 offset;
     /* Where it goes since its code has been jumped to (a station; 0: that was not there), and what the code has returned. */
     u16 next;
@@ -323,8 +323,8 @@ struct window {
 /* Map `links`: device maps for copies, by the links that they leave by: of port n so many as six bits from bit 6n say. */
 enum { LINK_BITS = 6, LINKS = 10 };
 
-/* Map `broods`, for each CPU, by slot: of code that sends or logs. */
-struct brood {
+/* Map `replicas`, for each CPU, by slot: of code that sends or logs. */
+struct replicas {
     /* Children that left from here; packets that left with them. */
     u64 children, packets;
     /* Packets that went up with what is written of them, and before their code ran since all records were in use. */
@@ -344,22 +344,22 @@ struct refused {
 enum { SLOT = 0x5e1f0001, WINDOW = 0x5e1f0002, SETS = 0x5e1f0004, KEEP = 0x5e1f0005, MOST = 0x5e1f0006 };
 
 /* One cache line each. */
-_Static_assert(sizeof(struct known) == 64 && sizeof(struct usage) == 64 && sizeof(struct ceiling) == 64, "a cache line");
+_Static_assert(sizeof(struct cached_flow) == 64 && sizeof(struct usage) == 64 && sizeof(struct ceiling) == 64, "a cache line");
 
 MAP(ports_map);
 MAP(codes_map);
-MAP(near_map);
+MAP(neighbour_places_map);
 MAP(next_hops_map);
 MAP(usage_map);
 MAP(budgets_map);
 MAP(accounts_map);
 MAP(ceilings_map);
 MAP(current_map);
-MAP(known_map);
+MAP(flow_cache_map);
 MAP(programs_map);
 MAP(transmit_map);
 MAP(stations_map);
-MAP(doors_map);
+MAP(program_slots_map);
 MAP(routes_map);
 MAP(neighbours_map);
 MAP(state_map);
@@ -368,7 +368,7 @@ MAP(sends_map);
 MAP(lines_map);
 MAP(window_map);
 MAP(links_map);
-MAP(broods_map);
+MAP(replicas_map);
 
 /* The one entry of map `node`; one of map `zero`, which is key 0 of all others. */
 extern struct node node_value;

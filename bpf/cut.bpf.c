@@ -20,7 +20,7 @@ INLINE u32 channel_place(const struct plain *it)
 }
 
 /* Gives a frame of a channel to the user half. Where there are AF_XDP sockets, what may pass here later must not overtake it. */
-INLINE int lift_channel(struct xdp *ctx, const struct plain *it, int held)
+INLINE int punt_channel(struct xdp *ctx, const struct plain *it, int held)
 {
     u32 interface = ctx->ingress_ifindex;
     const struct port *port = map_lookup(ports_map, &interface);
@@ -51,7 +51,7 @@ INLINE int act(struct xdp *ctx, const struct plain *it, const struct cut_flow *f
             const struct port *port = map_lookup(ports_map, &interface);
             if (port && must_follow(ctx, port, channel_place(it))) {
                 leave(flow->cut);
-                return lift_channel(ctx, it, 1);
+                return punt_channel(ctx, it, 1);
             }
         }
         done = cut_through(ctx, it, flow);
@@ -59,7 +59,7 @@ INLINE int act(struct xdp *ctx, const struct plain *it, const struct cut_flow *f
             return done;
         leave(flow->cut);
     }
-    return lift_channel(ctx, it, 0);
+    return punt_channel(ctx, it, 0);
 }
 
 /* What is in memory from here on is known to nobody: neither to the compiler nor to the verifier. */
@@ -92,7 +92,7 @@ INLINE int look_at(struct xdp *ctx, const struct port *port, struct scratch *on,
     flow->what = !on->found.is_channel ? TO_STACK : on->found.cut ? TO_CUT : TO_USER;
     if (on->found.cut && !find_way(ctx, it, on->found.cut, flow, &until)) {
         leave(on->found.cut);
-        return lift_channel(ctx, it, 0);
+        return punt_channel(ctx, it, 0);
     }
     copy(flow->from, it->from);
     copy(flow->to, it->to);
@@ -144,7 +144,7 @@ SECTION("xdp") int cut(struct xdp *ctx)
         if (LIKELY(flow && data + 8 <= packet_end(ctx) && !((flow->mac ^ *(const u64 *)data) << 16)))
             return act(ctx, &it, flow);
     }
-    tail_call(ctx, doors_map, LOOK);
+    tail_call(ctx, program_slots_map, LOOK);
     return XDP_PASS;
 }
 
@@ -167,5 +167,5 @@ SECTION("xdp") int look(struct xdp *ctx)
         return XDP_PASS;
     if (on->found.cut)
         leave(on->found.cut);
-    return lift_channel(ctx, 0, 0);
+    return punt_channel(ctx, 0, 0);
 }

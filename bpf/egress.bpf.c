@@ -58,8 +58,8 @@ SECTION("xdp/devmap") int egress(struct xdp *ctx)
         if (its && dress(ctx, record, its) == XDP_PASS)
             return XDP_PASS;
     }
-    struct brood *brood = map_lookup(broods_map, &zero);
-    if (brood)
-        brood->lost++;
+    struct replicas *replicas = map_lookup(replicas_map, &zero);
+    if (replicas)
+        replicas->lost++;
     return XDP_DROP;
 }

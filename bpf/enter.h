@@ -6,21 +6,21 @@
 #define ANODE_ENTER_H
 
 #include "ceiling.h"
-#include "known.h"
+#include "flow_cache.h"
 #include "parse.h"
 #include "sockets.h"
 
-INLINE void describe(struct current *now, const struct capsule *capsule, const struct code *code, const struct known *known,
-                     const struct near *near, u32 length)
+INLINE void describe(struct current *now, const struct capsule *capsule, const struct code *code, const struct cached_flow *cached,
+                     const struct neighbour *neighbour, u32 length)
 {
     struct context *context = &now->context;
     u32 payload = length - (u32)(sizeof(struct anep) + sizeof(*capsule));
     u32 bound = be32(capsule->bound);
 
-    copy(context->here, known->hop.own);
+    copy(context->here, cached->hop.own);
     *(u64 *)&context->payload_length = payload | (u64)code->window << 32;
-    *(u64 *)&context->flags = (u64)near->port << 32 | (known->hop.mtu == HERE);
-    *(u64 *)&context->from = (near->number - 1) | (u64)bound << 32;
+    *(u64 *)&context->flags = (u64)neighbour->port << 32 | (cached->hop.mtu == HERE);
+    *(u64 *)&context->from = (neighbour->number - 1) | (u64)bound << 32;
     *(u64 *)&context->app_port = be16(capsule->app_port) | (u64)node()->neighbours << 32;
     context->more[0] = context->more[1] = 0;
     now->bound = bound;
@@ -102,7 +102,7 @@ INLINE int admit(struct current *now, struct usage *usage, struct ceiling *ceili
 
 /* The frame is to go on as it came: in general, or only because others of its flow are in the user half. Its code was
  * there, and `next` says what is to come. */
-enum { LIFT = 16, FOLLOW, RAN };
+enum { PUNT = 16, FOLLOW, RAN };
 
 /* Runs the program in a slot, and charges for it if it is timed: where the packet goes then. */
 INLINE u32 run_in(struct xdp *ctx, struct current *now, u32 slot, struct usage *usage)
@@ -123,15 +123,15 @@ FUNCTION int pay_apart(struct ceiling *ceiling, u64 began, u32 slot)
     return 0;
 }
 
-/* Takes a capsule to its code. LIFT, if that has just gone. */
+/* Takes a capsule to its code. PUNT, if that has just gone. */
 INLINE int enter(struct xdp *ctx, struct current *now, const struct capsule *capsule, const struct code *code,
-                 const struct known *known, const struct near *near, u32 length, u32 form)
+                 const struct cached_flow *cached, const struct neighbour *neighbour, u32 length, u32 form)
 {
     u32 slot = code->slot;
-    describe(now, capsule, code, known, near, length);
+    describe(now, capsule, code, cached, neighbour, length);
     now->offset = (u16)form;
     struct usage *usage = usage_of(slot);
-    struct ceiling *ceiling = ceiling_of(near->port);
+    struct ceiling *ceiling = ceiling_of(neighbour->port);
     if (!usage || !is_below(ceiling) || !admit(now, usage, ceiling)) {
         now->dropped++;
         return XDP_DROP;
@@ -143,7 +143,7 @@ INLINE int enter(struct xdp *ctx, struct current *now, const struct capsule *cap
         usage->left++;
         usage->packets--;
         usage->bytes -= now->bytes;
-        return LIFT;
+        return PUNT;
     }
     return RAN;
 }

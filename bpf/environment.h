@@ -58,11 +58,11 @@ CALL u32 an_neighbours(void)
 
 CALL int an_neighbour(u32 index, u64 *addr)
 {
-    u64 *known = map_lookup(neighbours_map, &index);
+    u64 *listed = map_lookup(neighbours_map, &index);
 
-    addr[0] = known ? known[0] : 0;
-    addr[1] = known ? known[1] : 0;
-    return known && (known[0] | known[1]) ? 0 : -1;
+    addr[0] = listed ? listed[0] : 0;
+    addr[1] = listed ? listed[1] : 0;
+    return listed && (listed[0] | listed[1]) ? 0 : -1;
 }
 
 CALL int an_route(const u32 *to, u64 *next)

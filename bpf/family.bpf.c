@@ -15,7 +15,7 @@ enum { BROADCAST = 1 << 3 };
 /* What all sends of a packet have in common. */
 struct plan {
     struct current *now;
-    const struct known *known;
+    const struct cached_flow *cached;
     struct record *record;
     u32 at, bytes;
     u64 links;
@@ -30,12 +30,12 @@ INLINE int plan_send(struct xdp *ctx, struct plan *plan, u32 i)
     if (!send || i >= SENDS)
         return 0;
     const u64 *from = send->window, *to = send->window + 2;
-    if (!is_equal(from, plan->now->source) && !is_equal(from, plan->known->hop.own))
+    if (!is_equal(from, plan->now->source) && !is_equal(from, plan->cached->hop.own))
         return 0;
     if (is_v4(from) != (form < BEHIND_IPV6) || is_v4(to) != (form < BEHIND_IPV6))
         return 0;
-    const struct hop *hop = &plan->known->hop;
-    if (!is_equal(to, plan->known->to)) {
+    const struct hop *hop = &plan->cached->hop;
+    if (!is_equal(to, plan->cached->to)) {
         const struct next_hop *next = find_next(ctx, from, to);
         if (!next)
             return 0;
@@ -102,9 +102,9 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
     struct current *now = plan->now;
     u32 verdict = now->verdict, slot = now->slot, children = plan->record->sends;
     struct usage *usage = usage_of(slot);
-    struct brood *brood = map_lookup(broods_map, &slot);
+    struct replicas *replicas = map_lookup(replicas_map, &slot);
 
-    if (!usage || !brood)
+    if (!usage || !replicas)
         return XDP_ABORTED;
     if (verdict > VERDICT_FORWARD && (verdict & 0xffff) != VERDICT_DELIVER && !plan->record->lines) {
         /* What a failed run has sent was never sent. */
@@ -118,8 +118,8 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
     u64 links = sends ? plan->links : 0;
     const void *set = sends ? map_lookup(links_map, &links) : 0;
     if (set) {
-        brood->children += children;
-        brood->packets++;
+        replicas->children += children;
+        replicas->packets++;
         usage->by_code += verdict == VERDICT_DROP;
         now->made += children;
         now->redirected += sends;
@@ -127,11 +127,11 @@ INLINE int finish_family(struct xdp *ctx, struct plan *plan, struct window *own)
         return leave(ctx, plan, set, sends, own);
     }
     usage->passed_up++;
-    brood->up++;
+    replicas->up++;
     plan->record->since = jiffies();
     plan->record->left = UP;
     prepare(own);
-    return raised(now, pass_up(ctx, now, plan->known, verdict, plan->record, plan->at, links));
+    return raised(now, pass_up(ctx, now, plan->cached, verdict, plan->record, plan->at, links));
 }
 
 SECTION("xdp") int family(struct xdp *ctx)
@@ -141,10 +141,10 @@ SECTION("xdp") int family(struct xdp *ctx)
 
     if (!now || !own)
         return XDP_ABORTED;
-    struct known *known = map_lookup(known_map, &now->known);
-    struct plan plan = {now, known, 0, own->record, 0, 0};
+    struct cached_flow *cached = map_lookup(flow_cache_map, &now->cached_flow);
+    struct plan plan = {now, cached, 0, own->record, 0, 0};
     plan.record = map_lookup(records_map, &plan.at);
-    if (!known || !plan.record)
+    if (!cached || !plan.record)
         return XDP_ABORTED;
     u32 bytes = now->window + ADDRESSES;
     if (bytes > WINDOW_BYTES || xdp_store_bytes(ctx, (now->offset & 127) + LOCKED, own->send.window, bytes))

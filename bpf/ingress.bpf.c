@@ -21,37 +21,37 @@ INLINE int must_wait(struct xdp *ctx, const struct capsule *capsule)
     return !port || must_follow(ctx, port, flow_place(capsule->source.half, capsule->destination.half));
 }
 
-/* LIFT, if the capsule is not to run before a closer look. */
-INLINE int try_known(struct xdp *ctx, struct current *now, u32 form)
+/* PUNT, if the capsule is not to run before a closer look. */
+INLINE int try_cached(struct xdp *ctx, struct current *now, u32 form)
 {
     const u8 *data = packet(ctx), *end = packet_end(ctx);
     const struct capsule *capsule = (const void *)(data + form);
 
     if ((const u8 *)(capsule + 1) > end)
-        return LIFT;
+        return PUNT;
     const struct code *code = find_code(capsule);
     if (UNLIKELY(!code))
-        return LIFT;
-    const struct near *near;
-    const struct known *known = find_known(capsule, ctx->ingress_ifindex, form, &now->known, &near);
-    if (UNLIKELY(!known || (near->mac ^ *(const u64 *)data) << 16))
-        return LIFT;
-    if (UNLIKELY(be32(capsule->bound) > near->bound_max))
-        return LIFT;
-    if (UNLIKELY(near->mac >> 48) && must_wait(ctx, capsule))
-        return LIFT;
+        return PUNT;
+    const struct neighbour *neighbour;
+    const struct cached_flow *cached = find_cached(capsule, ctx->ingress_ifindex, form, &now->cached_flow, &neighbour);
+    if (UNLIKELY(!cached || (neighbour->mac ^ *(const u64 *)data) << 16))
+        return PUNT;
+    if (UNLIKELY(be32(capsule->bound) > neighbour->bound_max))
+        return PUNT;
+    if (UNLIKELY(neighbour->mac >> 48) && must_wait(ctx, capsule))
+        return PUNT;
     u32 length = anep_length(data, (u32)(end - data), form);
     if (UNLIKELY(length < sizeof(struct anep) + sizeof(*capsule) + code->window))
-        return LIFT;
-    int done = enter(ctx, now, capsule, code, known, near, length, form);
-    if (UNLIKELY(done == LIFT))
-        return LIFT;
+        return PUNT;
+    int done = enter(ctx, now, capsule, code, cached, neighbour, length, form);
+    if (UNLIKELY(done == PUNT))
+        return PUNT;
     now->received++;
     if (UNLIKELY(done != RAN))
         return done;
     /* A sum over all of a packet is left to the program that has it anyway: to verify that loop takes most of the time of loading it. */
     if (LIKELY(form != BEHIND_UDP6 && now->next == ACT)) {
-        done = finish_known(ctx, now, known, form);
+        done = finish_cached(ctx, now, cached, form);
         if (LIKELY(done))
             return done;
     }
@@ -61,19 +61,19 @@ INLINE int try_known(struct xdp *ctx, struct current *now, u32 form)
 INLINE int ingress_of(struct xdp *ctx, u32 form)
 {
     struct current *now = map_lookup(current_map, zero_value);
-    int done = LIFT;
+    int done = PUNT;
 
     if (!now)
         return XDP_PASS;
     if (LIKELY(form == BEHIND_UDP))
-        done = try_known(ctx, now, BEHIND_UDP);
+        done = try_cached(ctx, now, BEHIND_UDP);
     else if (form == BEHIND_UDP6)
-        done = try_known(ctx, now, BEHIND_UDP6);
+        done = try_cached(ctx, now, BEHIND_UDP6);
     else if (form == BEHIND_IPV4)
-        done = try_known(ctx, now, BEHIND_IPV4);
+        done = try_cached(ctx, now, BEHIND_IPV4);
     else if (form == BEHIND_IPV6)
-        done = try_known(ctx, now, BEHIND_IPV6);
-    if (LIKELY(done != LIFT))
+        done = try_cached(ctx, now, BEHIND_IPV6);
+    if (LIKELY(done != PUNT))
         return done;
     tail_call(ctx, stations_map, LEARN);
     return XDP_PASS;
@@ -97,6 +97,6 @@ SECTION("xdp") int ingress(struct xdp *ctx)
     } else if (UNLIKELY(ethernet->type == be16(IPV6) && data + BEHIND_IPV6 > end))
         tail_call(ctx, stations_map, LEARN);
     /* A jump that is not there while there are no channels to look for. */
-    tail_call(ctx, doors_map, CUT);
+    tail_call(ctx, program_slots_map, CUT);
     return XDP_PASS;
 }

@@ -15,8 +15,8 @@ SECTION("xdp") int later(struct xdp *ctx)
         return XDP_ABORTED;
     u32 slot = now->slot;
     struct usage *usage = usage_of(slot);
-    struct brood *brood = map_lookup(broods_map, &slot);
-    if (!usage || !brood)
+    struct replicas *replicas = map_lookup(replicas_map, &slot);
+    if (!usage || !replicas)
         return XDP_ABORTED;
     if (!own->ready) {
         prepare(own);
@@ -26,7 +26,7 @@ SECTION("xdp") int later(struct xdp *ctx)
     usage->left++;
     usage->packets--;
     usage->bytes -= now->bytes;
-    brood->later++;
-    now->lifted++;
-    return lift(ctx, 1, 0);
+    replicas->later++;
+    now->punted++;
+    return punt(ctx, 1, 0);
 }

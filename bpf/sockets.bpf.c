@@ -7,10 +7,10 @@
 
 SECTION("xdp") int sockets(struct xdp *ctx)
 {
-    int done = lift(ctx, 0, 0);
+    int done = punt(ctx, 0, 0);
 
     if (done != XDP_PASS)
         return done;
-    tail_call(ctx, doors_map, CUT);
+    tail_call(ctx, program_slots_map, CUT);
     return XDP_PASS;
 }

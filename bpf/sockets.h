@@ -36,8 +36,8 @@ struct flow {
     u64 since;
 };
 
-/* Map `lifted`, for each CPU, by interface. */
-struct lifted {
+/* Map `punt_counts`, for each CPU, by interface. */
+struct punt_counts {
     u64 to_socket, to_stack;
     /* To the socket, though they could have run here, to keep their flow in order. */
     u64 held;
@@ -50,7 +50,7 @@ struct lifted {
 MAP(sockets_map);
 MAP(punts_map);
 MAP(flows_map);
-MAP(lifted_map);
+MAP(punt_counts_map);
 
 /* One program, `raise`, as long as a process listens: the kernel empties a map of programs when no process has it open and
  * no pin keeps it. So what nobody would take is the Linux stack's, as it came. */
@@ -97,7 +97,7 @@ INLINE void note(u32 socket, u32 place, u64 ticket, int held)
 INLINE int to_user(struct xdp *ctx, const struct port *port, u32 place, int held)
 {
     u32 interface = ctx->ingress_ifindex, socket = socket_of(ctx, port);
-    struct lifted *lifted = map_lookup(lifted_map, &interface);
+    struct punt_counts *counts = map_lookup(punt_counts_map, &interface);
 
     /* A socket takes a frame in one buffer only. */
     if (socket && xdp_get_buff_len(ctx) == (u64)(packet_end(ctx) - packet(ctx))) {
@@ -107,15 +107,15 @@ INLINE int to_user(struct xdp *ctx, const struct port *port, u32 place, int held
             u64 ticket = ++punts->tickets;
             if (place < FLOWS)
                 note(at, place, ticket, held);
-            if (lifted) {
-                lifted->to_socket++;
-                lifted->held += held;
+            if (counts) {
+                counts->to_socket++;
+                counts->held += held;
             }
             return (int)redirect_map(sockets_map, at, XDP_PASS);
         }
     }
-    if (lifted)
-        lifted->to_stack++;
+    if (counts)
+        counts->to_stack++;
     return XDP_PASS;
 }
 
@@ -135,9 +135,9 @@ INLINE int must_follow(const struct xdp *ctx, const struct port *port, u32 place
         return 0;
     if (jiffies() - flow->since < HOLD_TICKS)
         return 1;
-    struct lifted *lifted = map_lookup(lifted_map, &interface);
-    if (lifted)
-        lifted->overtaking++;
+    struct punt_counts *counts = map_lookup(punt_counts_map, &interface);
+    if (counts)
+        counts->overtaking++;
     return 0;
 }
 
@@ -179,16 +179,16 @@ INLINE int is_anep(const u8 *data, const u8 *end, u64 from[2], u64 to[2])
 /* A frame that pretends to come from here. */
 INLINE int refuse(u32 interface)
 {
-    struct lifted *lifted = map_lookup(lifted_map, &interface);
+    struct punt_counts *counts = map_lookup(punt_counts_map, &interface);
 
-    if (lifted)
-        lifted->forged++;
+    if (counts)
+        counts->forged++;
     return XDP_DROP;
 }
 
 /* The end of a frame's way in the kernel that nothing has been done to: to the user half if it is for the node, else to
  * the Linux stack. */
-INLINE int lift(struct xdp *ctx, int ordered, int held)
+INLINE int punt(struct xdp *ctx, int ordered, int held)
 {
     const u8 *data = packet(ctx), *end = packet_end(ctx);
     const struct ethernet *ethernet = (const void *)data;

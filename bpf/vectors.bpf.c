@@ -6,7 +6,7 @@
  */
 #include "budget.h"
 #include "environment.h"
-#include "known.h"
+#include "flow_cache.h"
 
 struct question {
     u64 words[8];
@@ -32,8 +32,8 @@ SECTION("xdp") int vectors(struct xdp *ctx)
 
     if ((const u8 *)(question + 1) > packet_end(ctx))
         return XDP_ABORTED;
-    if (word[0] == PLACE_OF_ADDRESS && word[4] == NEAR)
-        word[1] = place(word + 1, (u32)word[3], NEAR);
+    if (word[0] == PLACE_OF_ADDRESS && word[4] == NEIGHBOUR_PLACES)
+        word[1] = place(word + 1, (u32)word[3], NEIGHBOUR_PLACES);
     else if (word[0] == PLACE_OF_ADDRESS)
         word[1] = place(word + 1, (u32)word[3], NEXT_HOPS / 2);
     else if (word[0] == PLACE_OF_CODE)

@@ -69,7 +69,7 @@ pub enum Place {
     /// Its socket in the file system.
     Path(PathBuf),
     /// Behind a descriptor of this number, which the process has had from its birth: over it connections are asked for.
-    Door(i32),
+    Descriptor(i32),
 }
 
 impl Place {
@@ -81,23 +81,23 @@ impl Place {
                 io::ErrorKind::InvalidInput => Error::Invalid,
                 _ => Error::Unknown,
             }),
-            Place::Door(number) => through(*number),
+            Place::Descriptor(number) => through(*number),
         }
     }
 }
 
-/// Asks for a connection over the door. Other processes that have it may ask at the same time: all answers are alike, so whoever gets
+/// Asks for a connection over the descriptor. Other processes that have it may ask at the same time: all answers are alike, so whoever gets
 /// one may keep it.
 fn through(number: i32) -> Result<SeqPacket, Error> {
     static ASKING: Mutex<()> = Mutex::new(());
     let _asking = lock(&ASKING);
     // A number that is no descriptor, or no socket of this kind, is refused by the calls below.
-    let door = crate::seqpacket::duplicate(number).map(SeqPacket::of).map_err(|_| Error::Unknown)?;
+    let inherited = crate::seqpacket::duplicate(number).map(SeqPacket::of).map_err(|_| Error::Unknown)?;
     let mut message = Vec::new();
     Call::Connect {}.encode(0, &mut message);
-    door.send(&message).map_err(|_| Error::Ended)?;
+    inherited.send(&message).map_err(|_| Error::Ended)?;
     let mut answer = [0; 64];
-    let (length, descriptors) = receive(&door, &mut answer).map_err(|_| Error::Ended)?;
+    let (length, descriptors) = receive(&inherited, &mut answer).map_err(|_| Error::Ended)?;
     match (Answer::decode(&answer[..length]), descriptors.into_iter().next()) {
         (Some((_, Answer::Connection {})), Some(connection)) => Ok(SeqPacket::of(connection)),
         (Some((_, Answer::Refused { error })), _) => Err(error),

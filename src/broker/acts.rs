@@ -4,7 +4,7 @@ use super::allowed::Allowed;
 use super::client::Done;
 use super::given::{Given, Kind, Place};
 use super::here::{Home, carry_out, these};
-use super::message::{Door, Request};
+use super::message::{LocalSocket, Request};
 use crate::kernel::{Pins, Setting, Settings, own, pins};
 use crate::sys::bpf;
 use crate::sys::privileges::Identity;
@@ -133,9 +133,9 @@ impl Acts {
         if let Err(error) = undone.and_then(|()| Settings::of(&self.run_dir).give_back(given).map(drop)) {
             tracing::warn!(%error, "a node leaves something behind: anode node down takes it away");
         }
-        for door in Door::ALL {
+        for socket in LocalSocket::ALL {
             // One that was never opened is not there.
-            let _ = std::fs::remove_file(self.run_dir.join(door.name()));
+            let _ = std::fs::remove_file(self.run_dir.join(socket.name()));
         }
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
         Request::Discovery { interface } => DiscoverySocket::raw(*interface)?.map_or_else(Done::default, Done::of),
         Request::Udp { at } => Done::of(udp::bind(*at)?),
         Request::Tcp { at } => Done::of(TcpListener::bind(at)?.into()),
-        Request::Listen { door } => Done::of(listen_here(run_dir()?, *door, home.user)?),
+        Request::Listen { socket } => Done::of(listen_here(run_dir()?, *socket, home.user)?),
         Request::Map { name, shape } => {
             let shape = own::shape_of(*shape).ok_or(io::ErrorKind::InvalidInput)?;
             Done::of(own::make_map(name, shape)?.into())

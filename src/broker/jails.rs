@@ -110,7 +110,8 @@ impl Jails {
         let places = groups.places.iter().map(|place| place.display().to_string()).collect();
         self.living.insert(pid, Living { name: name.to_owned(), process: own, groups });
         // Whoever has the other end of the jail's socket keeps it alive: that is the node alone.
-        let mut ways = vec![process, into_descriptor(&control)?, started.said.into(), into_descriptor(&started.door)?];
+        let mut ways =
+            vec![process, into_descriptor(&control)?, started.said.into(), into_descriptor(&started.socket)?];
         ways.extend(weights.into_iter().flatten());
         Ok(Done::of_jail(Jail { pid, uid, weaker, groups: places, unified: unified.unwrap_or(false) }, ways))
     }

@@ -1,7 +1,7 @@
 //! The listening sockets in a node's run directory: for the node's user only, from their first moment.
 
 use super::client::ask_at;
-use super::message::{Door, Request};
+use super::message::{LocalSocket, Request};
 use crate::sys::privileges::Identity;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chownat, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as wait, socket_with};
@@ -12,24 +12,26 @@ use std::path::Path;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 64;
 
-/// The socket of a door, in the node's run directory.
-pub fn listen(run_dir: &Path, door: Door) -> io::Result<OwnedFd> {
-    ask_at(run_dir, &Request::Listen { door }, &[])?.descriptor()
+/// A socket that listens in the node's run directory.
+pub fn listen(run_dir: &Path, socket: LocalSocket) -> io::Result<OwnedFd> {
+    ask_at(run_dir, &Request::Listen { socket }, &[])?.descriptor()
 }
 
 /// The same, opened in this process, for this user.
-pub(super) fn listen_here(run_dir: &Path, door: Door, user: Option<Identity>) -> io::Result<OwnedFd> {
-    let path = run_dir.join(door.name());
-    listen_at(&path, door, user).map_err(|error| {
+pub(super) fn listen_here(run_dir: &Path, socket: LocalSocket, user: Option<Identity>) -> io::Result<OwnedFd> {
+    let path = run_dir.join(socket.name());
+    listen_at(&path, socket, user).map_err(|error| {
         let why = format!("cannot listen at {}: {error}", path.display());
         io::Error::new(error.kind(), why)
     })
 }
 
-fn listen_at(path: &Path, door: Door, user: Option<Identity>) -> io::Result<OwnedFd> {
-    let (kind, flags) = match door {
-        Door::Control => (SocketType::STREAM, SocketFlags::CLOEXEC),
-        Door::Apps | Door::Nodeos => (SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK),
+fn listen_at(path: &Path, socket: LocalSocket, user: Option<Identity>) -> io::Result<OwnedFd> {
+    let (kind, flags) = match socket {
+        LocalSocket::Control => (SocketType::STREAM, SocketFlags::CLOEXEC),
+        LocalSocket::Apps | LocalSocket::Nodeos => {
+            (SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        }
     };
     let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
     // The name gets this mode when it is made.

@@ -67,10 +67,10 @@ pub enum Request {
         /// Where.
         at: SocketAddr,
     },
-    /// The socket of a door of the node's, in its run directory.
+    /// A socket that listens in the node's run directory.
     Listen {
         /// Which.
-        door: Door,
+        socket: LocalSocket,
     },
     /// A map.
     Map {
@@ -154,7 +154,7 @@ impl Lane {
 /// The sockets in a node's run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Door {
+pub enum LocalSocket {
     /// Of applications.
     Apps,
     /// Of whoever looks after the node.
@@ -163,16 +163,16 @@ pub enum Door {
     Nodeos,
 }
 
-impl Door {
+impl LocalSocket {
     /// All of them.
-    pub const ALL: [Door; 3] = [Door::Apps, Door::Control, Door::Nodeos];
+    pub const ALL: [LocalSocket; 3] = [LocalSocket::Apps, LocalSocket::Control, LocalSocket::Nodeos];
 
     /// The name of its socket.
     pub fn name(self) -> &'static str {
         match self {
-            Door::Apps => "apps.sock",
-            Door::Control => "control.sock",
-            Door::Nodeos => "nodeos.sock",
+            LocalSocket::Apps => "apps.sock",
+            LocalSocket::Control => "control.sock",
+            LocalSocket::Nodeos => "nodeos.sock",
         }
     }
 }

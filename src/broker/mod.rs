@@ -37,7 +37,7 @@ pub use client::{Done, ask, ask_at, is_there};
 pub use helpers::{HelpersJail, helper};
 pub use jails::jails_of;
 pub use listen::listen;
-pub use message::{Answer, Door, Helper, Lane, NAMES_MAX, Pin, PinRequest, Place, Request, Shape};
+pub use message::{Answer, Helper, Lane, LocalSocket, NAMES_MAX, Pin, PinRequest, Place, Request, Shape};
 pub use prepare::reach;
 pub use sockets::{discovery, packet, register, tcp, udp, xdp};
 pub use start::begin;

@@ -5,7 +5,7 @@
 //! reached by their descriptors from then on ([`reach`]).
 
 use super::captures;
-use super::message::Door;
+use super::message::LocalSocket;
 use crate::config::NodeFile;
 use crate::config::security::{USERS, User, is_root};
 use crate::sys::jail::{self, Place};
@@ -235,14 +235,14 @@ fn claim(dir: &Path) -> Result<File> {
     let begin = Instant::now();
     while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         // Processes of a node that was killed have its sockets and its lock a moment longer.
-        let lives = UnixStream::connect(dir.join(Door::Control.name())).is_ok();
+        let lives = UnixStream::connect(dir.join(LocalSocket::Control.name())).is_ok();
         if begin.elapsed() > if lives { DYING } else { PATIENCE } {
             bail!("a node is running with {}; stop it with: anode node down {0}", dir.display());
         }
         std::thread::sleep(LOOK);
     }
-    for door in Door::ALL {
-        take_away(&dir.join(door.name()))?;
+    for socket in LocalSocket::ALL {
+        take_away(&dir.join(socket.name()))?;
     }
     Ok(lock)
 }

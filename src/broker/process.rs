@@ -11,9 +11,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 /// Where an environment finds its node: the number of a descriptor, in this variable.
-const DOOR: &str = "ANODE_NODEOS_FD";
-/// See [`DOOR`].
-const DOOR_NUMBER: u32 = 3;
+const DESCRIPTOR: &str = "ANODE_NODEOS_FD";
+/// See [`DESCRIPTOR`].
+const DESCRIPTOR_NUMBER: u32 = 3;
 
 /// Its standard error, which the node hears.
 const ERROR_NUMBER: u32 = 2;
@@ -35,28 +35,28 @@ pub struct Started {
     /// What it says.
     pub said: File,
     /// The node's end of its connection.
-    pub door: SeqPacket,
+    pub socket: SeqPacket,
 }
 
 /// Starts the process of an environment of this name. What it says comes by its standard error.
 pub fn start(starter: &Starter, name: &str, process: &Process) -> io::Result<Started> {
     let (said, saying) = std::io::pipe()?;
-    let (door, other) = SeqPacket::pair()?;
+    let (socket, other) = SeqPacket::pair()?;
     let jailed = starter.start(&jail(name, process), &[saying.as_fd(), other.as_fd()])?;
     let weights = Weights::of(&jailed.groups);
-    Ok(Started { groups: jailed.groups.clone(), weights, jailed, said: OwnedFd::from(said).into(), door })
+    Ok(Started { groups: jailed.groups.clone(), weights, jailed, said: OwnedFd::from(said).into(), socket })
 }
 
 /// Has the process of an environment started by the broker, which removes its control groups when it is told to [clear].
 pub fn have_started(name: &str) -> io::Result<Started> {
     let done = ask(&Request::Start { environment: name.into() }, &[])?;
-    let (jail, [process, control, said, door], files) = done.jail()?;
+    let (jail, [process, control, said, socket], files) = done.jail()?;
     let weaker = Part::ALL.into_iter().filter(|part| jail.weaker.iter().any(|name| name == part.name())).collect();
     let (pid, uid, control) = (jail.pid, jail.uid, SeqPacket::of(control));
     let jailed = Jailed { pid, uid, process, control, weaker, groups: Groups::default() };
     let groups = Groups { places: jail.groups.into_iter().map(PathBuf::from).collect() };
     let weights = files.map(|files| Weights::opened(files, jail.unified));
-    Ok(Started { jailed, groups, weights, said: said.into(), door: SeqPacket::of(door) })
+    Ok(Started { jailed, groups, weights, said: said.into(), socket: SeqPacket::of(socket) })
 }
 
 /// What the broker has of the jail of an environment that has ended goes.
@@ -74,8 +74,8 @@ fn jail(name: &str, process: &Process) -> Jail {
     Jail {
         name: name.to_owned(),
         program: Program::File(process.command.clone()),
-        variables: passed.chain([(DOOR.to_owned(), DOOR_NUMBER.to_string())]).collect(),
-        keep: vec![ERROR_NUMBER, DOOR_NUMBER],
+        variables: passed.chain([(DESCRIPTOR.to_owned(), DESCRIPTOR_NUMBER.to_string())]).collect(),
+        keep: vec![ERROR_NUMBER, DESCRIPTOR_NUMBER],
         identity: Identity::Own { first: process.users.0, last: process.users.1 },
         capabilities: Vec::new(),
         host_network: process.host_network,

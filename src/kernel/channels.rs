@@ -1,16 +1,16 @@
 //! Channels in the kernel: tells `bpf/cut.bpf.c` the filters of incoming channels and the channels that cut through.
 //!
 //! All maps here belong to this process and have no pin. The ingress reaches the programs by a map that empties itself
-//! when its last holder goes ([`Doors`]). So a node that dies leaves a plain router behind as far as channels go, and
+//! when its last holder goes ([`ProgramSlots`]). So a node that dies leaves a plain router behind as far as channels go, and
 //! the next one begins with none.
 
 use super::account::Account;
-use super::doors::{DOORS, Doors, Programs};
 use super::filters::{Pattern, pattern, value};
 use super::half::KernelHalf;
 use super::layout::CUT_LAYOUT;
 use super::maps::{Maps, RATE_MAX, budget, sums};
 use super::own;
+use super::program_slots::{PROGRAM_SLOTS, ProgramSlots, Programs};
 use super::sockets::Steering;
 use crate::classify::rule::{DemuxKey, Layer, Rule};
 use crate::classify::shapes::{SHAPES_MAX, Shape};
@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 pub(super) static CUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cut.bpf.o"));
 
-/// Programs behind the doors, in the order of their numbers.
-const PROGRAMS: [&str; DOORS] = ["cut", "look"];
+/// Programs of the slots, in the order of their numbers.
+const PROGRAMS: [&str; PROGRAM_SLOTS] = ["cut", "look"];
 const _: () = assert!(contract::CUT == 0 && contract::LOOK == 1);
 
 /// Words of `struct spent`, and where the halves' stand.
@@ -37,7 +37,7 @@ const SPENT: usize = spent::SIZE / 8;
 const SPENT_KERNEL: usize = spent::KERNEL.word();
 const SPENT_USER: usize = spent::USER.word();
 
-/// Before which programs the doors are.
+/// The programs that jump by the slots.
 #[derive(Clone)]
 enum Before {
     Half(Arc<KernelHalf>),
@@ -52,10 +52,10 @@ impl Before {
         }
     }
 
-    fn doors(&self) -> &Arc<Doors> {
+    fn program_slots(&self) -> &Arc<ProgramSlots> {
         match self {
-            Before::Half(half) => half.doors(),
-            Before::Steering(steering) => steering.doors(),
+            Before::Half(half) => half.program_slots(),
+            Before::Steering(steering) => steering.program_slots(),
         }
     }
 }
@@ -66,7 +66,7 @@ pub struct KernelChannels {
     maps: Arc<Maps>,
     programs: Arc<Programs>,
     /// Whether frames of all channels are looked for: there are AF_XDP sockets.
-    lifts: bool,
+    punts: bool,
     /// Interface of each port that packets may leave by.
     interfaces: HashMap<PortId, u32>,
     generation: u64,
@@ -95,11 +95,11 @@ impl Numbers {
 }
 
 impl KernelChannels {
-    /// Those at the ports of the kernel half, which are the ports with these numbers; `lifts`: some have AF_XDP sockets.
-    pub fn of(half: Arc<KernelHalf>, ports: u16, lifts: bool) -> io::Result<KernelChannels> {
+    /// Those at the ports of the kernel half, which are the ports with these numbers; `punts`: some have AF_XDP sockets.
+    pub fn of(half: Arc<KernelHalf>, ports: u16, punts: bool) -> io::Result<KernelChannels> {
         let interface = |port| Some((PortId(port), half.interface(u32::from(port))?));
         let interfaces = (0..ports).filter_map(interface).collect();
-        KernelChannels::make(Before::Half(half), interfaces, lifts)
+        KernelChannels::make(Before::Half(half), interfaces, punts)
     }
 
     /// Those at ports that have AF_XDP sockets and no kernel half: none of them is cut through there.
@@ -107,7 +107,7 @@ impl KernelChannels {
         KernelChannels::make(Before::Steering(steering), HashMap::new(), true)
     }
 
-    fn make(before: Before, interfaces: HashMap<PortId, u32>, lifts: bool) -> io::Result<KernelChannels> {
+    fn make(before: Before, interfaces: HashMap<PortId, u32>, punts: bool) -> io::Result<KernelChannels> {
         let maps = Arc::new(Maps::create_all(&CUT_LAYOUT)?);
         let programs = Arc::new(Programs::new(Box::new(loading(before.clone(), maps.clone()))));
         let spent = Arc::new(maps.of("spent_map")?.words(ALLOWANCES)?);
@@ -117,7 +117,7 @@ impl KernelChannels {
             before,
             maps,
             programs,
-            lifts,
+            punts,
             interfaces,
             generation: 0,
             shapes: Vec::new(),
@@ -143,16 +143,16 @@ impl KernelChannels {
         self.maps.of(map)?.set(&key.to_ne_bytes(), value)
     }
 
-    /// Opens the doors if there is something to look for, or closes them.
+    /// Fills the slots if there is something to look for, or empties them.
     fn look_for(&self, before: bool) {
         let now = self.is_needed();
         if now != before {
-            self.before.doors().set(now, &self.programs);
+            self.before.program_slots().set(now, &self.programs);
         }
     }
 
     fn is_needed(&self) -> bool {
-        self.running > 0 || self.lifts && !self.known.is_empty()
+        self.running > 0 || self.punts && !self.known.is_empty()
     }
 
     fn tell_shapes(&self) -> io::Result<()> {
@@ -279,11 +279,11 @@ impl KernelChannels {
 }
 
 /// Loads the programs, with their own maps and those of the programs before them.
-fn loading(before: Before, maps: Arc<Maps>) -> impl Fn() -> io::Result<[Program; DOORS]> {
+fn loading(before: Before, maps: Arc<Maps>) -> impl Fn() -> io::Result<[Program; PROGRAM_SLOTS]> {
     move || {
-        let doors = before.doors();
+        let program_slots = before.program_slots();
         let find = |name: &str| match name {
-            "doors_map" => Ok(doors.as_fd()),
+            "program_slots_map" => Ok(program_slots.as_fd()),
             _ => maps.descriptor(name).or_else(|_| before.maps().descriptor(name)),
         };
         Ok([own::load(PROGRAMS[0], find)?, own::load(PROGRAMS[1], find)?])

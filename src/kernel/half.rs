@@ -9,13 +9,13 @@
 use super::account::{Account, Accounts};
 use super::codes::adopt_codes;
 use super::copies::{self, Copies};
-use super::doors::Doors;
 use super::layout::TRANSMIT;
 use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
 use super::own;
 use super::pins::{PinnedLink, Pins, Set};
+use super::program_slots::ProgramSlots;
 use super::records::Records;
 use super::redirects::{Refused, without_room};
 use super::slots::{Held, Slots};
@@ -153,9 +153,9 @@ impl State {
 }
 
 /// Loads the programs that all codes share: the ingress and the egress, and those between, which are in a map of theirs then.
-fn programs(maps: &Maps, doors: &Doors) -> io::Result<[Program; 2]> {
+fn programs(maps: &Maps, program_slots: &ProgramSlots) -> io::Result<[Program; 2]> {
     let find = |name: &str| match name {
-        "doors_map" => Ok(doors.as_fd()),
+        "program_slots_map" => Ok(program_slots.as_fd()),
         _ => maps.descriptor(name),
     };
     let [learn, act, family, later] = ["learn", "act", "family", "later"].map(|name| own::load(name, find));
@@ -168,7 +168,7 @@ fn programs(maps: &Maps, doors: &Doors) -> io::Result<[Program; 2]> {
 pub struct KernelHalf {
     pub(super) maps: Maps,
     pub(super) accounts: Accounts,
-    doors: Arc<Doors>,
+    program_slots: Arc<ProgramSlots>,
     records: Records,
     pub(super) ingress: Program,
     /// Behind the ways out while there is code that sends.
@@ -199,8 +199,8 @@ impl KernelHalf {
             Some(before) => before,
             None => (0, heritage.origin.unwrap_or(origin), 0),
         };
-        let doors = Arc::new(Doors::new()?);
-        let [ingress, egress] = programs(&maps, &doors)?;
+        let program_slots = Arc::new(ProgramSlots::new()?);
+        let [ingress, egress] = programs(&maps, &program_slots)?;
         if let Some(set) = set.as_ref().filter(|_| is_new) {
             set_up(set, &maps)?;
         }
@@ -221,7 +221,7 @@ impl KernelHalf {
         let half = KernelHalf {
             maps,
             accounts,
-            doors,
+            program_slots,
             records,
             ingress,
             egress,
@@ -415,12 +415,12 @@ impl KernelHalf {
 
     /// Waits until packets of channels are looked for here, or not any more, as the channels want it.
     pub fn await_channels(&self) {
-        self.doors.settle();
+        self.program_slots.settle();
     }
 
     /// The way from its ingress to channels.
-    pub(super) fn doors(&self) -> &Arc<Doors> {
-        &self.doors
+    pub(super) fn program_slots(&self) -> &Arc<ProgramSlots> {
+        &self.program_slots
     }
 
     /// Runs the ingress on a frame, as if it came in by `interface`: what it returns and leaves.

@@ -1,10 +1,10 @@
 //! Names and shapes of the maps shared by the kernel half and the node (`bpf/contract.h`, `bpf/sockets.h`).
 
 use crate::contract::{
-    ALLOWANCES, CEILINGS, CODES, CUTS, FLOW_PLACES, FLOWS, LINES, NEAR, NEXT_HOPS, PORTS, PROGRAMS, SENDS, SOCKETS,
-    STATIONS, account, addr, allowance, brood, budget, ceiling, channels, code, current, cut, cut_flow, cut_usage,
-    flow, known, lifted, line, near, next_hop, node, owners, pattern, port, prefix, punts, record, route, scratch,
-    send, shapes, spent, usage, window,
+    ALLOWANCES, CEILINGS, CODES, CUTS, FLOW_PLACES, FLOWS, LINES, NEIGHBOUR_PLACES, NEXT_HOPS, PORTS, PROGRAMS, SENDS,
+    SOCKETS, STATIONS, account, addr, allowance, budget, cached_flow, ceiling, channels, code, current, cut, cut_flow,
+    cut_usage, flow, line, neighbour, next_hop, node, owners, pattern, port, prefix, punt_counts, punts, record,
+    replicas, route, scratch, send, shapes, spent, usage, window,
 };
 use crate::sys::bpf::{MapKind, MapShape, possible_cpus};
 use crate::topology::neighbours::NEIGHBOURS_MAX;
@@ -12,9 +12,9 @@ use std::io;
 
 /// Routes.
 const ROUTES: u32 = 65_536;
-/// Places for known flows: for each CPU at most, and bytes for all CPUs at most.
-const KNOWN: u32 = 32768;
-const KNOWN_BYTES: usize = 64 << 20;
+/// Places of the flow cache: for each CPU at most, and bytes for all CPUs at most.
+const FLOW_CACHE: u32 = 32768;
+const FLOW_CACHE_BYTES: usize = 64 << 20;
 
 /// Records of what code has sent: for each CPU at most, and bytes for all CPUs at most.
 const RECORDS: u32 = 128;
@@ -36,7 +36,7 @@ pub const ALLOWED: &str = "allowances_map";
 pub const RAISE: &str = "raise_map";
 
 /// Maps with a part for each CPU, whose entries begin where cache lines do, as those of the kernel's own kind need not.
-const KNOWN_FLOWS: &str = "known_map";
+const FLOW_CACHE_MAP: &str = "flow_cache_map";
 pub const USAGE: &str = "usage_map";
 pub const CEILINGS_MAP: &str = "ceilings_map";
 
@@ -51,9 +51,9 @@ pub const LAYOUT: [(&str, MapShape); 28] = [
     ("zero_map", array(NUMBER, 1)),
     ("ports_map", array(port::SIZE, PORTS)),
     ("codes_map", shared(code::SIZE, CODES)),
-    ("near_map", array(near::SIZE, NEAR)),
+    ("neighbour_places_map", array(neighbour::SIZE, NEIGHBOUR_PLACES)),
     ("next_hops_map", each_cpu(next_hop::SIZE, NEXT_HOPS)),
-    (KNOWN_FLOWS, shared(known::SIZE, 0)),
+    (FLOW_CACHE_MAP, shared(cached_flow::SIZE, 0)),
     (USAGE, shared(usage::SIZE, PROGRAMS)),
     (BUDGETS, array(budget::SIZE, PROGRAMS)),
     (ACCOUNTS, shared(account::SIZE, PROGRAMS)),
@@ -67,13 +67,13 @@ pub const LAYOUT: [(&str, MapShape); 28] = [
     ("sends_map", shared(send::SIZE, SENDS)),
     ("lines_map", shared(line::SIZE, LINES)),
     ("window_map", each_cpu(window::SIZE, 1)),
-    ("broods_map", each_cpu(brood::SIZE, PROGRAMS)),
+    ("replicas_map", each_cpu(replicas::SIZE, PROGRAMS)),
     ("routes_map", shape(MapKind::Prefixes, prefix::SIZE, route::SIZE, ROUTES)),
     ("neighbours_map", array(addr::SIZE, NEIGHBOURS_MAX as u32)),
     ("sockets_map", shape(MapKind::Sockets, NUMBER, NUMBER, SOCKETS)),
     ("punts_map", shared(punts::SIZE, SOCKETS)),
     ("flows_map", array(flow::SIZE, SOCKETS * FLOWS)),
-    ("lifted_map", each_cpu(lifted::SIZE, PORTS)),
+    ("punt_counts_map", each_cpu(punt_counts::SIZE, PORTS)),
     (RAISE, shape(MapKind::Programs, NUMBER, NUMBER, 1)),
 ];
 
@@ -114,10 +114,10 @@ const fn shape(kind: MapKind, key: usize, value: usize, entries: u32) -> MapShap
 
 /// Name and shape of each, on this machine.
 pub fn layout() -> io::Result<impl Iterator<Item = (&'static str, MapShape)>> {
-    let (cpus, known) = (possible_cpus()? as u32, known()?);
+    let (cpus, flows) = (possible_cpus()? as u32, cached_flows()?);
     let records = records()? * cpus;
     Ok(LAYOUT.into_iter().map(move |(name, shape)| match name {
-        KNOWN_FLOWS => (name, MapShape { entries: known * cpus, ..shape }),
+        FLOW_CACHE_MAP => (name, MapShape { entries: flows * cpus, ..shape }),
         USAGE | CEILINGS_MAP => (name, MapShape { entries: shape.entries * cpus, ..shape }),
         "records_map" | "sends_map" | "lines_map" => (name, MapShape { entries: records * shape.entries, ..shape }),
         _ => (name, shape),
@@ -130,8 +130,8 @@ pub fn records() -> io::Result<u32> {
     Ok(RECORDS.min(1 << fit.ilog2()))
 }
 
-/// Places for known flows for each CPU, a power of two.
-pub fn known() -> io::Result<u32> {
-    let fit = (KNOWN_BYTES / known::SIZE / possible_cpus()?).max(2) as u32;
-    Ok(KNOWN.min(1 << fit.ilog2()))
+/// Places of the flow cache for each CPU, a power of two.
+pub fn cached_flows() -> io::Result<u32> {
+    let fit = (FLOW_CACHE_BYTES / cached_flow::SIZE / possible_cpus()?).max(2) as u32;
+    Ok(FLOW_CACHE.min(1 << fit.ilog2()))
 }

@@ -3,7 +3,7 @@
 mod usage;
 mod ways;
 
-use super::layout::{BUDGETS, DEVICES, LAYOUT, RAISE, SETS_OF_LINKS, TRANSMIT, known, layout, records};
+use super::layout::{BUDGETS, DEVICES, LAYOUT, RAISE, SETS_OF_LINKS, TRANSMIT, cached_flows, layout, records};
 use super::own;
 use crate::contract::{ACT, CODES, FAMILY, KEPT, KEPT_NOW, LATER, LEARN, PROBES, code, node, port};
 use crate::sys::bpf::{Map, MapShape, possible_cpus};
@@ -19,7 +19,7 @@ pub(super) use usage::{RATE_MAX, budget};
 pub(super) const VERSION: u32 = 8;
 
 // The structures of maps that outlive a process, as this version has them: what an older one has left must not be taken for the same.
-const _: () = assert!(KEPT == 0x8820_bcd8_d9a5_4c93, "{}", KEPT_NOW);
+const _: () = assert!(KEPT == 0xd57c_dcff_7d89_3fa6, "{}", KEPT_NOW);
 
 /// An interface as the kernel half sees it: `struct port`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl Maps {
         node::ORIGIN.put(&mut value, origin.to_ne_bytes());
         node::NEIGHBOURS.put(&mut value, neighbours.to_ne_bytes());
         node::VERSION.put(&mut value, VERSION.to_ne_bytes());
-        node::KNOWN.put(&mut value, known()?.to_ne_bytes());
+        node::CACHED_FLOWS.put(&mut value, cached_flows()?.to_ne_bytes());
         node::RECORDS.put(&mut value, records()?.to_ne_bytes());
         node::RULED.put(&mut value, u32::from(ruled).to_ne_bytes());
         node::PERMILLE.put(&mut value, permille.to_ne_bytes());
@@ -376,12 +376,12 @@ fn device(interface: u32, behind: Option<BorrowedFd<'_>>) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{NEAR, NEXT_HOPS};
+    use crate::contract::{NEIGHBOUR_PLACES, NEXT_HOPS};
 
     #[test]
     fn hosts_of_one_network_have_places_of_their_own() {
         let networks = [Addr::v4([10, 0, 1, 0]), Addr([0xfd, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])];
-        for (network, entries) in networks.into_iter().zip([NEAR, NEXT_HOPS]) {
+        for (network, entries) in networks.into_iter().zip([NEIGHBOUR_PLACES, NEXT_HOPS]) {
             let mut places: Vec<u32> = (0..=255)
                 .map(|host| {
                     let mut addr = network;

@@ -5,7 +5,7 @@
 
 use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE};
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SETS_OF_LINKS, layout};
-use super::{channels, doors, filters, object, redirects, routes, sockets, state, types};
+use super::{channels, filters, object, program_slots, redirects, routes, sockets, state, types};
 use crate::broker::{self, Place, Request, Shape};
 use crate::code::link::{self, Linked};
 use crate::contract::{SENDS, allowance, budget, set};
@@ -23,7 +23,7 @@ pub fn knows_map(name: &str, shape: MapShape) -> bool {
     match name {
         LINKS => MapShape { entries: 1, ..shape } == MapShape { entries: 1, ..DEVICES } && shape.entries <= SENDS,
         state::NAME => state::is_shape(shape),
-        _ => layouts || filters::LAYOUT.into_iter().chain([doors::LAYOUT, redirects::LAYOUT]).any(listed),
+        _ => layouts || filters::LAYOUT.into_iter().chain([program_slots::LAYOUT, redirects::LAYOUT]).any(listed),
     }
 }
 

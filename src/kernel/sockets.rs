@@ -4,12 +4,12 @@
 //! map says which socket a frame goes to. Memory shared with the programs ([`Tickets`]) says how many of these frames
 //! the user half has finished, so nothing overtakes them.
 
-use super::doors::Doors;
 use super::half::{self, KernelHalf};
 use super::layout::RAISE;
 use super::maps::{Maps, PortEntry};
 use super::own;
-use crate::contract::{self, PORTS, SOCKETS, lifted, punts};
+use super::program_slots::ProgramSlots;
+use crate::contract::{self, PORTS, SOCKETS, punt_counts, punts};
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::mapping::SharedWords;
 use std::io;
@@ -23,7 +23,7 @@ const MAPS: [&str; 11] = [
     "transmit_map",
     "sockets_map",
     "punts_map",
-    "lifted_map",
+    "punt_counts_map",
     RAISE,
     "flows_map",
     "node_map",
@@ -37,9 +37,9 @@ const PUNTS: usize = punts::SIZE / 8;
 const TICKETS: usize = punts::TICKETS.word();
 const DONE: usize = punts::DONE.word();
 
-/// What became of frames at an interface that were for the user half: `struct lifted`.
+/// What became of frames at an interface that were for the user half: `struct punt_counts`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Lifted {
+pub struct PuntCounts {
     /// To the socket of their queue.
     pub to_socket: u64,
     /// Up the Linux stack, to the AF_PACKET socket: their queue has no AF_XDP socket.
@@ -60,7 +60,7 @@ pub struct Steering {
 
 enum Whose {
     Half(Arc<KernelHalf>),
-    Own { maps: Maps, doors: Arc<Doors>, program: Program, links: Mutex<Vec<Link>> },
+    Own { maps: Maps, program_slots: Arc<ProgramSlots>, program: Program, links: Mutex<Vec<Link>> },
 }
 
 impl Steering {
@@ -72,12 +72,12 @@ impl Steering {
     /// One of its own.
     pub fn alone() -> io::Result<Steering> {
         let maps = Maps::create_some(&MAPS)?;
-        let doors = Arc::new(Doors::new()?);
+        let program_slots = Arc::new(ProgramSlots::new()?);
         let program = own::load("sockets", |name| match name {
-            "doors_map" => Ok(doors.as_fd()),
+            "program_slots_map" => Ok(program_slots.as_fd()),
             _ => maps.descriptor(name),
         })?;
-        Steering::make(Whose::Own { maps, doors, program, links: Mutex::default() })
+        Steering::make(Whose::Own { maps, program_slots, program, links: Mutex::default() })
     }
 
     fn make(whose: Whose) -> io::Result<Steering> {
@@ -162,10 +162,10 @@ impl Steering {
     }
 
     /// The way from its program to channels.
-    pub(super) fn doors(&self) -> &Arc<Doors> {
+    pub(super) fn program_slots(&self) -> &Arc<ProgramSlots> {
         match &self.whose {
-            Whose::Half(half) => half.doors(),
-            Whose::Own { doors, .. } => doors,
+            Whose::Half(half) => half.program_slots(),
+            Whose::Own { program_slots, .. } => program_slots,
         }
     }
 
@@ -180,14 +180,15 @@ impl Steering {
     }
 
     /// What became of frames of an interface that were for the user half.
-    pub fn lifted(&self, interface: u32) -> Lifted {
-        let words = self.whose.maps().sums::<{ lifted::SIZE / 8 }>("lifted_map", interface).unwrap_or_default();
-        Lifted {
-            to_socket: lifted::TO_SOCKET.among(&words),
-            to_stack: lifted::TO_STACK.among(&words),
-            held: lifted::HELD.among(&words),
-            overtaking: lifted::OVERTAKING.among(&words),
-            forged: lifted::FORGED.among(&words),
+    pub fn punted(&self, interface: u32) -> PuntCounts {
+        let words =
+            self.whose.maps().sums::<{ punt_counts::SIZE / 8 }>("punt_counts_map", interface).unwrap_or_default();
+        PuntCounts {
+            to_socket: punt_counts::TO_SOCKET.among(&words),
+            to_stack: punt_counts::TO_STACK.among(&words),
+            held: punt_counts::HELD.among(&words),
+            overtaking: punt_counts::OVERTAKING.among(&words),
+            forged: punt_counts::FORGED.among(&words),
         }
     }
 }

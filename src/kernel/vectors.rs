@@ -5,7 +5,7 @@ use super::state::place_of_key;
 use super::{Filters, maps, object};
 use crate::classify::fields::tests::{self, Vector};
 use crate::code::link;
-use crate::contract::{NEAR, NEXT_HOPS, budget};
+use crate::contract::{NEIGHBOUR_PLACES, NEXT_HOPS, budget};
 use crate::core::bucket::TokenBucket;
 use crate::core::share::Bandwidth;
 use crate::sys::bpf::{Hook, Program};
@@ -82,7 +82,7 @@ fn addresses_have_the_same_places() {
     for addr in v4.chain(v6) {
         let [high, low] = words(&addr.0);
         for seed in [0, 1, 3, 4095, u32::MAX] {
-            for entries in [NEAR, NEXT_HOPS / 2] {
+            for entries in [NEIGHBOUR_PLACES, NEXT_HOPS / 2] {
                 let [found, ..] = kernel.run(PLACE_OF_ADDRESS, &[high, low, seed.into(), entries.into()]);
                 assert_eq!(found, u64::from(place(addr, seed, entries)), "{addr} {seed} {entries}");
             }

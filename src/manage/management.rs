@@ -97,7 +97,7 @@ pub trait Domains: Send + 'static {
     /// Closes the files of a domain that has ended.
     fn without_files(&self, domain: DomainId);
     /// Serves a process that was started, over the connection that it has from its birth: whoever speaks there is this one.
-    fn admit(&self, member: Member, door: SeqPacket) -> io::Result<()>;
+    fn admit(&self, member: Member, socket: SeqPacket) -> io::Result<()>;
     /// What an object of the node's process connects by, in a domain and a role.
     fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ObjectHost>, String>;
 }

@@ -164,12 +164,12 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_connections(connections);
     let (node, roles) = (routing.name.clone(), routing.roles.clone());
-    let door = ee::Door { handle: handle.clone(), node, roles, clock, seats, accounts };
-    let domains = NodeDomains { door: door.clone(), files };
+    let acceptor = ee::Acceptor { handle: handle.clone(), node, roles, clock, seats, accounts };
+    let domains = NodeDomains { acceptor: acceptor.clone(), files };
     let management = Arc::new(Management::start(environments, starter(&dir)?, domains)?);
     undo.management = Some(management.clone());
     let handle = handle.with_management(management.clone());
-    listen_for_others(&dir, &handle, door)?;
+    listen_for_others(&dir, &handle, acceptor)?;
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
     let before = (half.clone(), xdp.own.clone(), xdp.again);
@@ -247,16 +247,17 @@ fn starter(dir: &Path) -> Result<Option<Starter>> {
 }
 
 /// The sockets of control and of processes that operators connect.
-fn listen_for_others(dir: &Path, handle: &Handle, door: ee::Door) -> Result<()> {
-    control::serve(broker::listen(dir, broker::Door::Control)?, handle.clone())?;
-    ee::serve(broker::listen(dir, broker::Door::Nodeos)?, door)?;
+fn listen_for_others(dir: &Path, handle: &Handle, acceptor: ee::Acceptor) -> Result<()> {
+    control::serve(broker::listen(dir, broker::LocalSocket::Control)?, handle.clone())?;
+    ee::serve(broker::listen(dir, broker::LocalSocket::Nodeos)?, acceptor)?;
     Ok(())
 }
 
 /// The socket of applications, and their way to it by TCP if there is one.
 fn listen_for_apps(file: &NodeFile, path: &Path, connections: &Connections) -> Result<apps::Apps> {
     let dir = path.parent().unwrap_or(path);
-    let apps = apps::Apps::on(broker::listen(dir, broker::Door::Apps)?, FIRST_APP, connections.applications.clone())?;
+    let apps =
+        apps::Apps::on(broker::listen(dir, broker::LocalSocket::Apps)?, FIRST_APP, connections.applications.clone())?;
     if let Some(listen) = file.plan.tcp {
         let counts = connections.plan_tcp.clone();
         let at =
@@ -308,9 +309,9 @@ impl Assembled {
 
 /// The sockets in a run directory go.
 fn remove_sockets(dir: &Path) {
-    for door in broker::Door::ALL {
+    for socket in broker::LocalSocket::ALL {
         // Somebody may have cleaned up before us.
-        let _ = std::fs::remove_file(dir.join(door.name()));
+        let _ = std::fs::remove_file(dir.join(socket.name()));
     }
 }
 
@@ -332,15 +333,15 @@ fn open_files(path: &Path) -> Result<Files> {
 /// What the management environment asks of this node.
 struct NodeDomains {
     /// What sessions of environments need.
-    door: ee::Door,
+    acceptor: ee::Acceptor,
     files: Option<Arc<Files>>,
 }
 
 impl Domains for NodeDomains {
     fn create(&self, name: &str, role: &str) -> Result<DomainId, String> {
         let asked = (name.to_owned(), role.to_owned());
-        let domain = self.door.handle.with_node(move |node, _| node.add_environment(&asked.0, &asked.1))??;
-        let quota = self.door.roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
+        let domain = self.acceptor.handle.with_node(move |node, _| node.add_environment(&asked.0, &asked.1))??;
+        let quota = self.acceptor.roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
         if let Some((files, quota)) = self.files.as_ref().zip(quota)
             && let Err(error) = files.enter(domain, name, quota)
         {
@@ -352,30 +353,30 @@ impl Domains for NodeDomains {
 
     fn end(&self, domain: DomainId) {
         // A node that is going down ends all of them.
-        let _ = self.door.handle.with_node(move |node, turn| node.end_environment(turn, domain));
+        let _ = self.acceptor.handle.with_node(move |node, turn| node.end_environment(turn, domain));
         if let Some(files) = &self.files {
             files.leave(domain);
         }
     }
 
-    fn admit(&self, member: Member, door: SeqPacket) -> std::io::Result<()> {
-        ee::attend(self.door.clone(), member, door)
+    fn admit(&self, member: Member, socket: SeqPacket) -> std::io::Result<()> {
+        ee::attend(self.acceptor.clone(), member, socket)
     }
 
     fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ee::ObjectHost>, String> {
-        let role = self.door.roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
+        let role = self.acceptor.roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
         if !role.representations.has(Kind::Native) {
             return Err(format!("the role {} does not include native code", role.name));
         }
-        Ok(Arc::new(ee::ObjectHost::new(self.door.handle.clone(), self.door.clock, domain, role.clone())))
+        Ok(Arc::new(ee::ObjectHost::new(self.acceptor.handle.clone(), self.acceptor.clock, domain, role.clone())))
     }
 
     fn felled_by(&self, domain: DomainId) -> Option<EndedBy> {
-        self.door.handle.with_node(move |node, _| node.felled_by(domain)).ok().flatten()
+        self.acceptor.handle.with_node(move |node, _| node.felled_by(domain)).ok().flatten()
     }
 
     fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>> {
-        self.door.handle.with_node(move |node, _| node.living(domains)).ok()
+        self.acceptor.handle.with_node(move |node, _| node.living(domains)).ok()
     }
 
     fn with_files(&self) -> Option<Vec<DomainId>> {

@@ -1,5 +1,5 @@
-//! Former names of reasons for drops, for readers of a node's status of the version before; they go with the next
-//! version.
+//! Former names of reasons for drops and of counters, for readers of a node's status of the version before; they go with
+//! the next version.
 //!
 //! A former name stays under `drops` if no reason has it any more, with the sum of its reasons. `drops_before`, beside
 //! it, has all former names, also those of reasons with a narrower meaning now. `docs/drops.md` has the table.
@@ -7,13 +7,21 @@
 use crate::core::reason::Reason;
 use serde_json::{Map, Value, json};
 
-/// Adds former names wherever the tree counts drops.
+/// Counters with another name now: the name, and the former one.
+const COUNTERS: [(&str, &str); 1] = [("punted", "lifted")];
+
+/// Adds former names wherever the tree counts drops, or has such a counter.
 pub(super) fn add_former(tree: &mut Value) {
     match tree {
         Value::Array(items) => items.iter_mut().for_each(add_former),
         Value::Object(fields) => {
             fields.values_mut().for_each(add_former);
             add_beside(fields);
+            for (name, former) in COUNTERS {
+                if let Some(count) = fields.get(name).cloned() {
+                    fields.insert(former.into(), count);
+                }
+            }
         }
         _ => {}
     }
@@ -61,6 +69,13 @@ mod tests {
         assert_eq!(tree["drops_before"], json!({"malformed": 5, "no-route": 6}));
         let used = &tree["codes"][0]["usage"];
         assert_eq!((&used["drops"]["channel-full"], &used["drops_before"]["channel-full"]), (&json!(5), &json!(5)));
+    }
+
+    #[test]
+    fn a_counter_has_its_former_name_too() {
+        let mut tree = json!({"kernel": {"counts": {"raised": 1, "punted": 2}}});
+        add_former(&mut tree);
+        assert_eq!(tree["kernel"]["counts"], json!({"raised": 1, "punted": 2, "lifted": 2}));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::ports::Before;
 use crate::broker;
 use crate::config::{Opening, Plan, XdpFile, XdpMode};
 use crate::frame::Link;
-use crate::kernel::{KernelHalf, Lifted, SOCKETS, Steering};
+use crate::kernel::{KernelHalf, PuntCounts, SOCKETS, Steering};
 use crate::node::NodeConfig;
 use crate::port::packet::AROUND;
 use crate::port::xdp::QueueSocket;
@@ -101,7 +101,7 @@ pub struct PortStatus {
     pub why: Option<String>,
     /// What became of frames for the node.
     #[serde(flatten)]
-    pub lifted: Lifted,
+    pub punted: PuntCounts,
 }
 
 impl Report {
@@ -110,7 +110,7 @@ impl Report {
         let now = |(port, used): &(PortStatus, Option<InUse>)| match used {
             Some(InUse { interface, first, steering }) => PortStatus {
                 per_queue: (0..port.sockets as u16).map(|queue| steering.tickets(first + queue)).collect(),
-                lifted: steering.lifted(*interface),
+                punted: steering.punted(*interface),
                 ..port.clone()
             },
             None => port.clone(),
@@ -314,7 +314,7 @@ fn connect(file: &XdpFile, port: &Wanted, sockets: Vec<XskSocket>) -> io::Result
         per_queue: Vec::new(),
         busy_poll_us: file.busy_poll_us,
         why: None,
-        lifted: Lifted::default(),
+        punted: PuntCounts::default(),
     };
     let (interface, first, steering) = (port.interface, port.first as u16, port.steering.clone());
     Ok((queues, (status, Some(InUse { interface, first, steering }))))
@@ -323,8 +323,8 @@ fn connect(file: &XdpFile, port: &Wanted, sockets: Vec<XskSocket>) -> io::Result
 /// A port goes on without sockets.
 fn without(port: usize, name: &str, queues: u32, why: &str) -> PortStatus {
     tracing::warn!(port = name, why, "no AF_XDP here: frames come through AF_PACKET");
-    let (why, lifted, per_queue) = (Some(why.to_owned()), Lifted::default(), Vec::new());
-    PortStatus { port, mode: "none", queues, sockets: 0, per_queue, busy_poll_us: 0, why, lifted }
+    let (why, punted, per_queue) = (Some(why.to_owned()), PuntCounts::default(), Vec::new());
+    PortStatus { port, mode: "none", queues, sockets: 0, per_queue, busy_poll_us: 0, why, punted }
 }
 
 /// How the memory is shared out.

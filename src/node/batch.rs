@@ -21,7 +21,7 @@ use crate::wire::Error;
 const AHEAD: usize = 12;
 
 /// Channels whose filters, domains and ways out the near caches hold: some four hundred bytes each.
-const NEAR: usize = 256;
+const CACHED_CHANNELS: usize = 256;
 
 /// How many packets behind [`Node::look`] the others are.
 const FIND: usize = 4;
@@ -45,7 +45,7 @@ pub(super) enum Seen {
 impl Node {
     /// Frames have come in by their ports, in this order. They are taken out of the list.
     pub fn receive_all(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
-        if self.cx.graphs.channels.ins.len() <= NEAR {
+        if self.cx.graphs.channels.ins.len() <= CACHED_CHANNELS {
             // What packets look at is near, and looking ahead is not for nothing.
             return frames.drain(..).for_each(|frame| self.receive(turn, frame));
         }

@@ -6,7 +6,7 @@
 
 use super::codes::{Code, Codes};
 use super::ending::Gone;
-use super::environment::{Door, Environment, EnvironmentId, OwnType};
+use super::environment::{Environment, EnvironmentId, Inlet, OwnType};
 use super::objects::Objects;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
@@ -93,8 +93,8 @@ impl Environment for Capsules {
         (&TYPES, Some(self.domain))
     }
 
-    fn doors(&self) -> &'static [Door] {
-        &[Door::Kernel]
+    fn inlets(&self) -> &'static [Inlet] {
+        &[Inlet::Kernel]
     }
 
     #[inline]

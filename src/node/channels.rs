@@ -1,6 +1,6 @@
 //! Packets of channels: their domain takes them on, and they wait for its turn. From there on: `forms`.
 
-use super::environment::Door;
+use super::environment::Inlet;
 use super::output::Turn;
 use super::paths::Work;
 use super::{Cx, Node};
@@ -50,7 +50,7 @@ impl Node {
             channel.traffic.dropped += 1;
             return self.cx.throttle(turn, frame, reason, domain);
         }
-        let work = Work { environment: self.environments.behind(Door::Channels), what: id.0, joins: false };
+        let work = Work { environment: self.environments.behind(Inlet::Channels), what: id.0, joins: false };
         if !self.cx.order.paths.is_queueing() {
             self.environments.run(&mut self.cx, turn, domain, work, frame);
             self.environments.settle(&mut self.cx, turn);

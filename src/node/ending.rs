@@ -1,7 +1,7 @@
 //! The end of domains and hosts, with all they own; and an inventory of a node, which must be the same before and
 //! after.
 
-use super::environment::{Door, Environment, EnvironmentId, Environments};
+use super::environment::{Environment, EnvironmentId, Environments, Inlet};
 use super::hosts::Hosts;
 use super::output::{Effect, Turn};
 use super::{Capsules, Cx, Node};
@@ -153,7 +153,7 @@ impl Environments {
 
     /// Tells the environment of a domain of an event.
     pub(super) fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        if let Some(hosts) = self.at(self.behind(Door::Channels)) {
+        if let Some(hosts) = self.at(self.behind(Inlet::Channels)) {
             hosts.upcall(cx, turn, domain, upcall);
         }
     }

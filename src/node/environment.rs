@@ -35,7 +35,7 @@ pub(super) struct OwnType {
 
 /// A way by which packets come that have no type of ANEP. Each leads to one environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Inlet {
     /// Packets that rules of channels find, and what else happens to domains of hosts.
     Channels,
     /// Packets whose code has run in the kernel half.
@@ -43,7 +43,7 @@ pub(super) enum Door {
 }
 
 /// Ways of this kind.
-const DOORS: usize = 2;
+const INLETS: usize = 2;
 
 /// An execution environment, as the node calls it.
 pub(super) trait Environment: Any + Send {
@@ -58,7 +58,7 @@ pub(super) trait Environment: Any + Send {
     }
 
     /// The other ways that lead to it.
-    fn doors(&self) -> &'static [Door] {
+    fn inlets(&self) -> &'static [Inlet] {
         &[]
     }
 
@@ -130,7 +130,7 @@ pub(super) struct Row {
 pub(super) struct Environments {
     list: Vec<Box<dyn Environment>>,
     types: Vec<Row>,
-    doors: [EnvironmentId; DOORS],
+    inlets: [EnvironmentId; INLETS],
 }
 
 impl Environments {
@@ -145,8 +145,8 @@ impl Environments {
                 cx.own_channels(domain, own.kind);
             }
         }
-        for door in environment.doors() {
-            self.doors[*door as usize] = id;
+        for inlet in environment.inlets() {
+            self.inlets[*inlet as usize] = id;
         }
         self.list.push(Box::new(environment));
         id
@@ -160,8 +160,8 @@ impl Environments {
 
     /// Where a way leads that is no type's.
     #[inline]
-    pub(super) fn behind(&self, door: Door) -> EnvironmentId {
-        self.doors[door as usize]
+    pub(super) fn behind(&self, inlet: Inlet) -> EnvironmentId {
+        self.inlets[inlet as usize]
     }
 
     #[inline]

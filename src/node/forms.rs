@@ -10,7 +10,7 @@
 
 use super::Cx;
 use super::ending::Gone;
-use super::environment::{Door, Environment};
+use super::environment::{Environment, Inlet};
 use super::hosts::{Hosts, Reached};
 use super::os::Os;
 use super::output::{EventKind, Turn};
@@ -28,8 +28,8 @@ use crate::wire::Addr;
 const CHECKSUM: usize = 2;
 
 impl Environment for Hosts {
-    fn doors(&self) -> &'static [Door] {
-        &[Door::Channels]
+    fn inlets(&self) -> &'static [Inlet] {
+        &[Inlet::Channels]
     }
 
     /// `what`: the channel that the packet came by.

@@ -68,7 +68,7 @@ impl Capsules {
             return cx.drop(turn, frame, Reason::LookUpRate);
         }
         turn.out.event(frame.trace, EventKind::Waiting(code));
-        let near = source.filter(|source| cx.is_near(source.port, source.addr));
+        let near = source.filter(|source| cx.is_neighbour(source.port, source.addr));
         if let Some(Source { addr, .. }) = near {
             cx.note_heard(turn.now, addr, frame.len());
         }
@@ -317,7 +317,7 @@ impl Capsules {
         header: &mut capsule::Header,
         source: Source,
     ) {
-        if !cx.is_near(source.port, source.addr) {
+        if !cx.is_neighbour(source.port, source.addr) {
             return;
         }
         if let Some(paid) = self.fetch.pay_owed(turn.now, &header.code, (header.bound, source), Ingress::of(frame)) {

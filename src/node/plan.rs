@@ -450,7 +450,7 @@ impl Cx {
             return Some(Reason::MalformedPlan);
         }
         match wire::Message::parse(frame.bytes()) {
-            _ if own && self.is_near(from.port, from.addr) => None,
+            _ if own && self.is_neighbour(from.port, from.addr) => None,
             Ok(wire::Message::Packet(bytes)) => {
                 let to = plan::packet::View::new_checked(bytes).map(|view| Addr(view.destination().0));
                 (!own && to != Some(native.destination)).then_some(Reason::DestinationMismatch)
@@ -458,7 +458,7 @@ impl Cx {
             Ok(wire::Message::Piece(_)) => None,
             // Somebody looks for neighbours, or tells all that there are.
             Ok(wire::Message::Routes(_)) if wire::is_everybody(native.destination) => {
-                (!self.is_near(from.port, from.addr)).then_some(Reason::Stranger)
+                (!self.is_neighbour(from.port, from.addr)).then_some(Reason::Stranger)
             }
             Ok(_) if own => Some(Reason::Stranger),
             Ok(_) => Some(Reason::DestinationMismatch),

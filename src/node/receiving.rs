@@ -1,6 +1,6 @@
 //! Received frames: their kind, their neighbour, and the environment that gets them.
 
-use super::environment::{Door, OwnType, Row};
+use super::environment::{Inlet, OwnType, Row};
 use super::output::{EventKind, Turn};
 use super::running::{Sender, set_previous};
 use super::{Capsules, Cx, Node, batch, halves};
@@ -181,7 +181,7 @@ impl Node {
     /// A frame has come up from the kernel half, which has run its code.
     #[inline]
     fn resume(&mut self, turn: &mut Turn<'_>, frame: Frame, link: Link) {
-        if let Some(environment) = self.environments.at(self.environments.behind(Door::Kernel)) {
+        if let Some(environment) = self.environments.at(self.environments.behind(Inlet::Kernel)) {
             environment.resume(&mut self.cx, turn, frame, link);
         } else {
             self.cx.drop(turn, frame, Reason::HostGone);

@@ -84,11 +84,11 @@ impl Cx {
         if claimed != native.source || !core.topology.is_own(native.destination) {
             return None;
         }
-        self.is_near(port, claimed).then_some(Source { port, peer, addr: claimed })
+        self.is_neighbour(port, claimed).then_some(Source { port, peer, addr: claimed })
     }
 
     /// Whether code may be asked of a node, or served to it: a known neighbour, or one on the link.
-    pub(super) fn is_near(&self, port: PortId, addr: Addr) -> bool {
+    pub(super) fn is_neighbour(&self, port: PortId, addr: Addr) -> bool {
         let core = &self.core;
         let known = core.topology.neighbours.index(port, addr).is_some();
         known || core.topology.port(port).is_some_and(|port| port.on_link(addr))

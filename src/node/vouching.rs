@@ -60,7 +60,7 @@ impl Vouching {
 impl Capsules {
     /// Whom to ask by a capsule, if its sender is near and within its rate.
     fn may_ask(&mut self, cx: &mut Cx, turn: &Turn<'_>, frame: &Frame, source: Option<Source>) -> Option<Source> {
-        let source = source.filter(|source| cx.is_near(source.port, source.addr))?;
+        let source = source.filter(|source| cx.is_neighbour(source.port, source.addr))?;
         if self.vouching.sought.len() >= SOUGHT_MAX {
             let fetch = &self.fetch;
             self.vouching.sought.retain(|set, code| fetch.is_pending(code) || fetch.has_beside(set));

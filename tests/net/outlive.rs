@@ -248,7 +248,7 @@ fn maps_that_this_program_cannot_use_give_way() {
     let Some((net, code, _store)) = up("renew") else { return };
     down(&net, &["--keep-kernel"]);
     let pins = net.dir("r").join("bpf");
-    std::fs::remove_file(pins.join("set-1/near_map")).unwrap();
+    std::fs::remove_file(pins.join("set-1/neighbour_places_map")).unwrap();
     let node = net.start_again("r");
     let sender = std::cell::RefCell::new(Sender::new(&net, code, "10.0.2.2"));
     net.await_status("r", |status| {

@@ -151,7 +151,7 @@ impl Node {
         if version.strange {
             let sets = fs::read_dir(self.dir().join("bpf")).unwrap().flatten();
             for set in sets.filter(|entry| entry.file_name().to_string_lossy().starts_with("set-")) {
-                fs::remove_file(set.path().join("near_map")).unwrap();
+                fs::remove_file(set.path().join("neighbour_places_map")).unwrap();
             }
             let owned = Command::new("chown").args(["-R", "0:0"]).arg(self.store.path().join("store")).status();
             assert!(owned.unwrap().success());

@@ -124,11 +124,11 @@ static int forks(void)
 /* A connection asked for over the descriptor that the node has given; -1 if there is none more. */
 static int another(void)
 {
-    const char *door = getenv("ANODE_NODEOS_FD");
+    const char *number = getenv("ANODE_NODEOS_FD");
     char answer[64], room[CMSG_SPACE(sizeof(int))];
     struct iovec into = {answer, sizeof answer};
     struct msghdr message = {.msg_iov = &into, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room};
-    if (!door || send(atoi(door), "\35\0\0\0\0", 5, MSG_NOSIGNAL) != 5 || recvmsg(atoi(door), &message, 0) <= 0)
+    if (!number || send(atoi(number), "\35\0\0\0\0", 5, MSG_NOSIGNAL) != 5 || recvmsg(atoi(number), &message, 0) <= 0)
         return -1;
     struct cmsghdr *with = CMSG_FIRSTHDR(&message);
     return with ? *(int *)CMSG_DATA(with) : -1;

@@ -7,7 +7,7 @@ use crate::build::{Linked, build};
 use crate::single::{self, Node, anode, write_config};
 use anode::broker::allowed::Allowed;
 use anode::broker::message::{ANSWER_MAX, Jail, REQUEST_MAX};
-use anode::broker::{Answer, Door, Helper, Lane, Pin, PinRequest, Place, Request, Shape};
+use anode::broker::{Answer, Helper, Lane, LocalSocket, Pin, PinRequest, Place, Request, Shape};
 use anode::config::NodeFile;
 use anode::sys::privileges::standing;
 use anode::sys::process::is_root;
@@ -37,7 +37,7 @@ fn requests() -> Vec<Request> {
         Request::Discovery { interface: 2 },
         Request::Udp { at: "127.0.0.1:4001".parse().unwrap() },
         Request::Tcp { at: "[::1]:4002".parse().unwrap() },
-        Request::Listen { door: Door::Control },
+        Request::Listen { socket: LocalSocket::Control },
         Request::Map { name: "zero_map".into(), shape },
         Request::Program { name: "ingress".into() },
         Request::Attach { interface: 2, place: Place::Driver },
@@ -102,7 +102,7 @@ fn what_is_no_request_is_none() {
         r#"{"program":{"name":"ingress","bytes":"00"}}"#,
         r#"{"attach":{"interface":4294967296,"place":"driver"}}"#,
         r#"{"attach":{"interface":2,"place":"anywhere"}}"#,
-        r#"{"listen":{"door":"ssh.sock"}}"#,
+        r#"{"listen":{"socket":"ssh.sock"}}"#,
         r#""runs" "runs""#,
         "",
     ] {

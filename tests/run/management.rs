@@ -171,7 +171,7 @@ fn a_process_has_nothing_but_what_it_was_given() {
     let (secret, made) = (outside.path().join("secret"), outside.path().join("made"));
     let script = format!(
         "say() {{ all=\"$all$*; \"; }}
-        say door $ANODE_NODEOS_FD path $ANODE_NODEOS user $(id -u) pid $$
+        say socket $ANODE_NODEOS_FD path $ANODE_NODEOS user $(id -u) pid $$
         for path in {secret:?} THERE/control.sock THERE/nodeos.sock THERE/../files THERE/../node.toml /proc/OUTSIDE /etc/shadow /root; do
             test -e $path && say sees $path; done
         (echo x > {made:?}) 2>/dev/null && say file made || say file refused
@@ -193,7 +193,7 @@ fn a_process_has_nothing_but_what_it_was_given() {
     node.await_said("end of");
     let log = node.log();
     let said = |what: &str| assert!(log.contains(what), "{what} was not said\n{log}");
-    said("door 3 path user ");
+    said("socket 3 path user ");
     said("mode kept; null written; session kept; users refused; signal refused; control refused");
     let weaker = node.environment("self")["weaker"].clone();
     if weaker.as_array().is_none_or(|parts| !parts.contains(&json!("namespaces"))) {

@@ -31,8 +31,8 @@ layout::an_NodeSpec!(CNodeSpec);
 const BUSY_POLL_US_MAX: c_uint = 1_000_000;
 
 /// Where the node is that has started this process: the number of the descriptor that it has given it, or the path of its socket.
-const DOOR: &str = "ANODE_NODEOS_FD";
-/// See [`DOOR`].
+const DESCRIPTOR: &str = "ANODE_NODEOS_FD";
+/// See [`DESCRIPTOR`].
 const PATH: &str = "ANODE_NODEOS";
 
 /// Where the node is.
@@ -44,8 +44,8 @@ unsafe fn place_of(path: *const c_char) -> Result<Node, Error> {
         // SAFETY: the caller's promise.
         return unsafe { text(path) }.map(|path| Node::Path(path.into()));
     }
-    match (std::env::var(DOOR), std::env::var_os(PATH)) {
-        (Ok(number), _) => number.parse().map(Node::Door).map_err(|_| Error::Invalid),
+    match (std::env::var(DESCRIPTOR), std::env::var_os(PATH)) {
+        (Ok(number), _) => number.parse().map(Node::Descriptor).map_err(|_| Error::Invalid),
         (Err(_), Some(path)) => Ok(Node::Path(path.into())),
         (Err(_), None) => Err(Error::Unknown),
     }

@@ -1,7 +1,7 @@
 //! Counters and budgets of codes in the kernel half, and counters of ports.
 
 use super::Maps;
-use crate::contract::{CEILINGS, PROGRAMS, brood, budget as bucket, ceiling, current, lifted, usage};
+use crate::contract::{CEILINGS, PROGRAMS, budget as bucket, ceiling, current, punt_counts, replicas, usage};
 use crate::core::ledger::Balance;
 use crate::kernel::layout::{BUDGETS, CEILINGS_MAP, USAGE};
 use crate::sys::bpf::possible_cpus;
@@ -45,7 +45,7 @@ pub struct KernelCounts {
     /// Capsules given to the user half with a verdict.
     pub raised: u64,
     /// Capsules left as they came, to the user half or the Linux stack.
-    pub lifted: u64,
+    pub punted: u64,
     /// Capsules dropped, whatever the reason, once they were counted as received.
     pub dropped: u64,
     /// Of those, capsules that could not be given to the user half.
@@ -67,7 +67,7 @@ impl KernelCounts {
             made: self.made,
             sent: self.redirected.wrapping_sub(undelivered),
             delivered: self.raised,
-            not_ours: self.lifted,
+            not_ours: self.punted,
             dropped: self.dropped.wrapping_add(undelivered),
             ..Balance::default()
         }
@@ -80,12 +80,12 @@ impl Maps {
         let words = self.usage_words(slot)?;
         let [packets, passed_up] = [usage::PACKETS.among(&words), usage::PASSED_UP.among(&words)];
         let [by_code, by_verdict] = [usage::BY_CODE.among(&words), usage::BY_VERDICT.among(&words)];
-        let broods: [u64; brood::SIZE / 8] = self.sums("broods_map", slot)?;
+        let replicas: [u64; replicas::SIZE / 8] = self.sums("replicas_map", slot)?;
         // Read while packets pass: these may be newer than `packets`.
         let forwarded = packets.saturating_sub(passed_up + by_code + by_verdict);
         Ok(KernelUsage {
             packets,
-            children: brood::CHILDREN.among(&broods),
+            children: replicas::CHILDREN.among(&replicas),
             bytes: usage::BYTES.among(&words),
             forwarded,
             passed_up,
@@ -114,8 +114,8 @@ impl Maps {
         for cpu in 0..possible_cpus()? as u32 {
             self.set(USAGE, cpu * PROGRAMS + slot, &[0; usage::SIZE])?;
         }
-        let broods = self.of("broods_map")?;
-        broods.set(&slot.to_ne_bytes(), &vec![0; broods.value_size()])
+        let replicas = self.of("replicas_map")?;
+        replicas.set(&slot.to_ne_bytes(), &vec![0; replicas.value_size()])
     }
 
     /// Gives the code in a slot so many packets, and so many nanoseconds of time, a second, over both halves; `spent` is what
@@ -138,8 +138,8 @@ impl Maps {
         let capsules = self.capsules()?;
         let mut dropped_forged = 0;
         for interface in interfaces {
-            let words: [u64; lifted::SIZE / 8] = self.sums("lifted_map", interface)?;
-            dropped_forged += lifted::FORGED.among(&words);
+            let words: [u64; punt_counts::SIZE / 8] = self.sums("punt_counts_map", interface)?;
+            dropped_forged += punt_counts::FORGED.among(&words);
         }
         let dropped_over_share = self.over_share(0..CEILINGS)?;
         Ok(KernelCounts { dropped_forged, dropped_over_share, ..capsules })
@@ -155,7 +155,7 @@ impl Maps {
                 redirected: current::REDIRECTED.among(&words),
                 made: current::MADE.among(&words),
                 raised: current::RAISED.among(&words),
-                lifted: current::LIFTED.among(&words),
+                punted: current::PUNTED.among(&words),
                 dropped: current::DROPPED.among(&words),
                 dropped_unraised: current::UNRAISED.among(&words),
                 ..KernelCounts::default()

@@ -1,45 +1,45 @@
 //! The kernel half's maps of neighbours, next hops and routes.
 
 use super::{Maps, place};
-use crate::contract::{self, NEAR, near, route};
+use crate::contract::{self, NEIGHBOUR_PLACES, neighbour, route};
 use crate::topology::NextHop;
 use crate::wire::{Addr, Prefix};
 use std::io;
 
 impl Maps {
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.
-    pub fn set_near(&self, addr: Addr, interface: u32, number: Option<u32>) -> io::Result<()> {
-        let mut value = [0; near::SIZE];
-        near::ADDR.put(&mut value, addr.0);
-        near::INTERFACE.put(&mut value, interface.to_ne_bytes());
-        near::NUMBER.put(&mut value, number.map_or(0, |number| number + 1).to_ne_bytes());
-        self.set("near_map", place(addr, interface, NEAR), &value)
+    pub fn set_neighbour_place(&self, addr: Addr, interface: u32, number: Option<u32>) -> io::Result<()> {
+        let mut value = [0; neighbour::SIZE];
+        neighbour::ADDR.put(&mut value, addr.0);
+        neighbour::INTERFACE.put(&mut value, interface.to_ne_bytes());
+        neighbour::NUMBER.put(&mut value, number.map_or(0, |number| number + 1).to_ne_bytes());
+        self.set("neighbour_places_map", place(addr, interface, NEIGHBOUR_PLACES), &value)
     }
 
     /// Whether a capsule of a neighbour behind an interface has come since this was asked last.
     pub fn take_heard(&self, addr: Addr, interface: u32) -> io::Result<bool> {
-        let (map, key) = (self.of("near_map")?, place(addr, interface, NEAR).to_ne_bytes());
-        let mut value = [0; near::SIZE];
+        let (map, key) = (self.of("neighbour_places_map")?, place(addr, interface, NEIGHBOUR_PLACES).to_ne_bytes());
+        let mut value = [0; neighbour::SIZE];
         map.get(&key, &mut value)?;
-        let its = near::ADDR.of(&value) == addr.0 && near::INTERFACE.of(&value) == interface.to_ne_bytes();
-        let heard = its && near::HEARD.of(&value) != [0; 4];
+        let its = neighbour::ADDR.of(&value) == addr.0 && neighbour::INTERFACE.of(&value) == interface.to_ne_bytes();
+        let heard = its && neighbour::HEARD.of(&value) != [0; 4];
         if heard {
-            near::HEARD.put(&mut value, [0; 4]);
+            neighbour::HEARD.put(&mut value, [0; 4]);
             map.set(&key, &value)?;
         }
         Ok(heard)
     }
 
     /// The neighbours that are known: address, interface, number.
-    pub fn near(&self) -> io::Result<Vec<(Addr, u32, u32)>> {
-        let map = self.of("near_map")?;
+    pub fn neighbours(&self) -> io::Result<Vec<(Addr, u32, u32)>> {
+        let map = self.of("neighbour_places_map")?;
         let mut found = Vec::new();
-        for place in 0..NEAR {
-            let mut value = [0; near::SIZE];
+        for place in 0..NEIGHBOUR_PLACES {
+            let mut value = [0; neighbour::SIZE];
             map.get(&place.to_ne_bytes(), &mut value)?;
             let (interface, number) =
-                (u32::from_ne_bytes(near::INTERFACE.of(&value)), u32::from_ne_bytes(near::NUMBER.of(&value)));
-            found.extend((number > 0).then(|| (Addr(near::ADDR.of(&value)), interface, number - 1)));
+                (u32::from_ne_bytes(neighbour::INTERFACE.of(&value)), u32::from_ne_bytes(neighbour::NUMBER.of(&value)));
+            found.extend((number > 0).then(|| (Addr(neighbour::ADDR.of(&value)), interface, number - 1)));
         }
         Ok(found)
     }

@@ -6,7 +6,7 @@
 
 use super::accounts::Kept;
 use super::seats::Holder;
-use super::{Door, Peer, refuse, start};
+use super::{Acceptor, Peer, refuse, start};
 use crate::manage::management::Member;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
@@ -25,29 +25,29 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Serves an environment from a thread of its own, until its other end is closed.
 ///
 /// From now on what its processes use is charged to its domain, whether they ever connect or not.
-pub fn attend(door: Door, mut member: Member, socket: SeqPacket) -> io::Result<()> {
-    let kept = door.accounts.of_groups(member.domain, &member.groups, member.pid, member.weights.take())?;
-    let Some(kept) = door.charge(Some(kept))?.map(Arc::new) else { return Ok(()) };
+pub fn attend(acceptor: Acceptor, mut member: Member, socket: SeqPacket) -> io::Result<()> {
+    let kept = acceptor.accounts.of_groups(member.domain, &member.groups, member.pid, member.weights.take())?;
+    let Some(kept) = acceptor.charge(Some(kept))?.map(Arc::new) else { return Ok(()) };
     let member = Arc::new(member);
-    let serve = move || while listen(&door, (&member, &kept), &socket).is_ok() {};
-    threads::start("anode-ee-door", Duty::Sessions, serve).map(drop)
+    let serve = move || while listen(&acceptor, (&member, &kept), &socket).is_ok() {};
+    threads::start("anode-ee-socket", Duty::Sessions, serve).map(drop)
 }
 
 /// Answers one question; an error when nobody asks any more, or nonsense.
-fn listen(door: &Door, (member, kept): (&Arc<Member>, &Arc<Kept>), socket: &SeqPacket) -> io::Result<()> {
+fn listen(acceptor: &Acceptor, (member, kept): (&Arc<Member>, &Arc<Kept>), socket: &SeqPacket) -> io::Result<()> {
     let mut question = [0; QUESTION_MAX];
     // Descriptors that come along are closed: nobody gives the node any.
     let (length, _) = socket.receive_with(&mut question)?;
     let Some((number, Call::Connect {})) = Call::decode(&question[..length]) else {
         return Err(io::ErrorKind::InvalidData.into());
     };
-    let Some(seat) = door.seats.take(Holder::Environment(member.domain)) else {
+    let Some(seat) = acceptor.seats.take(Holder::Environment(member.domain)) else {
         refuse(socket, number, libanode::error::Error::Full);
         std::thread::sleep(PAUSE);
         return Ok(());
     };
     let (own, other) = SeqPacket::pair()?;
-    start(own, door.clone(), Peer::Environment(member.clone(), kept.clone()), seat);
+    start(own, acceptor.clone(), Peer::Environment(member.clone(), kept.clone()), seat);
     let mut message = Vec::new();
     Answer::Connection {}.encode(number, &mut message);
     socket.send_with(&message, &[other.as_fd()])

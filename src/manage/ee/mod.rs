@@ -59,7 +59,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// What sessions need of the node.
 #[derive(Clone)]
-pub struct Door {
+pub struct Acceptor {
     /// The way to the worker.
     pub handle: Handle,
     /// The node's name.
@@ -98,7 +98,7 @@ impl Peer {
     }
 }
 
-impl Door {
+impl Acceptor {
     /// What the processes at the other end of a connection use is charged to its domain, if it is not charged to another one already.
     fn account(&self, peer: &Peer, domain: DomainId) -> Option<Arc<Kept>> {
         let Peer::User { pid, .. } = peer else {
@@ -161,7 +161,7 @@ impl Door {
 }
 
 /// Serves processes that connect to a socket from threads of its own.
-pub fn serve(socket: OwnedFd, door: Door) -> io::Result<()> {
+pub fn serve(socket: OwnedFd, acceptor: Acceptor) -> io::Result<()> {
     let listener = SeqPacket::of(socket);
     threads::start("anode-ees", Duty::Sessions, move || {
         loop {
@@ -169,7 +169,7 @@ pub fn serve(socket: OwnedFd, door: Door) -> io::Result<()> {
                 continue;
             }
             match listener.accept() {
-                Ok(connection) => admit(connection, &door),
+                Ok(connection) => admit(connection, &acceptor),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
                     tracing::warn!(%error, "no process can connect for now");
@@ -182,21 +182,21 @@ pub fn serve(socket: OwnedFd, door: Door) -> io::Result<()> {
 }
 
 /// Serves whoever has connected by the socket's path, if its user has not too many sessions.
-fn admit(connection: SeqPacket, door: &Door) {
+fn admit(connection: SeqPacket, acceptor: &Acceptor) {
     let Ok(peer) = Peer::of(&connection) else { return refuse(&connection, 0, Error::Denied) };
     let Peer::User { uid, .. } = peer else { return };
-    match door.seats.take(Holder::User(uid)) {
-        Some(seat) => start(connection, door.clone(), peer, seat),
+    match acceptor.seats.take(Holder::User(uid)) {
+        Some(seat) => start(connection, acceptor.clone(), peer, seat),
         None => refuse(&connection, 0, Error::Full),
     }
 }
 
 /// Serves a connection from a thread of its own, which has its place as long as it lives.
-fn start(connection: SeqPacket, door: Door, peer: Peer, seat: Seat) {
+fn start(connection: SeqPacket, acceptor: Acceptor, peer: Peer, seat: Seat) {
     let served = threads::start("anode-ee", Duty::Sessions, move || {
         let mut seat = seat;
         // A connection that breaks concerns only its other end.
-        if let Ok(mut session) = Session::begin(connection, door, peer, &seat) {
+        if let Ok(mut session) = Session::begin(connection, acceptor, peer, &seat) {
             seat.greeted();
             let _ = session.converse(&seat);
         }
@@ -220,7 +220,7 @@ fn refuse(connection: &SeqPacket, number: u32, error: Error) {
 /// The session of one process; with it ends what it had.
 struct Session {
     connection: Arc<SeqPacket>,
-    door: Door,
+    acceptor: Acceptor,
     host: HostId,
     domain: DomainId,
     /// What its processes use.
@@ -240,7 +240,7 @@ struct Granted {
 }
 
 impl Session {
-    fn begin(connection: SeqPacket, door: Door, peer: Peer, seat: &Seat) -> Result<Session, ()> {
+    fn begin(connection: SeqPacket, acceptor: Acceptor, peer: Peer, seat: &Seat) -> Result<Session, ()> {
         let mut message = vec![0; MESSAGE_MAX];
         let came = connection.receive_within(&mut message, GREETING).map_err(drop)?;
         let length = came.ok_or_else(|| seat.silent())?;
@@ -249,14 +249,14 @@ impl Session {
             return Err(());
         };
         let granted = match version {
-            VERSION => door.grant(&peer, calls::domain_spec(&spec)),
+            VERSION => acceptor.grant(&peer, calls::domain_spec(&spec)),
             _ => Err(Error::Unsupported),
         };
         let Granted { host, domain, geometry, opened } = granted.map_err(|error| refuse(&connection, number, error))?;
-        let kept = door.account(&peer, domain);
+        let kept = acceptor.account(&peer, domain);
         let session = Session {
             connection: Arc::new(connection),
-            door,
+            acceptor,
             host,
             domain,
             kept,
@@ -278,8 +278,8 @@ impl Session {
         let wake = waker.descriptor()?;
         let mut half = Box::new(Half::new(memory, self.domain, waker, self.connection.clone()));
         half.account = self.kept.as_ref().map(|kept| kept.account());
-        self.door.handle.order(Order::Attach(self.host, half)).map_err(io::Error::other)?;
-        let welcome = Answer::Welcome { domain: self.domain.0, geometry, origin: self.door.clock.origin() as i64 };
+        self.acceptor.handle.order(Order::Attach(self.host, half)).map_err(io::Error::other)?;
+        let welcome = Answer::Welcome { domain: self.domain.0, geometry, origin: self.acceptor.clock.origin() as i64 };
         let mut message = Vec::new();
         welcome.encode(number, &mut message);
         self.connection.send_with(&message, &[descriptor.as_fd(), wake.as_fd()])
@@ -301,7 +301,7 @@ impl Session {
             let used = thread_cpu();
             let here = used.saturating_sub(std::mem::replace(&mut before, used));
             self.unbilled.set(self.unbilled.get() + here);
-            if let Some(pause) = seat.called(self.door.clock.now(), here + self.worked.take()) {
+            if let Some(pause) = seat.called(self.acceptor.clock.now(), here + self.worked.take()) {
                 std::thread::sleep(pause);
             }
         }
@@ -318,7 +318,7 @@ impl Session {
                 // What its processes used is charged some milliseconds later.
                 usage.cpu_ns += self.kept.as_ref().map_or(0, |kept| kept.unread_ns(self.domain));
             }
-            if settles && self.door.handle.settle().is_err() {
+            if settles && self.acceptor.handle.settle().is_err() {
                 return refused(Error::Ended);
             }
             if let (Some(above), Answer::Object { name }) = (above, &answer) {
@@ -343,7 +343,7 @@ impl Session {
             node.worked_for(domain, cost + beside, turn.now);
             (result, cost)
         };
-        let (result, cost) = self.door.handle.with_node(measured).ok()?;
+        let (result, cost) = self.acceptor.handle.with_node(measured).ok()?;
         self.worked.set(self.worked.get() + cost);
         Some(result)
     }
@@ -353,7 +353,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let host = self.host;
         // First the half, then the host: its number may be another's at once.
-        let detached = self.door.handle.order(Order::Detach(host));
+        let detached = self.acceptor.handle.order(Order::Detach(host));
         let disconnect = move |node: &mut Node, turn: &mut Turn<'_>| {
             let ended = node.disconnect(turn, host);
             let upcalls = core::mem::take(&mut turn.out.upcalls);
@@ -368,7 +368,7 @@ impl Drop for Session {
             }
             ended
         };
-        if let Ok(ended) = detached.and_then(|()| self.door.handle.with_node(disconnect)) {
+        if let Ok(ended) = detached.and_then(|()| self.acceptor.handle.with_node(disconnect)) {
             tracing::info!(host = host.0, domains = ended.domains, channels = ended.channels, "a process has gone");
         }
     }

@@ -45,10 +45,10 @@ impl Being {
                     Some(starter) => process::start(starter, &environment.name, program),
                     None => process::have_started(&environment.name),
                 };
-                let Started { jailed, groups, weights, said, door } = started?;
+                let Started { jailed, groups, weights, said, socket } = started?;
                 let (name, role) = (environment.name.clone(), environment.role.clone());
                 let kept = groups.clone();
-                domains.admit(Member { name, role, domain, groups, pid: jailed.pid, weights }, door)?;
+                domains.admit(Member { name, role, domain, groups, pid: jailed.pid, weights }, socket)?;
                 Ok(Being::Process(Box::new(Process { jailed, groups: kept, said: Some(said) })))
             }
             Program::Object(words) => {

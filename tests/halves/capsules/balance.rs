@@ -50,6 +50,6 @@ fn a_redirect_that_does_not_arrive_is_a_drop_and_a_lost_one_shows() {
     assert_eq!((balance.sent, balance.dropped, balance.unaccounted()), (2, 5, 0), "{}", Reason::Undelivered.name());
     // A program that ends a frame without a counter, and one that counts it twice.
     let lost = anode::kernel::KernelCounts { redirected: 5, ..counts };
-    let twice = anode::kernel::KernelCounts { lifted: 1, ..counts };
+    let twice = anode::kernel::KernelCounts { punted: 1, ..counts };
     assert_eq!((lost.balance(0).unaccounted(), twice.balance(0).unaccounted()), (1, -1));
 }

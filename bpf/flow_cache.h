@@ -9,8 +9,8 @@
  * With many flows and codes each arrow is a wait for memory. The two rows do not depend on each other, so a processor
  * waits for both at once.
  */
-#ifndef ANODE_KNOWN_H
-#define ANODE_KNOWN_H
+#ifndef ANODE_FLOW_CACHE_H
+#define ANODE_FLOW_CACHE_H
 
 #include "next_hop.h"
 
@@ -58,69 +58,69 @@ INLINE u64 mixed(const struct capsule *capsule)
  * that gives way goes on to its own other place. So all flows find places in the end, as long as they are not half as many. */
 INLINE u32 own_place(u32 at)
 {
-    u32 known = node()->known;
-    return smp_processor_id() * known + (at & (known - 1));
+    u32 flows = node()->cached_flows;
+    return smp_processor_id() * flows + (at & (flows - 1));
 }
 
 INLINE u32 first_place(u64 mixed) { return own_place((u32)(mixed >> 48)); }
 INLINE u32 second_place(u64 mixed) { return own_place((u32)(mixed >> 32)); }
 
-INLINE int is_current(const struct known *known)
+INLINE int is_current(const struct cached_flow *cached)
 {
-    return known->generation == (u32)node()->generation && (long long)(known->until - jiffies()) > 0;
+    return cached->generation == (u32)node()->generation && (long long)(cached->until - jiffies()) > 0;
 }
 
-/* The neighbour that a capsule comes from, if this is what is known of its flow. */
-INLINE struct near *is_known(const struct known *known, const struct capsule *capsule, u32 interface, u32 form)
+/* The neighbour that a capsule comes from, if this is its flow's entry. */
+INLINE struct neighbour *is_cached(const struct cached_flow *cached, const struct capsule *capsule, u32 interface, u32 form)
 {
-    u32 at = known->near;
-    struct near *near = map_lookup(near_map, &at);
+    u32 at = cached->neighbour;
+    struct neighbour *neighbour = map_lookup(neighbour_places_map, &at);
 
-    return near && near->number && is_equal(known->to, capsule->destination.half) && known->form == form &&
-                   is_equal(near->addr, capsule->previous.half) && near->interface == interface
-               ? near
+    return neighbour && neighbour->number && is_equal(cached->to, capsule->destination.half) && cached->form == form &&
+                   is_equal(neighbour->addr, capsule->previous.half) && neighbour->interface == interface
+               ? neighbour
                : 0;
 }
 
-/* What is known of a capsule's flow, where that stands, and the neighbour; or nothing. */
-INLINE struct known *find_known(const struct capsule *capsule, u32 interface, u32 form, u32 *at, const struct near **near)
+/* The entry of a capsule's flow, its place, and the neighbour; or nothing. */
+INLINE struct cached_flow *find_cached(const struct capsule *capsule, u32 interface, u32 form, u32 *at, const struct neighbour **neighbour)
 {
     u64 places = mixed(capsule);
-    struct known *known;
+    struct cached_flow *cached;
 
     *at = first_place(places);
-    known = map_lookup(known_map, at);
-    if (!known)
+    cached = map_lookup(flow_cache_map, at);
+    if (!cached)
         return 0;
-    *near = is_known(known, capsule, interface, form);
-    if (LIKELY(*near && is_current(known)))
-        return known;
+    *neighbour = is_cached(cached, capsule, interface, form);
+    if (LIKELY(*neighbour && is_current(cached)))
+        return cached;
     *at = second_place(places);
-    known = map_lookup(known_map, at);
-    if (!known)
+    cached = map_lookup(flow_cache_map, at);
+    if (!cached)
         return 0;
-    *near = is_known(known, capsule, interface, form);
-    return *near && is_current(known) ? known : 0;
+    *neighbour = is_cached(cached, capsule, interface, form);
+    return *neighbour && is_current(cached) ? cached : 0;
 }
 
-/* The place for what is known of a capsule's flow: where it was, one that nobody needs any more, or one of the two by chance: were it the
+/* The place for the entry of a capsule's flow: where it was, one that nobody needs any more, or one of the two by chance: were it the
  * older one, two flows that share their places could displace each other for ever. */
-INLINE struct known *place_known(const struct capsule *capsule, u32 interface, u32 form, u32 *at)
+INLINE struct cached_flow *place_cached(const struct capsule *capsule, u32 interface, u32 form, u32 *at)
 {
     u64 places = mixed(capsule);
     u32 first = first_place(places), second = second_place(places);
-    struct known *known = map_lookup(known_map, &first), *other = map_lookup(known_map, &second);
+    struct cached_flow *cached = map_lookup(flow_cache_map, &first), *other = map_lookup(flow_cache_map, &second);
 
-    if (!known || !other)
+    if (!cached || !other)
         return 0;
     *at = first;
-    if (is_known(known, capsule, interface, form))
-        return known;
-    if (is_known(other, capsule, interface, form) || (is_current(known) && (!is_current(other) || (get_prandom_u32() & 1)))) {
+    if (is_cached(cached, capsule, interface, form))
+        return cached;
+    if (is_cached(other, capsule, interface, form) || (is_current(cached) && (!is_current(other) || (get_prandom_u32() & 1)))) {
         *at = second;
         return other;
     }
-    return known;
+    return cached;
 }
 
 #endif

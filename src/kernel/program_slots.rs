@@ -16,16 +16,16 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// Programs behind it.
-pub const DOORS: usize = contract::DOORS as usize;
+/// How many there are.
+pub const PROGRAM_SLOTS: usize = contract::PROGRAM_SLOTS as usize;
 
 /// The map.
 pub(super) const LAYOUT: (&str, MapShape) =
-    ("anode_doors", MapShape { kind: MapKind::Programs, key: 4, value: 4, entries: DOORS as u32 });
+    ("anode_slots", MapShape { kind: MapKind::Programs, key: 4, value: 4, entries: PROGRAM_SLOTS as u32 });
 
-/// The way from the ingress to programs that end with this process: `doors_map`.
+/// The way from the ingress to programs that end with this process: `program_slots_map`.
 #[derive(Debug)]
-pub struct Doors {
+pub struct ProgramSlots {
     map: Map,
     state: Mutex<State>,
     settled: Condvar,
@@ -41,12 +41,12 @@ struct State {
 }
 
 /// What loads the programs.
-type Load = Box<dyn Fn() -> io::Result<[Program; DOORS]> + Send + Sync>;
+type Load = Box<dyn Fn() -> io::Result<[Program; PROGRAM_SLOTS]> + Send + Sync>;
 
 /// Programs that are loaded when they are needed first.
 pub(super) struct Programs {
     load: Load,
-    loaded: OnceLock<[Program; DOORS]>,
+    loaded: OnceLock<[Program; PROGRAM_SLOTS]>,
 }
 
 impl Programs {
@@ -54,33 +54,33 @@ impl Programs {
         Programs { load, loaded: OnceLock::new() }
     }
 
-    fn get(&self) -> io::Result<&[Program; DOORS]> {
+    fn get(&self) -> io::Result<&[Program; PROGRAM_SLOTS]> {
         if self.loaded.get().is_none() {
             let loaded = (self.load)()?;
-            // Nobody else loads them: one thread at a time sees to the doors.
+            // Nobody else loads them: one thread at a time sees to the slots.
             let _ = self.loaded.set(loaded);
         }
         self.loaded.get().ok_or_else(|| io::Error::other("they are not there"))
     }
 }
 
-impl Doors {
-    /// Closed ones.
-    pub(super) fn new() -> io::Result<Doors> {
+impl ProgramSlots {
+    /// Empty ones.
+    pub(super) fn new() -> io::Result<ProgramSlots> {
         let map = own::map(LAYOUT.0, LAYOUT.1)?;
-        Ok(Doors { map, state: Mutex::default(), settled: Condvar::new() })
+        Ok(ProgramSlots { map, state: Mutex::default(), settled: Condvar::new() })
     }
 
-    /// Opens them to these programs, or closes them, by and by.
-    pub(super) fn set(self: &Arc<Doors>, wanted: bool, programs: &Arc<Programs>) {
+    /// Fills them with these programs, or empties them, by and by.
+    pub(super) fn set(self: &Arc<ProgramSlots>, wanted: bool, programs: &Arc<Programs>) {
         let mut state = self.state();
         state.wanted = wanted;
         if state.working || state.open == wanted {
             return;
         }
-        let (doors, programs) = (self.clone(), programs.clone());
-        let work = move || doors.work(&programs);
-        match threads::start("anode-doors", Duty::Worker, work) {
+        let (slots, programs) = (self.clone(), programs.clone());
+        let work = move || slots.work(&programs);
+        match threads::start("anode-slots", Duty::Worker, work) {
             Ok(_) => state.working = true,
             Err(error) => tracing::warn!(%error, "the kernel's programs for channels stay as they are"),
         }
@@ -112,7 +112,7 @@ impl Doors {
     fn turn(&self, open: bool, programs: &Programs) -> io::Result<()> {
         if !open {
             // Not there: it was never opened.
-            (0..DOORS as u32).for_each(|number| drop(self.map.remove(&number.to_ne_bytes())));
+            (0..PROGRAM_SLOTS as u32).for_each(|number| drop(self.map.remove(&number.to_ne_bytes())));
             return Ok(());
         }
         // What the first one jumps to comes first.
@@ -128,7 +128,7 @@ impl Doors {
     }
 }
 
-impl AsFd for Doors {
+impl AsFd for ProgramSlots {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.map.as_fd()
     }

@@ -7,16 +7,16 @@ use std::io;
 impl KernelHalf {
     /// Neighbours that were known to a process that has gone, with the port each is behind. They count as told.
     pub fn adopted_neighbours(&self) -> io::Result<Vec<(u32, Addr)>> {
-        let mut near = self.maps.near()?;
-        near.sort_unstable_by_key(|(.., number)| *number);
+        let mut found = self.maps.neighbours()?;
+        found.sort_unstable_by_key(|(.., number)| *number);
         let mut state = self.state();
-        for (addr, interface, _) in near {
+        for (addr, interface, _) in found {
             match state.ports.iter().find(|attached| attached.port.interface == interface) {
                 Some(attached) => {
                     let known = (attached.port.number, addr);
                     state.neighbours.push(known);
                 }
-                None => self.maps.set_near(addr, interface, None)?,
+                None => self.maps.set_neighbour_place(addr, interface, None)?,
             }
         }
         Ok(state.neighbours.clone())
@@ -28,11 +28,11 @@ impl KernelHalf {
         let before = core::mem::take(&mut state.neighbours);
         // Those gone first: two neighbours may share a place.
         for (port, addr) in before.iter().filter(|known| !now.contains(known)) {
-            self.set_near(&state, *port, *addr, None)?;
+            self.set_neighbour_place(&state, *port, *addr, None)?;
         }
         for (number, (port, addr)) in (0..).zip(&now) {
             self.maps.set_neighbour(number, *addr)?;
-            self.set_near(&state, *port, *addr, Some(number))?;
+            self.set_neighbour_place(&state, *port, *addr, Some(number))?;
         }
         for number in now.len() as u32..state.told {
             self.maps.set_neighbour(number, Addr::UNSPECIFIED)?;
@@ -56,7 +56,7 @@ impl KernelHalf {
         Ok(heard)
     }
 
-    fn set_near(&self, state: &State, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
-        state.interface(port).map_or(Ok(()), |interface| self.maps.set_near(addr, interface, number))
+    fn set_neighbour_place(&self, state: &State, port: u32, addr: Addr, number: Option<u32>) -> io::Result<()> {
+        state.interface(port).map_or(Ok(()), |interface| self.maps.set_neighbour_place(addr, interface, number))
     }
 }
