@@ -129,8 +129,8 @@ struct next_hop {
     u32 generation, zero;
 };
 
-/* Map `flow_cache`, a part for each CPU: a flow, in one cache line, since there are many. Codes and neighbours are few, so the line says only
- * where the neighbour is; the code is found by its name, at the same time (flow_cache.h). */
+/* Map `flow_cache`, a part for each CPU: a flow, in one cache line, since there are many. Codes and neighbours are few,
+ * so the line says only where the neighbour is; the code is found by its name, at the same time (flow_cache.h). */
 struct cached_flow {
     /* Key of the flow: its destination; the previous node's place in map `neighbour_places`; and one of the four forms above. */
     u64 to[2];

@@ -8,11 +8,12 @@
 //! channels, the order of packets, and the operator's settings. Calls do not nest: endings and messages of a call are
 //! left in `Cx` and carried out when it has returned (`Environments::settle`), endings first.
 //!
-//! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds in a table of types whose it is; `environment` is that table;
-//! `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and `forms` (graphs of channels: hosts behind the NodeOS interface,
-//! engines, cut-through) run it; `sending` finds the next hop and puts headers on. What is off that way is in a module of its own: `codes` knows what each
-//! code name means, `loading` brings absent code here, `vouching`
-//! asks others for what it came without, `serving` answers neighbours that ask for code.
+//! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds in a table of types whose it is;
+//! `environment` is that table; `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and
+//! `forms` (graphs of channels: hosts behind the NodeOS interface, engines, cut-through) run it; `sending` finds the
+//! next hop and puts headers on. What is off that way is in a module of its own: `codes` knows what each code name
+//! means, `loading` brings absent code here, `vouching` asks others for what it came without, `serving` answers
+//! neighbours that ask for code.
 
 mod alarms;
 mod api;

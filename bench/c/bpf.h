@@ -63,7 +63,8 @@ static inline unsigned bpf_section(const char *path, const char *name, struct bp
 }
 
 // Loads the program in a section "hook/name" for such a place; `maps` are its maps by number.
-static inline int bpf_load_flagged(enum bpf_prog_type type, unsigned place, unsigned flags, const char *path, const char *section, const int *maps)
+static inline int bpf_load_flagged(enum bpf_prog_type type, unsigned place, unsigned flags, const char *path,
+				   const char *section, const int *maps)
 {
 	static char log[LOG];
 	struct bpf_insn *code;

@@ -64,7 +64,8 @@ impl std::fmt::Display for Error {
             }
             Error::NoProgram { path, cause } => write!(
                 f,
-                "the node to be measured is to stand beside anode-bench, and there is no {} ({cause}): build both by `cargo build --release`",
+                "the node to be measured is to stand beside anode-bench, and there is no {} ({cause}): build both by \
+                 `cargo build --release`",
                 path.display()
             ),
             Error::Replaced(path) => {

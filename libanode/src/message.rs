@@ -335,7 +335,10 @@ messages! {
         /// Takes one back.
         15 EventCancel { /** Which. */ event: u64 }
         /// Opens a file.
-        16 FileOpen { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String, /** How. */ flags: u32 }
+        16 FileOpen {
+            /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>,
+            /** Its name. */ path: String, /** How. */ flags: u32
+        }
         /// Reads of one.
         17 FileRead { /** Which. */ file: u32, /** From where. */ offset: u64, /** Bytes at most. */ length: u32 }
         /// Writes to one.
@@ -343,7 +346,10 @@ messages! {
         /// Closes one.
         19 FileClose { /** Which. */ file: u32 }
         /// Takes a name away.
-        20 FileUnlink { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String }
+        20 FileUnlink {
+            /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>,
+            /** Its name. */ path: String
+        }
         /// Makes a file longer or shorter.
         21 FileTruncate { /** Which. */ file: u32, /** Its bytes from now on. */ size: u64 }
         /// Waits until what was written to one is on the disk.
@@ -351,13 +357,25 @@ messages! {
         /// Asks what is known of one.
         23 FileStat { /** Which. */ file: u32 }
         /// Asks what there is by a path.
-        24 FileStatPath { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String }
+        24 FileStatPath {
+            /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>,
+            /** Its name. */ path: String
+        }
         /// Makes a directory.
-        25 FileMakeDirectory { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ path: String }
+        25 FileMakeDirectory {
+            /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>,
+            /** Its name. */ path: String
+        }
         /// Gives a file another name.
-        26 FileRename { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** Its name. */ from: String, /** The other. */ to: String }
+        26 FileRename {
+            /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>,
+            /** Its name. */ from: String, /** The other. */ to: String
+        }
         /// Asks for the name in a directory that comes behind another.
-        27 FileNext { /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>, /** The directory, if not the uppermost. */ path: Option<String>, /** Behind which. */ after: String }
+        27 FileNext {
+            /** Whose. */ domain: u32, /** In whose name space, if not its own. */ space: Option<String>,
+            /** The directory, if not the uppermost. */ path: Option<String>, /** Behind which. */ after: String
+        }
         /// Lets another holder use the name space.
         28 FileShare { /** Whose. */ domain: u32, /** Who. */ with: String, /** 0 not, 1 read, 2 write. */ access: u8 }
         /// Asks for a connection, over the descriptor that an environment has from its birth; its first message is a hello.
@@ -365,13 +383,25 @@ messages! {
         /// Asks what soft state has under a key.
         30 StateGet { /** Whose. */ domain: u32, /** The key. */ key: u64 }
         /// Replaces it.
-        31 StatePut { /** Whose. */ domain: u32, /** The key. */ key: u64, /** By what. */ value: [u8; STATE_VALUE], /** For so many milliseconds. */ keep_ms: u32 }
+        31 StatePut {
+            /** Whose. */ domain: u32, /** The key. */ key: u64, /** By what. */ value: [u8; STATE_VALUE],
+            /** For so many milliseconds. */ keep_ms: u32
+        }
         /// Adds to the number in it.
-        32 StateAdd { /** Whose. */ domain: u32, /** The key. */ key: u64, /** How much. */ delta: u64, /** For so many milliseconds. */ keep_ms: u32 }
+        32 StateAdd {
+            /** Whose. */ domain: u32, /** The key. */ key: u64, /** How much. */ delta: u64,
+            /** For so many milliseconds. */ keep_ms: u32
+        }
         /// Raises the number in it.
-        33 StateMax { /** Whose. */ domain: u32, /** The key. */ key: u64, /** To this at least. */ least: u64, /** For so many milliseconds. */ keep_ms: u32 }
+        33 StateMax {
+            /** Whose. */ domain: u32, /** The key. */ key: u64, /** To this at least. */ least: u64,
+            /** For so many milliseconds. */ keep_ms: u32
+        }
         /// Replaces it if the number in it is what was expected.
-        34 StateExchange { /** Whose. */ domain: u32, /** The key. */ key: u64, /** What. */ expected: u64, /** By what. */ value: [u8; STATE_VALUE], /** For so many milliseconds. */ keep_ms: u32 }
+        34 StateExchange {
+            /** Whose. */ domain: u32, /** The key. */ key: u64, /** What. */ expected: u64,
+            /** By what. */ value: [u8; STATE_VALUE], /** For so many milliseconds. */ keep_ms: u32
+        }
     }
 }
 
@@ -392,9 +422,15 @@ messages! {
         133 Written { /** How many. */ bytes: u32 }
         /// What there is by a name: its bytes, when it was written last (nanoseconds after 1970 began), whether it is
         /// a directory; in a list its name.
-        135 Found { /** Its name. */ name: String, /** Bytes. */ size: u64, /** When. */ modified_ns: u64, /** Whether it is one. */ directory: bool }
+        135 Found {
+            /** Its name. */ name: String, /** Bytes. */ size: u64, /** When. */ modified_ns: u64,
+            /** Whether it is one. */ directory: bool
+        }
         /// The session has begun. With it come the memory and the descriptor that wakes the node.
-        134 Welcome { /** The session's domain. */ domain: u32, /** The memory's layout. */ geometry: Geometry, /** When the node's clock began, on the system's monotonic clock. */ origin: i64 }
+        134 Welcome {
+            /** The session's domain. */ domain: u32, /** The memory's layout. */ geometry: Geometry,
+            /** When the node's clock began, on the system's monotonic clock. */ origin: i64
+        }
         /// A connection: its descriptor comes along.
         136 Connection { }
         /// What soft state has there.

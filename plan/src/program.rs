@@ -2,8 +2,8 @@
 //!
 //! A program is made once per code and kept by whoever receives packets; packets of the same code share
 //! it. Here names of services become the node's numbers and the code is compiled; what travels with a
-//! chunk of each function is worked out when first needed and kept too, up to [`KEPT_SLICES`]. So what a program takes is bounded by its code
-//! ([`Program::memory`]); who has a slice made pays for it ([`Program::slice_work`]).
+//! chunk of each function is worked out when first needed and kept too, up to [`KEPT_SLICES`]. So what a program takes
+//! is bounded by its code ([`Program::memory`]); who has a slice made pays for it ([`Program::slice_work`]).
 
 use crate::code::{BLOCK, Code, CodeError, Definition};
 use crate::eval::compile::{Compiled, compile};

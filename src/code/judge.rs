@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A credential can only give: without it, or with one that is forged, foreign or out of date, code acts for
-//! `anyone`, until somebody else of whom it comes has one that counts (`node::vouching`). Only a wrong signature of the bundle itself makes code
-//! unusable. Asked once when code is loaded, off the packet path; the answer stays with the code.
+//! `anyone`, until somebody else of whom it comes has one that counts (`node::vouching`). Only a wrong signature of the
+//! bundle itself makes code unusable. Asked once when code is loaded, off the packet path; the answer stays with the
+//! code.
 
 use super::bundle::{self, Manifest, Program};
 use crate::trust::{

@@ -80,7 +80,8 @@ impl NodeFile {
             let port = self.ports.get(at)?.ceiling().ok()?.unsigned;
             (ingress.bound_max > port).then(|| {
                 format!(
-                    "[[plan.ingress]] port = {:?}: bound_max = {} is without effect, since {port} is the port's for capsules and PLAN alike; \
+                    "[[plan.ingress]] port = {:?}: bound_max = {} is without effect, since {port} is the port's for \
+                     capsules and PLAN alike; \
                      raise bound_max of the [[port]]",
                     ingress.port, ingress.bound_max
                 )

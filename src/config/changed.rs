@@ -43,7 +43,8 @@ impl NodeFile {
     /// Of a node that root starts.
     fn changed_user(&self) -> Option<String> {
         (is_root() && !self.written.has_any("security")).then(|| {
-            "[security] user is \"anode\" by default, or one of the node's own: it becomes that user, without capabilities, and its store and \
+            "[security] user is \"anode\" by default, or one of the node's own: it becomes that user, without \
+             capabilities, and its store and \
              files of domains are given to it (before: it stayed root)"
                 .to_owned()
                 + &quiet("[security] require = []")
@@ -83,7 +84,8 @@ impl NodeFile {
         (!silent.is_empty()).then(|| {
             format!(
                 "[[port]] bound_max is 64 by default, for capsules and PLAN alike: larger resource bounds of unsigned packets of \
-                 neighbours are cut, and [plan] bound_max does not raise it (before: none for capsules, [plan] bound_max or 4096 for PLAN); \
+                 neighbours are cut, and [plan] bound_max does not raise it (before: none for capsules, [plan] \
+                 bound_max or 4096 for PLAN); \
                  ports {}{}",
                 silent.join(", "),
                 quiet("[[port]] bound_max = 64")

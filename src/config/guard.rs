@@ -75,7 +75,8 @@ pub(super) fn check_private(path: &Path) -> Result<(), String> {
             }
             Err(Untrusted { step, owner: None }) => {
                 return Err(format!(
-                    "others can write to {0} and put something else in the place of {shown}; chmod go-w {0}, or keep it in another directory",
+                    "others can write to {0} and put something else in the place of {shown}; chmod go-w {0}, or keep \
+                     it in another directory",
                     step.display()
                 ));
             }
@@ -137,7 +138,8 @@ impl PortFile {
                     }
                     Some(other) => {
                         return wrong(format!(
-                            "port {name}: neighbours {other} and {addr} have keys of one number ({:08x}): make another with anode cred secret",
+                            "port {name}: neighbours {other} and {addr} have keys of one number ({:08x}): make another \
+                             with anode cred secret",
                             secret.id
                         ));
                     }
@@ -148,12 +150,14 @@ impl PortFile {
         }
         if demands.mac && keys.is_empty() {
             return wrong(format!(
-                "port {name}: demand = [\"mac\"] without keys of a neighbour lets nobody in: neighbours = [{{ address = …, keys = [\"FILE\"] }}]"
+                "port {name}: demand = [\"mac\"] without keys of a neighbour lets nobody in: neighbours = [{{ address \
+                 = …, keys = [\"FILE\"] }}]"
             ));
         }
         if self.kernel && !(self.demand.is_empty() && keys.is_empty()) {
             return wrong(format!(
-                "port {name}: kernel = true beside demand or keys: the kernel half can neither check proofs, nor make them, nor say who has \
+                "port {name}: kernel = true beside demand or keys: the kernel half can neither check proofs, nor make \
+                 them, nor say who has \
                  signed; set kernel = false there, or leave demand and keys out"
             ));
         }

@@ -62,7 +62,8 @@ impl NodeFile {
             return Ok(());
         }
         wrong(format!(
-            "[jail] users = [{first}, {last}]: {theirs} of these are accounts of /etc/passwd; compiler, loader and {processes} environments need \
+            "[jail] users = [{first}, {last}]: {theirs} of these are accounts of /etc/passwd; compiler, loader and \
+             {processes} environments need \
              {needed} that are nobody's: leave the key out, or name others"
         ))
     }

@@ -38,7 +38,8 @@ impl Part {
         match self {
             Part::User if own => "a user that owns its store, files of domains and captures, and nothing else",
             Part::User => {
-                "a user that owns its store, files of domains and captures; what else that user or its group may do to files and processes, the \
+                "a user that owns its store, files of domains and captures; what else that user or its group may do to \
+                 files and processes, the \
                  node may do too, as far as Landlock lets it"
             }
             Part::Landlock => {
@@ -53,7 +54,8 @@ impl Part {
     pub fn lack(self) -> &'static str {
         match self {
             Part::User => {
-                "the node has no user of its own (needs root): to files and processes it is whoever started it, as far as Landlock and seccomp, \
+                "the node has no user of its own (needs root): to files and processes it is whoever started it, as far \
+                 as Landlock and seccomp, \
                  where they are there, let it"
             }
             Part::Landlock => {

@@ -12,7 +12,8 @@ impl NodeFile {
         all.extend(self.idle_ingress());
         all.extend(self.environments.iter().flat_map(|environment| environment.missing()));
         if !self.jail.require.is_empty() {
-            let words = "[jail] require is part of [security] require now, which is for the node and its jails: it still counts, and without what it \
+            let words = "[jail] require is part of [security] require now, which is for the node and its jails: it \
+                         still counts, and without what it \
                          names the node does not start";
             all.push(words.into());
         }

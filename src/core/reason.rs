@@ -34,39 +34,63 @@ macro_rules! reasons {
 
 reasons! {
     /// Ethernet, IP or UDP headers are cut short, contradict themselves or have a forbidden value.
-    MalformedPacket = "malformed-packet" was "malformed", "Ethernet, IP or UDP headers were cut short or contradict themselves: look at the sender, or at a link that damages packets";
+    MalformedPacket = "malformed-packet" was "malformed",
+        "Ethernet, IP or UDP headers were cut short or contradict \
+         themselves: look at the sender, or at a link that damages packets";
     /// An ANEP header or one of its options is wrong.
-    MalformedAnep = "malformed-anep" was "malformed", "an ANEP header, or its checksum or an option, is wrong: look at the sender, or at a link that damages packets";
+    MalformedAnep = "malformed-anep" was "malformed",
+        "an ANEP header, or its checksum or an option, is wrong: look at \
+         the sender, or at a link that damages packets";
     /// A capsule header is wrong.
     MalformedCapsule = "malformed-capsule" was "malformed", "a capsule header was cut short or has a forbidden value: look at the sender";
     /// A fetch message is wrong, or its part does not fit the object.
-    MalformedFetch = "malformed-fetch" was "malformed", "a neighbour sent a fetch message that means nothing, or a part that does not fit its object";
+    MalformedFetch = "malformed-fetch" was "malformed",
+        "a neighbour sent a fetch message that means nothing, or a \
+         part that does not fit its object";
     /// A revocation is cut short or has a forbidden value.
-    MalformedRevocation = "malformed-revocation" was "malformed", "a neighbour sent a revocation that is cut short or has a forbidden value";
+    MalformedRevocation = "malformed-revocation" was "malformed",
+        "a neighbour sent a revocation that is cut short or \
+         has a forbidden value";
     /// A PLAN message, or the packet in it, is wrong.
-    MalformedPlan = "malformed-plan" was "malformed", "a PLAN message, or the packet in it, was cut short or contradicts itself: look at the sender";
+    MalformedPlan = "malformed-plan" was "malformed",
+        "a PLAN message, or the packet in it, was cut short or \
+         contradicts itself: look at the sender";
     /// The header that a module of the sender's channel has put on is wrong.
-    MalformedModule = "malformed-module" was "malformed", "a payload does not have the headers of the modules of its channel: both ends need the same modules";
+    MalformedModule = "malformed-module" was "malformed",
+        "a payload does not have the headers of the modules of its \
+         channel: both ends need the same modules";
     /// The checksum of a module is wrong.
     ModuleChecksum = "module-checksum" was "malformed", "a payload was damaged on its way: its checksum module found a wrong sum";
     /// A frame has come up from the kernel half with a header that means nothing.
-    MalformedPunt = "malformed-punt" was "malformed", "a frame came up from the kernel half with a header that means nothing: a bug, please report it";
+    MalformedPunt = "malformed-punt" was "malformed",
+        "a frame came up from the kernel half with a header that means \
+         nothing: a bug, please report it";
     /// An ARP message is wrong.
     MalformedArp = "malformed-arp", "an ARP message was cut short or has a forbidden value: look at the hosts on the link";
     /// Code has left a capsule header that means nothing.
     CodeHeader = "code-header" was "malformed", "the capsule's code left a header that means nothing: a bug in the code";
     /// An environment sent a frame that means nothing.
-    MalformedOutgoing = "malformed-outgoing" was "malformed", "an environment sent by a channel what is no frame of its link: a bug in the environment";
+    MalformedOutgoing = "malformed-outgoing" was "malformed",
+        "an environment sent by a channel what is no frame of \
+         its link: a bug in the environment";
     /// An overlay datagram from an address that is no neighbour.
     Stranger = "stranger", "a datagram came from an address that is no configured neighbour of the port";
     /// A port demands that neighbours prove what they send, and this one does not.
-    Unauthenticated = "unauthenticated", "a packet without a neighbour's proof, or with a key that the port does not know, came in by a port that demands it (demand = [\"mac\"])";
+    Unauthenticated = "unauthenticated",
+        "a packet without a neighbour's proof, or with a key that the port does not \
+         know, came in by a port that demands it (demand = [\"mac\"])";
     /// A proof is wrong.
-    MacForged = "mac-forged", "a packet's proof is wrong: forged, damaged, or the two sides of the link have different secrets or addresses";
+    MacForged = "mac-forged",
+        "a packet's proof is wrong: forged, damaged, or the two sides of the link have different \
+         secrets or addresses";
     /// A proof has come before, or is too old.
-    MacReplayed = "mac-replayed", "a packet came again, or later than 1024 packets behind the newest: replayed, or the sender's clock is more than a minute behind";
+    MacReplayed = "mac-replayed",
+        "a packet came again, or later than 1024 packets behind the newest: replayed, or the \
+         sender's clock is more than a minute behind";
     /// A port demands signed code or packets, and this is not signed.
-    Unsigned = "unsigned", "unsigned code, or an unsigned PLAN packet, or one whose signer or credential was revoked, came in by a port that demands signatures (demand = [\"signed-code\", \"signed-plan\"])";
+    Unsigned = "unsigned",
+        "unsigned code, or an unsigned PLAN packet, or one whose signer or credential was revoked, \
+         came in by a port that demands signatures (demand = [\"signed-code\", \"signed-plan\"])";
     /// A revocation from somebody who is no neighbour.
     RevocationForeign = "revocation-foreign", "a revocation from an address that is no neighbour";
     /// A neighbour tells more revocations than its share.
@@ -74,7 +98,9 @@ reasons! {
     /// A revocation is not signed by its signer.
     RevocationForged = "revocation-forged", "a revocation's signature is wrong: forged, or a lying neighbour";
     /// There is no room for another revocation of this signer.
-    RevocationFull = "revocation-full", "a signer has revoked more than its share of the table: revoke the principal in the place of many tokens";
+    RevocationFull = "revocation-full",
+        "a signer has revoked more than its share of the table: revoke the principal \
+         in the place of many tokens";
     /// The loader has no time to verify a revocation.
     RevocationBusy = "revocation-busy", "the loader had no time to verify a revocation: neighbours tell it again";
     /// An ANEP type nobody here speaks, with the flag that asks to discard it.
@@ -84,7 +110,9 @@ reasons! {
     /// The IP time to live ran out.
     TimeToLive = "time-to-live", "the IP time to live ran out: a routing loop, or a sender's value too small";
     /// The way on is the way back, on an overlay, which has no time to live.
-    WayBack = "way-back" was "time-to-live", "the next hop of a packet of a foreign type is the neighbour that it came from: a routing loop";
+    WayBack = "way-back" was "time-to-live",
+        "the next hop of a packet of a foreign type is the neighbour that it came \
+         from: a routing loop";
     /// The resource bound ran out.
     Bound = "bound", "the resource bound is used up: a longer path than the sender thought, or a loop";
     /// The destination has no route.
@@ -96,19 +124,27 @@ reasons! {
     /// The next hop of an overlay route is no neighbour of the port.
     NoNeighbour = "no-neighbour", "a route names a next hop that is no neighbour of its port: correct the configuration";
     /// An overlay port carries ANEP only.
-    NotCarried = "not-carried" was "no-neighbour", "a channel of Ethernet, IP or UDP leads to an overlay port, which carries ANEP only: correct the channel or the routes";
+    NotCarried = "not-carried" was "no-neighbour",
+        "a channel of Ethernet, IP or UDP leads to an overlay port, which \
+         carries ANEP only: correct the channel or the routes";
     /// The next hop's link address could not be found out in time.
     Unresolved = "unresolved", "the next hop did not answer ARP or neighbour solicitations";
     /// Somebody says that a next hop, or he himself, has a link address that no other station can have.
-    LinkAddress = "link-address", "an ARP or neighbour message claims a link address of everybody, of a group, of nobody or of the node itself: forged";
+    LinkAddress = "link-address",
+        "an ARP or neighbour message claims a link address of everybody, of a group, of \
+         nobody or of the node itself: forged";
     /// Too many packets wait for link addresses; one gave way.
-    ResolverFull = "resolver-full" was "unresolved", "too many packets wait for the link addresses of next hops: a flood to hosts that are not there";
+    ResolverFull = "resolver-full" was "unresolved",
+        "too many packets wait for the link addresses of next hops: a \
+         flood to hosts that are not there";
     /// The packet is longer than the link or frame that it leaves by.
     TooBig = "too-big", "the packet exceeds the MTU of the link to its next hop, or a frame: send smaller capsules";
     /// The packet is longer than the buffers of the process that it is for.
     ProcessBuffer = "process-buffer" was "too-big", "the packet exceeds the buffers of the process that it is for";
     /// What a channel's modules have put together is longer than a frame.
-    ModuleTooBig = "module-too-big" was "too-big", "pieces of a payload are longer together than a frame: the sender's modules are not this channel's";
+    ModuleTooBig = "module-too-big" was "too-big",
+        "pieces of a payload are longer together than a frame: the sender's \
+         modules are not this channel's";
     /// No application is attached to the application port.
     NoApplication = "no-application", "a capsule was delivered to an application port that nobody has open";
     /// No application is attached to the PLAN port.
@@ -124,9 +160,13 @@ reasons! {
     /// The code could not be fetched in time.
     FetchTimeout = "fetch-timeout", "the previous hop did not deliver the capsule's code in time";
     /// What was left of the bound does not pay for fetching the code.
-    FetchUnpaid = "fetch-unpaid", "the capsule's code is not here, and what was left of its bound does not pay for fetching it: a larger bound, or send again, since the code has come this far";
+    FetchUnpaid = "fetch-unpaid",
+        "the capsule's code is not here, and what was left of its bound does not pay for \
+         fetching it: a larger bound, or send again, since the code has come this far";
     /// The record of its sends in the kernel half has been given to another packet.
-    Forgotten = "forgotten", "a capsule took a second on its way up from the kernel half, and what its code had sent there is not known any more: the node has too much to do";
+    Forgotten = "forgotten",
+        "a capsule took a second on its way up from the kernel half, and what its code had sent \
+         there is not known any more: the node has too much to do";
     /// Too many capsules wait for code; the oldest was dropped.
     FetchFull = "fetch-full", "too many capsules wait for code: a flood of unknown names, or a slow previous hop";
     /// Code that capsules waited for could not be prepared now.
@@ -134,7 +174,9 @@ reasons! {
     /// A neighbour sends capsules of unknown codes faster than its share.
     LookUpRate = "look-up-rate", "a neighbour sends capsules of unknown codes faster than the limit per neighbour (look_ups_per_second)";
     /// The code gave way in the table of codes while a capsule waited for it.
-    CodeShare = "code-share", "codes of a neighbour, or of all strangers of a port together, gave way: they have brought more of them than the table holds beside others' ([sizes] codes); status counts them for each";
+    CodeShare = "code-share",
+        "codes of a neighbour, or of all strangers of a port together, gave way: they have \
+         brought more of them than the table holds beside others' ([sizes] codes); status counts them for each";
     /// The fetched bytes do not have the name they were asked for by.
     FetchHash = "fetch-hash", "what a neighbour sent as code does not have the name that was asked for: a lying or broken neighbour";
     /// A fetch message that answers nothing this node asked.
@@ -144,7 +186,9 @@ reasons! {
     /// A neighbour asks for more code than its share.
     FetchRate = "fetch-rate", "a neighbour asks for code faster than the limit per neighbour (fetch_bytes_per_second)";
     /// Too many requests for code wait for the store; one gave way.
-    ServingFull = "serving-full" was "fetch-rate", "too many requests of neighbours wait for the store: a flood of requests, or a slow disk";
+    ServingFull = "serving-full" was "fetch-rate",
+        "too many requests of neighbours wait for the store: a flood of \
+         requests, or a slow disk";
     /// A neighbour asks for PLAN code by which no packet was sent to it.
     FetchUnowed = "fetch-unowed" was "fetch-rate", "a neighbour asks for a PLAN code that no packet to it has named, or asks again";
     /// A neighbour asks for PLAN code that is not here any more.
@@ -174,17 +218,27 @@ reasons! {
     /// Too many PLAN packets of this node wait for itself.
     LocalFull = "local-full" was "queue-full", "too many PLAN packets that this node sent to itself wait";
     /// The system would not send a frame.
-    NotSent = "not-sent", "the system refused to send a frame: its interface is down or gone, a link carries less than the port's mtu, or a firewall; see the log";
+    NotSent = "not-sent",
+        "the system refused to send a frame: its interface is down or gone, a link carries less than \
+         the port's mtu, or a firewall; see the log";
     /// No port is open yet.
     PortClosed = "port-closed" was "not-sent", "a frame was to leave before the ports were open";
     /// A frame that the kernel half has redirected did not arrive.
-    Undelivered = "undelivered", "frames that the kernel half redirected did not arrive: an interface was down or its other end full; see kernel.ports and docs/kernel-half.md";
+    Undelivered = "undelivered",
+        "frames that the kernel half redirected did not arrive: an interface was down or its \
+         other end full; see kernel.ports and docs/kernel-half.md";
     /// A frame that came in is longer than its port's largest packet.
-    Oversized = "oversized", "a frame came in that is longer than its port's mtu, as segments are that were joined on the way in: ethtool -K DEV gro off lro off, or a larger mtu";
+    Oversized = "oversized",
+        "a frame came in that is longer than its port's mtu, as segments are that were joined on \
+         the way in: ethtool -K DEV gro off lro off, or a larger mtu";
     /// The system has dropped frames because the node did not take them in time.
-    Missed = "missed", "frames came faster than the node took them from its sockets: it has too much to do, or too small a share of the CPU; see missed of each port";
+    Missed = "missed",
+        "frames came faster than the node took them from its sockets: it has too much to do, or too \
+         small a share of the CPU; see missed of each port";
     /// A domain's memory pool has no room for a packet.
-    MemoryFull = "memory-full" was "channel-full", "the memory pool of a domain has no room for a packet: the environment holds too many, or memory_bytes is too small";
+    MemoryFull = "memory-full" was "channel-full",
+        "the memory pool of a domain has no room for a packet: the \
+         environment holds too many, or memory_bytes is too small";
     /// The ring or the buffers of a process are full.
     ProcessFull = "process-full" was "channel-full", "a process does not take its packets fast enough: it hangs, or has too few buffers";
     /// A channel has sent all it may for now.
@@ -194,27 +248,41 @@ reasons! {
     /// A process sends to a channel that is gone or not its own.
     ProcessDenied = "process-denied" was "process-nonsense", "the process of an environment sent to a channel that is gone or not its own";
     /// Not all pieces of a message came in time.
-    ReassemblyTimeout = "reassembly-timeout" was "reassembly", "pieces of a PLAN message or of a fragmented payload did not all come in time: look for loss on the link";
+    ReassemblyTimeout = "reassembly-timeout" was "reassembly",
+        "pieces of a PLAN message or of a fragmented payload \
+         did not all come in time: look for loss on the link";
     /// Too many messages are under assembly; one gave way.
-    ReassemblyFull = "reassembly-full" was "reassembly", "too many PLAN messages or fragmented payloads are under assembly: a neighbour sends too many";
+    ReassemblyFull = "reassembly-full" was "reassembly",
+        "too many PLAN messages or fragmented payloads are under \
+         assembly: a neighbour sends too many";
     /// A PLAN evaluation ended with an error that the program did not handle.
-    Evaluation = "evaluation", "a PLAN program ended with an exception it does not handle, or at a limit; its source was told: see what its application printed";
+    Evaluation = "evaluation",
+        "a PLAN program ended with an exception it does not handle, or at a limit; its source \
+         was told: see what its application printed";
     /// A PLAN packet waited too long for the outside.
-    WaitTimeout = "wait-timeout" was "waiting", "a PLAN packet waited too long for the address of a name, the judgement of a signature or a module: look at the resolver";
+    WaitTimeout = "wait-timeout" was "waiting",
+        "a PLAN packet waited too long for the address of a name, the \
+         judgement of a signature or a module: look at the resolver";
     /// Too many PLAN packets wait; one gave way.
     WaitFull = "wait-full" was "waiting", "too many PLAN packets wait for codes, names, judgements or modules";
     /// The node would have sent something of its own accord to an address that has not answered and has sent too little.
-    Unanswered = "unanswered", "the node had more to say to an address than three times what came from there, and nobody there has answered: a forged source, or an exchange that failed";
+    Unanswered = "unanswered",
+        "the node had more to say to an address than three times what came from there, and \
+         nobody there has answered: a forged source, or an exchange that failed";
     /// A source is sent as many reports as it may be.
     ReportRate = "report-rate", "more PLAN packets of one source fail than it is told of: look at what its application printed";
     /// A port brings in more than its ceiling.
     IngressRate = "ingress-rate", "a port brings in more active packets than its ceiling";
     /// A neighbour, or all strangers of a port together, bring in more than their share.
-    EntryShare = "entry-share", "a neighbour, or all strangers of a port together, want more than their share of the worker or of bytes while others are there ([entry]): status counts it for each";
+    EntryShare = "entry-share",
+        "a neighbour, or all strangers of a port together, want more than their share of the \
+         worker or of bytes while others are there ([entry]): status counts it for each";
     /// Too many packets of a domain wait for the CPU.
     PathFull = "path-full", "more packets of a domain wait for the CPU than may: it wants more than its share, or the node is overloaded";
     /// Too many packets of a channel wait for the CPU.
-    ChannelQueueFull = "channel-queue-full" was "path-full", "as many packets of a channel wait for the CPU as its specification says (buffers)";
+    ChannelQueueFull = "channel-queue-full" was "path-full",
+        "as many packets of a channel wait for the CPU as its \
+         specification says (buffers)";
     /// Its domain ended while a packet was on its way.
     DomainEnded = "domain-ended" was "path-ended", "the domain of a packet ended before its turn";
     /// The code of a capsule went out of service while it was on its way.

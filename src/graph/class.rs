@@ -1,6 +1,7 @@
 //! The classes of engines, and how they are named in specifications of channels.
 //!
-//! A new engine is one file in `engines` and one line in [`CLASSES`]: nothing else in the node knows an engine's name. `engines/tests.rs` has one more.
+//! A new engine is one file in `engines` and one line in [`CLASSES`]: nothing else in the node knows an engine's name.
+//! `engines/tests.rs` has one more.
 
 use super::engine::Engine;
 use super::engines::*;

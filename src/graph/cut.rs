@@ -1,5 +1,5 @@
-//! Cut-through channels: graphs that no domain's code is part of, and so can be carried out by either half. The other half is told which there are, and
-//! what passes there is added to the accounts of this one.
+//! Cut-through channels: graphs that no domain's code is part of, and so can be carried out by either half. The other
+//! half is told which there are, and what passes there is added to the accounts of this one.
 
 use super::Graphs;
 use super::channels::{InChan, OutChan, Traffic};

@@ -1,8 +1,9 @@
 //! Engines: what is done to packets on the way between a channel and its domain, as in `if0/ip/udp/fragment(1200)/checksum`.
 //!
-//! An engine has two inputs and two outputs, one of each for either way: what comes in at [`OUTWARD`] leaves there changed, and what comes in at
-//! [`INWARD`] has that undone. It keeps what it likes between packets, in tables that are bounded ([`crate::frame::assembly`]): the oldest
-//! unfinished group of whoever has most gives way. Which there are says the table of classes ([`super::class`]).
+//! An engine has two inputs and two outputs, one of each for either way: what comes in at [`OUTWARD`] leaves there
+//! changed, and what comes in at [`INWARD`] has that undone. It keeps what it likes between packets, in tables that are
+//! bounded ([`crate::frame::assembly`]): the oldest unfinished group of whoever has most gives way. Which there are
+//! says the table of classes ([`super::class`]).
 
 use super::table::{Hop, Scratch};
 use crate::core::reason::Reason;
@@ -45,7 +46,8 @@ pub type Origin = (Payer, Option<(Addr, u16)>);
 pub struct GraphCx<'a> {
     /// Nanoseconds of the node's clock.
     pub now: u64,
-    /// Who sent what came in, as far as it is known, and who pays for it: groups of different senders are not mixed, and each that pays has its share of them.
+    /// Who sent what came in, as far as it is known, and who pays for it: groups of different senders are not mixed,
+    /// and each that pays has its share of them.
     pub from: Origin,
     /// Buffers.
     pub pool: &'a mut FramePool,

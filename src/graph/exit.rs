@@ -1,7 +1,8 @@
 //! The exits of graphs: where a packet goes, and which headers it gets for that.
 //!
-//! [`depart`] and [`route`] put everything in front of a packet but what only the node knows (link addresses, proofs of neighbours), and say by which
-//! way it leaves ([`Departure`]). Headers of channels with one receiver are kept from one packet to the next ([`super::head`]).
+//! [`depart`] and [`route`] put everything in front of a packet but what only the node knows (link addresses, proofs of
+//! neighbours), and say by which way it leaves ([`Departure`]). Headers of channels with one receiver are kept from one
+//! packet to the next ([`super::head`]).
 
 use crate::classify::rule::{Layer, Rule};
 use crate::contract;

@@ -5,8 +5,9 @@
 //! OUTWARD   exit: a port ◀─ engine 0 ◀─ engine 1 ◀─ domain
 //! ```
 //!
-//! A table of engines with, for each, where its outputs lead. Packets between two engines wait in one queue, so calls do not nest however long a
-//! graph is. Graphs are chains today, one a channel, and each packet comes to an end since its links lead one way.
+//! A table of engines with, for each, where its outputs lead. Packets between two engines wait in one queue, so calls
+//! do not nest however long a graph is. Graphs are chains today, one a channel, and each packet comes to an end since
+//! its links lead one way.
 
 use super::class::{self, EngineClass};
 use super::engine::{Engine, GraphCx, INWARD, OUTWARD, Origin, Pushed, WAYS};
@@ -103,8 +104,8 @@ impl Graph {
         if self.is_empty() { Hop::Exit } else { Hop::Engine(if way == OUTWARD { last as u8 } else { 0 }, way) }
     }
 
-    /// Takes a packet through, this way. What comes of it is in `scratch` then. Says how many packets there were before, in the graph too, and how
-    /// many there are then.
+    /// Takes a packet through, this way. What comes of it is in `scratch` then. Says how many packets there were
+    /// before, in the graph too, and how many there are then.
     pub fn push(
         &mut self,
         way: u8,

@@ -160,9 +160,11 @@ mod tests {
             "address":"00:00:00:00:00:00","ifalias":"anode lab x","addr_info":[
               {"family":"inet","local":"127.0.0.1","prefixlen":8,"scope":"host"},{"family":"inet","local":"10.0.0.1","prefixlen":32},
               {"family":"inet6","local":"::1","prefixlen":128}]},
-            {"ifindex":2,"link_index":3,"ifname":"to-b","flags":["UP"],"mtu":1400,"qdisc":"tbf","operstate":"UP","address":"02:61:6e:00:01:01",
+            {"ifindex":2,"link_index":3,"ifname":"to-b","flags":["UP"],"mtu":1400,"qdisc":"tbf",
+             "operstate":"UP","address":"02:61:6e:00:01:01",
              "linkinfo":{"info_kind":"veth"},"addr_info":[{"local":"fd00::1","prefixlen":64,"tentative":true}]}]
-            [{"type":"unicast","dst":"10.2.0.0/24","gateway":"10.1.1.2","dev":"to-b","flags":[]},{"dst":"10.0.0.2","gateway":"10.1.1.2","dev":"to-b"},
+            [{"type":"unicast","dst":"10.2.0.0/24","gateway":"10.1.1.2","dev":"to-b","flags":[]},
+             {"dst":"10.0.0.2","gateway":"10.1.1.2","dev":"to-b"},
              {"dst":"default","gateway":"fd00::2","dev":"to-b","pref":"medium"},{"dst":"default","dev":"to-b"}]
             []
             [{"dst":"10.1.1.2","dev":"to-b","lladdr":"02:61:6e:00:02:01","state":["PERMANENT"]}]"#;

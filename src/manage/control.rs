@@ -323,7 +323,10 @@ impl Handle {
             Ask::Status => self.status(),
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
-                let line = |line: &crate::core::log::Line| json!({"at": line.at, "code": line.code.to_string(), "tag": line.tag, "value": line.value});
+                let line = |line: &crate::core::log::Line| {
+                    let code = line.code.to_string();
+                    json!({"at": line.at, "code": code, "tag": line.tag, "value": line.value})
+                };
                 Ok(lines.iter().map(line).collect())
             }
             Ask::AddCode { bundle } => self.add_code(&bundle),

@@ -5,10 +5,11 @@
 //!           └▶ answer                                     └ not within [`WITHIN`] ─▶ nobody of that name, for now
 //! ```
 //!
-//! Names come from programs in packets; the node asks for each once. They wait by ingress and have turns ([`Turns`]), so a neighbour whose names
-//! take long holds up its own; what finds no place in a full queue displaces one of whoever has most, and counts as unknown for now.
-//! No neighbour has all places: names that no server answers keep one place free for others. A look-up that is late keeps its place until the system gives it up,
-//! since nothing can end it; what it finds then is told all the same.
+//! Names come from programs in packets; the node asks for each once. They wait by ingress and have turns ([`Turns`]),
+//! so a neighbour whose names take long holds up its own; what finds no place in a full queue displaces one of whoever
+//! has most, and counts as unknown for now. No neighbour has all places: names that no server answers keep one place
+//! free for others. A look-up that is late keeps its place until the system gives it up, since nothing can end it; what
+//! it finds then is told all the same.
 //!
 //! [`Turns`]: super::loader::turns::Turns
 

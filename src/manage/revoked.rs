@@ -223,7 +223,8 @@ impl OnDisk {
         self.writes.fetch_add(1, Ordering::Relaxed);
         let written = write();
         if let (Err(error), false) = (&written, self.failing.swap(written.is_err(), Ordering::Relaxed)) {
-            tracing::error!(file = %path.display(), %error, "what is revoked is forgotten with this process, unless it can be written later");
+            tracing::error!(file = %path.display(), %error, "what is revoked is forgotten with this process, unless it \
+                                                             can be written later");
         }
         written
     }

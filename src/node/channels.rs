@@ -34,7 +34,8 @@ impl Node {
         None
     }
 
-    /// A packet has been found to be a channel's: its domain takes it on and pays from here on, and it waits for that one's turn where packets wait.
+    /// A packet has been found to be a channel's: its domain takes it on and pays from here on, and it waits for that
+    /// one's turn where packets wait.
     #[inline]
     pub(super) fn enter_channel(&mut self, turn: &mut Turn<'_>, frame: Frame, owner: Taker) {
         let Taker { channel: id, domain } = owner;

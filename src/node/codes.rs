@@ -1,12 +1,14 @@
 //! The code table: the state of each code name at this node.
 //!
-//! An entry is ready, refused for a while, or on its way. The table is bounded; when it is full, one gives way with its domain and soft state:
-//! of whoever has most in the table, the new one counted, refusals first, then the code that is used least. So nobody takes what others have within
-//! their share, however many codes he brings and however busy he keeps them. Use is the number of packets, halved for every ten seconds without any, so among one's own
-//! a flood of names that run a packet each displaces itself and not what has work.
+//! An entry is ready, refused for a while, or on its way. The table is bounded; when it is full, one gives way with its
+//! domain and soft state: of whoever has most in the table, the new one counted, refusals first, then the code that is
+//! used least. So nobody takes what others have within their share, however many codes he brings and however busy he
+//! keeps them. Use is the number of packets, halved for every ten seconds without any, so among one's own a flood of
+//! names that run a packet each displaces itself and not what has work.
 //!
-//! A code is whose packet made the node look for it; that others use it too changes nothing, or who sends packets that come back by a neighbour would put what he brings
-//! at that neighbour's expense. But of one's own those that others use go after the others. Code that no packet has brought is his who uses it first.
+//! A code is whose packet made the node look for it; that others use it too changes nothing, or who sends packets that
+//! come back by a neighbour would put what he brings at that neighbour's expense. But of one's own those that others
+//! use go after the others. Code that no packet has brought is his who uses it first.
 
 pub use super::tiers::Effort;
 use crate::code::bundle::Kind;
@@ -151,7 +153,8 @@ impl Ready {
         }
     }
 
-    /// How much would be lost with it at `now`: whether it is busy, whether others than who brought it use it, its use, and when it was used last.
+    /// How much would be lost with it at `now`: whether it is busy, whether others than who brought it use it, its use,
+    /// and when it was used last.
     fn worth(&self, now: u64) -> (bool, bool, u64, u64) {
         let idle = now.saturating_sub(self.used);
         let halved = u32::try_from(idle / HALVES).unwrap_or(u32::MAX);
@@ -375,8 +378,8 @@ impl Codes {
         entries.into_iter()
     }
 
-    /// The entry that gives way to one that `payer` brings: a refusal that is over, whoever's; else of whoever has most then, and of two his that brings
-    /// another, what is worth least.
+    /// The entry that gives way to one that `payer` brings: a refusal that is over, whoever's; else of whoever has most
+    /// then, and of two his that brings another, what is worth least.
     fn least(&self, now: u64, payer: Option<Payer>) -> Option<Digest> {
         let mut shares = Shares::new(u64::MAX);
         self.table.values().for_each(|entry| shares.take_back(entry.whose, 1));

@@ -114,8 +114,8 @@ impl Cx {
         out.head.keep(frame, target.layer, (ip.source, ip.destination), port.mtu, (until, changes));
     }
 
-    /// Takes a packet through bandwidth and engines of an outgoing channel, and sends what becomes of it with the headers that `head` puts on. The first
-    /// that cannot be sent is given back; others are dropped.
+    /// Takes a packet through bandwidth and engines of an outgoing channel, and sends what becomes of it with the
+    /// headers that `head` puts on. The first that cannot be sent is given back; others are dropped.
     pub(super) fn through_engines(
         &mut self,
         turn: &mut Turn<'_>,

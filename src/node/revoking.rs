@@ -358,8 +358,8 @@ impl Revocations {
 }
 
 impl Cx {
-    /// Whether the key of a revocation has signed or issued what that takes back, as far as it shows here: by itself, by this node's roles, or by codes
-    /// that it takes something of.
+    /// Whether the key of a revocation has signed or issued what that takes back, as far as it shows here: by itself,
+    /// by this node's roles, or by codes that it takes something of.
     fn has_issued(&self, revocation: &Revocation, mut hits: impl Iterator<Item = bool>) -> Option<bool> {
         let signer = revocation.signer()?;
         let itself = revocation.subject == Subject::Principal(signer);

@@ -1,13 +1,15 @@
 //! What code came without: the credentials that give it a role, and its bpf representation. Others than the first are asked for that.
 //!
-//! Signed code for which nobody gives a credential that counts acts for `anyone`, or is refused where that may not run it. Who was first to bring it may have
-//! kept its credentials back. So of each other neighbour, and of the strangers of each other port, the first one of whom a capsule of it comes is asked too, once:
-//! beside code that runs; and before its capsules are dropped, of code that is refused, which is loaded anew then. What comes is judged
-//! like what came first; code that gets another role by it is taken out, and found anew by the next capsule.
+//! Signed code for which nobody gives a credential that counts acts for `anyone`, or is refused where that may not run
+//! it. Who was first to bring it may have kept its credentials back. So of each other neighbour, and of the strangers
+//! of each other port, the first one of whom a capsule of it comes is asked too, once: beside code that runs; and
+//! before its capsules are dropped, of code that is refused, which is loaded anew then. What comes is judged like what
+//! came first; code that gets another role by it is taken out, and found anew by the next capsule.
 //!
 //! Code that came from the store while nobody could be asked for its bpf representation gets that from the node behind the next capsule.
 //!
-//! Asking is within a rate of whoever pays for the capsule, and what it causes is paid by the capsule's bound, as all code is (`code::fetch::fares`).
+//! Asking is within a rate of whoever pays for the capsule, and what it causes is paid by the capsule's bound, as all
+//! code is (`code::fetch::fares`).
 
 use super::codes::Code;
 use super::output::{Cause, Effect, Ingress, Turn};

@@ -11,8 +11,8 @@
 //! block     = address [ "/" length ] | "*"
 //! ```
 //!
-//! Numbers are decimal, or hexadecimal behind `0x`. An empty address means `*`. What comes of it, a rule for the classifier and words for the table of
-//! engines, is put into effect in the node's graphs.
+//! Numbers are decimal, or hexadecimal behind `0x`. An empty address means `*`. What comes of it, a rule for the
+//! classifier and words for the table of engines, is put into effect in the node's graphs.
 
 use crate::classify::rule::{ANYWHERE, KeyTuple, Layer, Rule, TUPLES_MAX};
 use crate::frame::PortId;

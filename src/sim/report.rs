@@ -233,7 +233,8 @@ impl fmt::Display for Report {
             let each = *steps as f64 / (*packets).max(1) as f64;
             writeln!(
                 f,
-                "code {} {}: on {} nodes, {packets} runs of {each:.1} steps, {forwarded} forwarded, {delivered} delivered, {children} children",
+                "code {} {}: on {} nodes, {packets} runs of {each:.1} steps, {forwarded} forwarded, {delivered} \
+                 delivered, {children} children",
                 &name[..name.len().min(8)],
                 code.title,
                 code.nodes

@@ -85,7 +85,10 @@ pub fn use_neighbour(interface: u32, addr: Addr) -> io::Result<()> {
     message.attributes.push(NeighbourAttribute::Destination(to));
     // One that somebody has set would be permanent no more: the kernel takes that from it when it is used so.
     let known = ask(RouteNetlinkMessage::GetNeighbour(message.clone()), NLM_F_REQUEST | NLM_F_ACK).unwrap_or_default();
-    let is_set = |it: &RouteNetlinkMessage| matches!(it, RouteNetlinkMessage::NewNeighbour(it) if it.header.state == NeighbourState::Permanent);
+    let is_set = |it: &RouteNetlinkMessage| {
+        let RouteNetlinkMessage::NewNeighbour(it) = it else { return false };
+        it.header.state == NeighbourState::Permanent
+    };
     if known.iter().any(is_set) {
         return Ok(());
     }

@@ -319,7 +319,9 @@ impl Role {
         }
         let dangerous = self.representations.has(Kind::Native) || self.kernel == Form::Trusted;
         if name == ANYONE && (dangerous || !self.trusts.is_empty()) {
-            return Err("role anyone: whoever it is can have neither native code nor the trusted form in the kernel, and needs nobody's trust".into());
+            return Err("role anyone: whoever it is can have neither native code nor the trusted form in the kernel, \
+                        and needs nobody's trust"
+                .into());
         }
         if self.representations == Kinds::NONE && name != ANYONE {
             return Err(format!(

@@ -133,7 +133,8 @@ fn what_a_start_refuses_check_refuses_with_the_key_that_is_meant() {
 fn what_has_no_effect_is_said_in_words_for_people() {
     let folder = folder();
     fs::write(folder.path().join("before.pcap"), [0x4d, 0x3c, 0xb2, 0xa1, 2, 0, 4, 0]).unwrap();
-    let tables = "[plan]\nrestricted = [\"memoryUze\"]\n[[ee]]\nname = \"e\"\ncommand = [\"/usr/bin/forwarder\"]\n[security]\nuser = \"daemon\"";
+    let tables = "[plan]\nrestricted = [\"memoryUze\"]\n[[ee]]\nname = \"e\"\ncommand = \
+                  [\"/usr/bin/forwarder\"]\n[security]\nuser = \"daemon\"";
     config(folder.path(), "pcap = \"before.pcap\"", tables);
     let output = anode(folder.path(), &["node", "check", "node.toml"]);
     let text = said(&output);

@@ -128,7 +128,8 @@ fn a_program_is_injected_by_socket_and_by_tcp() {
     assert_eq!(status["plan"]["evaluated"], 0, "{status}");
     // With the hosts of the node, evaluated elsewhere first, in a flow.
     let look = line.folder.path().join("look.plan");
-    let source = "fun look(n : string, home : host) = OnRemote(|tell|(getHostByName(n), getFlow(), hd thisHost()), home, getRB(), defaultRoute)
+    let source = "fun look(n : string, home : host) = OnRemote(|tell|(getHostByName(n), getFlow(), hd thisHost()), \
+                  home, getRB(), defaultRoute)
                   fun tell(found : host, flow : int, at : host) = print((found, flow, at))";
     std::fs::write(&look, source).unwrap();
     let arguments = [

@@ -23,7 +23,8 @@ fn working(title: &str, beside: &str, work: &str) -> Bundle {
 fn sized(title: &str, bytes: u32, beside: &str, work: &str) -> Bundle {
     let text = format!(
         "(module (memory (export \"memory\") {bytes} {bytes} (pagesize 1)) (global (export \"an_arena\") i32 (i32.const 0)) {beside}
-        (func (export \"capsule\") (param $ctx i32) (param $window i32) (result i32) (local $x i32) (local $i i32) (local $f f64) (local $v v128)
+        (func (export \"capsule\") (param $ctx i32) (param $window i32) (result i32) (local $x i32) (local $i i32) \
+                        (local $f f64) (local $v v128)
             (local.set $x (i32.load offset=32 (local.get $window)))
             (local.set $i (i32.const 900))
             (loop $again {work}
@@ -77,21 +78,25 @@ fn edges() -> Vec<Bundle> {
 /// Integers, floating point whose bits would tell one compiler from another, memory, calls by table, and what fails.
 fn guests() -> Vec<Bundle> {
     let mix = "(local.set $x (i32.add (i32.mul (local.get $x) (i32.const 1103515245)) (local.get $i)))";
-    let float = "(local.set $f (f64.div (f64.add (local.get $f) (f64.convert_i32_s (local.get $x))) (f64.sqrt (f64.convert_i32_s (local.get $i)))))
+    let float = "(local.set $f (f64.div (f64.add (local.get $f) (f64.convert_i32_s (local.get $x))) (f64.sqrt \
+                 (f64.convert_i32_s (local.get $i)))))
         (local.set $x (i32.wrap_i64 (i64.reinterpret_f64 (f64.sub (local.get $f) (f64.div (local.get $f) (f64.const 0))))))";
     let vectors = "(local.set $v (i8x16.shuffle 1 0 3 2 20 21 22 23 8 9 10 11 31 30 29 28 (local.get $v)
             (i16x8.q15mulr_sat_s (local.get $v) (i32x4.splat (i32.mul (local.get $x) (local.get $i))))))
         (local.set $x (i32.add (local.get $x) (i8x16.bitmask (local.get $v))))";
-    let lanes = "(local.set $v (f32x4.div (f32x4.sqrt (i32x4.splat (local.get $x))) (f32x4.pmin (local.get $v) (i32x4.splat (local.get $i)))))
+    let lanes = "(local.set $v (f32x4.div (f32x4.sqrt (i32x4.splat (local.get $x))) (f32x4.pmin (local.get $v) \
+                 (i32x4.splat (local.get $i)))))
         (local.set $x (i32.add (local.get $x) (i32x4.extract_lane 1 (f64x2.min (local.get $v) (f64x2.neg (local.get $v))))))";
-    let memory = "(i32.store offset=512 (i32.and (local.get $x) (i32.const 1020)) (i32.add (local.get $i) (i32.load offset=512 (i32.const 4))))
+    let memory = "(i32.store offset=512 (i32.and (local.get $x) (i32.const 1020)) (i32.add (local.get $i) (i32.load \
+                  offset=512 (i32.const 4))))
         (local.set $x (i32.xor (local.get $x) (i32.load offset=512 (i32.and (local.get $i) (i32.const 1020)))))";
     let beside = "(type $t (func (param i32) (result i32))) (table 2 funcref) (elem (i32.const 0) $a $b)
         (func $a (type $t) (i32.rotl (local.get 0) (i32.const 5))) (func $b (type $t) (i32.mul (local.get 0) (local.get 0)))";
     let calls = "(local.set $x (call_indirect (type $t) (i32.add (local.get $x) (local.get $i)) (i32.and (local.get $x) (i32.const 1))))";
     // Inputs from 4 on end in a division by zero, or without steps.
     let trap = "(local.set $f (f64.const 1)) (drop (i32.div_u (i32.const 1) (i32.lt_u (local.get $x) (i32.const 4))))";
-    let endless = "(local.set $i (select (local.get $i) (i32.const 9) (i32.lt_u (local.get $x) (i32.const 4)))) (local.set $f (f64.const 2))";
+    let endless = "(local.set $i (select (local.get $i) (i32.const 9) (i32.lt_u (local.get $x) (i32.const 4)))) \
+                   (local.set $f (f64.const 2))";
     let deep = "(drop (call $deep (i32.mul (local.get $x) (i32.const 4)))) (local.set $f (f64.const 3))";
     let down = "(func $deep (param i32) (result i32) (if (result i32) (i32.gt_u (local.get 0) (i32.const 16))
         (then (i32.add (i32.const 1) (call $deep (local.get 0)))) (else (local.get 0))))";

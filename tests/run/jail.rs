@@ -249,7 +249,8 @@ fn memory_and_processes_are_bounded() {
         return;
     }
     // Shared memory, which no limit of a process counts.
-    let script = "python3 -c 'import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): m[at] = 1\nprint(\"has it\")' 2> /dev/null";
+    let script = "python3 -c 'import mmap\nm = mmap.mmap(-1, 1 << 30)\nfor at in range(0, 1 << 30, 4096): m[at] = \
+                  1\nprint(\"has it\")' 2> /dev/null";
     let (said, _) = run(&starter, &jail(&format!("{script} || echo refused")));
     assert!(!said.contains("has it"), "{said}");
     let jailed = starter.start(&Jail { keep: vec![], ..self::jail(&format!("exec {script}")) }, &[]).unwrap();

@@ -12,7 +12,8 @@ use std::thread::JoinHandle;
 /// A role whose environments have this weight; the node trusts objects in it.
 fn role(weight: u32) -> String {
     format!(
-        "[[role]]\nname = \"ee\"\nrepresentations = [\"native\"]\n[role.grants]\nweight = {weight}\nchannels = 40\ndomains = 40\nthreads = 2\n\
+        "[[role]]\nname = \"ee\"\nrepresentations = [\"native\"]\n[role.grants]\nweight = {weight}\nchannels = \
+         40\ndomains = 40\nthreads = 2\n\
          memory_bytes = 33_554_432\n"
     )
 }

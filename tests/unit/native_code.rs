@@ -274,7 +274,8 @@ fn what_is_no_shared_object_of_the_interface_is_refused_with_a_reason() {
 fn state_of_the_program_itself_is_refused_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("counter.c");
-    let source = "#include <anode/capsule.h>\nstatic u32 counter;\nAN_CAPSULE(counter, struct an_nothing) { return ++counter & 1 ? an_drop() : an_forward(); }\n";
+    let source = "#include <anode/capsule.h>\nstatic u32 counter;\nAN_CAPSULE(counter, struct an_nothing) { return \
+                  ++counter & 1 ? an_drop() : an_forward(); }\n";
     std::fs::write(&path, source).unwrap();
     let options = Options { only: Some(Kind::Native), ..Options::default() };
     let refused = author::build(&path, &options).unwrap_err().to_string();

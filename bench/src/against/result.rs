@@ -220,7 +220,8 @@ impl PairedRow {
         let certain = low > 1.0 || high < 1.0;
         (certain && off > OFF).then(|| {
             format!(
-                "WARNING: the control is off: {}, {}, {} is {median:.3}, though no build changes it; differences of {:.0} % say nothing here",
+                "WARNING: the control is off: {}, {}, {} is {median:.3}, though no build changes it; differences of \
+                 {:.0} % say nothing here",
                 self.variant,
                 self.regime,
                 self.metric,
@@ -298,7 +299,9 @@ mod tests {
     #[test]
     fn a_control_that_is_off_is_said_and_what_is_not_known_is_not() {
         let row = |variant: &str, this: f64| {
-            let row = serde_json::json!({"variant": variant, "size": 64, "regime": "bursts", "metric": "time", "unit": "ns", "median": 1.0});
+            let row = serde_json::json!({
+                "variant": variant, "size": 64, "regime": "bursts", "metric": "time", "unit": "ns", "median": 1.0
+            });
             let row: OneRow = serde_json::from_value(row).unwrap();
             Collected { row, this: vec![this; 30], other: vec![1.0; 30] }
         };

@@ -55,8 +55,15 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     all.extend(ends);
     let baselines = [Policy::Fifo, Policy::Wfq].map(|policy| name(policy, FEW, Coming::Alone));
     report.rows = all.rows(&[&baselines[0], &baselines[1]]);
-    report.note(format!("Packets come one at a time, or {} together as a busy port hands them over; either way each is for another domain than the one before.", stand::BATCH));
-    report.note("A packet comes in by one Ethernet port, its payload goes to an environment in this process, and leaves in UDP, IP and Ethernet headers of its own by another; both checksums are computed.");
+    report.note(format!(
+        "Packets come one at a time, or {} together as a busy port hands them over; either way each is \
+                         for another domain than the one before.",
+        stand::BATCH
+    ));
+    report.note(
+        "A packet comes in by one Ethernet port, its payload goes to an environment in this process, and \
+                 leaves in UDP, IP and Ethernet headers of its own by another; both checksums are computed.",
+    );
     report.note("The frame is refilled for each packet, as a port would fill it; that is in the figures.");
     Ok(())
 }

@@ -86,8 +86,10 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         }
     }
     report.note(format!(
-        "Active paths: the first byte of each payload is changed, and both checksums are computed; plain C forwards the same frames unread. Payloads of {} bytes are \
-         the smallest that a stamp fits in. Throughput without loss as in RFC 2544, by bisection to {:.0} %; a trial takes {TRIAL_MS} ms, and a rate counts if one of {TRIES} is whole. Generator on one CPU, \
+        "Active paths: the first byte of each payload is changed, and both checksums are computed; plain C forwards \
+         the same frames unread. Payloads of {} bytes are \
+         the smallest that a stamp fits in. Throughput without loss as in RFC 2544, by bisection to {:.0} %; a trial \
+         takes {TRIAL_MS} ms, and a rate counts if one of {TRIES} is whole. Generator on one CPU, \
          gateway on another.",
         SIZES[0],
         (search(settings).close - 1.0) * 100.0
@@ -205,7 +207,8 @@ impl Active {
         };
         let poll = if poll_us > 0 { format!("[xdp]\nbusy_poll_us = {poll_us}\n") } else { String::new() };
         let own = format!(
-            "{poll}[[role]]\nname = \"bench\"\nrepresentations = [\"native\"]\n[role.grants]\nchannels = 4\nbandwidth = 1_000_000_000_000\nmemory_bytes = \
+            "{poll}[[role]]\nname = \"bench\"\nrepresentations = [\"native\"]\n[role.grants]\nchannels = 4\nbandwidth \
+             = 1_000_000_000_000\nmemory_bytes = \
              67_108_864\n[[ee]]\nname = \"active\"\nrole = \"bench\"\nrestart = \"never\"\n{what}"
         );
         Ok(Active { node: NodeGateway::new(name, &[]).configured(&own, port), process, cpu })

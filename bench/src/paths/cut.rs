@@ -130,7 +130,8 @@ fn describe(quick: bool, rates: &Series, report: &mut Report) {
     report.note(match rates.keys().next() {
         None => "SKIPPED throughput: there is only one CPU for generator and router.".into(),
         Some(_) => format!(
-            "Throughput without loss as in RFC 2544, by bisection to {:.0} %; a trial has {trial} frames, and a rate counts if one of {TRIES} trials is \
+            "Throughput without loss as in RFC 2544, by bisection to {:.0} %; a trial has {trial} frames, and a rate \
+             counts if one of {TRIES} trials is \
              whole. Generator on one CPU, router and sink on another.",
             (search.close - 1.0) * 100.0
         ),

@@ -186,7 +186,8 @@ impl Chain {
         // The report goes there, and comes back.
         let asked = format!("ask(hd thisHost(), getHostByName(\"{to}\"), \"bench\")");
         let ask = format!(
-            "{}\nfun ask(home : host, dest : host, name : string) : unit =\n  OnRemote(|report|(home, name), dest, getRB(), defaultRoute)\n",
+            "{}\nfun ask(home : host, dest : host, name : string) : unit =\n  OnRemote(|report|(home, name), dest, \
+             getRB(), defaultRoute)\n",
             include_str!("../../../apps/plan/bandwidth.plan")
         );
         let ask = Script::new("ask", &ask).map_err(Error::Guest)?;

@@ -5,7 +5,7 @@
 //! | 5.2 latency: PLAN, ICMP, C; table 5.2 | [`latency`]: round trips over UDP and AF_PACKET; upcalls and queues |
 //! | 5.3 evaluating the ping packet | [`micro`], without I/O |
 //! | 5.4, 5.5 application-level exchange | [`exchange`]: three nodes, an application at each end |
-//! | 5.6 to 5.8 router-level exchange, with queues and upcalls | [`paced`], [`switch`]; loss-free bursts below; the service in [`exchange`] |
+//! | 5.6 to 5.8 exchange of routers, with queues and upcalls | [`paced`], [`switch`]; bursts below; service in [`exchange`] |
 //! | 5.9 under lighter load | [`paced`], 1,000 packets |
 //!
 //! The gateways here compare a node that routes PLAN packets with programs in C that forward unread, by CPU per packet.

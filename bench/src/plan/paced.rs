@@ -304,7 +304,8 @@ impl Exchange {
         let name = format!("{}: goodput / its peak", regime(place, count, 2.0));
         report.targets.extend(Target::at_least(name, &self.kept, GOODPUT));
         report.note(format!(
-            "Router-level exchange, {place}: plain C forwards {:.0} packets/s of {SIZE} B without loss; generator and gateway have a CPU each.",
+            "Router-level exchange, {place}: plain C forwards {:.0} packets/s of {SIZE} B without loss; generator and \
+             gateway have a CPU each.",
             self.rate
         ));
         self.series

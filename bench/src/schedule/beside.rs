@@ -81,7 +81,10 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         let label = format!("throughput beside a {} domain, in fair shares", other.name());
         report.targets.extend(Target::at_least(label, &values, SHARE));
     }
-    report.note("Beside others: two domains of one weight under `wfq`; 1 is half of what the good one has alone. A domain that leaks is ended after 100 ms, and then the good one has all.");
+    report.note(
+        "Beside others: two domains of one weight under `wfq`; 1 is half of what the good one has alone. A \
+                 domain that leaks is ended after 100 ms, and then the good one has all.",
+    );
     Ok(series)
 }
 

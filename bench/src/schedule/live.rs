@@ -32,8 +32,9 @@ const PER_10000: &str = "deadlines missed of 10,000";
 
 /// Microseconds of a packet.
 const COST: u32 = 200;
-/// Packets a second for each environment that is overloaded: more than all of a CPU runs. One that is to have most of it gets three times what it can run
-/// ([`rate`]), so that it never waits for packets while the worker waits for the CPU.
+/// Packets a second for each environment that is overloaded: more than all of a CPU runs. One that is to have most of
+/// it gets three times what it can run ([`rate`]), so that it never waits for packets while the worker waits for the
+/// CPU.
 const RATE: u64 = 6000;
 
 /// For how long packets come before it counts.
@@ -86,7 +87,8 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         report.note("SKIPPED a running node: its packets come from a second CPU, and there is one.");
     }
     report.note(
-        "A running node: all of it on one CPU, with its environments; packets of about 200 µs through one overlay port, for each environment more than the CPU runs.",
+        "A running node: all of it on one CPU, with its environments; packets of about 200 µs through one overlay \
+         port, for each environment more than the CPU runs.",
     );
     Ok(series)
 }

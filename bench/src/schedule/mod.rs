@@ -174,7 +174,8 @@ fn deadlines(settings: &Settings, report: &mut Report) -> Result<Series, Error> 
         report.targets.extend(Target::at_most(format!("feasible deadlines missed under {policy}"), &values, 0.0));
     }
     report.note(
-        "Deadlines: forty domains with a packet of 60 µs each 1 to 10.75 ms, due before the next one, want 0.6 of the CPU; four others, without deadlines and with ten \
+        "Deadlines: forty domains with a packet of 60 µs each 1 to 10.75 ms, due before the next one, want 0.6 of the \
+         CPU; four others, without deadlines and with ten \
          times the weight, want 1.3. Feasible: cost / time between packets, summed over those with deadlines, is at most 1.",
     );
     Ok(series)

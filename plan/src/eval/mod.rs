@@ -126,7 +126,7 @@ pub trait Node: Services {
         None
     }
 
-    /// Takes a new packet; if it raises, no packet was made and nothing was spent of the bound. What that takes is taken from the steps that are
-    /// left, which [`spend`] does.
+    /// Takes a new packet; if it raises, no packet was made and nothing was spent of the bound. What that takes is
+    /// taken from the steps that are left, which [`spend`] does.
     fn send(&mut self, packet: &NewPacket<'_>, steps: &mut u32) -> Result<()>;
 }

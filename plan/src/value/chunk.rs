@@ -87,8 +87,8 @@ impl Chunk {
         }
     }
 
-    /// Whether it is of the same code as another; `pay` is told of the bytes of code that are worked through for that, whether or not they were
-    /// before.
+    /// Whether it is of the same code as another; `pay` is told of the bytes of code that are worked through for that,
+    /// whether or not they were before.
     pub(super) fn calls_same<E>(&self, other: &Chunk, pay: &mut impl FnMut(u32) -> Result<(), E>) -> Result<bool, E> {
         match (&self.callee, &other.callee) {
             (Callee::Service(one), Callee::Service(another)) => Ok(one == another),

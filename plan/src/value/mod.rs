@@ -159,8 +159,8 @@ impl PartialEq for Value {
 }
 
 impl Value {
-    /// Whether both are equal. For chunks of different programs their codes are worked through: `pay` is told before how many bytes that are, and can
-    /// end it.
+    /// Whether both are equal. For chunks of different programs their codes are worked through: `pay` is told before
+    /// how many bytes that are, and can end it.
     pub fn equals<E>(&self, other: &Value, pay: &mut impl FnMut(u32) -> Result<(), E>) -> Result<bool, E> {
         Ok(match (self, other) {
             (Value::Unit, Value::Unit) => true,

@@ -111,7 +111,8 @@ fn describe_role(role: &Role) {
     crate::say!("  role {}: {}, {}{calls}", role.name, role.representations, form.to_lowercase());
     let limits = &role.limits;
     crate::say!(
-        "    {} steps, {} children a packet; {} packets, {} steps, {} µs in the kernel, {} log lines a second; {} state entries of 64 B for {} ms; {} B of wasm memory; {} bpf instructions, {} verified",
+        "    {} steps, {} children a packet; {} packets, {} steps, {} µs in the kernel, {} log lines a second; {} \
+         state entries of 64 B for {} ms; {} B of wasm memory; {} bpf instructions, {} verified",
         limits.steps_per_packet,
         limits.children_per_packet,
         limits.packets_per_second,
@@ -143,7 +144,8 @@ fn describe_grants(grants: &Grants) -> String {
         time => format!("deadline {time} µs"),
     };
     format!(
-        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads; {} channels, {} B/s, {} events, {} domains; {} files, {} B; {} kernel programs",
+        "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads; {} channels, {} B/s, {} events, {} \
+         domains; {} files, {} B; {} kernel programs",
         grants.weight,
         grants.priority,
         grants.memory_bytes,

@@ -141,7 +141,8 @@ impl fmt::Display for Error {
             ),
             Error::WindowDiffers { wasm, bpf } => write!(
                 f,
-                "the payload type has {wasm} bytes in wasm and {bpf} in bpf; use only u8..u64, be16..be64 and struct an_addr, no pointers, long or size_t"
+                "the payload type has {wasm} bytes in wasm and {bpf} in bpf; use only u8..u64, be16..be64 and struct \
+                 an_addr, no pointers, long or size_t"
             ),
             Error::NothingToBuild => f.write_str("a C source is built for wasm and bpf only; leave --only out"),
             Error::NoClang { tried } => {
@@ -164,14 +165,16 @@ impl fmt::Display for Error {
             }
             Error::Data { symbol, section } => write!(
                 f,
-                "bpf code has no static memory, but '{symbol}' is in section {section}; keep state with an_state_put(), constants in the code, or build with --only wasm"
+                "bpf code has no static memory, but '{symbol}' is in section {section}; keep state with \
+                 an_state_put(), constants in the code, or build with --only wasm"
             ),
             Error::Undefined { symbol, section } => {
                 write!(f, "'{symbol}', called in section {section}, is neither defined nor a call of anode/capsule.h")
             }
             Error::Relocation { symbol, section, offset } => write!(
                 f,
-                "section {section} refers to '{symbol}' at byte {offset} in a way that bpf code cannot (only calls); do not take addresses of functions or variables"
+                "section {section} refers to '{symbol}' at byte {offset} in a way that bpf code cannot (only calls); \
+                 do not take addresses of functions or variables"
             ),
             Error::Refused { explanation, .. } => explanation.fmt(f),
             Error::At { source, error } => write!(f, "{source}: {error}"),

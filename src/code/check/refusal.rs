@@ -203,7 +203,8 @@ impl fmt::Display for Refusal {
             Refusal::Segment { index, cause } => write!(f, "segment {index} {cause}; build with: anode code build"),
             Refusal::Arena { address, needs, memory } => write!(
                 f,
-                "an_arena at {address} needs {needs} bytes (context and window), the memory ends at {memory}; is the window in the manifest that of the program?"
+                "an_arena at {address} needs {needs} bytes (context and window), the memory ends at {memory}; is the \
+                 window in the manifest that of the program?"
             ),
             Refusal::Object { architecture } => {
                 write!(

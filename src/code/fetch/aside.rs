@@ -8,8 +8,9 @@ use crate::code::run::Ingress;
 use crate::wire::Digest;
 
 impl Fetch {
-    /// An object beside code that runs, which goes by this name: `source` alone is asked. If its length is not known, what it does not have, or
-    /// what is not paid any more, is given up ([`Step::Without`]). Gives what a capsule with so many units left pays for that, and the steps; nothing: it cannot, or too much is looked for.
+    /// An object beside code that runs, which goes by this name: `source` alone is asked. If its length is not known,
+    /// what it does not have, or what is not paid any more, is given up ([`Step::Without`]). Gives what a capsule with
+    /// so many units left pays for that, and the steps; nothing: it cannot, or too much is looked for.
     pub fn aside(
         &mut self,
         now: u64,

@@ -230,7 +230,8 @@ impl Pending {
         self.credit += core::mem::take(&mut self.reserved).saturating_sub(bytes as u64);
     }
 
-    /// Whoever has its turn has had it. What it has said of the length holds for it only; and all that it has sent, if answers are not mixed.
+    /// Whoever has its turn has had it. What it has said of the length holds for it only; and all that it has sent, if
+    /// answers are not mixed.
     fn end_turn(&mut self) {
         (self.turn, self.turn_began) = (0, None);
         self.turns += 1;

@@ -92,7 +92,8 @@ impl Library {
         (*held.bytes == *bytes).then_some(*digest)
     }
 
-    /// The program of these bytes, and how many of them had to be compiled for it; the error if they are no code, or would be more than `most`.
+    /// The program of these bytes, and how many of them had to be compiled for it; the error if they are no code, or
+    /// would be more than `most`.
     pub fn by_bytes(&mut self, bytes: &[u8], table: &Table, most: usize) -> Result<(Arc<Program>, usize), CodeError> {
         let known = self.find(bytes);
         if let Some(held) = known.and_then(|digest| self.held.get_mut(&digest))

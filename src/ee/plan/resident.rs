@@ -1,10 +1,11 @@
 //! Resident data: values left at the node by programs for later programs. Example: `put("best", key, 7, 60)`.
 //!
 //! A value stands under a name and a key; who does not know the key cannot get at it. It is kept for as long as its
-//! program says, five minutes at most. It is kept as bytes, with the codes of its chunks, as it would travel: so what it counts is what it takes, and it keeps
-//! nothing else alive. There is room for so many values of so many bytes, and each holder has a share of it
-//! ([`Shares`]): a principal whose signature counts, or all others of one neighbour together, or all strangers of a port. When its share is
-//! used up, putting another one raises an exception until something has expired.
+//! program says, five minutes at most. It is kept as bytes, with the codes of its chunks, as it would travel: so what
+//! it counts is what it takes, and it keeps nothing else alive. There is room for so many values of so many bytes, and
+//! each holder has a share of it ([`Shares`]): a principal whose signature counts, or all others of one neighbour
+//! together, or all strangers of a port. When its share is used up, putting another one raises an exception until
+//! something has expired.
 
 use super::holders::Holder;
 use crate::frame::shares::Shares;

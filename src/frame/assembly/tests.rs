@@ -219,7 +219,8 @@ proptest! {
     ) {
         const SIZE: usize = 3;
         let mut table = Assemblies::new(Limits { messages, bytes, within: 100 });
-        let sent: Vec<Vec<u8>> = lengths.iter().enumerate().map(|(n, length)| (0..*length).map(|at| (n * 50 + at) as u8).collect()).collect();
+        let message = |(n, length): (usize, &usize)| (0..*length).map(|at| (n * 50 + at) as u8).collect();
+        let sent: Vec<Vec<u8>> = lengths.iter().enumerate().map(message).collect();
         let mut came = vec![std::collections::BTreeSet::new(); sent.len()];
         for (now, (which, piece)) in order.iter().enumerate() {
             let n = which.index(sent.len());

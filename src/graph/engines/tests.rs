@@ -1,5 +1,5 @@
-//! What goes into engines comes out of them, with loss, in any order, and whatever comes instead. An engine is one file and one line: this file has one,
-//! and its line is in the table of classes.
+//! What goes into engines comes out of them, with loss, in any order, and whatever comes instead. An engine is one file
+//! and one line: this file has one, and its line is in the table of classes.
 
 use super::super::class::{self, CLASSES, EngineClass};
 use super::super::engine::{Engine, GROUPS_MAX, GraphCx, INWARD, OUTWARD, Origin, Pushed};

@@ -114,7 +114,10 @@ impl Being {
                 process.jailed.groups.remove();
                 process::clear(process.jailed.pid);
                 let why = starved.map(|(killed, limit)| {
-                    format!(": its control group was at its limit of memory, {limit} bytes, for which the kernel has ended {killed} of its processes")
+                    format!(
+                        ": its control group was at its limit of memory, {limit} bytes, for which the kernel has \
+                             ended {killed} of its processes"
+                    )
                 });
                 Some(End { done: end.is_success(), how: format!("{end}{}", why.unwrap_or_default()) })
             }

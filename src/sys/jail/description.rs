@@ -174,7 +174,8 @@ impl Part {
         match self {
             Part::User => "no user of their own (needs root): they run as the node's user",
             Part::Namespaces => {
-                "no namespaces (needs root or user namespaces): files, signals and sockets are guarded by Landlock and seccomp alone, and no Unix socket but the inherited one is to be had"
+                "no namespaces (needs root or user namespaces): files, signals and sockets are guarded by Landlock and \
+                 seccomp alone, and no Unix socket but the inherited one is to be had"
             }
             Part::Landlock => "no Landlock in this kernel: files are guarded by namespaces and their owners alone",
             Part::Memory => {
@@ -182,7 +183,8 @@ impl Part {
             }
             Part::Processes => "no control group for processes: forks are bounded for the whole user alone",
             Part::Cpu => {
-                "no control group for the processor: the scheduler's ordinary shares hold, and of an environment in processes the first one alone is charged for what it uses"
+                "no control group for the processor: the scheduler's ordinary shares hold, and of an environment in \
+                 processes the first one alone is charged for what it uses"
             }
         }
     }

@@ -160,7 +160,8 @@ fn a_port_has_so_many_sockets_and_no_more() {
         return;
     }
     let any = "127.0.0.1:0".parse().unwrap();
-    let config = "name = \"a\"\n[[port]]\npacket = \"lo\"\nxdp = true\n[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.0.0.1/24\"]\n[plan]\ntcp = \"127.0.0.1:0\"\n";
+    let config = "name = \"a\"\n[[port]]\npacket = \"lo\"\nxdp = true\n[[port]]\nudp = \"127.0.0.1:0\"\naddress = \
+                  [\"10.0.0.1/24\"]\n[plan]\ntcp = \"127.0.0.1:0\"\n";
     let file = NodeFile::parse(config).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut acts = Acts::new(Allowed::by(&file), dir.path().into(), None, std::process::id() as i32);

@@ -11,7 +11,8 @@ const WINDOWS: usize = 64;
 const SHOWN: usize = 20;
 const WIDTH: usize = 400;
 
-const ABOUT: &str = "# Digests of simulated runs: see tests/sim/digests.rs. ANODE_BLESS=1 cargo test --release --test sim digests:: writes them again.\n";
+const ABOUT: &str = "# Digests of simulated runs: see tests/sim/digests.rs. ANODE_BLESS=1 cargo test --release --test \
+                     sim digests:: writes them again.\n";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {

@@ -96,8 +96,10 @@ impl Environment {
         // Writing to a string cannot fail.
         let _ = write!(
             text,
-            "[[role]]\nname = \"r{at}\"\nrepresentations = [\"native\"]\n[role.limits]\npackets_per_second = 1_000_000\n[role.grants]\nweight = {}\n\
-             deadline_us = {}\nchannels = 40\ndomains = 40\nthreads = 40\nmemory_bytes = 67_108_864\n[[ee]]\nname = \"e{at}\"\nrole = \"r{at}\"\n\
+            "[[role]]\nname = \"r{at}\"\nrepresentations = [\"native\"]\n[role.limits]\npackets_per_second = \
+             1_000_000\n[role.grants]\nweight = {}\n\
+             deadline_us = {}\nchannels = 40\ndomains = 40\nthreads = 40\nmemory_bytes = 67_108_864\n[[ee]]\nname \
+             = \"e{at}\"\nrole = \"r{at}\"\n\
              restart = \"never\"\n{what}\n",
             self.weight, self.deadline_us
         );

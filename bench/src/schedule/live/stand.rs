@@ -73,8 +73,10 @@ impl Stand {
         let tables: String = members.iter().enumerate().map(|(at, it)| it.tables(at, &object, &program)).collect();
         let [here, there] = [HERE, THERE].map(Ipv4Addr::from);
         let text = format!(
-            "name = \"shares\"\nrun_dir = {dir:?}\n[cpu]\nscheduler = \"{}\"\naffinity = [{}]\n{cpu}[[port]]\nudp = \"{listen}\"\naddress = [\"{here}/24\"]\n\
-             neighbours = [{{ address = \"{there}\", at = \"{own}\" }}]\n[[role]]\nname = \"anyone\"\n[role.limits]\npackets_per_second = 1_000_000\n\
+            "name = \"shares\"\nrun_dir = {dir:?}\n[cpu]\nscheduler = \"{}\"\naffinity = [{}]\n{cpu}[[port]]\nudp \
+             = \"{listen}\"\naddress = [\"{here}/24\"]\n\
+             neighbours = [{{ address = \"{there}\", at = \"{own}\" }}]\n[[role]]\nname \
+             = \"anyone\"\n[role.limits]\npackets_per_second = 1_000_000\n\
              steps_per_packet = 1_000_000\nsteps_per_second = 1_000_000_000_000\n{tables}",
             policy.name(),
             cpus.gateway

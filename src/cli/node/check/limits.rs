@@ -50,7 +50,8 @@ impl Seen<'_> {
             if self.plan < port.ceiling.unsigned { format!(" ({} of PLAN, [plan])", self.plan) } else { String::new() };
         let demands = if demands.any() { format!("; demands {demands}") } else { String::new() };
         format!(
-            "port {}: {}, mtu {}, {}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker and {} MB/s beside others",
+            "port {}: {}, mtu {}, {}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker \
+             and {} MB/s beside others",
             port.name,
             port.link,
             port.mtu,
@@ -184,7 +185,8 @@ mod tests {
         for (text, said) in [
             (
                 port("bits_per_second = 100_000_000\n"),
-                "port west: overlay, mtu 1452, 10.8.0.1; bound 64 (default), signed 4096 (default); a neighbour has 0.5 of the worker and 6.25 MB/s",
+                "port west: overlay, mtu 1452, 10.8.0.1; bound 64 (default), signed 4096 (default); a neighbour has \
+                 0.5 of the worker and 6.25 MB/s",
             ),
             (
                 port("bound_max = 8\ndemand = [\"signed-code\"]\n"),
