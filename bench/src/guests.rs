@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::Error;
 use super::line::{EGRESS, INGRESS, IP_UDP, OTHER_HOP};
 use super::place::Scratch;
-use anode::code::author::{self, Options};
+use anode::code::author::{self, AuthorOptions};
 use anode::code::bundle::{Bundle, Insn, Kind, Program};
-use anode::trust::{Credential, CredentialSet, PrincipalKey, Refusal, Restrictions, Terms};
+use anode::trust::{Credential, CredentialRefusal, CredentialSet, PrincipalKey, Restrictions, Terms};
 use anode::wire::{Addr, anep, capsule};
 
 /// Bytes of a generated module.
@@ -37,9 +37,9 @@ impl Guests {
     /// Compiles them.
     pub(crate) fn build() -> Result<Guests, Error> {
         let source = include_str!("../../tests/guests/forward.c");
-        let forward = compile("forward", source, &Options::default())?;
-        let ping = compile("ping", include_str!("../../tests/guests/ping.c"), &Options::default())?;
-        let native = Options { key: Some(signer()), only: Some(Kind::Native), ..Options::default() };
+        let forward = compile("forward", source, &AuthorOptions::default())?;
+        let ping = compile("ping", include_str!("../../tests/guests/ping.c"), &AuthorOptions::default())?;
+        let native = AuthorOptions { key: Some(signer()), only: Some(Kind::Native), ..AuthorOptions::default() };
         let native = granted(compile("forward", source, &native)?)?;
         Ok(Guests { forward, ping, native })
     }
@@ -82,13 +82,13 @@ pub(crate) fn with_native_role() -> String {
 /// Code that sends so many children in the place of each packet, to the destinations after the next hop.
 pub(crate) fn sending(count: u32) -> Result<Bundle, Error> {
     let source = format!("#define COUNT {count}\n{}", include_str!("../guests/children.c"));
-    let options = Options { key: Some(signer()), ..Options::default() };
+    let options = AuthorOptions { key: Some(signer()), ..AuthorOptions::default() };
     granted(compile("children", &source, &options)?)
 }
 
 /// With a credential of its signer's own beside it, so that a node has no neighbour to ask for one.
 fn granted(mut bundle: Bundle) -> Result<Bundle, Error> {
-    let failed = |error: Refusal| Error::Guest(error.to_string());
+    let failed = |error: CredentialRefusal| Error::Guest(error.to_string());
     let terms = Terms { principal: signer().id(), role: "bench".into(), checks: Restrictions::default() };
     let credentials = vec![Credential::grant(&signer(), &terms).map_err(failed)?];
     let set = CredentialSet { code: bundle.name(), credentials };
@@ -134,7 +134,7 @@ pub(crate) fn header_from(bundle: &Bundle, source: Addr, destination: Addr) -> c
 const HEADER: &str = include_str!("../guests/scratch.h");
 
 /// A bundle of C source.
-pub(crate) fn compile(name: &str, source: &str, options: &Options) -> Result<Bundle, Error> {
+pub(crate) fn compile(name: &str, source: &str, options: &AuthorOptions) -> Result<Bundle, Error> {
     let scratch = Scratch::new()?;
     let path = scratch.path().join(format!("{name}.c"));
     for (path, text) in [(&path, source), (&scratch.path().join("scratch.h"), HEADER)] {

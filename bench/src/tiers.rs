@@ -21,7 +21,7 @@ use super::programs;
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::{Error, Settings};
-use anode::code::author::Options;
+use anode::code::author::AuthorOptions;
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::compiler::Compilers;
 use anode::code::run::{Cause, Ingress, Prepare, Tier};
@@ -99,8 +99,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
 
 /// One piece of work in all variants.
 fn work(settings: &Settings, name: &str, source: &str) -> Result<Series, Error> {
-    let wasm = compile("work", source, &Options { only: Some(Kind::Wasm), ..Options::default() })?;
-    let native = compile("work", source, &Options { only: Some(Kind::Native), ..Options::default() })?;
+    let wasm = compile("work", source, &AuthorOptions { only: Some(Kind::Wasm), ..AuthorOptions::default() })?;
+    let native = compile("work", source, &AuthorOptions { only: Some(Kind::Native), ..AuthorOptions::default() })?;
     let alone = |bundle: &Bundle, kind, tier| {
         let length = anep::HEADER + capsule::HEADER + PAYLOAD;
         let mut packet = packet(bundle, length);
@@ -136,7 +136,7 @@ fn until_optimised(settings: &Settings, programs: &Programs) -> Result<(Series, 
         // Every round another code.
         let source = format!("#define ROUND {round}\n{}", WORK[2].1);
         let title = format!("hot{round}");
-        let bundle = compile(&title, &source, &Options { only: Some(Kind::Wasm), ..Options::default() })?;
+        let bundle = compile(&title, &source, &AuthorOptions { only: Some(Kind::Wasm), ..AuthorOptions::default() })?;
         near.add(&bundle)?;
         let (from, to) = (near.attach()?, far.attach()?);
         let took = heat(&mut near, &from, to.address(), &bundle)?;

@@ -1,7 +1,7 @@
 //! Messages under assembly under any sequence of calls: the table stays within its limits, counts its contents, and
 //! gives a message only as its own source sent it.
 
-use crate::frame::assembly::{Assemblies, Limits, Message, Misfit};
+use crate::frame::assembly::{Assemblies, AssemblyLimits, Misfit, PartialMessage};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A source, and the number of a message there.
@@ -22,16 +22,19 @@ struct Known {
 /// The bytes are the table's limits, then what happens, in five bytes each: time passes, a piece comes, or a message grows or is taken.
 pub fn assembly(bytes: &[u8]) {
     let Some(([messages, room, within], steps)) = bytes.split_first_chunk::<3>() else { return };
-    let limits =
-        Limits { messages: usize::from(messages % 9), bytes: usize::from(*room) * 4, within: 1 + u64::from(*within) };
-    let mut table: Assemblies<Key, u8, (Key, Message)> = Assemblies::new(limits);
+    let limits = AssemblyLimits {
+        messages: usize::from(messages % 9),
+        bytes: usize::from(*room) * 4,
+        within: 1 + u64::from(*within),
+    };
+    let mut table: Assemblies<Key, u8, (Key, PartialMessage)> = Assemblies::new(limits);
     let mut model: BTreeMap<Key, Known> = BTreeMap::new();
     let mut now = 0;
     for [what, who, index, count, length] in steps.as_chunks::<5>().0 {
         now += u64::from(what / 16);
         let key = (who % 5, who / 5 % 4);
         let mut gone = Vec::new();
-        let mut lose = |(key, _): (Key, Message)| gone.push(key);
+        let mut lose = |(key, _): (Key, PartialMessage)| gone.push(key);
         match what % 4 {
             0 => table.expire(now, &mut lose),
             1 => {
@@ -46,7 +49,13 @@ pub fn assembly(bytes: &[u8]) {
                 let (count, total) = (*count.max(&1), usize::from(*length));
                 let size = total.div_ceil(usize::from(count));
                 let at = table.find(now, &key).or_else(|| {
-                    let at = table.begin(now, (key, key.0), total, (key, Message::new(count, size, total)), &mut lose);
+                    let at = table.begin(
+                        now,
+                        (key, key.0),
+                        total,
+                        (key, PartialMessage::new(count, size, total)),
+                        &mut lose,
+                    );
                     assert_eq!(at.is_none(), total > limits.bytes || limits.messages == 0);
                     at
                 });
@@ -68,7 +77,12 @@ pub fn assembly(bytes: &[u8]) {
 }
 
 /// A piece comes as its source has sent it, or with a byte too many.
-fn piece(table: &mut Assemblies<Key, u8, (Key, Message)>, (at, key): (usize, Key), index: u8, known: &mut Known) {
+fn piece(
+    table: &mut Assemblies<Key, u8, (Key, PartialMessage)>,
+    (at, key): (usize, Key),
+    index: u8,
+    known: &mut Known,
+) {
     let (of, message) = table.get_mut(at).expect("a message that was found");
     assert_eq!(*of, key);
     let (count, total) = (message.pieces().count(), message.total());

@@ -7,7 +7,9 @@
 
 use crate::code::bundle::{Insn, Program};
 use crate::code::check;
-use crate::code::link::{Constants, Environment, Function, KEEP, LinkError, MOST, Reference, SETS, SLOT, WINDOW, link};
+use crate::code::link::{
+    Constants, Function, KEEP, LinkEnvironment, LinkError, MOST, Reference, SETS, SLOT, WINDOW, link,
+};
 
 /// Opcodes of RFC 9669, appendix A, groups base32, base64, divmul32 and divmul64, that mobile code may have; without
 /// packet access, atomics, the conditional jumps' newer relatives, calls by register and long jumps. `0x85` and `0x18`
@@ -111,7 +113,7 @@ const CONSTANTS: Constants = Constants { slot: 7, window: 16, sets: 256, keep_ms
 
 /// Any program to the scanner, and what it accepts to the linker: what comes of it, if it can be linked. It has
 /// no call that the linker did not make.
-pub fn linked(environment: &Environment, program: &Program) -> Option<Vec<Insn>> {
+pub fn linked(environment: &LinkEnvironment, program: &Program) -> Option<Vec<Insn>> {
     if !scanned(&program.encode()) {
         return None;
     }
@@ -128,7 +130,11 @@ pub fn linked(environment: &Environment, program: &Program) -> Option<Vec<Insn>>
 }
 
 /// The mobile code in a linked program is what it was but for its symbols, and around it is the environment.
-pub fn only_calls_of_the_linker(environment: &Environment, program: &Program, linked: &[Insn]) -> Result<(), String> {
+pub fn only_calls_of_the_linker(
+    environment: &LinkEnvironment,
+    program: &Program,
+    linked: &[Insn],
+) -> Result<(), String> {
     let runner = environment.runner_of(program);
     let entry = runner.code.len();
     let mut end = entry + program.code.len();

@@ -4,7 +4,7 @@
 //! arithmetic, loads, stores, jumps and calls of ordinary capsules with likely and unlikely offsets.
 
 use crate::code::bundle::{Insn, Program};
-use crate::code::link::{Environment, Function, Reference, SETS, SLOT};
+use crate::code::link::{Function, LinkEnvironment, Reference, SETS, SLOT};
 
 /// Symbols that programs call: those that the kernel half has, and first one that it has not.
 const SYMBOLS: [&str; 14] = [
@@ -97,7 +97,7 @@ fn finish(mut code: Vec<Insn>) -> Program {
 }
 
 /// An environment like that of the kernel half, for where it is not at hand: every call, with maps and constants.
-pub fn environment() -> Environment {
+pub fn environment() -> LinkEnvironment {
     let function = |name: &str, code: Vec<Insn>, references| Function { name: name.into(), code, references };
     let (map, exit) = (insn(0x18, 1, 0, 0, 0), insn(0x95, 0, 0, 0, 0));
     let call = |name: &&str| {
@@ -106,7 +106,11 @@ pub fn environment() -> Environment {
     };
     let runner = vec![insn(0xb7, 1, 0, 0, SLOT), insn(0x85, 0, 1, 0, -1), exit];
     let runner = |name: &str| function(name, runner.clone(), vec![(1, Reference::Code)]);
-    Environment { runner: runner("runner"), sender: runner("sender"), calls: SYMBOLS[1..].iter().map(call).collect() }
+    LinkEnvironment {
+        runner: runner("runner"),
+        sender: runner("sender"),
+        calls: SYMBOLS[1..].iter().map(call).collect(),
+    }
 }
 
 /// Some instructions that belong together.

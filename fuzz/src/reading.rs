@@ -140,8 +140,8 @@ pub fn checksum(bytes: &[u8]) {
 }
 
 fn read_ethernet(bytes: &[u8]) -> Checked {
-    use wire::ethernet::{Frame, Repr, ethertype};
-    let frame = Frame::new_checked(bytes)?;
+    use wire::ethernet::{FrameView, Repr, ethertype};
+    let frame = FrameView::new_checked(bytes)?;
     assert_eq!(frame.header_len() + frame.payload().len(), bytes.len());
     let mut again = [0; 18];
     assert_eq!(Repr::parse(&frame).emit(&mut again), Ok(frame.header_len()));

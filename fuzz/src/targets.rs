@@ -149,7 +149,7 @@ fn loader(bytes: &[u8]) {
 }
 
 /// Made once: it is the same for all programs.
-static ENVIRONMENT: LazyLock<link::Environment> = LazyLock::new(programs::environment);
+static ENVIRONMENT: LazyLock<link::LinkEnvironment> = LazyLock::new(programs::environment);
 
 /// A bundle file: what is read can be checked and written again.
 fn bundle(bytes: &[u8]) {

@@ -3,7 +3,7 @@
 use super::message::{Helper, Place, Request};
 use crate::config::NodeFile;
 use crate::kernel::own;
-use crate::trust::Form;
+use crate::trust::CodeForm;
 use crate::trust::limits::Limits;
 use std::net::SocketAddr;
 
@@ -53,7 +53,7 @@ impl Allowed {
             tcp: file.plan.tcp,
             kernel: native().any(|port| port.kernel),
             xdp: native().any(|port| port.xdp).then_some(file.xdp.busy_poll_us),
-            trusted: file.roles.iter().any(|role| role.kernel == Form::Trusted),
+            trusted: file.roles.iter().any(|role| role.kernel == CodeForm::Trusted),
             realtime: file.cpu.realtime.then_some(file.cpu.priority),
             environments: in_process.map(|environment| environment.name.clone()).collect(),
             codes: file.sizes.codes,

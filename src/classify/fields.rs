@@ -14,7 +14,7 @@ pub(crate) mod tests;
 
 /// A header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Header {
+pub enum HeaderKind {
     /// Ethernet's, without a tag.
     Ethernet,
     /// IPv4's.
@@ -29,7 +29,7 @@ pub enum Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The header.
-    pub header: Header,
+    pub header: HeaderKind,
     /// The byte of it at which the field begins.
     pub at: usize,
     /// How many bytes it has there.
@@ -53,7 +53,7 @@ pub enum Field {
     DestinationPort,
 }
 
-const fn place(header: Header, at: usize, bytes: usize) -> Place {
+const fn place(header: HeaderKind, at: usize, bytes: usize) -> Place {
     Place { header, at, bytes }
 }
 
@@ -65,12 +65,12 @@ impl Field {
     /// Where it stands.
     pub const fn places(self) -> &'static [Place] {
         match self {
-            Field::Type => const { &[place(Header::Ethernet, 12, 2)] },
-            Field::Protocol => const { &[place(Header::V4, 9, 1), place(Header::V6, 6, 1)] },
-            Field::Source => const { &[place(Header::V4, 12, 4), place(Header::V6, 8, 16)] },
-            Field::Destination => const { &[place(Header::V4, 16, 4), place(Header::V6, 24, 16)] },
-            Field::SourcePort => const { &[place(Header::Transport, 0, 2)] },
-            Field::DestinationPort => const { &[place(Header::Transport, 2, 2)] },
+            Field::Type => const { &[place(HeaderKind::Ethernet, 12, 2)] },
+            Field::Protocol => const { &[place(HeaderKind::V4, 9, 1), place(HeaderKind::V6, 6, 1)] },
+            Field::Source => const { &[place(HeaderKind::V4, 12, 4), place(HeaderKind::V6, 8, 16)] },
+            Field::Destination => const { &[place(HeaderKind::V4, 16, 4), place(HeaderKind::V6, 24, 16)] },
+            Field::SourcePort => const { &[place(HeaderKind::Transport, 0, 2)] },
+            Field::DestinationPort => const { &[place(HeaderKind::Transport, 2, 2)] },
         }
     }
 

@@ -24,7 +24,7 @@ impl Inside {
     /// Reads the Ethernet header; nothing if there is none, or a tag.
     #[inline(always)]
     pub fn of(bytes: &[u8]) -> Option<Inside> {
-        let frame = ethernet::Frame::new_checked(bytes).ok()?;
+        let frame = ethernet::FrameView::new_checked(bytes).ok()?;
         let inside = Inside { ethertype: frame.ethertype(), start: frame.header_len() };
         frame.tag().is_none().then_some(inside)
     }

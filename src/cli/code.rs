@@ -8,10 +8,10 @@ mod describe;
 
 use crate::clean;
 use crate::code::author::lint::{self, PATIENCE, Prevail};
-use crate::code::author::{self, Options};
+use crate::code::author::{self, AuthorOptions};
 use crate::code::bundle::{Bundle, Kind, Lines};
 use crate::code::check;
-use crate::code::store::{Limits, Store};
+use crate::code::store::{Store, StoreLimits};
 use crate::manage::client::{Control, run_dir};
 use crate::manage::revoked::Revocations;
 use crate::trust::{CREDENTIALS_MAX, CredentialSet, PrincipalKey, Rights, Roles};
@@ -243,7 +243,7 @@ fn check(arguments: &Check) -> Result<ExitCode> {
     let Check { file, window, prevail, no_lint, at, print } = arguments;
     let source = file.extension().is_some_and(|ending| ["c", "wasm", "wat"].iter().any(|known| ending == *known));
     let bundle = if source {
-        let options = Options { window: *window, ..Options::default() };
+        let options = AuthorOptions { window: *window, ..AuthorOptions::default() };
         let (bundle, warnings) = author::build_with_warnings(file, &options)?;
         if !warnings.is_empty() {
             crate::say_err!("{warnings}");
@@ -298,7 +298,7 @@ fn build(arguments: Build) -> Result<()> {
         Only::Native => Kind::Native,
     });
     let Build { title, window, native, clang, .. } = arguments;
-    let options = Options { key, title, window, only, native, clang };
+    let options = AuthorOptions { key, title, window, only, native, clang };
     let (mut bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
     if !warnings.is_empty() {
         crate::say_err!("{warnings}");
@@ -406,7 +406,7 @@ fn plain(value: &Value) -> String {
 
 impl Place {
     fn open(&self) -> Result<Store> {
-        Ok(Store::open(Some(&self.path()?), Limits::default())?)
+        Ok(Store::open(Some(&self.path()?), StoreLimits::default())?)
     }
 
     fn path(&self) -> Result<PathBuf> {

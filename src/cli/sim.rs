@@ -131,7 +131,7 @@ fn load(folder: &Path, code: &CodeFile) -> anyhow::Result<Bundle> {
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         return Ok(Bundle::read(&bytes)?);
     }
-    Ok(author::build(&path, &author::Options { window: code.window, ..Default::default() })?)
+    Ok(author::build(&path, &author::AuthorOptions { window: code.window, ..Default::default() })?)
 }
 
 /// A seed nobody chose: it is printed with the result, and gives the same one again.

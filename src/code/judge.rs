@@ -14,7 +14,7 @@
 
 use super::bundle::{self, Manifest, Program};
 use crate::trust::{
-    ANYONE, Credential, CredentialSet, Kinds, PrincipalId, Question, Refusal, Revocation, Rights, Role, Roles,
+    ANYONE, Credential, CredentialRefusal, CredentialSet, Kinds, PrincipalId, Question, Revocation, Rights, Role, Roles,
 };
 use crate::wire::Digest;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub struct Grant {
     /// The representations that the role has and the credential leaves.
     pub kinds: Kinds,
     /// Why no credential that came along counts, if none does.
-    pub refused: Option<Refused>,
+    pub refused: Option<RefusedCredentials>,
     /// The credential that gives the role, if one does.
     pub issued: Option<Arc<Issued>>,
 }
@@ -56,7 +56,7 @@ pub struct Issued {
 
 /// Credentials that came along in vain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedCredentials {
     /// Why each of them does not count.
     pub why: String,
     /// Whether they are good for nobody: broken, beyond the limits, or of another code.
@@ -146,19 +146,19 @@ impl Roles {
         match self.granted(bytes, claim, &Asked { principal, node, unix_s }) {
             Ok(grant) => Ok(grant),
             Err(refusals) => {
-                let texts: Vec<_> = refusals.iter().map(Refusal::to_string).collect();
-                let forged = refusals.iter().any(Refusal::is_forged);
-                let revoked = refusals.iter().any(|refusal| matches!(refusal, Refusal::Revoked(_)));
-                Ok(Grant { refused: Some(Refused { why: texts.join("; "), forged, revoked }), ..anyone })
+                let texts: Vec<_> = refusals.iter().map(CredentialRefusal::to_string).collect();
+                let forged = refusals.iter().any(CredentialRefusal::is_forged);
+                let revoked = refusals.iter().any(|refusal| matches!(refusal, CredentialRefusal::Revoked(_)));
+                Ok(Grant { refused: Some(RefusedCredentials { why: texts.join("; "), forged, revoked }), ..anyone })
             }
         }
     }
 
     /// What the first credential of a set that counts grants, or why none does.
-    fn granted(&self, bytes: &[u8], claim: &Claim, of: &Asked<'_>) -> Result<Grant, Vec<Refusal>> {
+    fn granted(&self, bytes: &[u8], claim: &Claim, of: &Asked<'_>) -> Result<Grant, Vec<CredentialRefusal>> {
         let set = CredentialSet::parse(bytes).map_err(|refusal| vec![refusal])?;
         if set.code != claim.code {
-            return Err(vec![Refusal::OtherCode { code: set.code }]);
+            return Err(vec![CredentialRefusal::OtherCode { code: set.code }]);
         }
         let mut refusals = Vec::new();
         for credential in &set.credentials {
@@ -171,17 +171,17 @@ impl Roles {
     }
 
     /// The first role of the credential's root that it grants, with the representations it leaves.
-    fn granted_by(&self, credential: &Credential, claim: &Claim, of: &Asked<'_>) -> Result<Grant, Refusal> {
+    fn granted_by(&self, credential: &Credential, claim: &Claim, of: &Asked<'_>) -> Result<Grant, CredentialRefusal> {
         let (root, principal) = (credential.root(), of.principal);
         if self.of_root(&root).next().is_none() {
-            return Err(Refusal::Foreign { root });
+            return Err(CredentialRefusal::Foreign { root });
         }
         let verified = self.verify(credential)?;
         let issued = Issued { root, tokens: verified.revocation_ids() };
         let rights =
             Rights { code: Some(claim.code), principal: Some(principal), root: Some(root), tokens: &issued.tokens };
         if let Some((_, revocation)) = self.revoked(&rights) {
-            return Err(Refusal::Revoked(revocation.to_string()));
+            return Err(CredentialRefusal::Revoked(revocation.to_string()));
         }
         // That it does not grant one of the root's roles is no reason, unless it grants none.
         let mut why = None;
@@ -190,7 +190,7 @@ impl Roles {
             for kind in role.representations.iter().filter(|kind| claim.manifest.layer(*kind).is_some()) {
                 match verified.grants(&of.question(claim, &kind.to_string()), &role.name) {
                     Ok(()) => kinds = kinds.with(kind),
-                    Err(Refusal::NoGrant(_)) => {}
+                    Err(CredentialRefusal::NoGrant(_)) => {}
                     Err(refusal) => why = Some(refusal),
                 }
             }

@@ -80,7 +80,7 @@ pub struct Function {
 
 /// What stands around mobile code: the runner, and the calls.
 #[derive(Clone, Debug, Default)]
-pub struct Environment {
+pub struct LinkEnvironment {
     /// The entry, which calls the code.
     pub runner: Function,
     /// The same for code that sends or logs.
@@ -104,7 +104,7 @@ pub struct Constants {
     pub children: u32,
 }
 
-impl Environment {
+impl LinkEnvironment {
     /// What stands around this program.
     pub fn runner_of(&self, program: &Program) -> &Function {
         let recorded = program.symbols.iter().any(|symbol| RECORDED.contains(&symbol.as_str()));
@@ -127,7 +127,7 @@ pub enum Owner {
 
 /// A program for the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Linked {
+pub struct LinkedProgram {
     /// Its instructions.
     pub code: Vec<Insn>,
     /// Where its functions begin, in order.
@@ -156,7 +156,7 @@ impl fmt::Display for LinkError {
 
 impl core::error::Error for LinkError {}
 
-impl Linked {
+impl LinkedProgram {
     /// The instructions as the kernel takes them.
     pub fn bytes(&self) -> Vec<u8> {
         self.code.iter().flat_map(|insn| insn.encode()).collect()
@@ -164,8 +164,8 @@ impl Linked {
 }
 
 /// A program of our own, the first of these functions, with those that it calls: no mobile code, no constants of one.
-pub fn alone(functions: &[Function]) -> Result<Linked, LinkError> {
-    let mut linked = Linked::default();
+pub fn alone(functions: &[Function]) -> Result<LinkedProgram, LinkError> {
+    let mut linked = LinkedProgram::default();
     let starts = starts(0, functions);
     for (at, function) in functions.iter().enumerate() {
         let owner = if at == 0 { Owner::Runner } else { Owner::Call };
@@ -192,8 +192,12 @@ fn starts<'a>(mut at: usize, functions: impl IntoIterator<Item = &'a Function>) 
 }
 
 /// Links checked `program` with `environment`.
-pub fn link(environment: &Environment, program: &Program, constants: Constants) -> Result<Linked, LinkError> {
-    let mut linked = Linked::default();
+pub fn link(
+    environment: &LinkEnvironment,
+    program: &Program,
+    constants: Constants,
+) -> Result<LinkedProgram, LinkError> {
+    let mut linked = LinkedProgram::default();
     let runner = environment.runner_of(program);
     let entry = runner.code.len();
     linked.append(runner, Owner::Runner, Some(entry), constants)?;
@@ -210,7 +214,7 @@ pub fn link(environment: &Environment, program: &Program, constants: Constants) 
     Ok(linked)
 }
 
-impl Linked {
+impl LinkedProgram {
     /// Appends a function of the environment, around mobile code that begins at `entry`, or around none.
     fn append(
         &mut self,
@@ -312,11 +316,11 @@ mod tests {
         Constants { slot: 7, window: 12, sets: 4, keep_ms: 1000, children: 3 }
     }
 
-    fn environment() -> Environment {
+    fn environment() -> LinkEnvironment {
         let function = |name: &str, code: Vec<Insn>, references| Function { name: name.into(), code, references };
         let set = |imm| Insn { opcode: SET, dst: 1, imm, ..Insn::default() };
         let map = Insn { opcode: CONSTANT, dst: 1, ..Insn::default() };
-        Environment {
+        LinkEnvironment {
             runner: function("runner", vec![set(SLOT), call(LOCAL, -1), EXIT], vec![(1, Reference::Code)]),
             sender: function("sender", vec![set(MOST), call(LOCAL, -1), EXIT], vec![(1, Reference::Code)]),
             calls: vec![
@@ -326,7 +330,7 @@ mod tests {
         }
     }
 
-    fn linked(symbols: &[&str], code: Vec<Insn>) -> Result<Linked, LinkError> {
+    fn linked(symbols: &[&str], code: Vec<Insn>) -> Result<LinkedProgram, LinkError> {
         let program = Program { symbols: symbols.iter().map(|name| (*name).to_owned()).collect(), code };
         link(&environment(), &program, constants())
     }
@@ -360,7 +364,7 @@ mod tests {
         assert!(alone(&[function("first", "third")]).is_err());
         let code = Function { references: vec![(0, Reference::Code)], ..function("first", "") };
         assert!(alone(&[code]).is_err(), "there is no mobile code");
-        let environment = Environment { runner: function("runner", "runner"), ..Environment::default() };
+        let environment = LinkEnvironment { runner: function("runner", "runner"), ..LinkEnvironment::default() };
         let program = Program { symbols: Vec::new(), code: vec![EXIT] };
         assert!(link(&environment, &program, constants()).is_err(), "around mobile code nothing else is called");
     }

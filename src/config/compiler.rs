@@ -1,7 +1,7 @@
 //! `[compiler]`: the hard limits of one job on strangers' code, and the number of jobs at a time.
 
 use super::{ConfigError, wrong};
-use crate::code::compiler::Limits;
+use crate::code::compiler::CompilerLimits;
 use serde::Deserialize;
 
 /// Jobs at a time, at most.
@@ -29,16 +29,16 @@ pub struct CompilerFile {
 
 impl Default for CompilerFile {
     fn default() -> CompilerFile {
-        let Limits { cpu_ms, memory_mib, output_mib, wall_ms } = Limits::default();
+        let CompilerLimits { cpu_ms, memory_mib, output_mib, wall_ms } = CompilerLimits::default();
         CompilerFile { cpu_ms, memory_mib, output_mib, wall_ms, jobs: 2 }
     }
 }
 
 impl CompilerFile {
     /// The limits of a job.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> CompilerLimits {
         let CompilerFile { cpu_ms, memory_mib, output_mib, wall_ms, .. } = *self;
-        Limits { cpu_ms, memory_mib, output_mib, wall_ms }
+        CompilerLimits { cpu_ms, memory_mib, output_mib, wall_ms }
     }
 
     /// Refuses what could compile nothing, or is more than a node does.

@@ -15,12 +15,12 @@ pub(crate) struct Types {
 pub(crate) struct Structure {
     pub(crate) name: String,
     pub(crate) size: usize,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Vec<LayoutField>,
 }
 
 /// A field, by the byte that it begins at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Field {
+pub(crate) struct LayoutField {
     pub(crate) name: String,
     pub(crate) at: usize,
     pub(crate) size: usize,
@@ -117,7 +117,14 @@ impl Types {
     }
 
     /// The fields of a structure that begins at a byte; those of a member without a name are its own.
-    fn add(&self, of: &str, members: &[Member], base: usize, depth: u32, to: &mut Vec<Field>) -> Result<(), String> {
+    fn add(
+        &self,
+        of: &str,
+        members: &[Member],
+        base: usize,
+        depth: u32,
+        to: &mut Vec<LayoutField>,
+    ) -> Result<(), String> {
         for Member { name, of: number, bit } in members {
             if bit % 8 != 0 {
                 return Err(format!("{of}.{name} does not begin at a byte"));
@@ -129,7 +136,7 @@ impl Types {
                 }
                 _ => {
                     let size = self.size(*number, DEPTH).ok_or_else(|| format!("{of}.{name} has no size"))?;
-                    to.push(Field { name: name.clone(), at, size });
+                    to.push(LayoutField { name: name.clone(), at, size });
                 }
             }
         }

@@ -50,9 +50,9 @@ fn module(text: &mut String, Structure { name, size, fields }: &Structure) -> Re
             return Err(format!("struct {name} has a field of the name that its size has"));
         }
         lines += &format!("    /// `{}`: bytes {} to {end}.\n", field.name, field.at);
-        lines += &format!("    pub const {constant}: Field<{}, {}> = Field;\n", field.at, field.size);
+        lines += &format!("    pub const {constant}: FieldAt<{}, {}> = FieldAt;\n", field.at, field.size);
     }
-    let uses = if fields.is_empty() { "" } else { "    use super::Field;\n" };
+    let uses = if fields.is_empty() { "" } else { "    use super::FieldAt;\n" };
     write!(text, "/// `struct {name}`.\npub mod {name} {{\n{uses}{lines}}}\n").map_err(|error| error.to_string())
 }
 

@@ -4,7 +4,7 @@
 //! bpf/contract.bpf.c ──clang -g──▶ .BTF ──btf, constants──▶ OUT_DIR/contract.rs ──▶ here
 //! ```
 //!
-//! The build makes all of it, so a structure is written down once, in C. A [`Field`] knows its place and size when Rust is compiled: a
+//! The build makes all of it, so a structure is written down once, in C. A [`FieldAt`] knows its place and size when Rust is compiled: a
 //! value of another size does not fit into it, and what lies outside the memory does not compile. A new structure is one line in
 //! `bpf/contract.bpf.c`.
 
@@ -18,9 +18,9 @@ mod tests;
 
 /// A field of a structure: at which byte it begins, and how many it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Field<const AT: usize, const SIZE: usize>;
+pub struct FieldAt<const AT: usize, const SIZE: usize>;
 
-impl<const AT: usize, const SIZE: usize> Field<AT, SIZE> {
+impl<const AT: usize, const SIZE: usize> FieldAt<AT, SIZE> {
     /// The byte at which it begins.
     pub const fn at(self) -> usize {
         AT
@@ -60,7 +60,7 @@ impl<const AT: usize, const SIZE: usize> Field<AT, SIZE> {
 }
 
 /// A field of a word, in structures that are read as words of 8 bytes.
-impl<const AT: usize> Field<AT, 8> {
+impl<const AT: usize> FieldAt<AT, 8> {
     /// Its word of a structure.
     #[inline]
     pub fn among<const WORDS: usize>(self, words: &[u64; WORDS]) -> u64 {
@@ -70,7 +70,7 @@ impl<const AT: usize> Field<AT, 8> {
 }
 
 mod made {
-    use super::Field;
+    use super::FieldAt;
     include!(concat!(env!("OUT_DIR"), "/contract.rs"));
 }
 pub use made::*;

@@ -2,7 +2,7 @@
 
 use super::btf::{Structure, Types};
 use super::constants::{assertions, checks, constants};
-use super::{Field, node, passed_up};
+use super::{FieldAt, node, passed_up};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/contract.bpf.o"));
 
@@ -63,11 +63,11 @@ fn a_field_that_moves_by_one_byte_moves_in_rust() {
     let (before, after) = (text(OBJECT, constants), text(&moved, constants));
     assert_eq!(
         differences(&before, &after),
-        ["    /// `links`: bytes 88 to 96.", "    pub const LINKS: Field<88, 8> = Field;"]
+        ["    /// `links`: bytes 88 to 96.", "    pub const LINKS: FieldAt<88, 8> = FieldAt;"]
     );
     assert_eq!(
         differences(&after, &before),
-        ["    /// `links`: bytes 89 to 97.", "    pub const LINKS: Field<89, 8> = Field;"]
+        ["    /// `links`: bytes 89 to 97.", "    pub const LINKS: FieldAt<89, 8> = FieldAt;"]
     );
 }
 
@@ -128,10 +128,10 @@ fn every_structure_of_the_shared_headers_is_in_the_contract() {
 
 #[test]
 fn a_field_reads_and_writes_its_bytes_and_no_others() {
-    let field = Field::<2, 3>;
+    let field = FieldAt::<2, 3>;
     let mut value = [9; 7];
     field.put(&mut value, [1, 2, 3]);
     assert_eq!((value, field.of(&value)), ([9, 9, 1, 2, 3, 9, 9], [1, 2, 3]));
     assert_eq!((field.at(), field.size(), field.range()), (2, 3, 2..5));
-    assert_eq!((Field::<16, 8>.word(), Field::<16, 8>.among(&[5, 6, 7])), (2, 7));
+    assert_eq!((FieldAt::<16, 8>.word(), FieldAt::<16, 8>.among(&[5, 6, 7])), (2, 7));
 }

@@ -7,7 +7,7 @@
 
 use super::table::{Hop, Scratch};
 use crate::core::reason::Reason;
-use crate::frame::assembly::{Assemblies, Limits};
+use crate::frame::assembly::{Assemblies, AssemblyLimits};
 use crate::frame::{Frame, FramePool, Payer};
 use crate::wire::Addr;
 
@@ -80,4 +80,4 @@ const PATIENCE: u64 = 1_000_000_000;
 pub(super) type Groups<Group> = Assemblies<(Origin, u16), Payer, Group>;
 
 /// What one engine may hold. Every group has a buffer, so it is groups that are counted.
-pub(super) const LIMITS: Limits = Limits { messages: GROUPS_MAX, bytes: 0, within: PATIENCE };
+pub(super) const LIMITS: AssemblyLimits = AssemblyLimits { messages: GROUPS_MAX, bytes: 0, within: PATIENCE };

@@ -125,7 +125,7 @@ fn depart_by_link(topology: &Topology, frame: &Frame, target: &Target) -> Result
     if port.link == Link::Overlay {
         return Err(Reason::NotCarried);
     }
-    match ethernet::Frame::new_checked(frame.bytes()) {
+    match ethernet::FrameView::new_checked(frame.bytes()) {
         Err(_) => Err(Reason::MalformedOutgoing),
         Ok(header) if frame.len() > header.header_len() + port.mtu => Err(Reason::TooBig),
         Ok(_) => Ok(Departure::Link(id)),

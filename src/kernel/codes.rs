@@ -11,7 +11,7 @@ use crate::code::bundle::Program as Code;
 use crate::code::link::{self, Constants};
 use crate::contract::CHILDREN;
 use crate::sys::bpf::Program;
-use crate::trust::Form;
+use crate::trust::CodeForm;
 use crate::trust::limits::Limits;
 use crate::wire::Digest;
 use std::io;
@@ -53,7 +53,7 @@ impl KernelHalf {
         name: &Digest,
         code: &Code,
         window: u32,
-        form: Form,
+        form: CodeForm,
         limits: &Limits,
     ) -> Result<Arc<CodeState>, LoadError> {
         if sends(code) && limits.children_per_packet > CHILDREN {
@@ -83,7 +83,13 @@ impl KernelHalf {
     }
 
     /// Makes the program and the state of a code, unless it has just these.
-    fn make(&self, held: Held, code: &Code, form: Form, limits: &Limits) -> Result<(Held, Arc<CodeState>), LoadError> {
+    fn make(
+        &self,
+        held: Held,
+        code: &Code,
+        form: CodeForm,
+        limits: &Limits,
+    ) -> Result<(Held, Arc<CodeState>), LoadError> {
         let (entries, keep_ms) = (limits.state_entries, keep_ms(limits));
         let before = match &held.stage {
             Stage::Adopted(map) => CodeState::adopt(map.try_clone()?, entries, keep_ms).ok().map(Arc::new),
@@ -135,15 +141,15 @@ impl KernelHalf {
         code: &Code,
         constants: Constants,
         maps: &[String],
-        form: Form,
+        form: CodeForm,
         state: &CodeState,
     ) -> io::Result<Program> {
         let map = |name: &String| if name == "state_map" { Ok(state.as_fd()) } else { self.maps.descriptor(name) };
         let maps = maps.iter().map(map).collect::<io::Result<Vec<BorrowedFd<'_>>>>()?;
         let wanted = Wanted { code: code.encode(), constants, maps };
         match form {
-            Form::Sandboxed => self.loader.load(&wanted),
-            Form::Trusted => self.trusted.load(&wanted),
+            CodeForm::Sandboxed => self.loader.load(&wanted),
+            CodeForm::Trusted => self.trusted.load(&wanted),
         }
     }
 

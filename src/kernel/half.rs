@@ -21,7 +21,7 @@ use super::redirects::{Refused, without_room};
 use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
 use super::succession::{Beginning, set_up};
-use crate::code::link::Environment;
+use crate::code::link::LinkEnvironment;
 use crate::contract::PORTS;
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::ethtool;
@@ -47,7 +47,7 @@ pub(super) static LATER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/later
 pub(super) static EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/egress.bpf.o"));
 
 /// What mobile code is linked with for the kernel half.
-pub fn environment() -> io::Result<Environment> {
+pub fn environment() -> io::Result<LinkEnvironment> {
     object::environment(RUNNER, SENDER)
 }
 
@@ -174,7 +174,7 @@ pub struct KernelHalf {
     /// Behind the ways out while there is code that sends.
     pub(super) egress: Program,
     /// What stands around code.
-    pub(super) environment: Environment,
+    pub(super) environment: LinkEnvironment,
     pub(super) loader: Loader,
     /// The loader of code that a role trusts.
     pub(super) trusted: Loader,

@@ -18,7 +18,7 @@ use super::types;
 use crate::broker::{self, Helper, HelpersJail};
 use crate::code::bundle::Program as Code;
 use crate::code::check;
-use crate::code::link::{self, Environment};
+use crate::code::link::{self, LinkEnvironment};
 use crate::sys::bpf::{Functions, Hook, Program, Types};
 use crate::sys::fork::end_after;
 use crate::sys::jail;
@@ -140,7 +140,7 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
 
 /// Links code, as it passes the checks that every code must pass, and has the result verified. So nothing is loaded here but what was
 /// linked here, whoever asks.
-fn load(environment: &Environment, wanted: &Wanted<'_>) -> io::Result<Program> {
+fn load(environment: &LinkEnvironment, wanted: &Wanted<'_>) -> io::Result<Program> {
     check::bpf(&wanted.code).map_err(|refusal| io::Error::other(refusal.to_string()))?;
     let code = Code::parse(&wanted.code).map_err(|error| io::Error::other(error.to_string()))?;
     let linked =

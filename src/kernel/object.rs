@@ -3,7 +3,7 @@
 //! These files are our own, so whatever is wrong with one is a fault of the build.
 
 use crate::code::bundle::Insn;
-use crate::code::link::{Environment, Function, Reference};
+use crate::code::link::{Function, LinkEnvironment, Reference};
 use object::read::elf::{ElfFile64, ElfSection64, ElfSymbol64};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 use std::collections::VecDeque;
@@ -83,11 +83,11 @@ pub fn program(file: &[u8], name: &str) -> io::Result<Vec<Function>> {
 }
 
 /// What stands around mobile code: the two runners, and the calls, all of which are in the file of the second.
-pub fn environment(runner: &[u8], sender: &[u8]) -> io::Result<Environment> {
+pub fn environment(runner: &[u8], sender: &[u8]) -> io::Result<LinkEnvironment> {
     let (sender, calls): (Vec<_>, Vec<_>) =
         functions(sender)?.into_iter().partition(|function| function.name == "sender");
     let sender = sender.into_iter().next().ok_or_else(|| io::Error::other("the sender is not in this binary"))?;
     let runner = functions(runner)?.into_iter().find(|function| function.name == "runner");
     let runner = runner.ok_or_else(|| io::Error::other("the runner is not in this binary"))?;
-    Ok(Environment { runner, sender, calls })
+    Ok(LinkEnvironment { runner, sender, calls })
 }

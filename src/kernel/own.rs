@@ -7,7 +7,7 @@ use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE};
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SETS_OF_LINKS, layout};
 use super::{channels, filters, object, program_slots, redirects, routes, sockets, state, types};
 use crate::broker::{self, Place, Request, Shape};
-use crate::code::link::{self, Linked};
+use crate::code::link::{self, LinkedProgram};
 use crate::contract::{SENDS, allowance, budget, set};
 use crate::sys::bpf::{Functions, Hook, Link, Map, MapKind, MapShape, Program, Types, XdpMode};
 use std::io;
@@ -123,7 +123,7 @@ pub fn load_program(name: &str, maps: &[BorrowedFd<'_>]) -> io::Result<Program> 
     Program::load(hook, &title, &linked.bytes(), maps, Some(functions))
 }
 
-fn linked(name: &str) -> io::Result<(Linked, Hook, bool)> {
+fn linked(name: &str) -> io::Result<(LinkedProgram, Hook, bool)> {
     let none = || io::Error::other(format!("no program '{name}' is built in"));
     let (hook, file, typed) = program(name).ok_or_else(none)?;
     Ok((link::alone(&object::program(file, name)?).map_err(io::Error::other)?, hook, typed))

@@ -3,7 +3,7 @@
 
 use super::layout::records;
 use super::maps::Maps;
-use crate::contract::{Field, LINES, SENDS, line, record, send};
+use crate::contract::{FieldAt, LINES, SENDS, line, record, send};
 use crate::core::record::{SharedRecords, Written};
 use crate::sys::bpf::possible_cpus;
 use crate::sys::mapping::SharedWords;
@@ -33,7 +33,7 @@ const TAG: usize = word(line::TAG);
 const _: () = assert!(send::WINDOW.at().is_multiple_of(WORD));
 
 /// The word whose lower half is a field.
-const fn word<const AT: usize>(_: Field<AT, 4>) -> usize {
+const fn word<const AT: usize>(_: FieldAt<AT, 4>) -> usize {
     const { assert!(AT.is_multiple_of(WORD), "the field is no lower half of a word") }
     AT / WORD
 }

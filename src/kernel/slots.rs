@@ -1,9 +1,9 @@
 //! The slots of codes in the kernel half: the number of each code, and how far its loading is.
 
 use super::maps::{CodeEntry, code_places};
-use crate::code::link::Linked;
+use crate::code::link::LinkedProgram;
 use crate::contract::PROGRAMS;
-use crate::trust::Form;
+use crate::trust::CodeForm;
 use crate::wire::Digest;
 use sha2::{Digest as _, Sha256};
 use std::collections::HashMap;
@@ -113,7 +113,7 @@ impl Slots {
 }
 
 /// A digest of a program as it was linked, and in whose rights it is loaded, to find out later whether another is the same.
-pub fn made_of(program: &Linked, form: Form) -> [u8; 24] {
+pub fn made_of(program: &LinkedProgram, form: CodeForm) -> [u8; 24] {
     let mut hash = Sha256::new_with_prefix([form as u8]);
     hash.update(program.bytes());
     program.maps.iter().for_each(|name| hash.update(name));

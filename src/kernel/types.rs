@@ -5,7 +5,7 @@
 //! nowhere else.
 
 use crate::abi::{ADDRESSES, CONTEXT};
-use crate::code::link::{Linked, Owner};
+use crate::code::link::{LinkedProgram, Owner};
 
 /// Kinds of types, as BTF numbers them.
 mod kind {
@@ -77,7 +77,7 @@ pub fn locked(size: u32) -> (Vec<u8>, [u32; 2]) {
 
 /// The types of a linked program whose window shows `window` bytes of payload, and the type of each
 /// of its functions.
-pub fn describe(linked: &Linked, window: u32) -> (Vec<u8>, Vec<[u32; 2]>) {
+pub fn describe(linked: &LinkedProgram, window: u32) -> (Vec<u8>, Vec<[u32; 2]>) {
     let mut table = Table::default();
     let int = table.name("int");
     // Signed, 32 bits.

@@ -21,7 +21,7 @@ use crate::clean;
 use crate::code::bundle::Bundle;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::ee::plan::Signature;
+use crate::ee::plan::ServiceSignature;
 use crate::kernel::KernelHalf;
 use crate::node::{Node, Turn};
 use crate::sys::poll::Waker;
@@ -309,7 +309,7 @@ impl Handle {
     /// Makes a module, in hexadecimal, a service of PLAN programs.
     fn load_service(&self, name: &str, signature: &str, module: &str) -> Result<Value, String> {
         let module = hex::decode(module).map_err(|_| "the module is not in hexadecimal")?;
-        let signature = Signature::parse(signature)?;
+        let signature = ServiceSignature::parse(signature)?;
         // The worker does not wait for it.
         let services = self.services.as_ref().ok_or("this node loads no services")?;
         let service = Box::new(services.load(module)?);

@@ -12,7 +12,7 @@
 use super::control::Handle;
 use crate::clean::shown;
 use crate::code::fetch::Source;
-use crate::node::revoking::Revoked;
+use crate::node::revoking::RevokedCodes;
 use crate::sys::own;
 use crate::sys::threads::{self, Duty};
 use crate::trust::{Kept, PrincipalId, Rank, Revocation, Roles, Subject};
@@ -118,7 +118,7 @@ impl Revocations {
     }
 
     /// The operator says so: ends what runs by it, then remembers it.
-    pub fn order(&self, handle: &Handle, revocation: Revocation) -> Result<Revoked, String> {
+    pub fn order(&self, handle: &Handle, revocation: Revocation) -> Result<RevokedCodes, String> {
         if revocation.signed.is_some() && !revocation.verify() {
             return Err("the revocation is not signed by its key".into());
         }

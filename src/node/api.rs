@@ -7,7 +7,7 @@ use super::output::{Linked, Turn};
 use super::proofs::Demands;
 use super::{Capsules, Node};
 use crate::code::judge::Grant;
-use crate::code::run::Program;
+use crate::code::run::LoadedProgram;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, PeerId, PortId};
@@ -90,7 +90,7 @@ impl Node {
     }
 
     /// The answer to [`super::Effect::Prepare`]: the code runs from now on, or is refused.
-    pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+    pub fn prepared(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<LoadedProgram, String>) {
         self.ask(|capsules: &mut Capsules, cx| capsules.prepared(cx, turn, code, result)).unwrap_or_default()
     }
 
@@ -149,7 +149,7 @@ impl Node {
     }
 
     /// The answer to [`super::Effect::Prepare`] of code that runs: from the next packet on it runs as it was compiled now.
-    pub fn optimised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+    pub fn optimised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<LoadedProgram, String>) {
         self.ask(|capsules: &mut Capsules, cx| capsules.optimised(cx, turn, code, result)).unwrap_or_default()
     }
 

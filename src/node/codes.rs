@@ -204,7 +204,7 @@ pub struct Codes {
 
 /// What a packet finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum FoundCode {
     /// Its code can run.
     Ready {
         /// Where.
@@ -234,8 +234,8 @@ impl Codes {
 
     /// What a packet at `now`, which `payer` pays for, finds under its code name.
     #[inline]
-    pub fn find(&mut self, name: &Digest, now: u64, payer: Payer) -> Found {
-        let Some(entry) = self.table.get_mut(name) else { return Found::Absent };
+    pub fn find(&mut self, name: &Digest, now: u64, payer: Payer) -> FoundCode {
+        let Some(entry) = self.table.get_mut(name) else { return FoundCode::Absent };
         let doubted = entry.is_doubted_by(payer);
         match &mut entry.code {
             Code::Ready(ready) => {
@@ -249,11 +249,17 @@ impl Codes {
                     }
                 }
                 let lacks = doubted || entry.alone;
-                Found::Ready { slot: ready.slot, domain: ready.domain, window: ready.window, steps: ready.steps, lacks }
+                FoundCode::Ready {
+                    slot: ready.slot,
+                    domain: ready.domain,
+                    window: ready.window,
+                    steps: ready.steps,
+                    lacks,
+                }
             }
-            Code::Refused { until, reason, .. } if *until > now && doubted => Found::Doubted(*reason),
-            Code::Refused { until, reason, .. } if *until > now => Found::Refused(*reason),
-            _ => Found::Absent,
+            Code::Refused { until, reason, .. } if *until > now && doubted => FoundCode::Doubted(*reason),
+            Code::Refused { until, reason, .. } if *until > now => FoundCode::Refused(*reason),
+            _ => FoundCode::Absent,
         }
     }
 

@@ -12,7 +12,7 @@ use super::{Capsules, Cx};
 use crate::code::bundle::Kind;
 use crate::code::fetch::{Given, Source, Step, Toll, Waiter};
 use crate::code::judge::Grant;
-use crate::code::run::{Program, Tier};
+use crate::code::run::{LoadedProgram, Tier};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Link, Payer, PortId};
@@ -193,7 +193,7 @@ impl Capsules {
     }
 
     /// The answer to [`Effect::Prepare`]: the code runs from now on, or is refused.
-    pub fn prepared(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+    pub fn prepared(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Result<LoadedProgram, String>) {
         let Some(Code::Coming(coming)) = self.codes.of(&code) else {
             return self.forgotten(cx, turn, code);
         };
@@ -201,7 +201,7 @@ impl Capsules {
         let Some(((kind, _), grant)) = coming.representation.zip(coming.grant.clone()) else {
             return self.forgotten(cx, turn, code);
         };
-        let suits = |program: Program| program.suits(&grant.role).map(|()| program);
+        let suits = |program: LoadedProgram| program.suits(&grant.role).map(|()| program);
         let program = match result.and_then(suits) {
             Ok(program) => program,
             Err(why) => return self.refuse(cx, turn, code, why),

@@ -10,7 +10,7 @@
 //! than can run pays for the receipt with its own share (after Druschel and Banga, *Lazy receiver processing*, OSDI
 //! 1996, where such work waits for the receiver's turn instead).
 
-use super::codes::Found;
+use super::codes::FoundCode;
 use super::environment::EnvironmentId;
 use super::output::Turn;
 use super::running::{ReadyCode, Sender};
@@ -529,7 +529,7 @@ impl Capsules {
                 let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
                 let source = (!header.previous.is_unspecified()).then_some(source);
                 match self.codes.find(&header.code, turn.now, frame.payer) {
-                    Found::Ready { slot, domain: now, window, steps, .. } if now == domain => {
+                    FoundCode::Ready { slot, domain: now, window, steps, .. } if now == domain => {
                         let code = ReadyCode { slot, domain, window, steps };
                         self.run(cx, turn, frame, &header, code, Sender { source, index: from });
                     }

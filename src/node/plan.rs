@@ -13,7 +13,7 @@ use crate::classify::Native;
 use crate::core::domain::{Domain, DomainId};
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
-use crate::ee::plan::{ANYONE, Brought, Fate, LoadedService, Next, Plan, PlanOs, Seat, Signature, Wish};
+use crate::ee::plan::{ANYONE, Brought, Fate, LoadedService, Next, Plan, PlanOs, Seat, ServiceSignature, Wish};
 use crate::frame::{Ends, Envelope, Frame, Link, Payer, PortId};
 use crate::nodeos::interface::HostId;
 use crate::topology::{Neighbour, NextHop, Topology, Way};
@@ -388,7 +388,7 @@ impl Node {
     pub fn load_service(
         &mut self,
         name: &str,
-        signature: Signature,
+        signature: ServiceSignature,
         service: Box<dyn LoadedService>,
     ) -> Result<(), String> {
         let speaker: &mut Speaker = self.environments.get_mut().ok_or("this node does not speak PLAN")?;

@@ -14,7 +14,7 @@ use super::{Cx, secret, secret_word};
 use crate::code::fetch::nonces::Nonces;
 use crate::core::reason::Reason;
 use crate::frame::PortId;
-use crate::topology::reach::{Reach, Refused};
+use crate::topology::reach::{Reach, ReachRefused};
 use crate::wire::{Addr, anep, ethernet, ipv4, udp};
 
 /// Bytes around a message in its frame, on an Ethernet link by IPv4. An overlay's are alike.
@@ -54,8 +54,8 @@ impl Cx {
     /// Asks for leave to send a report of so many bytes, which are charged.
     pub(super) fn may_report(&mut self, now: u64, to: Addr, bytes: usize) -> Result<(), Reason> {
         self.control.originate.reach.may_report(now, to, bytes + AROUND).map_err(|refused| match refused {
-            Refused::Silent => Reason::Unanswered,
-            Refused::Rate => Reason::ReportRate,
+            ReachRefused::Silent => Reason::Unanswered,
+            ReachRefused::Rate => Reason::ReportRate,
         })
     }
 

@@ -42,7 +42,7 @@ const FORGOTTEN_MAX: usize = 8192;
 
 /// What a revocation has ended here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Revoked {
+pub struct RevokedCodes {
     /// Their names.
     #[serde(skip)]
     pub names: Vec<Digest>,
@@ -213,7 +213,7 @@ impl Node {
         revocation: &Revocation,
         operator: bool,
         from: Option<Source>,
-    ) -> Revoked {
+    ) -> RevokedCodes {
         let taken = |name: &Digest, code: &Code| {
             let (claim, grant) = match code {
                 Code::Ready(ready) => (&ready.claim, Some(&ready.grant)),
@@ -237,7 +237,7 @@ impl Node {
             .collect();
         let names = hit.iter().map(|hit| hit.code).collect();
         let issued = self.cx.has_issued(revocation, hit.iter().map(|hit| hit.issued));
-        let mut ended = Revoked { codes: hit.len(), names, issued, ..Revoked::default() };
+        let mut ended = RevokedCodes { codes: hit.len(), names, issued, ..RevokedCodes::default() };
         if !hit.is_empty() {
             self.cx.control.roles.proved(revocation);
         }

@@ -1,12 +1,12 @@
 //! Runs capsules: the code of each, and the actions of its verdict.
 
-use super::codes::Found;
+use super::codes::FoundCode;
 use super::output::{Delivery, EventKind, Turn};
 use super::paths::Work;
 use super::{Capsules, Cx};
 use crate::abi::{FLAG_HERE, FLAG_INJECTED, NONE};
 use crate::code::fetch::Source;
-use crate::code::run::scope::{Packet, Scope};
+use crate::code::run::scope::{RunPacket, Scope};
 use crate::code::run::{SlotId, Verdict};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
@@ -95,7 +95,7 @@ impl Capsules {
             return cx.drop(turn, frame, Reason::Unsigned);
         }
         match self.codes.find(&header.code, turn.now, frame.payer) {
-            Found::Ready { slot, domain, window, steps, lacks } => {
+            FoundCode::Ready { slot, domain, window, steps, lacks } => {
                 if let Err(reason) = cx.admit(turn.now, domain, &frame, window) {
                     return cx.refuse(turn, frame, reason, domain);
                 }
@@ -113,11 +113,11 @@ impl Capsules {
                 }
                 self.run(cx, turn, frame, &header, ReadyCode { slot, domain, window, steps }, from);
             }
-            Found::Doubted(reason) if !self.load_anew(cx, turn, &frame, &header.code, from.source) => {
+            FoundCode::Doubted(reason) if !self.load_anew(cx, turn, &frame, &header.code, from.source) => {
                 cx.drop(turn, frame, reason);
             }
-            Found::Refused(reason) => cx.drop(turn, frame, reason),
-            Found::Absent | Found::Doubted(_) => self.wait_for_code(cx, turn, frame, &header, from.source),
+            FoundCode::Refused(reason) => cx.drop(turn, frame, reason),
+            FoundCode::Absent | FoundCode::Doubted(_) => self.wait_for_code(cx, turn, frame, &header, from.source),
         }
     }
 
@@ -135,7 +135,7 @@ impl Capsules {
         let way = core.topology.way_of(&flow_of(&frame, from.source.is_none(), header));
         let (own, here) = (way.here, if way.here { header.destination } else { way.own });
         let trace = frame.trace;
-        let mut packet = Packet {
+        let mut packet = RunPacket {
             now: turn.now,
             domain: code.domain,
             here,
@@ -151,7 +151,7 @@ impl Capsules {
         };
         let mut scope = Scope { core, pool: &mut turn.out.pool, packet: &mut packet };
         let outcome = turn.runtime.run(code.slot, &mut scope, code.steps);
-        let Packet { frame, bound, .. } = packet;
+        let RunPacket { frame, bound, .. } = packet;
         if let Some(domain) = core.domains.of(code.domain) {
             domain.charge_steps(turn.now, outcome.steps);
         }

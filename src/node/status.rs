@@ -42,7 +42,7 @@ pub struct Status {
     pub applications: Vec<u16>,
     /// The PLAN environment, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub plan: Option<crate::ee::plan::status::Status>,
+    pub plan: Option<crate::ee::plan::status::PlanStatus>,
 }
 
 /// Counters of a port.

@@ -10,7 +10,7 @@ use super::codes::{Code, Ready};
 use super::output::{Cause, Effect, Ingress, Prepare, Turn};
 use super::{Capsules, Cx};
 use crate::code::bundle::Kind;
-use crate::code::run::{Program, Tier};
+use crate::code::run::{LoadedProgram, Tier};
 use crate::wire::Digest;
 use std::sync::Arc;
 
@@ -100,7 +100,7 @@ impl Capsules {
     }
 
     /// The answer to [`Effect::Prepare`] of code that runs: from the next packet on it runs as it was compiled now.
-    pub fn optimised(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Result<Program, String>) {
+    pub fn optimised(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Result<LoadedProgram, String>) {
         let Some(Code::Ready(ready)) = self.codes.of_mut(&code) else { return };
         if ready.effort != Effort::Coming {
             return;

@@ -4,7 +4,7 @@
 //! time that a node waits for its code is virtual.
 
 use crate::code::run::wasm::{Backstop, Compiler};
-use crate::code::run::{Prepare, Program, Tier};
+use crate::code::run::{LoadedProgram, Prepare, Tier};
 use crate::wire::Digest;
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 /// Results kept; beyond, the shop starts anew.
 const RESULTS_MAX: usize = 512;
 
-type Made = Result<Program, String>;
+type Made = Result<LoadedProgram, String>;
 
 struct Shop {
     compiler: Result<Compiler, String>,

@@ -16,7 +16,7 @@ use crate::code::bundle::Bundle;
 use crate::code::run::Runtime;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, PortId};
-use crate::node::revoking::Revoked;
+use crate::node::revoking::RevokedCodes;
 use crate::node::{Node, Output, Turn};
 use crate::trust::{Rank, Revocation, object_name};
 use crate::wire::{Addr, capsule};
@@ -120,7 +120,7 @@ impl Simulation {
     }
 
     /// The operator of a node takes something back there; nothing if the node is down.
-    pub fn revoke(&mut self, node: usize, revocation: &Revocation) -> Option<Revoked> {
+    pub fn revoke(&mut self, node: usize, revocation: &Revocation) -> Option<RevokedCodes> {
         self.world.hosts.get(node)?.config.roles.revoke(*revocation, true);
         self.turn(node, |node, turn| node.revoke(turn, revocation, true, None))
     }

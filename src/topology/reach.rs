@@ -45,7 +45,7 @@ struct Entry {
 
 /// Why something is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum ReachRefused {
     /// Too little has come from there, and nobody there has answered.
     Silent,
     /// Enough has been sent there this second.
@@ -88,9 +88,9 @@ impl Reach {
     }
 
     /// Asks for leave to send so many bytes, which are charged.
-    pub fn may_send(&mut self, now: u64, addr: Addr, bytes: usize) -> Result<(), Refused> {
+    pub fn may_send(&mut self, now: u64, addr: Addr, bytes: usize) -> Result<(), ReachRefused> {
         if !self.could_send(now, addr, bytes) {
-            return Err(Refused::Silent);
+            return Err(ReachRefused::Silent);
         }
         let entry = self.entry(now, addr);
         entry.credit = entry.credit.saturating_sub(bytes as u64);
@@ -98,13 +98,13 @@ impl Reach {
     }
 
     /// The same for a report, of which one source gets few.
-    pub fn may_report(&mut self, now: u64, addr: Addr, bytes: usize) -> Result<(), Refused> {
+    pub fn may_report(&mut self, now: u64, addr: Addr, bytes: usize) -> Result<(), ReachRefused> {
         let entry = self.entry(now, addr);
         if entry.reports_in != now / SECOND {
             (entry.reports_in, entry.reports) = (now / SECOND, 0);
         }
         if entry.reports >= REPORTS_PER_SECOND {
-            return Err(Refused::Rate);
+            return Err(ReachRefused::Rate);
         }
         entry.reports += 1;
         self.may_send(now, addr, bytes)
@@ -143,13 +143,13 @@ mod tests {
     #[test]
     fn a_silent_address_gets_three_times_what_came_from_it() {
         let mut reach = Reach::new(1);
-        assert_eq!(reach.may_send(0, addr(1), 1), Err(Refused::Silent));
+        assert_eq!(reach.may_send(0, addr(1), 1), Err(ReachRefused::Silent));
         reach.heard(0, addr(1), 100);
         assert_eq!(reach.may_send(0, addr(1), 200), Ok(()));
-        assert_eq!(reach.may_send(0, addr(1), 101), Err(Refused::Silent));
-        assert_eq!(reach.may_send(0, addr(2), 1), Err(Refused::Silent), "another address");
+        assert_eq!(reach.may_send(0, addr(1), 101), Err(ReachRefused::Silent));
+        assert_eq!(reach.may_send(0, addr(2), 1), Err(ReachRefused::Silent), "another address");
         assert_eq!(reach.may_send(0, addr(1), 100), Ok(()));
-        assert_eq!(reach.may_send(0, addr(1), 1), Err(Refused::Silent));
+        assert_eq!(reach.may_send(0, addr(1), 1), Err(ReachRefused::Silent));
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
         reach.answered(5, addr(1));
         assert!(reach.has_answered(5, addr(1)) && !reach.has_answered(5, addr(2)));
         assert_eq!(reach.may_send(ANSWER_COUNTS + 4, addr(1), 1 << 30), Ok(()));
-        assert_eq!(reach.may_send(ANSWER_COUNTS + 5, addr(1), 1), Err(Refused::Silent));
+        assert_eq!(reach.may_send(ANSWER_COUNTS + 5, addr(1), 1), Err(ReachRefused::Silent));
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         reach.answered(0, addr(1));
         let sent = |reach: &mut Reach, now| (0..1000).filter(|_| reach.may_report(now, addr(1), 9).is_ok()).count();
         assert_eq!(sent(&mut reach, 0), usize::from(REPORTS_PER_SECOND));
-        assert_eq!(reach.may_report(1, addr(1), 9), Err(Refused::Rate));
+        assert_eq!(reach.may_report(1, addr(1), 9), Err(ReachRefused::Rate));
         assert_eq!(sent(&mut reach, SECOND), usize::from(REPORTS_PER_SECOND));
     }
 

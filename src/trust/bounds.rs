@@ -5,7 +5,7 @@
 //! clock between two alternatives only. So their product is bounded here, where all numbers are known. Values count by
 //! their length.
 
-use super::credential::Refusal;
+use super::credential::CredentialRefusal;
 use biscuit_auth::builder::{Binary, Check, Expression, Fact, Op, Predicate, Rule, Term, Unary};
 
 /// The most facts of one credential, over all blocks.
@@ -24,7 +24,7 @@ const OPERATIONS_MAX: usize = 64;
 const STEP_BYTES: usize = 64;
 
 /// Refuses a credential whose checks could take long.
-pub(super) fn within_bounds(facts: &[Fact], rules: &[Rule], checks: &[Check]) -> Result<(), Refusal> {
+pub(super) fn within_bounds(facts: &[Fact], rules: &[Rule], checks: &[Check]) -> Result<(), CredentialRefusal> {
     limit("facts", facts.len(), FACTS_MAX)?;
     limit("rules", rules.len(), 0)?;
     limit("checks", checks.len(), CHECKS_MAX)?;
@@ -36,11 +36,11 @@ pub(super) fn within_bounds(facts: &[Fact], rules: &[Rule], checks: &[Check]) ->
     limit("steps of checks", steps, STEPS_MAX)
 }
 
-fn limit(what: &'static str, found: usize, limit: usize) -> Result<(), Refusal> {
-    if found > limit { Err(Refusal::Limit { what, limit }) } else { Ok(()) }
+fn limit(what: &'static str, found: usize, limit: usize) -> Result<(), CredentialRefusal> {
+    if found > limit { Err(CredentialRefusal::Limit { what, limit }) } else { Ok(()) }
 }
 
-fn is_of_shape(check: &Check) -> Result<(), Refusal> {
+fn is_of_shape(check: &Check) -> Result<(), CredentialRefusal> {
     limit("alternatives of a check", check.queries.len(), QUERIES_MAX)?;
     for query in &check.queries {
         limit("facts joined by a check", query.body.len(), JOIN_MAX)?;

@@ -44,7 +44,7 @@ pub struct Credential {
 
 /// Why a credential does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum CredentialRefusal {
     /// More bytes than allowed.
     Oversized {
         /// How many.
@@ -83,37 +83,37 @@ pub enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for CredentialRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Oversized { bytes } => {
+            CredentialRefusal::Oversized { bytes } => {
                 write!(f, "a credential of {bytes} bytes; at most {CREDENTIAL_MAX} are allowed")
             }
-            Refusal::Form(cause) => write!(f, "no credential: {cause}; make one with: anode cred grant"),
-            Refusal::Foreign { root } => {
+            CredentialRefusal::Form(cause) => write!(f, "no credential: {cause}; make one with: anode cred grant"),
+            CredentialRefusal::Foreign { root } => {
                 write!(
                     f,
                     "its root {root} is trusted for no role here: add it to a role's trusts, or ask a root of this node"
                 )
             }
-            Refusal::Broken(cause) => write!(f, "not a valid biscuit of its root: {cause}"),
-            Refusal::Limit { what, limit } => write!(f, "more than {limit} {what} in a credential"),
-            Refusal::NoGrant(why) => write!(f, "{why}"),
-            Refusal::Checks(checks) => write!(f, "refused by its {}", checks.join("; ")),
-            Refusal::Datalog(cause) => write!(f, "its checks cannot be evaluated: {cause}"),
-            Refusal::Late => f.write_str("this node had no time to evaluate its checks: send it again"),
-            Refusal::Revoked(how) => f.write_str(how),
-            Refusal::OtherCode { code } => write!(f, "it came for another code, {code}"),
+            CredentialRefusal::Broken(cause) => write!(f, "not a valid biscuit of its root: {cause}"),
+            CredentialRefusal::Limit { what, limit } => write!(f, "more than {limit} {what} in a credential"),
+            CredentialRefusal::NoGrant(why) => write!(f, "{why}"),
+            CredentialRefusal::Checks(checks) => write!(f, "refused by its {}", checks.join("; ")),
+            CredentialRefusal::Datalog(cause) => write!(f, "its checks cannot be evaluated: {cause}"),
+            CredentialRefusal::Late => f.write_str("this node had no time to evaluate its checks: send it again"),
+            CredentialRefusal::Revoked(how) => f.write_str(how),
+            CredentialRefusal::OtherCode { code } => write!(f, "it came for another code, {code}"),
         }
     }
 }
 
-impl core::error::Error for Refusal {}
+impl core::error::Error for CredentialRefusal {}
 
-impl Refusal {
+impl CredentialRefusal {
     /// Whether the credential is good for nobody, here or elsewhere.
     pub fn is_forged(&self) -> bool {
-        use Refusal::{Checks, Foreign, Late, NoGrant, Revoked};
+        use CredentialRefusal::{Checks, Foreign, Late, NoGrant, Revoked};
         !matches!(self, Foreign { .. } | NoGrant(_) | Checks(_) | Revoked(_) | Late)
     }
 }
@@ -163,7 +163,7 @@ pub struct Question<'a> {
 
 impl Credential {
     /// Grants a role: signed by `root`.
-    pub fn grant(root: &PrincipalKey, terms: &Terms) -> Result<Credential, Refusal> {
+    pub fn grant(root: &PrincipalKey, terms: &Terms) -> Result<Credential, CredentialRefusal> {
         let key = PrivateKey::from_bytes(&root.seed(), Algorithm::Ed25519).map_err(broken)?;
         let grant = fact("grant", &[bytes(&terms.principal.0), string(&terms.role)]);
         let builder = Biscuit::builder().fact(grant).map_err(refusal)?.merge(terms.checks.block()?);
@@ -172,14 +172,14 @@ impl Credential {
     }
 
     /// The same credential, restricted further; needs no key.
-    pub fn attenuate(&self, checks: &Restrictions) -> Result<Credential, Refusal> {
+    pub fn attenuate(&self, checks: &Restrictions) -> Result<Credential, CredentialRefusal> {
         let token = UnverifiedBiscuit::from(&self.token).map_err(refusal)?;
         let token = token.append(checks.block()?).and_then(|token| token.to_vec()).map_err(refusal)?;
         Credential { root: self.root, token }.within_limits()
     }
 
     /// The same credential for one code, sealed: nobody on the way can append to it.
-    pub fn bind(&self, code: &Digest) -> Result<Credential, Refusal> {
+    pub fn bind(&self, code: &Digest) -> Result<Credential, CredentialRefusal> {
         let bound = self.attenuate(&Restrictions { codes: vec![*code], ..Restrictions::default() })?;
         let token = UnverifiedBiscuit::from(&bound.token).and_then(|token| token.seal()?.to_vec()).map_err(refusal)?;
         Credential { root: self.root, token }.within_limits()
@@ -199,34 +199,34 @@ impl Credential {
     }
 
     /// By what it is revoked, with all that are made of it: the id of its last block. Nothing is verified.
-    pub fn revocation_id(&self) -> Result<Digest, Refusal> {
+    pub fn revocation_id(&self) -> Result<Digest, CredentialRefusal> {
         let token = UnverifiedBiscuit::from(&self.token).map_err(refusal)?;
         let id = token.revocation_identifiers().pop();
-        id.map(|id| Digest::of(&id)).ok_or(Refusal::Form("it has no blocks"))
+        id.map(|id| Digest::of(&id)).ok_or(CredentialRefusal::Form("it has no blocks"))
     }
 
     /// The blocks in Datalog, for people; nothing is verified.
-    pub fn describe(&self) -> Result<Vec<String>, Refusal> {
+    pub fn describe(&self) -> Result<Vec<String>, CredentialRefusal> {
         let token = UnverifiedBiscuit::from(&self.token).map_err(refusal)?;
         let count = token.block_count().min(BLOCKS_MAX);
         (0..count).map(|at| token.print_block_source(at).map_err(refusal)).collect()
     }
 
     /// Verifies signatures and limits.
-    pub fn verify(&self) -> Result<Verified, Refusal> {
+    pub fn verify(&self) -> Result<Verified, CredentialRefusal> {
         let root = PublicKey::from_bytes(&self.root.0, Algorithm::Ed25519).map_err(broken)?;
         let token = Biscuit::from(&self.token, root).map_err(refusal)?;
         if token.block_count() > BLOCKS_MAX {
-            return Err(Refusal::Limit { what: "blocks", limit: BLOCKS_MAX });
+            return Err(CredentialRefusal::Limit { what: "blocks", limit: BLOCKS_MAX });
         }
         let (facts, rules, checks, _) = AuthorizerBuilder::new().build(&token).map_err(refusal)?.dump();
         bounds::within_bounds(&facts, &rules, &checks)?;
         Ok(Verified { token, root: self.root })
     }
 
-    fn within_limits(self) -> Result<Credential, Refusal> {
+    fn within_limits(self) -> Result<Credential, CredentialRefusal> {
         match self.token.len() {
-            bytes if bytes > CREDENTIAL_MAX => Err(Refusal::Oversized { bytes }),
+            bytes if bytes > CREDENTIAL_MAX => Err(CredentialRefusal::Oversized { bytes }),
             _ => Ok(self),
         }
     }
@@ -246,15 +246,15 @@ impl fmt::Debug for Credential {
 }
 
 impl core::str::FromStr for Credential {
-    type Err = Refusal;
-    fn from_str(text: &str) -> Result<Credential, Refusal> {
-        let form = Refusal::Form("expected one line, 'anode-credential ed25519:KEY HEX'");
+    type Err = CredentialRefusal;
+    fn from_str(text: &str) -> Result<Credential, CredentialRefusal> {
+        let form = CredentialRefusal::Form("expected one line, 'anode-credential ed25519:KEY HEX'");
         let (root, token) = text.trim_end().strip_prefix(LABEL).and_then(|rest| rest.split_once(' ')).ok_or(form)?;
-        let root = root.parse().map_err(|_| Refusal::Form("its root is no principal"))?;
+        let root = root.parse().map_err(|_| CredentialRefusal::Form("its root is no principal"))?;
         if token.len() > 2 * CREDENTIAL_MAX {
-            return Err(Refusal::Oversized { bytes: token.len() / 2 });
+            return Err(CredentialRefusal::Oversized { bytes: token.len() / 2 });
         }
-        let token = hex::decode(token).map_err(|_| Refusal::Form("its token is not in hexadecimal"))?;
+        let token = hex::decode(token).map_err(|_| CredentialRefusal::Form("its token is not in hexadecimal"))?;
         Ok(Credential { root, token })
     }
 }
@@ -272,7 +272,7 @@ impl Verified {
     }
 
     /// To whom its authority block, which alone can grant, grants which roles; unsorted, what is no principal left out.
-    pub fn granted(&self) -> Result<Vec<(PrincipalId, String)>, Refusal> {
+    pub fn granted(&self) -> Result<Vec<(PrincipalId, String)>, CredentialRefusal> {
         let builder = AuthorizerBuilder::new().set_limits(LIMITS);
         let mut authorizer = builder.build(&self.token).map_err(refusal)?;
         let rule = "granted($who, $what) <- grant($who, $what)";
@@ -286,7 +286,7 @@ impl Verified {
         &self,
         principal: PrincipalId,
         roles: impl Iterator<Item = &'a Arc<Role>>,
-    ) -> Result<Vec<&'a Arc<Role>>, Refusal> {
+    ) -> Result<Vec<&'a Arc<Role>>, CredentialRefusal> {
         let granted = self.granted()?;
         Ok(roles.filter(|role| granted.iter().any(|(to, what)| *to == principal && *what == role.name)).collect())
     }
@@ -297,7 +297,7 @@ impl Verified {
     }
 
     /// Whether it grants `role` to what `question` asks for. The authority block alone can grant.
-    pub fn grants(&self, question: &Question<'_>, role: &str) -> Result<(), Refusal> {
+    pub fn grants(&self, question: &Question<'_>, role: &str) -> Result<(), CredentialRefusal> {
         let time = UNIX_EPOCH.checked_add(Duration::from_secs(question.unix_s)).unwrap_or(UNIX_EPOCH);
         let facts = [
             fact("time", &[date(&time)]),
@@ -314,7 +314,9 @@ impl Verified {
         let mut authorizer = builder.build(&self.token).map_err(refusal)?;
         match authorizer.authorize() {
             Ok(_) => Ok(()),
-            Err(Token::FailedLogic(Logic::NoMatchingPolicy { .. })) => Err(Refusal::NoGrant(NoGrant::Nothing)),
+            Err(Token::FailedLogic(Logic::NoMatchingPolicy { .. })) => {
+                Err(CredentialRefusal::NoGrant(NoGrant::Nothing))
+            }
             Err(error) => Err(refusal(error)),
         }
     }
@@ -322,7 +324,7 @@ impl Verified {
 
 impl Restrictions {
     /// As a block.
-    fn block(&self) -> Result<BlockBuilder, Refusal> {
+    fn block(&self) -> Result<BlockBuilder, CredentialRefusal> {
         let mut block = BlockBuilder::new();
         let mut check = |name: &str, operator: &str, value: Term| {
             let source = format!("check if {name}($it), {}", operator);
@@ -357,11 +359,11 @@ fn bytes(value: &[u8]) -> Term {
     Term::Bytes(value.to_vec())
 }
 
-fn broken(error: Format) -> Refusal {
-    Refusal::Broken(error.to_string())
+fn broken(error: Format) -> CredentialRefusal {
+    CredentialRefusal::Broken(error.to_string())
 }
 
-fn refusal(error: Token) -> Refusal {
+fn refusal(error: Token) -> CredentialRefusal {
     match error {
         Token::Format(format) => broken(format),
         Token::FailedLogic(Logic::Unauthorized { checks, .. } | Logic::NoMatchingPolicy { checks }) => {
@@ -369,9 +371,9 @@ fn refusal(error: Token) -> Refusal {
                 FailedCheck::Block(check) => check.rule.clone(),
                 FailedCheck::Authorizer(check) => check.rule.clone(),
             };
-            Refusal::Checks(checks.iter().map(text).collect())
+            CredentialRefusal::Checks(checks.iter().map(text).collect())
         }
-        Token::RunLimit(RunLimit::Timeout) => Refusal::Late,
-        other => Refusal::Datalog(other.to_string()),
+        Token::RunLimit(RunLimit::Timeout) => CredentialRefusal::Late,
+        other => CredentialRefusal::Datalog(other.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 //! Asked only when no role was found, so that a misspelt role and a foreign credential give different messages. The
 //! words of the credential come from the network: an impossible role name is not repeated.
 
-use super::credential::{Refusal, Verified};
+use super::credential::{CredentialRefusal, Verified};
 use super::{PrincipalId, Roles, check_role_name};
 use core::fmt;
 
@@ -62,17 +62,17 @@ impl fmt::Display for NoGrant {
 
 impl Roles {
     /// Why a credential grants this signer none of the roles here.
-    pub(crate) fn no_grant(&self, verified: &Verified, signer: PrincipalId) -> Refusal {
+    pub(crate) fn no_grant(&self, verified: &Verified, signer: PrincipalId) -> CredentialRefusal {
         let grants = match verified.granted() {
             Ok(grants) => grants,
             Err(refusal) => return refusal,
         };
         let own = grants.iter().find(|(to, _)| *to == signer);
-        let Some((to, role)) = own.or(grants.first()) else { return Refusal::NoGrant(NoGrant::Nothing) };
+        let Some((to, role)) = own.or(grants.first()) else { return CredentialRefusal::NoGrant(NoGrant::Nothing) };
         let name = if check_role_name(role).is_ok() { role.as_str() } else { "of no possible name" };
         let (role, root) = (name.to_owned(), verified.root());
         let known = self.iter().find(|known| known.name == role);
-        Refusal::NoGrant(match known {
+        CredentialRefusal::NoGrant(match known {
             _ if own.is_none() => NoGrant::Another { role, to: *to, signer },
             None => NoGrant::Unknown { role },
             Some(known) if !known.trusts.contains(&root) => NoGrant::NotOf { role, root },

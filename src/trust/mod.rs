@@ -26,13 +26,15 @@ mod security;
 mod set;
 mod statement;
 
-pub use credential::{BLOCKS_MAX, CREDENTIAL_MAX, Credential, Question, Refusal, Restrictions, Terms, Verified};
+pub use credential::{
+    BLOCKS_MAX, CREDENTIAL_MAX, Credential, CredentialRefusal, Question, Restrictions, Terms, Verified,
+};
 pub use granted::NoGrant;
 pub(crate) use key::read_private;
 pub use key::{KeyError, KeyKind, PrincipalError, PrincipalId, PrincipalKey, Signature};
 pub use revocation::{Extent, Revocation, Rights, Subject};
 pub use revoked::{Kept, OPERATOR_MAX, Rank};
-pub use role::{ANYONE, Form, Kinds, LacksSymbol, ROLES_MAX, Role, Roles, Symbols, check_role_name};
+pub use role::{ANYONE, CodeForm, Kinds, LacksSymbol, ROLES_MAX, Role, Roles, Symbols, check_role_name};
 pub use secret::LinkSecret;
 pub use security::{RoleRefused, SecurityCounts};
 pub use set::{CREDENTIALS_MAX, CredentialSet, SET_MAX, object_name};

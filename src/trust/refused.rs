@@ -1,6 +1,6 @@
 //! Tokens with wrong signatures: remembered by their digest, so that the same one costs its verification once.
 
-use super::credential::{Credential, Refusal, Verified};
+use super::credential::{Credential, CredentialRefusal, Verified};
 use super::role::Roles;
 use crate::wire::Digest;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ const REFUSED_MAX: usize = 256;
 
 /// Those that were refused lately, over all threads of a node.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RefusedTokens(Arc<Mutex<VecDeque<(Digest, Refusal)>>>);
+pub(super) struct RefusedTokens(Arc<Mutex<VecDeque<(Digest, CredentialRefusal)>>>);
 
 /// Two policies are alike whatever they have refused.
 impl PartialEq for RefusedTokens {
@@ -24,7 +24,7 @@ impl Eq for RefusedTokens {}
 
 impl Roles {
     /// Verifies a credential, unless it is one that cannot be verified.
-    pub(crate) fn verify(&self, credential: &Credential) -> Result<Verified, Refusal> {
+    pub(crate) fn verify(&self, credential: &Credential) -> Result<Verified, CredentialRefusal> {
         let name = Digest::of(&credential.bytes());
         let refused = || self.refused.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, refusal)) = refused().iter().find(|(known, _)| *known == name) {

@@ -40,7 +40,7 @@ pub struct Role {
     pub representations: Kinds,
     /// In which form code is loaded into the kernel.
     #[serde(default)]
-    pub kernel: Form,
+    pub kernel: CodeForm,
     /// The calls that code may have.
     #[serde(default)]
     pub symbols: Symbols,
@@ -58,7 +58,7 @@ pub struct Role {
 /// In which form code runs in the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Form {
+pub enum CodeForm {
     /// Verified as code that few rights have loaded: pointers cannot be learned, speculation is barred.
     #[default]
     Sandboxed,
@@ -83,7 +83,7 @@ impl Role {
             name: ANYONE.into(),
             trusts: Vec::new(),
             representations: Kinds::default(),
-            kernel: Form::default(),
+            kernel: CodeForm::default(),
             symbols: Symbols::default(),
             services: Vec::new(),
             limits,
@@ -317,7 +317,7 @@ impl Role {
         if self.trusts.len() > ROOTS_MAX {
             return Err(format!("role {name}: trusts: {} are more than {ROOTS_MAX}", self.trusts.len()));
         }
-        let dangerous = self.representations.has(Kind::Native) || self.kernel == Form::Trusted;
+        let dangerous = self.representations.has(Kind::Native) || self.kernel == CodeForm::Trusted;
         if name == ANYONE && (dangerous || !self.trusts.is_empty()) {
             return Err("role anyone: whoever it is can have neither native code nor the trusted form in the kernel, \
                         and needs nobody's trust"

@@ -15,7 +15,7 @@ use super::key::PrincipalId;
 use super::limits::Limits;
 use super::revocation::{Extent, Revocation, Rights, Subject};
 use super::revoked::{Kept, Rank, Revoked};
-use super::role::{Form, Kinds, NODE, Role, Roles};
+use super::role::{CodeForm, Kinds, NODE, Role, Roles};
 use crate::abi::Kind;
 use core::fmt;
 use libanode::error::Error;
@@ -269,7 +269,7 @@ impl Role {
             Arc::new(Role {
                 name: NODE.into(),
                 representations: Kind::ALL.into_iter().fold(Kinds::NONE, Kinds::with),
-                kernel: Form::Trusted,
+                kernel: CodeForm::Trusted,
                 grants: Grants::of_node(),
                 ..Role::anyone(Limits::of_node())
             })
@@ -291,7 +291,7 @@ impl Role {
         if let Some(name) = self.services.iter().find(|name| !other.services.contains(name)) {
             return Some(format!("it has the service {name}"));
         }
-        if self.kernel != other.kernel && self.kernel == Form::Trusted {
+        if self.kernel != other.kernel && self.kernel == CodeForm::Trusted {
             return Some("it has the trusted form in the kernel".into());
         }
         number("limits", self.limits.exceed(&other.limits))

@@ -8,7 +8,7 @@
 //! the other. Unlike every other object it is not named by all of its bytes: it can be renewed, and
 //! what is in it counts by its signatures alone.
 
-use super::credential::{CREDENTIAL_MAX, Credential, Refusal};
+use super::credential::{CREDENTIAL_MAX, Credential, CredentialRefusal};
 use super::key::PrincipalId;
 use crate::wire::Digest;
 
@@ -32,14 +32,14 @@ pub struct CredentialSet {
 
 impl CredentialSet {
     /// Reads a set; total. The credentials are not verified.
-    pub fn parse(bytes: &[u8]) -> Result<CredentialSet, Refusal> {
+    pub fn parse(bytes: &[u8]) -> Result<CredentialSet, CredentialRefusal> {
         if bytes.len() > SET_MAX {
-            return Err(Refusal::Oversized { bytes: bytes.len() });
+            return Err(CredentialRefusal::Oversized { bytes: bytes.len() });
         }
-        let cut = || Refusal::Form("the set ends early");
+        let cut = || CredentialRefusal::Form("the set ends early");
         let (magic, rest) = bytes.split_first_chunk::<4>().ok_or_else(cut)?;
         if magic != MAGIC {
-            return Err(Refusal::Form("the set does not begin with ANC1"));
+            return Err(CredentialRefusal::Form("the set does not begin with ANC1"));
         }
         let (code, mut rest) = rest.split_first_chunk().ok_or_else(cut)?;
         let mut credentials = Vec::new();
@@ -49,20 +49,20 @@ impl CredentialSet {
             let (token, after) = after.split_at_checked(length).ok_or_else(cut)?;
             if length == 0 {
                 // It would have no text.
-                return Err(Refusal::Form("a credential of the set is empty"));
+                return Err(CredentialRefusal::Form("a credential of the set is empty"));
             }
             if length > CREDENTIAL_MAX {
-                return Err(Refusal::Oversized { bytes: length });
+                return Err(CredentialRefusal::Oversized { bytes: length });
             }
             if credentials.len() == CREDENTIALS_MAX {
-                return Err(Refusal::Limit { what: "credentials", limit: CREDENTIALS_MAX });
+                return Err(CredentialRefusal::Limit { what: "credentials", limit: CREDENTIALS_MAX });
             }
             credentials.push(Credential::of_parts(PrincipalId(*root), token.to_vec()));
             rest = after;
         }
         match (rest, credentials.len()) {
             ([], 1..) => Ok(CredentialSet { code: Digest(*code), credentials }),
-            ([], 0) => Err(Refusal::Form("the set is empty")),
+            ([], 0) => Err(CredentialRefusal::Form("the set is empty")),
             _ => Err(cut()),
         }
     }

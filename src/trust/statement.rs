@@ -9,7 +9,7 @@
 //! credentials are asked about such a packet has the representation `plan` and the digest of its code. Unlike code, a
 //! packet whose credential does not count has no role at all: it was sent to act in one.
 
-use super::credential::{CREDENTIAL_MAX, Credential, Question, Refusal};
+use super::credential::{CREDENTIAL_MAX, Credential, CredentialRefusal, Question};
 use super::key::{PrincipalId, PrincipalKey, Signature};
 use super::revocation::Rights;
 use super::role::{Role, Roles};
@@ -54,7 +54,7 @@ pub enum Unvouched {
     /// Its principal, or its code, was revoked.
     Revoked(String),
     /// Its credential does not count.
-    Refused(Refusal),
+    Refused(CredentialRefusal),
 }
 
 /// When a statement is judged, in nanoseconds since 1970.
@@ -109,10 +109,10 @@ impl Credential {
     }
 
     /// Reads what [`Credential::bytes`] gives; nothing is verified.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Credential, Refusal> {
-        let (root, token) = bytes.split_first_chunk().ok_or(Refusal::Form("it ends early"))?;
+    pub fn from_bytes(bytes: &[u8]) -> Result<Credential, CredentialRefusal> {
+        let (root, token) = bytes.split_first_chunk().ok_or(CredentialRefusal::Form("it ends early"))?;
         if token.len() > CREDENTIAL_MAX {
-            return Err(Refusal::Oversized { bytes: token.len() });
+            return Err(CredentialRefusal::Oversized { bytes: token.len() });
         }
         Ok(Credential::of_parts(PrincipalId(*root), token.to_vec()))
     }
@@ -153,18 +153,18 @@ impl Roles {
     }
 
     /// The first role of the credential's root that it grants.
-    fn role_by(&self, node: &str, at: Moment, statement: &Statement) -> Result<Arc<Role>, Refusal> {
+    fn role_by(&self, node: &str, at: Moment, statement: &Statement) -> Result<Arc<Role>, CredentialRefusal> {
         let credential = Credential::from_bytes(&statement.credential)?;
         let (root, principal) = (credential.root(), statement.principal);
         if self.of_root(&root).next().is_none() {
-            return Err(Refusal::Foreign { root });
+            return Err(CredentialRefusal::Foreign { root });
         }
         let verified = self.verify(&credential)?;
         let tokens = verified.revocation_ids();
         let rights =
             Rights { code: Some(statement.code), principal: Some(principal), root: Some(root), tokens: &tokens };
         if let Some((_, revocation)) = self.revoked(&rights) {
-            return Err(Refusal::Revoked(revocation.to_string()));
+            return Err(CredentialRefusal::Revoked(revocation.to_string()));
         }
         let unix_s = at.now / 1_000_000_000;
         let code = &statement.code;
@@ -173,7 +173,7 @@ impl Roles {
         for role in verified.granted_to(principal, self.of_root(&root))? {
             match verified.grants(&question, &role.name) {
                 Ok(()) => return Ok(role.clone()),
-                Err(Refusal::NoGrant(_)) => {}
+                Err(CredentialRefusal::NoGrant(_)) => {}
                 Err(refusal) => why = Some(refusal),
             }
         }
@@ -234,12 +234,12 @@ mod tests {
         let of_another = grant(1, 3, Restrictions::default());
         assert!(matches!(
             role(&statement(&key(2), NOW, Some(&of_another))),
-            Err(Unvouched::Refused(Refusal::NoGrant(_)))
+            Err(Unvouched::Refused(CredentialRefusal::NoGrant(_)))
         ));
         let foreign = grant(9, 2, Restrictions::default());
         assert!(matches!(
             role(&statement(&key(2), NOW, Some(&foreign))),
-            Err(Unvouched::Refused(Refusal::Foreign { .. }))
+            Err(Unvouched::Refused(CredentialRefusal::Foreign { .. }))
         ));
         let mut broken = statement(&key(2), NOW, Some(&grant(1, 2, Restrictions::default())));
         for at in 0..broken.credential.len() {

@@ -103,25 +103,25 @@ impl FromStr for Mac {
 
 /// A frame whose length was checked: reading it cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
+pub struct FrameView<'a> {
     header: &'a [u8; HEADER],
     tag: Option<u16>,
     ethertype: u16,
     payload: &'a [u8],
 }
 
-impl<'a> Frame<'a> {
+impl<'a> FrameView<'a> {
     /// Checks that the header, and the tag if there is one, are there.
     #[inline]
-    pub fn new_checked(bytes: &'a [u8]) -> Result<Frame<'a>> {
+    pub fn new_checked(bytes: &'a [u8]) -> Result<FrameView<'a>> {
         let (header, payload) = bytes.split_first_chunk::<HEADER>().ok_or(Error::Truncated)?;
         let ethertype = u16::from_be_bytes(field::<ETHERTYPE, _, _>(header));
         if ethertype != ethertype::VLAN {
-            return Ok(Frame { header, tag: None, ethertype, payload });
+            return Ok(FrameView { header, tag: None, ethertype, payload });
         }
         let (tag, payload) = payload.split_first_chunk::<TAG>().ok_or(Error::Truncated)?;
         let [a, b, c, d] = *tag;
-        Ok(Frame { header, tag: Some(u16::from_be_bytes([a, b])), ethertype: u16::from_be_bytes([c, d]), payload })
+        Ok(FrameView { header, tag: Some(u16::from_be_bytes([a, b])), ethertype: u16::from_be_bytes([c, d]), payload })
     }
 
     /// The receiver.
@@ -209,7 +209,7 @@ pub struct Repr {
 impl Repr {
     /// The header of a frame.
     #[inline]
-    pub fn parse(frame: &Frame<'_>) -> Repr {
+    pub fn parse(frame: &FrameView<'_>) -> Repr {
         Repr {
             destination: frame.destination(),
             source: frame.source(),
@@ -271,10 +271,10 @@ mod tests {
         let repr = Repr { destination: Mac([1; 6]), source: Mac([2; 6]), tag: Some(0x6007), ethertype: 0x0800 };
         let mut buf = [0; 20];
         assert_eq!(repr.emit(&mut buf), Ok(18));
-        let frame = Frame::new_checked(&buf).unwrap();
+        let frame = FrameView::new_checked(&buf).unwrap();
         assert_eq!((frame.vlan(), frame.payload().len(), frame.header_len()), (Some(7), 2, 18));
         assert_eq!(Repr::parse(&frame), repr);
-        assert_eq!(Frame::new_checked(&buf[..17]), Err(Error::Truncated));
+        assert_eq!(FrameView::new_checked(&buf[..17]), Err(Error::Truncated));
         let untagged = Repr { tag: None, ethertype: ethertype::VLAN, ..repr };
         assert_eq!(untagged.emit(&mut buf), Err(Error::Malformed));
     }

@@ -58,7 +58,7 @@ pub enum Message<'a> {
     /// The sender holds the code with this digest: it need not travel to there.
     Have([u8; 32]),
     /// How far destinations are from the sender, or a question for that.
-    Routes(Routes<'a>),
+    Routes(RoutesView<'a>),
 }
 
 /// A piece of a message.
@@ -78,7 +78,7 @@ pub struct Piece<'a> {
 
 /// Routes of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Routes<'a> {
+pub struct RoutesView<'a> {
     /// Whether it asks for ours.
     pub request: bool,
     entries: &'a [[u8; ROUTE]],
@@ -95,7 +95,7 @@ pub struct Route {
     pub metric: u8,
 }
 
-impl Routes<'_> {
+impl RoutesView<'_> {
     /// The routes that are well-formed (RFC 2453, 3.9.2: others are passed over).
     pub fn iter(&self) -> impl Iterator<Item = Route> {
         let route = |entry: &[u8; ROUTE]| {
@@ -157,7 +157,7 @@ impl<'a> Message<'a> {
                 if !beyond.is_empty() || entries.len() > ROUTES_MAX {
                     return Err(Error::Length);
                 }
-                Ok(Message::Routes(Routes { request: request == 1, entries }))
+                Ok(Message::Routes(RoutesView { request: request == 1, entries }))
             }
             _ => Err(Error::Malformed),
         }

@@ -339,7 +339,7 @@ fn who_is_heard_in_the_kernel_half_is_not_silent() {
 #[test]
 fn trusted_code_does_the_same() {
     let mut place = place!();
-    place.form = anode::trust::Form::Trusted;
+    place.form = anode::trust::CodeForm::Trusted;
     let (forward, deliver) = (place.add_guest("forward"), place.add_guest("deliver"));
     for (code, sent) in [(forward, true), (deliver, false)] {
         let (user, kernel) = both(&mut place, &frame(&header(code), b"payload and more", false));

@@ -5,7 +5,7 @@
 
 use crate::dice::Dice;
 use crate::place::{Came, FAR, LEFT, MACS, OWN_LEFT, OWN_MACS, Place, RIGHT, v6};
-use anode::classify::fields::{Field, Header};
+use anode::classify::fields::{Field, HeaderKind};
 use anode::core::reason::Reason;
 use anode::graph::Traffic;
 use anode::kernel::KernelChannels;
@@ -322,10 +322,10 @@ fn with_another_field(ends: Ends) -> Vec<(Field, Vec<u8>)> {
     let mut all = Vec::new();
     let v4 = ends.from.is_v4();
     let start = |header| match header {
-        Header::Ethernet => Some(0),
-        Header::V4 => v4.then_some(14),
-        Header::V6 => (!v4).then_some(14),
-        Header::Transport => Some(if v4 { 34 } else { 54 }),
+        HeaderKind::Ethernet => Some(0),
+        HeaderKind::V4 => v4.then_some(14),
+        HeaderKind::V6 => (!v4).then_some(14),
+        HeaderKind::Transport => Some(if v4 { 34 } else { 54 }),
     };
     for field in Field::ALL {
         let places = field.places().iter().filter_map(|place| Some((place, start(place.header)?)));

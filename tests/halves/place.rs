@@ -5,7 +5,7 @@ pub mod user;
 pub mod wires;
 
 use anode::apps;
-use anode::code::author::{self, Options};
+use anode::code::author::{self, AuthorOptions};
 use anode::code::bundle::{Bundle, Kind, Program};
 use anode::core::reason::Reason;
 use anode::core::share::SharedAccount;
@@ -16,7 +16,7 @@ use anode::sys::clock::Clock;
 use anode::sys::netns::Namespace;
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use anode::trust::limits::Limits;
-use anode::trust::{Form, Role, Roles};
+use anode::trust::{CodeForm, Role, Roles};
 use anode::wire::ethernet::Mac;
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, ipv4, udp};
 use std::collections::HashMap;
@@ -98,7 +98,7 @@ pub struct Place {
     /// What codes added from now on may use in the kernel half.
     pub limits: Limits,
     /// In which form.
-    pub form: Form,
+    pub form: CodeForm,
     half: Arc<KernelHalf>,
     interfaces: [u32; 2],
     /// A user half without a kernel half.
@@ -134,7 +134,7 @@ impl Place {
         let (half, states) = (Arc::new(half), HashMap::new());
         Some(Place {
             limits,
-            form: Form::Sandboxed,
+            form: CodeForm::Sandboxed,
             name,
             namespace,
             half,
@@ -163,7 +163,7 @@ impl Place {
     /// A program of tests/guests, in both halves.
     pub fn try_guest(&mut self, name: &str) -> (Digest, Result<(), String>) {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/guests/{name}.c"));
-        let bundle = author::build(&source, &Options::default()).unwrap();
+        let bundle = author::build(&source, &AuthorOptions::default()).unwrap();
         (bundle.name(), self.add(&bundle))
     }
 
@@ -185,7 +185,7 @@ impl Place {
         let name = Digest::of(&program.encode());
         let half = &self.half;
         let load = || {
-            half.add_code(&name, program, window, Form::Sandboxed, &Limits::default())
+            half.add_code(&name, program, window, CodeForm::Sandboxed, &Limits::default())
                 .map_err(|error| error.to_string())?;
             half.remove_code(&name).map_err(|error| error.to_string())
         };

@@ -89,10 +89,11 @@ fn framed(ethertype: u16, length: usize) -> Vec<u8> {
 
 /// Where the frames that left went, but questions.
 fn went(bench: &mut Bench) -> Vec<Mac> {
-    let question = |frame: &ethernet::Frame<'_>| frame.destination().is_group() && frame.ethertype() != ethertype::IPV4;
+    let question =
+        |frame: &ethernet::FrameView<'_>| frame.destination().is_group() && frame.ethertype() != ethertype::IPV4;
     let frames = bench.driver.out.frames.drain(..);
     let sent = frames.filter_map(|frame| {
-        let parsed = ethernet::Frame::new_checked(frame.bytes()).unwrap();
+        let parsed = ethernet::FrameView::new_checked(frame.bytes()).unwrap();
         (!question(&parsed)).then(|| parsed.destination())
     });
     sent.collect()

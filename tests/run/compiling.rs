@@ -8,7 +8,7 @@ mod worst;
 
 use anode::code::bundle::Kind;
 use anode::code::check;
-use anode::code::compiler::{Compilers, Failure, Job, Limits, Purpose};
+use anode::code::compiler::{CompilerLimits, Compilers, Failure, Job, Purpose};
 use anode::code::link::Constants;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::code::run::{Cause, Ingress, Prepare, Tier};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 const AT_ONCE: Purpose = Purpose::Capsule(Tier::Fast);
 
-fn compilers(limits: Limits) -> Arc<Compilers> {
+fn compilers(limits: CompilerLimits) -> Arc<Compilers> {
     crate::gate::pass();
     Compilers::new(env!("CARGO_BIN_EXE_anode").into(), limits)
 }
@@ -49,7 +49,7 @@ fn the_bomb_is_refused_before_it_is_compiled() {
 /// breaks the compiler or hangs. How far below the limits honest code stays, `anode bench tiers` measures.
 #[test]
 fn what_passes_the_check_is_compiled_within_the_limits_or_ended_at_them() {
-    let limits = Limits { wall_ms: 200_000, ..Limits::default() };
+    let limits = CompilerLimits { wall_ms: 200_000, ..CompilerLimits::default() };
     let mut lane = compilers(limits).lane();
     let (mut passed, mut refused, mut compiled) = (0, 0, 0);
     for (name, wasm) in worst::cases() {
@@ -75,8 +75,8 @@ fn what_passes_the_check_is_compiled_within_the_limits_or_ended_at_them() {
 /// Each instruction on vectors as often as the check allows.
 #[test]
 fn every_instruction_on_vectors_is_compiled_within_the_limits() {
-    let wall_ms = Limits::default().wall_ms;
-    let mut lane = compilers(Limits { wall_ms: 10 * wall_ms, ..Limits::default() }).lane();
+    let wall_ms = CompilerLimits::default().wall_ms;
+    let mut lane = compilers(CompilerLimits { wall_ms: 10 * wall_ms, ..CompilerLimits::default() }).lane();
     let all = vectors::all();
     assert_eq!(all.len(), vectors::COUNT);
     for (number, code) in all {
@@ -103,7 +103,7 @@ fn every_processor_has_what_vectors_need() {
 
 #[test]
 fn what_the_optimiser_cannot_do_in_time_it_does_not_do() {
-    let mut lane = compilers(Limits::default()).lane();
+    let mut lane = compilers(CompilerLimits::default()).lane();
     for (name, wasm) in worst::cases().into_iter().step_by(23) {
         if check::wasm(&wasm, 0).is_err() {
             continue;
@@ -122,8 +122,8 @@ fn a_job_that_needs_more_than_its_limits_is_ended_and_the_next_one_is_not() {
     let large = worst::large(0);
     check::wasm(&large, 0).unwrap();
     for (limits, name) in [
-        (Limits { cpu_ms: 4, ..Limits::default() }, "cpu_ms"),
-        (Limits { memory_mib: 1, ..Limits::default() }, "memory_mib"),
+        (CompilerLimits { cpu_ms: 4, ..CompilerLimits::default() }, "cpu_ms"),
+        (CompilerLimits { memory_mib: 1, ..CompilerLimits::default() }, "memory_mib"),
     ] {
         let mut lane = compilers(limits).lane();
         let job = Job { purpose: AT_ONCE, module: &large };
@@ -140,7 +140,7 @@ fn a_job_that_needs_more_than_its_limits_is_ended_and_the_next_one_is_not() {
 
 #[test]
 fn the_compiler_refuses_in_words_what_is_no_module() {
-    let mut lane = compilers(Limits::default()).lane();
+    let mut lane = compilers(CompilerLimits::default()).lane();
     for module in [&b""[..], b"\0asm", b"\0asm\x01\0\0\0\x01\xff", &[0xff; 4096]] {
         match lane.compile(&Job { purpose: AT_ONCE, module }) {
             Err(Failure::Refused(why)) => assert!(!why.is_empty()),
@@ -164,10 +164,10 @@ fn the_compiler_refuses_in_words_what_is_no_module() {
 
 #[test]
 fn without_a_compiler_nothing_is_held_against_the_code() {
-    let mut lane = Compilers::new("/nonexistent".into(), Limits::default()).lane();
+    let mut lane = Compilers::new("/nonexistent".into(), CompilerLimits::default()).lane();
     let job = Job { purpose: AT_ONCE, module: &small(1) };
     assert!(matches!(lane.compile(&job), Err(Failure::Gone(_))));
-    let mut lane = Compilers::new("/bin/true".into(), Limits::default()).lane();
+    let mut lane = Compilers::new("/bin/true".into(), CompilerLimits::default()).lane();
     assert!(matches!(lane.compile(&job), Err(Failure::Gone(_))));
 }
 
@@ -210,7 +210,8 @@ fn own_program(folder: &tempfile::TempDir) -> PathBuf {
 fn a_compiler_that_is_killed_is_started_again_and_no_module_is_refused_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let program = own_program(&folder);
-    let mut lane = Compilers::new(program.clone(), Limits { cpu_ms: 60_000, ..Limits::default() }).lane();
+    let mut lane =
+        Compilers::new(program.clone(), CompilerLimits { cpu_ms: 60_000, ..CompilerLimits::default() }).lane();
     for number in 0..3 {
         let output = lane.compile(&Job { purpose: AT_ONCE, module: &small(number) });
         assert!(output.is_ok(), "{number}: {output:?}");
@@ -223,7 +224,8 @@ fn a_compiler_that_is_killed_is_started_again_and_no_module_is_refused_for_it() 
 fn no_process_of_the_compiler_has_a_second_way_to_the_node() {
     let folder = tempfile::tempdir().unwrap();
     let program = own_program(&folder);
-    let mut lane = Compilers::new(program.clone(), Limits { cpu_ms: 60_000, ..Limits::default() }).lane();
+    let mut lane =
+        Compilers::new(program.clone(), CompilerLimits { cpu_ms: 60_000, ..CompilerLimits::default() }).lane();
     lane.compile(&Job { purpose: AT_ONCE, module: &small(0) }).unwrap();
     let is_compiler = |pid: &String| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "anode-compiler")
@@ -243,7 +245,7 @@ fn no_process_of_the_compiler_has_a_second_way_to_the_node() {
 fn a_compiler_that_is_stopped_is_replaced_while_a_job_waits() {
     let folder = tempfile::tempdir().unwrap();
     let program = own_program(&folder);
-    let limits = Limits { cpu_ms: 60_000, wall_ms: 1, ..Limits::default() };
+    let limits = CompilerLimits { cpu_ms: 60_000, wall_ms: 1, ..CompilerLimits::default() };
     let mut lane = Compilers::new(program.clone(), limits).lane();
     lane.open().unwrap();
     let stopped = processes_of(&program);
@@ -280,7 +282,7 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(limits: Limits, jobs: usize) -> Bench {
+    fn new(limits: CompilerLimits, jobs: usize) -> Bench {
         let waker = Waker::new().unwrap();
         let poll = Poll::new().unwrap();
         poll.add(&waker, 0).unwrap();
@@ -320,7 +322,7 @@ impl Bench {
 
 #[test]
 fn others_code_is_ready_beside_bombs_which_are_ended_and_remembered() {
-    let limits = Limits { cpu_ms: 30, ..Limits::default() };
+    let limits = CompilerLimits { cpu_ms: 30, ..CompilerLimits::default() };
     let mut bench = Bench::new(limits, 2);
     let bombs: Vec<Digest> = (0..40).map(|number| bench.prepare(1, worst::large(number))).collect();
     let others: Vec<Digest> = (0..3).map(|number| bench.prepare(2, small(number))).collect();
@@ -360,7 +362,7 @@ fn others_code_is_ready_beside_bombs_which_are_ended_and_remembered() {
 
 #[test]
 fn a_module_that_is_over_the_limit_is_refused_and_remembered_by_its_digest() {
-    let mut bench = Bench::new(Limits { cpu_ms: 1, ..Limits::default() }, 1);
+    let mut bench = Bench::new(CompilerLimits { cpu_ms: 1, ..CompilerLimits::default() }, 1);
     // No compiler goes through so much in a millisecond.
     let module = worst::large(0);
     let name = bench.prepare(1, module.clone());

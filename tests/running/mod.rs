@@ -201,7 +201,7 @@ impl Drop for Running {
 /// A guest of `tests/guests`, in all its representations.
 pub fn guest(name: &str) -> Bundle {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/guests/{name}.c"));
-    author::build(&source, &author::Options::default()).unwrap()
+    author::build(&source, &author::AuthorOptions::default()).unwrap()
 }
 
 /// Every port with the kernel half before it.

@@ -324,7 +324,7 @@ struct Victim {
 
 impl Actor for Victim {
     fn receive(&mut self, _: u64, port: usize, frame: &[u8], send: &mut Vec<(usize, Vec<u8>)>) {
-        let Ok(parsed) = ethernet::Frame::new_checked(frame) else { return };
+        let Ok(parsed) = ethernet::FrameView::new_checked(frame) else { return };
         let (link, payload) = (ethernet::Repr::parse(&parsed), parsed.payload());
         let question = arp::Repr::parse(payload).ok().filter(|_| link.ethertype == ethernet::ethertype::ARP);
         if let Some(question) = question.filter(|question| question.target_ip == self.addr) {

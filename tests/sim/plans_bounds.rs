@@ -4,7 +4,7 @@
 use crate::net::{Net, host};
 use anode::apps::plan::Script;
 use anode::ee::plan::Config;
-use anode::ee::plan::status::Status;
+use anode::ee::plan::status::PlanStatus;
 use anode::sim::{Line, SECOND};
 use anode::trust::limits::Limits;
 use plan::packet::{Header, Packet, slices};
@@ -31,7 +31,7 @@ fn evaluate(net: &mut Net, from: usize, chunk: Arc<Chunk>, bound: u32) -> String
     net.sim.take_printed().concat()
 }
 
-fn status(net: &Net, node: usize) -> Status {
+fn status(net: &Net, node: usize) -> PlanStatus {
     net.sim.node(node).unwrap().status().plan.unwrap()
 }
 

@@ -1,7 +1,8 @@
 //! The invariants of the source tree, checked by reading it.
 //!
 //! Modules with I/O, clocks, `unsafe` or panics, imports among folders (`folders.rs`), lengths of files and functions,
-//! lines and words (`prose.rs`), and words that never stand in a file. ARCHITECTURE.md has the reasons. Every check is also run on a bad sample and must complain, so that none passes by not looking.
+//! lines and words (`prose.rs`), names of types (`types.rs`), and words that never stand in a file. ARCHITECTURE.md has
+//! the reasons. Every check is also run on a bad sample and must complain, so that none passes by not looking.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ mod folders;
 mod prose;
 mod reasons;
 mod source;
+mod types;
 use source::Source;
 
 /// Modules that turn bytes into values and decisions: no I/O and no clock.

@@ -1,7 +1,7 @@
 //! From C to bundles: clang's output for the guests passes every check, the same source gives the same name, and bad
 //! sources are refused with cause and remedy. Needs clang and lld.
 
-use anode::code::author::{self, Error, Options};
+use anode::code::author::{self, AuthorOptions, Error};
 use anode::code::bundle::{Bundle, Insn, Kind, Program};
 use anode::code::check;
 use anode::trust::PrincipalKey;
@@ -12,11 +12,11 @@ fn guest(name: &str) -> PathBuf {
 }
 
 fn build(name: &str) -> Bundle {
-    author::build(&guest(name), &Options::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
+    author::build(&guest(name), &AuthorOptions::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Builds a C text that is not worth a file.
-fn build_text(text: &str, options: &Options) -> Result<Bundle, Error> {
+fn build_text(text: &str, options: &AuthorOptions) -> Result<Bundle, Error> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("sample.c");
     std::fs::write(&path, text).unwrap();
@@ -57,7 +57,7 @@ fn the_same_source_has_the_same_name_wherever_it_lies() {
     let directory = tempfile::tempdir().unwrap();
     let copy = directory.path().join("loop.c");
     std::fs::copy(guest("loop.c"), &copy).unwrap();
-    assert_eq!(author::build(&copy, &Options::default()).unwrap().name(), first.name());
+    assert_eq!(author::build(&copy, &AuthorOptions::default()).unwrap().name(), first.name());
     assert_ne!(build("ping.c").name(), first.name());
 }
 
@@ -65,7 +65,8 @@ fn the_same_source_has_the_same_name_wherever_it_lies() {
 fn a_signed_bundle_names_its_principal() {
     let key = PrincipalKey::from_seed([3; 32]);
     let id = key.id();
-    let bundle = author::build(&guest("ping.c"), &Options { key: Some(key), ..Options::default() }).unwrap();
+    let bundle =
+        author::build(&guest("ping.c"), &AuthorOptions { key: Some(key), ..AuthorOptions::default() }).unwrap();
     assert_eq!(check::check(&bundle).unwrap().principal, Some(id));
     assert_ne!(bundle.name(), build("ping.c").name());
 }
@@ -77,7 +78,7 @@ fn functions_of_the_program_are_called_where_they_were_placed() {
         __attribute__((noinline)) u32 unused(u32 a) { return deep(a); }\n\
         static __attribute__((noinline)) u32 mid(u32 a) { return deep(a) + deep(a + 1); }\n\
         AN_CAPSULE(p, struct p) { w->payload.x = mid(w->payload.x) + deep(5); return an_forward(); }\n";
-    let bundle = build_text(text, &Options::default()).unwrap();
+    let bundle = build_text(text, &AuthorOptions::default()).unwrap();
     let program = Program::parse(bundle.representation(Kind::Bpf).unwrap()).unwrap();
     assert_eq!(check::check(&bundle).unwrap().bpf.unwrap().functions, 3, "what nobody calls stays behind");
     // Each local call hits the first instruction behind an exit.
@@ -92,25 +93,25 @@ fn functions_of_the_program_are_called_where_they_were_placed() {
 
 #[test]
 fn the_compilers_messages_are_shown() {
-    let error = build_text(&capsule("return nonsense;"), &Options::default()).unwrap_err();
+    let error = build_text(&capsule("return nonsense;"), &AuthorOptions::default()).unwrap_err();
     assert!(matches!(error, Error::Compile { target: "wasm32", .. }));
     assert!(error.to_string().contains("undeclared identifier 'nonsense'"), "{error}");
-    let error = build_text("int main(void) { return 0; }", &Options::default()).unwrap_err();
+    let error = build_text("int main(void) { return 0; }", &AuthorOptions::default()).unwrap_err();
     assert!(error.to_string().contains("AN_CAPSULE"), "{error}");
-    let error = build_text(&capsule("int unused_one; return an_drop();"), &Options::default());
+    let error = build_text(&capsule("int unused_one; return an_drop();"), &AuthorOptions::default());
     assert!(error.is_ok(), "warnings do not refuse");
 }
 
 #[test]
 fn what_bpf_cannot_have_is_refused_by_symbol_and_section() {
-    let only = |kind| Options { only: Some(kind), ..Options::default() };
+    let only = |kind| AuthorOptions { only: Some(kind), ..AuthorOptions::default() };
     let text = format!("static unsigned long long counter;\n{}", capsule("return counter++ & 1;"));
-    let error = build_text(&text, &Options::default()).unwrap_err().to_string();
+    let error = build_text(&text, &AuthorOptions::default()).unwrap_err().to_string();
     assert!(error.contains("'counter'") && error.contains(".bss"), "{error}");
 
     let text = "#include <anode/capsule.h>\nstatic const u32 table[4] = {1, 9, 7, 3};\nstruct p { u32 x; };\n\
         AN_CAPSULE(p, struct p) { return (int)table[w->payload.x & 3]; }\n";
-    let error = build_text(text, &Options::default()).unwrap_err().to_string();
+    let error = build_text(text, &AuthorOptions::default()).unwrap_err().to_string();
     assert!(error.contains("'table'") && error.contains(".rodata"), "{error}");
     assert!(build_text(text, &only(Kind::Wasm)).is_ok(), "a constant table is fine in wasm alone");
 
@@ -122,14 +123,14 @@ fn what_bpf_cannot_have_is_refused_by_symbol_and_section() {
 
     let text = "#include <anode/capsule.h>\nstruct p { unsigned long x; };\n\
         AN_CAPSULE(p, struct p) { return (int)w->payload.x; }\n";
-    let error = build_text(text, &Options::default()).unwrap_err();
+    let error = build_text(text, &AuthorOptions::default()).unwrap_err();
     assert!(matches!(error, Error::WindowDiffers { wasm: 4, bpf: 8 }), "{error}");
 }
 
 #[test]
 fn an_oversized_window_is_refused_by_the_compiler() {
     let text = "#include <anode/capsule.h>\nstruct p { u8 x[513]; };\nAN_CAPSULE(p, struct p) { return 0; }\n";
-    let error = build_text(text, &Options::default()).unwrap_err().to_string();
+    let error = build_text(text, &AuthorOptions::default()).unwrap_err().to_string();
     assert!(error.contains("at most 512 bytes"), "{error}");
 }
 
@@ -145,9 +146,9 @@ fn modules_of_other_languages_become_wasm_only_bundles() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("other.wat");
     std::fs::write(&path, text).unwrap();
-    let error = author::build(&path, &Options::default()).unwrap_err().to_string();
+    let error = author::build(&path, &AuthorOptions::default()).unwrap_err().to_string();
     assert!(error.contains("--window"), "{error}");
-    let options = Options { window: Some(8), ..Options::default() };
+    let options = AuthorOptions { window: Some(8), ..AuthorOptions::default() };
     let bundle = author::build(&path, &options).unwrap();
     assert!(bundle.representation(Kind::Bpf).is_none());
     let facts = check::check(&bundle).unwrap().wasm.unwrap();
@@ -171,11 +172,15 @@ fn line_of(text: &str, what: &str) -> usize {
 #[test]
 fn a_refusal_names_the_instruction_its_line_and_the_remedy() {
     let text = capsule("u32 x = w->payload.x;\n__sync_fetch_and_add(&w->payload.x, x);\nreturn an_forward();");
-    let error = build_text(&text, &Options { only: Some(Kind::Bpf), ..Options::default() }).unwrap_err().to_string();
+    let error = build_text(&text, &AuthorOptions { only: Some(Kind::Bpf), ..AuthorOptions::default() })
+        .unwrap_err()
+        .to_string();
     let said = [&format!("source: sample.c:{}\n", line_of(&text, "__sync")), "lock *(u32 *)(r", "remedy: "];
     assert!(said.iter().all(|said| error.contains(*said)), "{error}");
     let text = format!("extern int an_fly(int);\n{}", capsule("int x = 2;\nreturn an_fly(x);"));
-    let error = build_text(&text, &Options { only: Some(Kind::Bpf), ..Options::default() }).unwrap_err().to_string();
+    let error = build_text(&text, &AuthorOptions { only: Some(Kind::Bpf), ..AuthorOptions::default() })
+        .unwrap_err()
+        .to_string();
     assert!(error.starts_with(&format!("sample.c:{}: 'an_fly'", line_of(&text, "return an_fly"))), "{error}");
 }
 
@@ -234,12 +239,12 @@ fn a_source_is_checked_without_being_kept() {
 
 #[test]
 fn without_compiler_the_package_to_install_is_named() {
-    let options = Options { clang: Some("/nonexistent/clang".into()), ..Options::default() };
+    let options = AuthorOptions { clang: Some("/nonexistent/clang".into()), ..AuthorOptions::default() };
     let error = author::build(&guest("ping.c"), &options).unwrap_err().to_string();
     assert!(error.contains("apt-get install clang lld"), "{error}");
-    let error = author::build(Path::new("/nonexistent/ping.c"), &Options::default()).unwrap_err();
+    let error = author::build(Path::new("/nonexistent/ping.c"), &AuthorOptions::default()).unwrap_err();
     assert!(matches!(error, Error::Unreadable { .. }), "{error}");
-    let error = author::build(&guest("ping.rs"), &Options::default()).unwrap_err();
+    let error = author::build(&guest("ping.rs"), &AuthorOptions::default()).unwrap_err();
     assert!(matches!(error, Error::Ending { .. }), "{error}");
 }
 

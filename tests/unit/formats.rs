@@ -228,7 +228,7 @@ const CASES_GOOD: &[(&str, &str)] = &[
 #[test]
 fn packets_written_out_by_hand_are_read() {
     let good: std::collections::HashMap<_, _> = CASES_GOOD.iter().map(|(name, bytes)| (*name, hex(bytes))).collect();
-    let payload = |name: &str| ethernet::Frame::new_checked(&good[name]).unwrap().payload().to_vec();
+    let payload = |name: &str| ethernet::FrameView::new_checked(&good[name]).unwrap().payload().to_vec();
 
     let request = arp::Repr::parse(&payload("arp request, padded")).unwrap();
     assert_eq!((request.sender_ip, request.target_ip), ([10, 0, 0, 1], [10, 0, 0, 2]));
@@ -300,7 +300,7 @@ fn proofs_and_revocations_written_out_by_hand_are_read_and_bent_ones_refused() {
 fn a_capsule_is_found_under_all_its_headers() {
     for (v6, tag) in [(false, None), (true, None), (false, Some(100)), (true, Some(100))] {
         let bytes = frame(v6, tag, &anep_capsule(b"hello"));
-        let frame = ethernet::Frame::new_checked(&bytes).unwrap();
+        let frame = ethernet::FrameView::new_checked(&bytes).unwrap();
         assert_eq!(frame.vlan(), tag);
         let datagram = if v6 {
             let packet = ipv6::Packet::new_checked(frame.payload()).unwrap();
@@ -434,7 +434,7 @@ proptest! {
         let repr = ethernet::Repr { destination, source, tag, ethertype };
         let mut bytes = [0; 18];
         let length = repr.emit(&mut bytes).unwrap();
-        prop_assert_eq!(ethernet::Repr::parse(&ethernet::Frame::new_checked(&bytes[..length]).unwrap()), repr);
+        prop_assert_eq!(ethernet::Repr::parse(&ethernet::FrameView::new_checked(&bytes[..length]).unwrap()), repr);
     }
 
     #[test]

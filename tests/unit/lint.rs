@@ -4,7 +4,7 @@
 //! shown by processes that do just that. Its words as documented stand in a script, for hosts without it.
 
 use anode::code::author::lint::{Lint, Prevail, lint};
-use anode::code::author::{self, Options};
+use anode::code::author::{self, AuthorOptions};
 use anode::code::bundle::{Bundle, Insn, Kind, Program};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 fn guest(name: &str) -> Bundle {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/guests/{name}.c"));
-    author::build(&source, &Options::default()).unwrap()
+    author::build(&source, &AuthorOptions::default()).unwrap()
 }
 
 fn asked(program: PathBuf, patience: Duration, bundle: &Bundle) -> Lint {

@@ -4,7 +4,7 @@
 //! given the same packets. Frames, deliveries, drops, logs, and what the soft state makes of later packets must agree.
 //! And: native code runs where the role of its signer says so, and nowhere else.
 
-use anode::code::author::{self, Options};
+use anode::code::author::{self, AuthorOptions};
 use anode::code::bundle::{Bundle, Kind, Manifest};
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::driver::{Driver, Supply};
@@ -152,7 +152,8 @@ fn sources() -> Vec<PathBuf> {
 }
 
 fn build(source: &Path) -> Bundle {
-    let options = Options { key: Some(author()), only: Some(Kind::Wasm), native: true, ..Options::default() };
+    let options =
+        AuthorOptions { key: Some(author()), only: Some(Kind::Wasm), native: true, ..AuthorOptions::default() };
     author::build(source, &options).unwrap_or_else(|error| panic!("{}: {error}", source.display()))
 }
 
@@ -277,7 +278,7 @@ fn state_of_the_program_itself_is_refused_by_name() {
     let source = "#include <anode/capsule.h>\nstatic u32 counter;\nAN_CAPSULE(counter, struct an_nothing) { return \
                   ++counter & 1 ? an_drop() : an_forward(); }\n";
     std::fs::write(&path, source).unwrap();
-    let options = Options { only: Some(Kind::Native), ..Options::default() };
+    let options = AuthorOptions { only: Some(Kind::Native), ..AuthorOptions::default() };
     let refused = author::build(&path, &options).unwrap_err().to_string();
     assert!(refused.contains("counter"), "{refused}");
 }

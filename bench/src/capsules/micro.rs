@@ -18,7 +18,7 @@ use super::super::{Error, Settings};
 use anode::abi::NONE;
 use anode::classify::classify;
 use anode::code::bundle::{Bundle, Kind};
-use anode::code::run::scope::{Packet, Scope};
+use anode::code::run::scope::{RunPacket, Scope};
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::code::run::{Cause, Prepare, Runtime, SlotId, Tier};
 use anode::core::Core;
@@ -191,7 +191,7 @@ pub(crate) struct RunAlone {
     slot: SlotId,
     core: Core,
     pool: FramePool,
-    packet: Packet,
+    packet: RunPacket,
 }
 
 impl RunAlone {
@@ -211,7 +211,7 @@ impl RunAlone {
         };
         let mut frame = Frame::from_bytes(packet);
         frame.strip(anep::HEADER);
-        let packet = Packet {
+        let packet = RunPacket {
             now: 1,
             frame,
             domain,

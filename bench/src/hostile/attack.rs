@@ -2,7 +2,7 @@
 
 use super::super::Error;
 use super::super::guests::compile;
-use anode::code::author::Options;
+use anode::code::author::AuthorOptions;
 use anode::code::bundle::{Bundle, Kind};
 use anode::wire::{Addr, anep, capsule};
 use std::fmt::Write as _;
@@ -128,8 +128,8 @@ impl Codes {
         let [cheap, dear] =
             [include_str!("../../../tests/guests/forward.c"), include_str!("../../../tests/guests/costly.c")];
         Ok([
-            compile("forward", cheap, &Options::default())?,
-            compile("costly", &format!("#define ALWAYS 1\n{dear}"), &Options::default())?,
+            compile("forward", cheap, &AuthorOptions::default())?,
+            compile("costly", &format!("#define ALWAYS 1\n{dear}"), &AuthorOptions::default())?,
         ])
     }
 

@@ -30,7 +30,7 @@ use anode::code::bundle::{Bundle, Kind, Program};
 use anode::code::check;
 use anode::kernel::{KernelHalf, Opening};
 use anode::manage::client::Attachment;
-use anode::trust::Form;
+use anode::trust::CodeForm;
 use anode::trust::limits::Limits;
 use anode::wire::{Addr, capsule};
 
@@ -106,7 +106,7 @@ fn loading(settings: &Settings) -> Result<Series, Error> {
             check::bpf(bytes).map_err(|error| broken(&error))?;
             let code = Program::parse(bytes).map_err(|error| broken(&error))?;
             scans.push(began.elapsed().as_secs_f64() * 1e3);
-            half.add_code(&bundle.name(), &code, 0, Form::Sandboxed, &Limits::default())
+            half.add_code(&bundle.name(), &code, 0, CodeForm::Sandboxed, &Limits::default())
                 .map_err(|error| broken(&error))?;
             half.activate(&bundle.name()).map_err(|error| broken(&error))?;
             whole.push(began.elapsed().as_secs_f64() * 1e3);

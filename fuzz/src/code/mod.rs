@@ -14,7 +14,7 @@ pub mod compiler {
     pub mod answer;
     mod job;
 
-    pub use job::{Failure, Job, Limits, Output, Purpose};
+    pub use job::{Failure, Job, CompilerLimits, CompilerOutput, Purpose};
 }
 
 /// Of what runs code, the tiers that jobs name.

@@ -20,19 +20,19 @@ pub struct Vector {
 }
 
 /// Where the headers of a frame of ours begin.
-fn start(header: Header, v4: bool) -> Option<usize> {
+fn start(header: HeaderKind, v4: bool) -> Option<usize> {
     match header {
-        Header::Ethernet => Some(0),
-        Header::V4 => v4.then_some(14),
-        Header::V6 => (!v4).then_some(14),
-        Header::Transport => Some(if v4 { 34 } else { 54 }),
+        HeaderKind::Ethernet => Some(0),
+        HeaderKind::V4 => v4.then_some(14),
+        HeaderKind::V6 => (!v4).then_some(14),
+        HeaderKind::Transport => Some(if v4 { 34 } else { 54 }),
     }
 }
 
 /// A segment from port 4000 to port 5000 with four bytes.
 fn frame(v4: bool, protocol: u8) -> Vec<u8> {
     let segment = if protocol == UDP { 12 } else { 24 };
-    let mut bytes = vec![0; start(Header::Transport, v4).unwrap() + segment];
+    let mut bytes = vec![0; start(HeaderKind::Transport, v4).unwrap() + segment];
     let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };
     // As the kernel's test of programs has it: for this host.
     ethernet::Repr { destination: Mac([0; 6]), source: Mac([4; 6]), tag: None, ethertype }.emit(&mut bytes).unwrap();

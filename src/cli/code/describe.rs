@@ -58,7 +58,7 @@ impl At {
 /// Everything about a bundle, for people and programs alike.
 pub(super) fn describe(bundle: &Bundle, report: Option<&Report>) -> Value {
     let manifest = bundle.manifest();
-    let layer = |layer: &crate::code::bundle::Layer| {
+    let layer = |layer: &crate::code::bundle::ManifestLayer| {
         let mut value =
             json!({"kind": layer.kind.to_string(), "digest": layer.digest.to_string(), "bytes": layer.size});
         let at_hand = bundle.representation(layer.kind).is_some();

@@ -199,7 +199,7 @@ impl Drop for Native {
 
 /// The object and the number of a part of code in an Ethernet frame.
 fn code_part(frame: &[u8]) -> Option<(Digest, u16)> {
-    let frame = ethernet::Frame::new_checked(frame).ok()?;
+    let frame = ethernet::FrameView::new_checked(frame).ok()?;
     let packet = ipv4::Packet::new_checked(frame.payload()).ok()?;
     let datagram = udp::Packet::new_checked(packet.payload()).ok()?;
     let anep = anep::Packet::new_checked(datagram.payload()).ok()?;

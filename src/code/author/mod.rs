@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 /// What an author may choose.
 #[derive(Debug, Default)]
-pub struct Options {
+pub struct AuthorOptions {
     /// Who signs; nobody if `None`.
     pub key: Option<PrincipalKey>,
     /// The title in the manifest; the source's name without its ending if `None`.
@@ -49,12 +49,12 @@ pub struct Options {
 
 /// Builds a bundle from a `.c`, `.wasm` or `.wat` file. Every representation passes
 /// [`check::check`]. Takes about 0.2 seconds for C.
-pub fn build(source: &Path, options: &Options) -> Result<Bundle, Error> {
+pub fn build(source: &Path, options: &AuthorOptions) -> Result<Bundle, Error> {
     build_with_warnings(source, options).map(|(bundle, _)| bundle)
 }
 
 /// As [`build`]; also returns what the compiler had to say.
-pub fn build_with_warnings(source: &Path, options: &Options) -> Result<(Bundle, String), Error> {
+pub fn build_with_warnings(source: &Path, options: &AuthorOptions) -> Result<(Bundle, String), Error> {
     let mut warnings = String::new();
     let parts = match source.extension().and_then(|ending| ending.to_str()) {
         Some("c") => compile(source, options, &mut warnings)?,
@@ -121,7 +121,7 @@ fn bundle(title: &str, parts: Parts, key: Option<&PrincipalKey>) -> Result<Bundl
     Ok(bundle)
 }
 
-fn compile(source: &Path, options: &Options, warnings: &mut String) -> Result<Parts, Error> {
+fn compile(source: &Path, options: &AuthorOptions, warnings: &mut String) -> Result<Parts, Error> {
     let mut clang = Clang::new(options.clang.as_deref())?;
     let wanted = |kind| options.only.is_none_or(|only| only == kind);
     let mut windows = Vec::new();

@@ -29,7 +29,7 @@ const SIGNED: &[u8] = b"anode bundle v1\0";
 
 /// What a manifest says of one representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layer {
+pub struct ManifestLayer {
     /// In which form the program is.
     pub kind: Kind,
     /// The digest of the representation's bytes.
@@ -43,14 +43,14 @@ pub struct Layer {
 pub struct Manifest {
     title: String,
     window: u32,
-    layers: Vec<Layer>,
+    layers: Vec<ManifestLayer>,
     architecture: Option<String>,
     signed: Option<(PrincipalId, Signature)>,
 }
 
 impl Manifest {
     /// An unsigned manifest; `layers` in the order of [`Kind`], at least one. Native code is for this processor.
-    pub fn new(title: &str, window: u32, layers: Vec<Layer>) -> Result<Manifest, Error> {
+    pub fn new(title: &str, window: u32, layers: Vec<ManifestLayer>) -> Result<Manifest, Error> {
         let field = |field, found: String, expected| Err(Error::Field { field, found, expected });
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         if title.is_empty() || title.len() > TITLE_MAX || !title.chars().all(plain) {
@@ -132,17 +132,17 @@ impl Manifest {
     }
 
     /// The representations, in the order of [`Kind`].
-    pub fn layers(&self) -> &[Layer] {
+    pub fn layers(&self) -> &[ManifestLayer] {
         &self.layers
     }
 
     /// What the manifest says of the representation of this kind.
-    pub fn layer(&self, kind: Kind) -> Option<&Layer> {
+    pub fn layer(&self, kind: Kind) -> Option<&ManifestLayer> {
         self.layers.iter().find(|layer| layer.kind == kind)
     }
 
     fn bytes(&self, principal: Option<PrincipalId>, signature: Option<Signature>) -> Vec<u8> {
-        let layer = |layer: &Layer| JsonLayer {
+        let layer = |layer: &ManifestLayer| JsonLayer {
             media_type: layer.kind.media_type().into(),
             digest: layer.digest.oci(),
             size: layer.size,
@@ -248,14 +248,14 @@ impl Json {
 }
 
 impl JsonLayer {
-    fn value(&self) -> Result<Layer, Error> {
+    fn value(&self) -> Result<ManifestLayer, Error> {
         let kind = Kind::of_media_type(&self.media_type).ok_or_else(|| Error::Field {
             field: "layers.mediaType",
             found: self.media_type.clone(),
             expected: "application/vnd.anode.{wasm,bpf,native}.v1",
         })?;
         let digest = parse("layers.digest", &self.digest, "sha256: and 64 hexadecimal digits")?;
-        Ok(Layer { kind, digest, size: self.size })
+        Ok(ManifestLayer { kind, digest, size: self.size })
     }
 }
 

@@ -15,10 +15,10 @@ mod program;
 pub use crate::abi::Kind;
 pub use error::Error;
 pub use lines::{LINES_MAX, Lines};
-pub use manifest::{Layer, MANIFEST_MAX, Manifest, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
+pub use manifest::{MANIFEST_MAX, Manifest, ManifestLayer, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
 pub use program::{Insn, PROGRAM_HEADER, Program};
 
-use crate::trust::{CredentialSet, Refusal};
+use crate::trust::{CredentialRefusal, CredentialSet};
 use crate::wire::Digest;
 use std::sync::Arc;
 
@@ -74,10 +74,10 @@ impl Bundle {
     }
 
     /// Adds what travels beside the bundle: credentials for this code, which are not verified.
-    pub fn add_credentials(&mut self, bytes: Arc<[u8]>) -> Result<(), Refusal> {
+    pub fn add_credentials(&mut self, bytes: Arc<[u8]>) -> Result<(), CredentialRefusal> {
         match CredentialSet::parse(&bytes)? {
             set if set.code == self.name => self.credentials = Some(bytes),
-            CredentialSet { code, .. } => return Err(Refusal::OtherCode { code }),
+            CredentialSet { code, .. } => return Err(CredentialRefusal::OtherCode { code }),
         }
         Ok(())
     }
@@ -109,7 +109,7 @@ impl Bundle {
         let mut layers = Vec::new();
         for (kind, bytes) in &sorted {
             let size = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-            layers.push(Layer { kind: *kind, digest: Digest::of(bytes), size });
+            layers.push(ManifestLayer { kind: *kind, digest: Digest::of(bytes), size });
         }
         let mut manifest = Manifest::new(title, window, layers)?;
         if let Some(key) = key {

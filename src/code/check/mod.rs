@@ -21,7 +21,7 @@ pub use disassemble::disassemble;
 pub use explain::Explanation;
 pub use native::native;
 pub use refusal::{BpfFault, Refusal};
-pub use wasm::{ARENA_CONTEXT, ARENA_WINDOW, MEMORY_MAX, MutableGlobal, Value, WasmFacts, wasm};
+pub use wasm::{ARENA_CONTEXT, ARENA_WINDOW, GlobalValue, MEMORY_MAX, MutableGlobal, WasmFacts, wasm};
 
 use super::bundle::{self, Bundle, Kind};
 use crate::trust::PrincipalId;

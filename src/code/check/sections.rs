@@ -5,7 +5,7 @@
 
 use super::Refusal;
 use super::cost::Costs;
-use super::wasm::Value;
+use super::wasm::GlobalValue;
 use crate::abi::{SYMBOLS, Symbol, Type, symbol};
 use wasmparser::{
     ConstExpr, Data, DataKind, Element, ElementItems, ElementKind, ExternalKind, FromReader, FuncType, FunctionBody,
@@ -29,7 +29,7 @@ pub(super) struct Module {
     pub(super) functions: Vec<u32>,
     pub(super) table: Option<u32>,
     pub(super) memory: Option<MemoryType>,
-    pub(super) globals: Vec<(GlobalType, Option<Value>)>,
+    pub(super) globals: Vec<(GlobalType, Option<GlobalValue>)>,
     pub(super) exports: Vec<(String, ExternalKind, u32)>,
     pub(super) data: Vec<(u32, usize)>,
     pub(super) elements: Vec<(u32, u32)>,
@@ -156,7 +156,7 @@ impl Module {
 
     fn offset(&self, expression: &ConstExpr<'_>, index: usize) -> Result<u32, Refusal> {
         match constant(expression) {
-            Some(Value::I32(offset)) => Ok(offset as u32),
+            Some(GlobalValue::I32(offset)) => Ok(offset as u32),
             _ => Err(Refusal::Segment { index: index as u32, cause: "has no constant offset" }),
         }
     }
@@ -248,13 +248,13 @@ fn writes(operator: &Operator<'_>) -> bool {
 }
 
 /// The value of an initialiser that is one constant.
-fn constant(expression: &ConstExpr<'_>) -> Option<Value> {
+fn constant(expression: &ConstExpr<'_>) -> Option<GlobalValue> {
     let mut operators = expression.get_operators_reader();
     let value = match operators.read().ok()? {
-        Operator::I32Const { value } => Value::I32(value),
-        Operator::I64Const { value } => Value::I64(value),
-        Operator::F32Const { value } => Value::F32(value.bits()),
-        Operator::F64Const { value } => Value::F64(value.bits()),
+        Operator::I32Const { value } => GlobalValue::I32(value),
+        Operator::I64Const { value } => GlobalValue::I64(value),
+        Operator::F32Const { value } => GlobalValue::F32(value.bits()),
+        Operator::F64Const { value } => GlobalValue::F64(value.bits()),
         _ => return None,
     };
     matches!(operators.read(), Ok(Operator::End)).then_some(value)

@@ -32,7 +32,7 @@ fn checked(text: &str, window: u32) -> Result<WasmFacts, Refusal> {
 fn a_module_that_keeps_the_rules_passes_with_its_facts() {
     let facts = checked(&module("(table 2 funcref) (elem (i32.const 1) func $now)"), 16).unwrap();
     assert_eq!((facts.arena, facts.memory_bytes, facts.byte_pages), (512, 1024, true));
-    assert_eq!(facts.mutable_globals, [MutableGlobal { name: "sp".into(), initial: Value::I32(512) }]);
+    assert_eq!(facts.mutable_globals, [MutableGlobal { name: "sp".into(), initial: GlobalValue::I32(512) }]);
     assert_eq!(facts.imports.iter().map(|symbol| symbol.name).collect::<Vec<_>>(), ["an_now", "an_store"]);
     assert_eq!((facts.functions, facts.table, facts.bulk_memory), (1, 2, false));
     assert!(

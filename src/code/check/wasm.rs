@@ -55,12 +55,12 @@ pub struct MutableGlobal {
     /// The name of the export.
     pub name: String,
     /// The value before the first packet, and so before every packet.
-    pub initial: Value,
+    pub initial: GlobalValue,
 }
 
 /// A value of a global.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum GlobalValue {
     /// An i32.
     I32(i32),
     /// An i64.
@@ -171,7 +171,7 @@ impl Module {
     fn arena(&self) -> Result<u32, Refusal> {
         let global = self.export("an_arena", ExternalKind::Global).and_then(|index| self.globals.get(index));
         match global {
-            Some((GlobalType { content_type: ValType::I32, mutable: false, .. }, Some(Value::I32(address)))) => {
+            Some((GlobalType { content_type: ValType::I32, mutable: false, .. }, Some(GlobalValue::I32(address)))) => {
                 Ok(*address as u32)
             }
             _ => Err(Refusal::Export {

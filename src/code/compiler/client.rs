@@ -4,7 +4,7 @@
 //! writer has ended. A lane with a senseless answer, or none in its time, is closed and opened anew.
 
 use super::answer::{self, ANSWER};
-use super::job::{Failure, Job, KILLED, Limits, Output, WALL};
+use super::job::{CompilerLimits, CompilerOutput, Failure, Job, KILLED, WALL};
 use super::server;
 use crate::broker::{self, Helper, HelpersJail};
 use crate::code::bundle::REPRESENTATION_MAX;
@@ -31,7 +31,7 @@ const OPENING: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Compilers {
     program: PathBuf,
-    limits: Limits,
+    limits: CompilerLimits,
     process: Mutex<Option<Process>>,
 }
 
@@ -52,12 +52,12 @@ pub struct Lane {
 
 impl Compilers {
     /// Compilers that run `program`, which is this one.
-    pub fn new(program: PathBuf, limits: Limits) -> Arc<Compilers> {
+    pub fn new(program: PathBuf, limits: CompilerLimits) -> Arc<Compilers> {
         Arc::new(Compilers { program, limits, process: Mutex::new(None) })
     }
 
     /// What one job may use.
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &CompilerLimits {
         &self.limits
     }
 
@@ -127,7 +127,7 @@ impl Lane {
     }
 
     /// Has a module compiled. A compiler that is gone is started once more.
-    pub fn compile(&mut self, job: &Job<'_>) -> Result<Output, Failure> {
+    pub fn compile(&mut self, job: &Job<'_>) -> Result<CompilerOutput, Failure> {
         if job.module.len() > REPRESENTATION_MAX {
             return Err(Failure::Refused(format!("it has more than {REPRESENTATION_MAX} bytes")));
         }
@@ -142,7 +142,7 @@ impl Lane {
     }
 
     /// The outer error is the lane's, the inner one the module's.
-    fn ask(&mut self, job: &Job<'_>) -> io::Result<Result<Output, Failure>> {
+    fn ask(&mut self, job: &Job<'_>) -> io::Result<Result<CompilerOutput, Failure>> {
         self.open()?;
         let limits = self.compilers.limits;
         let Some(socket) = &self.socket else { return Err(io::ErrorKind::NotConnected.into()) };
@@ -156,13 +156,13 @@ impl Lane {
         let ended = answer::decode(&answer[..length]).ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok(match failure(ended.end, ended.cpu_us, &limits) {
             Some(failure) => Err(failure),
-            None => collect(output, &limits)?.map(|artifact| Output { artifact, cpu_us: ended.cpu_us }),
+            None => collect(output, &limits)?.map(|artifact| CompilerOutput { artifact, cpu_us: ended.cpu_us }),
         })
     }
 }
 
 /// What it means that a child with these limits has ended so, having used so many microseconds; nothing: it has done its work.
-fn failure(end: End, cpu_us: u64, limits: &Limits) -> Option<Failure> {
+fn failure(end: End, cpu_us: u64, limits: &CompilerLimits) -> Option<Failure> {
     let limit = |name, value: u32| Some(Failure::Limit(name, u64::from(value)));
     match end {
         End::Done => None,
@@ -177,7 +177,7 @@ fn failure(end: End, cpu_us: u64, limits: &Limits) -> Option<Failure> {
 }
 
 /// What a child has left, which nobody changes any more.
-fn collect(mut output: File, limits: &Limits) -> io::Result<Result<Vec<u8>, Failure>> {
+fn collect(mut output: File, limits: &CompilerLimits) -> io::Result<Result<Vec<u8>, Failure>> {
     output.rewind()?;
     let most = u64::from(limits.output_mib) << 20;
     let mut left = Vec::new();
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn who_is_killed_within_its_time_is_not_to_blame_and_who_is_beyond_it_is() {
-        let limits = Limits { cpu_ms: 250, memory_mib: 64, output_mib: 8, wall_ms: 20_000 };
+        let limits = CompilerLimits { cpu_ms: 250, memory_mib: 64, output_mib: 8, wall_ms: 20_000 };
         for (end, cpu_us, words, of_the_machine) in [
             (End::Broken(9), 249_999, "killed at it, for want of memory or by somebody", true),
             (End::Broken(9), 250_000, "[compiler] cpu_ms = 250", false),

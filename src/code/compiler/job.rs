@@ -23,7 +23,7 @@ pub enum Purpose {
 /// What one job may use. The hard limits of compiling: a module that needs more is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct CompilerLimits {
     /// Milliseconds of CPU time.
     pub cpu_ms: u32,
     /// Mebibytes of memory beyond those of the idle compiler.
@@ -34,9 +34,9 @@ pub struct Limits {
     pub wall_ms: u32,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { cpu_ms: 250, memory_mib: 64, output_mib: 8, wall_ms: 20_000 }
+impl Default for CompilerLimits {
+    fn default() -> CompilerLimits {
+        CompilerLimits { cpu_ms: 250, memory_mib: 64, output_mib: 8, wall_ms: 20_000 }
     }
 }
 
@@ -51,7 +51,7 @@ pub struct Job<'a> {
 
 /// What a compiler made of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct CompilerOutput {
     /// What `wasmtime::Module::deserialize` takes.
     pub artifact: Vec<u8>,
     /// Microseconds of CPU time that it took.
@@ -103,7 +103,7 @@ impl core::error::Error for Failure {}
 
 impl Job<'_> {
     /// Purpose, limits, then the module.
-    pub fn encode(&self, limits: &Limits) -> Vec<u8> {
+    pub fn encode(&self, limits: &CompilerLimits) -> Vec<u8> {
         let purpose = match self.purpose {
             Purpose::Capsule(Tier::Fast) => 0u32,
             Purpose::Capsule(Tier::Optimised) => 1,
@@ -114,7 +114,7 @@ impl Job<'_> {
     }
 
     /// Reads a message of the node's.
-    pub fn decode(message: &[u8]) -> Option<(Job<'_>, Limits)> {
+    pub fn decode(message: &[u8]) -> Option<(Job<'_>, CompilerLimits)> {
         let (head, module) = message.split_at_checked(HEAD).filter(|_| message.len() <= MESSAGE)?;
         let mut words = head.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word));
         let purpose = match words.next()? {
@@ -124,7 +124,7 @@ impl Job<'_> {
             _ => return None,
         };
         let [cpu_ms, memory_mib, output_mib, wall_ms] = [words.next()?, words.next()?, words.next()?, words.next()?];
-        Some((Job { purpose, module }, Limits { cpu_ms, memory_mib, output_mib, wall_ms }))
+        Some((Job { purpose, module }, CompilerLimits { cpu_ms, memory_mib, output_mib, wall_ms }))
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_job_survives_the_way_and_half_of_one_is_refused() {
-        let limits = Limits { cpu_ms: 1, memory_mib: 2, output_mib: 3, wall_ms: 4 };
+        let limits = CompilerLimits { cpu_ms: 1, memory_mib: 2, output_mib: 3, wall_ms: 4 };
         for purpose in [Purpose::Capsule(Tier::Fast), Purpose::Capsule(Tier::Optimised), Purpose::Service] {
             let message = Job { purpose, module: b"\0asm" }.encode(&limits);
             let (job, there) = Job::decode(&message).unwrap();

@@ -11,7 +11,7 @@
 //! small with each, and forks a server for each lane that the node hands it. A server copies a job's bytes and looks at
 //! none of them; only a child does, a copy of the warm server that ends with its one job. So no process compiles for
 //! two principals, and whatever a module does to the compiler ends with its child. A child that uses more than its
-//! [`Limits`] is ended by the kernel.
+//! [`CompilerLimits`] is ended by the kernel.
 //!
 //! What this does not do: vouch for the machine code. Who finds a fault of cranelift's that makes it emit wrong code gains by that what
 //! native code has in the node's process, whether the compiler is jailed or not (`docs/bundle.md`, section 5).
@@ -22,7 +22,7 @@ mod job;
 mod server;
 
 pub use client::{Compilers, Lane};
-pub use job::{Failure, Job, Limits, Output, Purpose};
+pub use job::{CompilerLimits, CompilerOutput, Failure, Job, Purpose};
 pub use server::serve;
 
 /// What the compiler is called among the functions of this program that run in jails.

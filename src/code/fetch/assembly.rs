@@ -5,7 +5,7 @@
 
 use super::Source;
 use crate::core::reason::Reason;
-use crate::frame::assembly::{Message, Misfit};
+use crate::frame::assembly::{Misfit, PartialMessage};
 use crate::wire::{Digest, fetch};
 
 /// Parts one burst of requests asks for.
@@ -30,7 +30,7 @@ pub struct Part<'a> {
 pub(super) struct Assembly {
     pub(super) digest: Digest,
     /// Its parts, once its length is known.
-    object: Option<Message>,
+    object: Option<PartialMessage>,
     /// Whether a manifest said the length.
     is_certain: bool,
     /// Who sent the first part, and so said the length if no manifest did.
@@ -42,9 +42,9 @@ pub(super) struct Assembly {
 }
 
 /// Nothing yet of an object of so many bytes, which are no more than an object may have.
-fn nothing_of(length: u32) -> Message {
+fn nothing_of(length: u32) -> PartialMessage {
     let parts = u8::try_from(fetch::parts(length)).unwrap_or(u8::MAX);
-    Message::new(parts, fetch::PART, length as usize)
+    PartialMessage::new(parts, fetch::PART, length as usize)
 }
 
 impl Assembly {
@@ -109,7 +109,7 @@ impl Assembly {
 
     /// The object, once all of it is here.
     pub(super) fn whole(&mut self) -> Option<Vec<u8>> {
-        self.object.as_mut().and_then(Message::whole)
+        self.object.as_mut().and_then(PartialMessage::whole)
     }
 
     /// The parts the next burst asks for: the lowest missing ones.

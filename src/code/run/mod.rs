@@ -113,11 +113,11 @@ pub struct Prepare {
 
 /// A representation made ready to run.
 #[derive(Clone)]
-pub enum Program {
+pub enum LoadedProgram {
     /// Compiled wasm.
     Wasm(Compiled),
     /// A loaded shared object.
-    Native(native::Library),
+    Native(native::NativeLibrary),
 }
 
 /// A program with what one worker needs to run it.
@@ -138,60 +138,63 @@ impl Instance {
 
 impl Prepare {
     /// Makes the representation ready in this process; off the data path.
-    pub fn carry_out(&self, compiler: &Compiler) -> Result<Program, String> {
+    pub fn carry_out(&self, compiler: &Compiler) -> Result<LoadedProgram, String> {
         self.carry_out_by(|| compiler.compile(&self.bytes, self.window, self.tier)).map_err(|error| error.to_string())
     }
 
     /// The same, with a compiler in a jail for wasm.
-    pub fn carry_out_in(&self, compiler: &Compiler, lane: &mut Lane) -> Result<Program, CompileError> {
+    pub fn carry_out_in(&self, compiler: &Compiler, lane: &mut Lane) -> Result<LoadedProgram, CompileError> {
         self.carry_out_by(|| compiler.compile_in(lane, &self.bytes, self.window, self.tier))
     }
 
-    fn carry_out_by(&self, wasm: impl FnOnce() -> Result<Compiled, CompileError>) -> Result<Program, CompileError> {
+    fn carry_out_by(
+        &self,
+        wasm: impl FnOnce() -> Result<Compiled, CompileError>,
+    ) -> Result<LoadedProgram, CompileError> {
         match self.kind {
-            Kind::Wasm => wasm().map(Program::Wasm),
+            Kind::Wasm => wasm().map(LoadedProgram::Wasm),
             Kind::Native => {
-                let loaded = native::Library::load(&self.bytes, self.window);
-                loaded.map(Program::Native).map_err(CompileError::Native)
+                let loaded = native::NativeLibrary::load(&self.bytes, self.window);
+                loaded.map(LoadedProgram::Native).map_err(CompileError::Native)
             }
             Kind::Bpf => Err(CompileError::Native("the user half runs no bpf".into())),
         }
     }
 }
 
-impl Program {
+impl LoadedProgram {
     /// Whether a role lets it run: calls and memory.
     pub fn suits(&self, role: &Role) -> Result<(), String> {
         match self {
-            Program::Wasm(compiled) => compiled.suits(role),
-            Program::Native(library) => library.suits(role),
+            LoadedProgram::Wasm(compiled) => compiled.suits(role),
+            LoadedProgram::Native(library) => library.suits(role),
         }
     }
 
     /// What stands for it: the same representation with the same window is prepared alike.
     fn key(&self) -> (Digest, usize) {
         match self {
-            Program::Wasm(compiled) => (compiled.name(), compiled.window()),
-            Program::Native(library) => (library.name(), library.window()),
+            LoadedProgram::Wasm(compiled) => (compiled.name(), compiled.window()),
+            LoadedProgram::Native(library) => (library.name(), library.window()),
         }
     }
 
     fn instantiate(&self) -> Option<Instance> {
         match self {
-            Program::Wasm(compiled) => compiled.instantiate().map(Instance::Wasm),
-            Program::Native(library) => Some(Instance::Native(library.instantiate())),
+            LoadedProgram::Wasm(compiled) => compiled.instantiate().map(Instance::Wasm),
+            LoadedProgram::Native(library) => Some(Instance::Native(library.instantiate())),
         }
     }
 }
 
-impl From<Compiled> for Program {
-    fn from(compiled: Compiled) -> Program {
-        Program::Wasm(compiled)
+impl From<Compiled> for LoadedProgram {
+    fn from(compiled: Compiled) -> LoadedProgram {
+        LoadedProgram::Wasm(compiled)
     }
 }
 
 struct Slot {
-    program: Program,
+    program: LoadedProgram,
     instance: Option<Instance>,
     used: u64,
     /// Nodes that have the code installed.
@@ -216,7 +219,7 @@ pub struct SlotId(usize);
 impl Runtime {
     /// Takes prepared code; the same representation with the same window always gets the same slot. To
     /// be given back by [`Runtime::release`].
-    pub fn install(&mut self, program: impl Into<Program>) -> SlotId {
+    pub fn install(&mut self, program: impl Into<LoadedProgram>) -> SlotId {
         let program = program.into();
         let name = program.key();
         if let Some(&at) = self.by_name.get(&name) {
@@ -242,7 +245,7 @@ impl Runtime {
 
     /// Lets the same representation run as it was compiled now, from the next packet on; false if it is another one.
     /// The instance there was goes: between two packets nobody uses it.
-    pub fn replace(&mut self, id: SlotId, program: Program) -> bool {
+    pub fn replace(&mut self, id: SlotId, program: LoadedProgram) -> bool {
         let Some(Some(slot)) = self.slots.get_mut(id.0) else { return false };
         if slot.program.key() != program.key() {
             return false;

@@ -35,7 +35,7 @@ type Init = unsafe extern "C" fn(*const *const c_void);
 
 /// A loaded representation.
 #[derive(Clone)]
-pub struct Library {
+pub struct NativeLibrary {
     name: Digest,
     window: usize,
     symbols: Arc<[&'static str]>,
@@ -44,9 +44,9 @@ pub struct Library {
     object: Arc<SharedObject>,
 }
 
-impl Library {
+impl NativeLibrary {
     /// Checks and loads a representation whose window shows `window` bytes of payload. Its signer is trusted with the node.
-    pub fn load(bytes: &[u8], window: u32) -> Result<Library, String> {
+    pub fn load(bytes: &[u8], window: u32) -> Result<NativeLibrary, String> {
         check::native(bytes, std::env::consts::ARCH).map_err(|refusal| refusal.to_string())?;
         let object = SharedObject::open(bytes).map_err(|error| format!("native: it cannot be loaded: {error}"))?;
         let find = |name: &CStr| {
@@ -70,7 +70,7 @@ impl Library {
         // SAFETY: by the same rule `capsule` is a function of this type.
         let entry = unsafe { core::mem::transmute::<*mut c_void, Entry>(entry.as_ptr()) };
         let object = Arc::new(object);
-        Ok(Library { name: Digest::of(bytes), window: window as usize, symbols: symbols.into(), entry, object })
+        Ok(NativeLibrary { name: Digest::of(bytes), window: window as usize, symbols: symbols.into(), entry, object })
     }
 
     /// The digest of the representation.

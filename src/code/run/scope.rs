@@ -15,7 +15,7 @@ use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;
 
 /// The packet whose code runs.
-pub struct Packet {
+pub struct RunPacket {
     /// The node's clock, in nanoseconds.
     pub now: u64,
     /// Capsule header and payload.
@@ -42,7 +42,7 @@ pub struct Packet {
     pub lines: usize,
 }
 
-impl Packet {
+impl RunPacket {
     /// Bytes of payload.
     #[inline]
     pub fn payload_length(&self) -> usize {
@@ -78,7 +78,7 @@ pub struct Scope<'a> {
     /// Frames for children.
     pub pool: &'a mut FramePool,
     /// The packet.
-    pub packet: &'a mut Packet,
+    pub packet: &'a mut RunPacket,
 }
 
 impl Scope<'_> {
@@ -238,7 +238,7 @@ pub(super) mod tests {
             Core::new("test".into(), Topology::new(Vec::new(), Default::default(), Default::default()), 1, rng, 0);
         let domain = core.domains.root();
         let frame = Frame::from_bytes(&[0; capsule::HEADER]);
-        let mut packet = Packet {
+        let mut packet = RunPacket {
             now: 1,
             frame,
             domain,

@@ -18,21 +18,21 @@ use std::ffi::CString;
 type Main = unsafe extern "C" fn(c_int, *const *const c_char) -> c_int;
 
 /// A program that was loaded.
-pub struct Program {
+pub struct TrustedProgram {
     main: Main,
     /// The code of `main`.
     _object: SharedObject,
 }
 
-impl Program {
+impl TrustedProgram {
     /// Loads a shared object, whose author is trusted with the node.
-    pub fn load(bytes: &[u8]) -> Result<Program, String> {
+    pub fn load(bytes: &[u8]) -> Result<TrustedProgram, String> {
         let object = SharedObject::open(bytes).map_err(|error| format!("it cannot be loaded: {error}"))?;
         let main = object.symbol(c"main").ok_or("it has no main function; build it with: cc -shared -fPIC")?;
         // SAFETY: a function of this name is of this type, whose third argument need not be taken; the object's author is trusted to
         // have it so.
         let main = unsafe { core::mem::transmute::<*mut core::ffi::c_void, Main>(main.as_ptr()) };
-        Ok(Program { main, _object: object })
+        Ok(TrustedProgram { main, _object: object })
     }
 
     /// Runs its main function with these words, and gives its status.

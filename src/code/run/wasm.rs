@@ -10,7 +10,7 @@
 use super::calls;
 use super::guarded::{self, Guarded};
 use super::lent::Lent;
-use super::scope::{Packet, Scope};
+use super::scope::{RunPacket, Scope};
 use super::{Outcome, Tier, Verdict, engine};
 use crate::abi::CONTEXT;
 use crate::code::check::{self, WasmFacts};
@@ -349,7 +349,7 @@ impl Instance {
 
 /// Puts context and window where the code expects them.
 #[inline]
-fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &Packet) -> bool {
+fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &RunPacket) -> bool {
     let source = packet.window();
     if source.len() != window.len() {
         return false;

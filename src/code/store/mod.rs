@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How much a store may keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct StoreLimits {
     /// Bytes of objects in memory.
     pub memory_bytes: u64,
     /// Objects in memory.
@@ -39,10 +39,10 @@ pub struct Limits {
     pub disk_entries: usize,
 }
 
-impl Default for Limits {
+impl Default for StoreLimits {
     /// 8 MiB and 1024 objects in memory, 256 MiB and 16384 objects on disk.
-    fn default() -> Limits {
-        Limits { memory_bytes: 8 << 20, memory_entries: 1024, disk_bytes: 256 << 20, disk_entries: 16384 }
+    fn default() -> StoreLimits {
+        StoreLimits { memory_bytes: 8 << 20, memory_entries: 1024, disk_bytes: 256 << 20, disk_entries: 16384 }
     }
 }
 
@@ -105,7 +105,7 @@ struct Memory {
 impl Store {
     /// Opens the store in directory `path`, which is made if it is not there; `None` keeps objects
     /// in memory only. Remains of interrupted writes are removed, and objects beyond the limits.
-    pub fn open(path: Option<&Path>, limits: Limits) -> Result<Store, Error> {
+    pub fn open(path: Option<&Path>, limits: StoreLimits) -> Result<Store, Error> {
         let disk = path.map(|path| Disk::open(path, limits.disk_bytes, limits.disk_entries)).transpose()?;
         let objects = Lru::new(limits.memory_bytes, limits.memory_entries);
         Ok(Store { memory: Mutex::new(Memory { objects, stats: Stats::default() }), disk })

@@ -7,7 +7,7 @@ use rustix::fs::{FlockOperation, flock};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
-const SMALL: Limits = Limits { memory_bytes: 4000, memory_entries: 4, disk_bytes: 40_000, disk_entries: 12 };
+const SMALL: StoreLimits = StoreLimits { memory_bytes: 4000, memory_entries: 4, disk_bytes: 40_000, disk_entries: 12 };
 
 /// Where a child process keeps its store, and its seed.
 const DIRECTORY: &str = "ANODE_TEST_STORE";
@@ -45,7 +45,7 @@ fn an_object_comes_back_from_memory_from_disk_and_after_a_restart() {
 fn the_longest_unused_goes_and_the_pinned_stays() {
     for disk in [true, false] {
         let directory = tempfile::tempdir().unwrap();
-        let limits = Limits { memory_bytes: 3000, memory_entries: 9, disk_bytes: 3000, disk_entries: 9 };
+        let limits = StoreLimits { memory_bytes: 3000, memory_entries: 9, disk_bytes: 3000, disk_entries: 9 };
         let store = Store::open(disk.then_some(directory.path()), limits).unwrap();
         let digests: Vec<_> = (0..3).map(|seed| store.put(bytes(seed, 1000)).unwrap()).collect();
         store.pin(&digests[0]).unwrap();
@@ -70,7 +70,7 @@ fn the_longest_unused_goes_and_the_pinned_stays() {
 #[test]
 fn pins_and_the_order_of_use_survive_a_restart_with_smaller_limits() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Store::open(Some(directory.path()), Limits::default()).unwrap();
+    let store = Store::open(Some(directory.path()), StoreLimits::default()).unwrap();
     let digests: Vec<_> = (0..5).map(|seed| store.put(bytes(seed, 1000)).unwrap()).collect();
     store.pin(&digests[0]).unwrap();
     for (age, digest) in digests.iter().enumerate() {
@@ -78,7 +78,7 @@ fn pins_and_the_order_of_use_survive_a_restart_with_smaller_limits() {
         std::fs::File::open(file_of(directory.path(), digest)).unwrap().set_modified(used).unwrap();
     }
     drop(store);
-    let store = Store::open(Some(directory.path()), Limits { disk_entries: 2, ..Limits::default() }).unwrap();
+    let store = Store::open(Some(directory.path()), StoreLimits { disk_entries: 2, ..StoreLimits::default() }).unwrap();
     let kept: Vec<_> = digests.iter().map(|digest| store.object(digest).is_some()).collect();
     assert_eq!(kept, [true, true, false, false, false], "pinned, and the last used");
     assert!(!file_of(directory.path(), &digests[4]).exists());
@@ -92,7 +92,7 @@ fn a_confined_thread_writes_the_order_of_use() {
         return;
     }
     let directory = tempfile::tempdir().unwrap();
-    let none = Limits { memory_entries: 0, ..Limits::default() };
+    let none = StoreLimits { memory_entries: 0, ..StoreLimits::default() };
     let digest = Store::open(Some(directory.path()), none).unwrap().put(bytes(1, 100)).unwrap();
     let path = file_of(directory.path(), &digest);
     std::fs::File::open(&path).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
@@ -109,19 +109,19 @@ fn a_confined_thread_writes_the_order_of_use() {
 #[test]
 fn a_store_that_somebody_keeps_to_himself_is_refused_in_words() {
     let directory = tempfile::tempdir().unwrap();
-    drop(Store::open(Some(directory.path()), Limits::default()).unwrap());
+    drop(Store::open(Some(directory.path()), StoreLimits::default()).unwrap());
     let lock = std::fs::File::open(directory.path().join("lock")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
-    let refused = Store::open(Some(directory.path()), Limits::default()).unwrap_err().to_string();
+    let refused = Store::open(Some(directory.path()), StoreLimits::default()).unwrap_err().to_string();
     assert!(refused.contains("another process has it to itself"), "{refused}");
     drop(lock);
-    assert!(Store::open(Some(directory.path()), Limits::default()).is_ok());
+    assert!(Store::open(Some(directory.path()), StoreLimits::default()).is_ok());
 }
 
 #[test]
 fn a_rotten_object_is_removed_counted_and_absent_until_put_again() {
     let directory = tempfile::tempdir().unwrap();
-    let none = Limits { memory_entries: 0, ..Limits::default() };
+    let none = StoreLimits { memory_entries: 0, ..StoreLimits::default() };
     let store = Store::open(Some(directory.path()), none).unwrap();
     let digest = store.put(bytes(1, 3000)).unwrap();
     let path = file_of(directory.path(), &digest);
@@ -146,7 +146,7 @@ fn a_rotten_object_is_removed_counted_and_absent_until_put_again() {
 
 #[test]
 fn a_bundle_goes_without_what_others_share() {
-    let store = Store::open(None, Limits::default()).unwrap();
+    let store = Store::open(None, StoreLimits::default()).unwrap();
     let build = |title, second: &[u8]| {
         let parts = [
             (super::super::bundle::Kind::Wasm, Arc::from(&b"same"[..])),
@@ -171,10 +171,10 @@ fn a_bundle_goes_without_what_others_share() {
 
 #[test]
 fn what_is_too_long_or_misplaced_is_refused_with_cause_and_remedy() {
-    let store = Store::open(None, Limits::default()).unwrap();
+    let store = Store::open(None, StoreLimits::default()).unwrap();
     assert!(matches!(store.put(vec![0; OBJECT_MAX + 1]), Err(Error::TooLong { .. })));
     assert!(store.put(vec![0; OBJECT_MAX]).is_ok());
-    let refused = Store::open(Some(Path::new("/dev/null/store")), Limits::default()).unwrap_err();
+    let refused = Store::open(Some(Path::new("/dev/null/store")), StoreLimits::default()).unwrap_err();
     assert!(refused.to_string().contains("--store"), "{refused}");
 }
 
@@ -307,7 +307,7 @@ fn verify(directory: &Path, acknowledged: &[Digest], round: u64) {
 #[ignore = "runs as a child with a disk that is full"]
 fn fills_the_disk() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
-    let store = Store::open(Some(Path::new(&directory)), Limits::default()).unwrap();
+    let store = Store::open(Some(Path::new(&directory)), StoreLimits::default()).unwrap();
     let refused = (0..50).find_map(|seed| store.put(bytes(seed, 60_000)).err()).expect("the disk never was full");
     let text = refused.to_string();
     assert!(text.contains("kept in memory only") && text.contains("make room"), "{text}");
@@ -321,7 +321,7 @@ fn fills_the_disk() {
     }
     let small = store.put(bytes(99, 100)).unwrap();
     drop(store);
-    let store = Store::open(Some(Path::new(&directory)), Limits::default()).unwrap();
+    let store = Store::open(Some(Path::new(&directory)), StoreLimits::default()).unwrap();
     assert_eq!((store.object(&small).is_some(), store.object(&digest).is_none()), (true, true));
     println!("\nfilled");
 }
@@ -368,7 +368,7 @@ fn whoever_has_a_store_leads_nobody_out_of_it() {
     let (victim, letter) = (outside.path().to_owned(), outside.path().join("letter"));
     std::fs::write(&letter, "dear").unwrap();
     let at = |name: &str| dir.path().join(name);
-    let open = || Store::open(Some(dir.path()), Limits::default());
+    let open = || Store::open(Some(dir.path()), StoreLimits::default());
     let untouched = || {
         let names = std::fs::read_dir(&victim).unwrap().count();
         (names, std::fs::read_to_string(&letter).unwrap_or_default()) == (1, "dear".to_owned())

@@ -3,7 +3,7 @@
 
 use super::config::Config;
 use super::holders::Holder;
-use super::jobs::{Copies, Job};
+use super::jobs::{Copies, SendJob};
 use super::library::{Library, Shelf};
 use super::loaded::Loaded;
 use super::outbox::{Deed, Outbox, Outgoing};
@@ -295,7 +295,7 @@ impl State {
     }
 
     /// Begins a job. What the node sends in the place of a program is charged to its destination now.
-    fn begin(&mut self, env: &mut dyn PlanOs, job: Job) {
+    fn begin(&mut self, env: &mut dyn PlanOs, job: SendJob) {
         let (bound, bytes) = (job.bound(), job.bytes.len().saturating_mul(job.left as usize));
         let to = View::new_checked(&job.bytes).map_or(Addr::UNSPECIFIED, |view| Addr(view.destination().0));
         let of_program = job.number.is_some() || env.topology().is_own(to);

@@ -18,7 +18,7 @@ const SECONDS_MAX: i64 = 300;
 
 /// A way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct MeasuredFlow {
     /// The next node.
     pub next: Host,
     /// The port to it.
@@ -27,17 +27,17 @@ pub struct Flow {
     pub until: u64,
 }
 
-impl Flow {
+impl MeasuredFlow {
     /// A way for so many seconds.
-    pub fn new(now: u64, next: Host, dev: u32, seconds: i64) -> Flow {
+    pub fn new(now: u64, next: Host, dev: u32, seconds: i64) -> MeasuredFlow {
         let seconds = seconds.clamp(0, SECONDS_MAX) as u64;
-        Flow { next, dev, until: now.saturating_add(seconds * 1_000_000_000) }
+        MeasuredFlow { next, dev, until: now.saturating_add(seconds * 1_000_000_000) }
     }
 }
 
 /// The ways of one node.
 pub struct Flows {
-    ways: HashMap<([u8; 16], u32), (Flow, Holder)>,
+    ways: HashMap<([u8; 16], u32), (MeasuredFlow, Holder)>,
     shares: Shares<Holder>,
 }
 
@@ -49,12 +49,12 @@ impl Default for Flows {
 
 impl Flows {
     /// The way of a flow.
-    pub fn of(&self, now: u64, session: [u8; 16], flow: u32) -> Option<Flow> {
+    pub fn of(&self, now: u64, session: [u8; 16], flow: u32) -> Option<MeasuredFlow> {
         self.ways.get(&(session, flow)).map(|(way, _)| *way).filter(|way| way.until > now)
     }
 
     /// Keeps a way. A holder that has its share loses the oldest one that it has.
-    pub fn set(&mut self, flow: ([u8; 16], u32), way: Flow, holder: Holder) {
+    pub fn set(&mut self, flow: ([u8; 16], u32), way: MeasuredFlow, holder: Holder) {
         self.remove(&flow);
         if !self.shares.fits(holder, 1) {
             let own = self.ways.iter().filter(|(_, (_, whose))| *whose == holder);
@@ -82,7 +82,7 @@ impl Flows {
         self.retain(|_, holder| *holder != gone);
     }
 
-    fn retain(&mut self, stays: impl Fn(&Flow, &Holder) -> bool) {
+    fn retain(&mut self, stays: impl Fn(&MeasuredFlow, &Holder) -> bool) {
         let Flows { ways, shares } = self;
         ways.retain(|_, (way, holder)| {
             let stays = stays(way, holder);
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn ways_are_of_one_session_for_a_time_and_few() {
         let mut flows = Flows::default();
-        let way = |now| Flow::new(now, Host::v4([10, 0, 0, 1]), 1, 1);
+        let way = |now| MeasuredFlow::new(now, Host::v4([10, 0, 0, 1]), 1, 1);
         flows.set(([1; 16], 7), way(0), Holder::HERE);
         assert_eq!(flows.of(999_999_999, [1; 16], 7), Some(way(0)));
         assert_eq!(flows.of(1_000_000_000, [1; 16], 7), None);

@@ -31,7 +31,7 @@ const METERS_MAX: usize = 256;
 
 /// Copies of a packet that are still to be sent.
 #[derive(Debug)]
-pub struct Job {
+pub struct SendJob {
     /// The packet, with the bound of one copy before its first hop.
     pub bytes: Vec<u8>,
     /// How many copies.
@@ -49,7 +49,7 @@ pub struct Job {
     pub holder: Holder,
 }
 
-impl Job {
+impl SendJob {
     /// What the copies have been given.
     pub fn bound(&self) -> u64 {
         account::bound_of(&self.bytes) * u64::from(self.left)
@@ -136,7 +136,7 @@ impl Meters {
 
 /// The jobs of one node.
 pub struct Jobs {
-    list: Vec<Job>,
+    list: Vec<SendJob>,
     shares: Shares<Holder>,
     bytes: Shares<Holder>,
     pub meters: Meters,
@@ -151,12 +151,12 @@ impl Default for Jobs {
 
 impl Jobs {
     /// Whether its holder may have another job: nobody has the last place, or the last byte.
-    pub fn has_room(&self, job: &Job) -> bool {
+    pub fn has_room(&self, job: &SendJob) -> bool {
         self.shares.fits(job.holder, 1) && self.bytes.fits(job.holder, job.bytes.len() as u64)
     }
 
     /// Adds a job; false if there are too many.
-    pub fn add(&mut self, job: Job) -> bool {
+    pub fn add(&mut self, job: SendJob) -> bool {
         let room = job.left > 0 && self.has_room(&job);
         if room {
             self.shares.take_back(job.holder, 1);
@@ -167,18 +167,18 @@ impl Jobs {
     }
 
     /// A copy has arrived: the job is done.
-    pub fn acknowledge(&mut self, number: i64) -> Option<Job> {
+    pub fn acknowledge(&mut self, number: i64) -> Option<SendJob> {
         let at = self.list.iter().position(|job| job.number == Some(number))?;
         Some(self.remove(at))
     }
 
     /// Takes out a job of a holder, who is none any more.
-    pub fn leave(&mut self, holder: Holder) -> Option<Job> {
+    pub fn leave(&mut self, holder: Holder) -> Option<SendJob> {
         let at = self.list.iter().position(|job| job.holder == holder)?;
         Some(self.remove(at))
     }
 
-    fn remove(&mut self, at: usize) -> Job {
+    fn remove(&mut self, at: usize) -> SendJob {
         let gone = self.list.swap_remove(at);
         self.shares.give(gone.holder, 1);
         self.bytes.give(gone.holder, gone.bytes.len() as u64);
@@ -191,7 +191,7 @@ impl Jobs {
 
     /// The bounds of all copies that are still to be sent.
     pub fn bounds(&self) -> u64 {
-        self.list.iter().map(Job::bound).sum()
+        self.list.iter().map(SendJob::bound).sum()
     }
 
     pub fn len(&self) -> usize {
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_job_ends_with_its_copies_or_with_word_of_an_arrival() {
-        let job = |number| Job {
+        let job = |number| SendJob {
             bytes: vec![1],
             left: 2,
             due: 5,
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn packets_of_jobs_count_by_their_bytes_and_one_leaves_others_room() {
-        let job = |holder| Job {
+        let job = |holder| SendJob {
             bytes: vec![1; 60_000],
             left: 2,
             due: 5,

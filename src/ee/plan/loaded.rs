@@ -56,7 +56,7 @@ enum Kind {
 
 /// The type of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signature {
+pub struct ServiceSignature {
     parameters: Vec<Kind>,
     /// Several are a tuple.
     result: Vec<Kind>,
@@ -65,12 +65,12 @@ pub struct Signature {
 /// A service that was loaded.
 pub(super) struct Loaded {
     pub name: Name,
-    signature: Signature,
+    signature: ServiceSignature,
     service: Box<dyn LoadedService>,
 }
 
 impl Loaded {
-    pub fn new(name: Name, signature: Signature, service: Box<dyn LoadedService>) -> Loaded {
+    pub fn new(name: Name, signature: ServiceSignature, service: Box<dyn LoadedService>) -> Loaded {
         Loaded { name, signature, service }
     }
 
@@ -115,9 +115,9 @@ fn kind(text: &str) -> Result<Kind, String> {
     })
 }
 
-impl Signature {
+impl ServiceSignature {
     /// Reads a type such as `void -> int` or `(int, host) -> int * bool`.
-    pub fn parse(text: &str) -> Result<Signature, String> {
+    pub fn parse(text: &str) -> Result<ServiceSignature, String> {
         let (from, to) = text.split_once("->").ok_or_else(|| format!("'{text}' is no function's type"))?;
         let from = from.trim();
         let inside = from.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(from);
@@ -129,7 +129,7 @@ impl Signature {
         if parameters.len() > ITEMS_MAX || result.len() > ITEMS_MAX {
             return Err(format!("at most {ITEMS_MAX} parameters and {ITEMS_MAX} parts of a result"));
         }
-        Ok(Signature { parameters, result })
+        Ok(ServiceSignature { parameters, result })
     }
 
     fn write(&self, given: &[Value], out: &mut Vec<u8>) -> eval::Result<()> {
@@ -221,9 +221,9 @@ mod tests {
 
     #[test]
     fn types_are_read_or_refused() {
-        let parse = |text: &str| Signature::parse(text);
-        assert_eq!(parse("void -> int").unwrap(), Signature { parameters: vec![], result: vec![Kind::Int] });
-        let both = Signature { parameters: vec![Kind::Int, Kind::Host], result: vec![Kind::Int, Kind::Bool] };
+        let parse = |text: &str| ServiceSignature::parse(text);
+        assert_eq!(parse("void -> int").unwrap(), ServiceSignature { parameters: vec![], result: vec![Kind::Int] });
+        let both = ServiceSignature { parameters: vec![Kind::Int, Kind::Host], result: vec![Kind::Int, Kind::Bool] };
         assert_eq!(parse(" ( int , host )->int*bool "), Ok(both));
         assert_eq!(parse("int -> unit").unwrap().parameters, [Kind::Int]);
         for bad in
@@ -236,8 +236,9 @@ mod tests {
     #[test]
     fn values_go_and_come_back_by_their_types() {
         let all = "(int, char, bool, dev, host, key, string, blob, unit)";
-        let there = Signature::parse(&format!("{all} -> unit")).unwrap();
-        let back = Signature::parse("void -> int * char * bool * dev * host * key * string * blob * unit").unwrap();
+        let there = ServiceSignature::parse(&format!("{all} -> unit")).unwrap();
+        let back =
+            ServiceSignature::parse("void -> int * char * bool * dev * host * key * string * blob * unit").unwrap();
         let values = [
             Value::Int(-7),
             Value::Char(200),
@@ -259,10 +260,10 @@ mod tests {
         bytes.push(0);
         assert_eq!(back.read(&bytes), None);
         let mut bad = [9i64.to_le_bytes(), 2i64.to_le_bytes()].concat();
-        assert_eq!(Signature::parse("void -> int * bool").unwrap().read(&bad), None);
+        assert_eq!(ServiceSignature::parse("void -> int * bool").unwrap().read(&bad), None);
         bad[8] = 1;
-        assert!(Signature::parse("void -> int * bool").unwrap().read(&bad).is_some());
+        assert!(ServiceSignature::parse("void -> int * bool").unwrap().read(&bad).is_some());
         assert!(there.write(&values[1..], &mut Vec::new()).is_err());
-        assert!(Signature::parse("int -> int").unwrap().write(&[Value::Unit], &mut Vec::new()).is_err());
+        assert!(ServiceSignature::parse("int -> int").unwrap().write(&[Value::Unit], &mut Vec::new()).is_err());
     }
 }

@@ -60,12 +60,12 @@ use jobs::Jobs;
 pub use layers::{authenticator, signed};
 use library::{Library, Room};
 use loaded::Loaded;
-pub use loaded::{LoadedService, ServiceFailure, Signature};
+pub use loaded::{LoadedService, ServiceFailure, ServiceSignature};
 use names::Names;
 use outbox::Outbox;
 pub use outside::{Brought, Install, Wish};
 use peers::Peers;
-use pieces::{Assemblies, Lost, Taken};
+use pieces::{Lost, MessagePieces, Taken};
 use plan::eval::{Builtin, Machine};
 use plan::name::Name;
 use plan::packet::{View, ViewMut};
@@ -196,7 +196,7 @@ pub struct Plan {
     library: Library,
     machine: Machine,
     state: State,
-    assemblies: Assemblies,
+    assemblies: MessagePieces,
     waiting: Waiting,
     outbox: Outbox,
     /// Packets to the node itself, and whose share of the worker pays for them.
@@ -248,7 +248,7 @@ impl Plan {
             library: Library::new(Room { codes: config.codes, bytes: config.code_bytes, memory: config.code_memory }),
             machine: Machine::new(),
             state,
-            assemblies: Assemblies::default(),
+            assemblies: MessagePieces::default(),
             waiting: Waiting::default(),
             outbox: Outbox::default(),
             local: VecDeque::new(),
@@ -261,7 +261,12 @@ impl Plan {
     }
 
     /// A service of this name is there from now on; one of the same name gives way. The error says why it cannot be.
-    pub fn load(&mut self, name: &str, signature: Signature, service: Box<dyn LoadedService>) -> Result<(), String> {
+    pub fn load(
+        &mut self,
+        name: &str,
+        signature: ServiceSignature,
+        service: Box<dyn LoadedService>,
+    ) -> Result<(), String> {
         let name = Name::new(name).filter(|name| !name.is_none()).ok_or_else(|| format!("'{name}' is no name"))?;
         if !matches!(name.meaning(), None | Some(plan::name::Core::Service(_))) || Builtin::of(&name).is_some() {
             return Err(format!("{name} cannot be a service of this node"));

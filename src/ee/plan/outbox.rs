@@ -4,10 +4,10 @@
 //! thrown away. Only values that it put are there at once, since it must see them itself. Their former values are kept,
 //! to be put back.
 
-use super::flows::Flow;
+use super::flows::MeasuredFlow;
 use super::holders::Holder;
 use super::resident::Before;
-use super::{Next, jobs::Job};
+use super::{Next, jobs::SendJob};
 use core::ops::Range;
 
 /// Packets that one evaluation can send.
@@ -51,7 +51,7 @@ pub enum Deed {
     /// It ends.
     Close(u64),
     /// Packets of a flow go a way.
-    Flow(([u8; 16], u32), Flow, Holder),
+    Flow(([u8; 16], u32), MeasuredFlow, Holder),
     /// A packet arrived whose sender waits for word of that.
     Acknowledge(i64),
     /// Packets of a meter are counted from now on until then.
@@ -59,7 +59,7 @@ pub enum Deed {
     /// One has come, of so many bytes.
     Count(Box<[u8]>, usize),
     /// Packets are sent by and by.
-    Job(Box<Job>),
+    Job(Box<SendJob>),
 }
 
 /// What an evaluation has done so far.

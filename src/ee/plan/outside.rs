@@ -9,7 +9,7 @@ use super::evaluate::Stage;
 use super::layers::REFUSED;
 use super::signers::Seated;
 use super::waiting::{On, Parked};
-use super::{ANYONE, Fate, LoadedService, Plan, PlanOs, Signature};
+use super::{ANYONE, Fate, LoadedService, Plan, PlanOs, ServiceSignature};
 use crate::core::reason::Reason;
 use crate::frame::Payer;
 use crate::topology::Neighbour;
@@ -48,7 +48,7 @@ pub struct Brought {
     /// Its name.
     pub name: String,
     /// Its type.
-    pub signature: Signature,
+    pub signature: ServiceSignature,
     /// What it does.
     pub service: Box<dyn LoadedService>,
 }

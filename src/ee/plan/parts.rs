@@ -4,7 +4,7 @@
 //! can be forged, so places and bytes are charged to the payer of each part.
 
 use super::holders::Holder;
-use crate::frame::assembly::{Assemblies, Limits, Pieces};
+use crate::frame::assembly::{Assemblies, AssemblyLimits, Pieces};
 use plan::value::Host;
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub const PARTS_MAX: u8 = u8::MAX;
 const WITHIN: u64 = 10_000_000_000;
 
 /// What a chunk is known by.
-pub type Key = (Host, [u8; 16], u8);
+pub type PartsKey = (Host, [u8; 16], u8);
 
 /// The parts of one chunk, of any length each, as they came.
 struct Parts {
@@ -31,19 +31,25 @@ struct Parts {
 
 /// Chunks on their way.
 pub struct Chunks {
-    table: Assemblies<Key, Holder, Parts>,
+    table: Assemblies<PartsKey, Holder, Parts>,
 }
 
 impl Default for Chunks {
     fn default() -> Chunks {
-        let limits = Limits { messages: CHUNKS_MAX, bytes: BYTES_MAX, within: WITHIN };
+        let limits = AssemblyLimits { messages: CHUNKS_MAX, bytes: BYTES_MAX, within: WITHIN };
         Chunks { table: Assemblies::new(limits) }
     }
 }
 
 impl Chunks {
     /// Takes a part; the whole if it was the last one.
-    pub fn take(&mut self, now: u64, (key, holder): (Key, Holder), index: u8, part: &Arc<[u8]>) -> Option<Vec<u8>> {
+    pub fn take(
+        &mut self,
+        now: u64,
+        (key, holder): (PartsKey, Holder),
+        index: u8,
+        part: &Arc<[u8]>,
+    ) -> Option<Vec<u8>> {
         let nothing = Parts { pieces: Pieces::new(key.2), list: Vec::new() };
         let at = self.table.find(now, &key).or_else(|| self.table.begin(now, (key, holder), 0, nothing, drop))?;
         if !self.table.get_mut(at)?.pieces.note(index) {

@@ -7,7 +7,7 @@
 
 use crate::core::reason::Reason;
 use crate::frame::Payer;
-use crate::frame::assembly::{self, Limits, Message};
+use crate::frame::assembly::{self, AssemblyLimits, PartialMessage};
 use crate::topology::Neighbour;
 use crate::wire::plan::Piece;
 
@@ -21,8 +21,8 @@ const BYTES_MAX: usize = 1 << 20;
 const WITHIN: u64 = 2_000_000_000;
 
 /// Messages on their way.
-pub struct Assemblies {
-    table: assembly::Assemblies<(Neighbour, u32), Payer, Message>,
+pub struct MessagePieces {
+    table: assembly::Assemblies<(Neighbour, u32), Payer, PartialMessage>,
     lost: Lost,
 }
 
@@ -46,14 +46,14 @@ pub enum Taken {
     Whole(Vec<u8>, u8),
 }
 
-impl Default for Assemblies {
-    fn default() -> Assemblies {
-        let limits = Limits { messages: MESSAGES_MAX, bytes: BYTES_MAX, within: WITHIN };
-        Assemblies { table: assembly::Assemblies::new(limits), lost: Lost::default() }
+impl Default for MessagePieces {
+    fn default() -> MessagePieces {
+        let limits = AssemblyLimits { messages: MESSAGES_MAX, bytes: BYTES_MAX, within: WITHIN };
+        MessagePieces { table: assembly::Assemblies::new(limits), lost: Lost::default() }
     }
 }
 
-impl Assemblies {
+impl MessagePieces {
     /// Takes a piece.
     pub fn take(&mut self, now: u64, from: &Neighbour, payer: Payer, piece: &Piece<'_>) -> Result<Taken, Reason> {
         let (key, total) = ((*from, piece.id), piece.total as usize);
@@ -61,7 +61,7 @@ impl Assemblies {
             Some(at) => Some(at),
             None => {
                 self.table.expire(now, |gone| self.lost.late += u64::from(gone.pieces().here()));
-                let new = Message::new(piece.count, piece.size(), total);
+                let new = PartialMessage::new(piece.count, piece.size(), total);
                 let full = &mut self.lost.full;
                 self.table.begin(now, (key, payer), total, new, |gone| *full += u64::from(gone.pieces().here()))
             }
@@ -92,7 +92,7 @@ impl Assemblies {
         core::mem::take(&mut self.lost)
     }
 
-    /// Pieces held, and those that have gone since [`Assemblies::expire`] was last asked.
+    /// Pieces held, and those that have gone since [`MessagePieces::expire`] was last asked.
     pub fn pieces(&self) -> u64 {
         let here = self.table.bodies().map(|message| u64::from(message.pieces().here()));
         here.sum::<u64>() + self.lost.late + self.lost.full
@@ -120,7 +120,7 @@ mod tests {
         let message: Vec<u8> = (0..2000).map(|at| at as u8).collect();
         let mut list: Vec<_> = pieces(&message, 300, 5).unwrap().collect();
         list.reverse();
-        let mut assemblies = Assemblies::default();
+        let mut assemblies = MessagePieces::default();
         let (last, first) = list.split_last().unwrap();
         for piece in first {
             assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), piece), Ok(Taken::Kept));
@@ -140,7 +140,7 @@ mod tests {
     fn who_sends_only_first_pieces_displaces_itself() {
         let message = vec![1; 60_000];
         let piece = |id| pieces(&message, 1000, id).unwrap().next().unwrap();
-        let mut assemblies = Assemblies::default();
+        let mut assemblies = MessagePieces::default();
         assert_eq!(assemblies.take(0, &neighbour(1), Payer(1), &piece(0)), Ok(Taken::Kept));
         for id in 0..500 {
             assert_eq!(assemblies.take(id.into(), &neighbour(2), Payer(2), &piece(id)), Ok(Taken::Kept));

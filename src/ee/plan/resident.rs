@@ -28,7 +28,7 @@ const NAME_MAX: usize = 64;
 pub const SECONDS_MAX: i64 = 300;
 
 /// Name and key of a value.
-pub type Place = (Box<[u8]>, [u8; 16]);
+pub type ResidentPlace = (Box<[u8]>, [u8; 16]);
 
 #[derive(Debug)]
 struct Kept {
@@ -41,11 +41,11 @@ struct Kept {
 
 /// What was at a place before.
 #[derive(Debug)]
-pub struct Before(Place, Option<Kept>);
+pub struct Before(ResidentPlace, Option<Kept>);
 
 /// The data of one node.
 pub struct Resident {
-    kept: HashMap<Place, Kept>,
+    kept: HashMap<ResidentPlace, Kept>,
     bytes: Shares<Holder>,
     counts: Shares<Holder>,
     /// Nothing expires before.
@@ -67,7 +67,14 @@ impl Resident {
     }
 
     /// Puts bytes at a place for so many seconds; kept for no time, what is there goes. None if their holder has no room.
-    pub fn put(&mut self, now: u64, holder: Holder, place: Place, value: &[u8], seconds: i64) -> Option<Before> {
+    pub fn put(
+        &mut self,
+        now: u64,
+        holder: Holder,
+        place: ResidentPlace,
+        value: &[u8],
+        seconds: i64,
+    ) -> Option<Before> {
         if place.0.len() > NAME_MAX {
             return None;
         }
@@ -93,7 +100,7 @@ impl Resident {
         self.bytes.fits(holder, bytes) && self.counts.fits(holder, 1)
     }
 
-    fn keep(&mut self, place: Place, kept: Kept) {
+    fn keep(&mut self, place: ResidentPlace, kept: Kept) {
         self.bytes.take_back(kept.holder, kept.bytes);
         self.counts.take_back(kept.holder, 1);
         self.first = self.first.min(kept.until);
@@ -108,7 +115,7 @@ impl Resident {
         }
     }
 
-    fn take(&mut self, place: &Place) -> Option<Kept> {
+    fn take(&mut self, place: &ResidentPlace) -> Option<Kept> {
         let kept = self.kept.remove(place)?;
         self.bytes.give(kept.holder, kept.bytes);
         self.counts.give(kept.holder, 1);
@@ -155,7 +162,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    fn place(name: &str) -> Place {
+    fn place(name: &str) -> ResidentPlace {
         (name.as_bytes().into(), [1; 16])
     }
 

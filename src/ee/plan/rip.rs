@@ -15,7 +15,7 @@ use crate::core::reason::Reason;
 use crate::frame::{Link, PeerId, PortId};
 use crate::topology::Neighbour;
 use crate::wire::Addr;
-use crate::wire::plan::{self as wire, INFINITY, ROUTES_MAX, Route, Routes};
+use crate::wire::plan::{self as wire, INFINITY, ROUTES_MAX, Route, RoutesView};
 use std::collections::BTreeMap;
 
 /// Destinations kept.
@@ -44,7 +44,7 @@ impl Default for Timers {
 
 /// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct RipEntry {
     /// The neighbour it goes by.
     pub by: Neighbour,
     /// Hops, [`INFINITY`] if there is no way.
@@ -57,7 +57,7 @@ pub struct Entry {
 /// The routes of one node.
 pub struct Rip {
     timers: Timers,
-    routes: BTreeMap<Addr, Entry>,
+    routes: BTreeMap<Addr, RipEntry>,
     next_update: u64,
     /// When changes are told.
     next_triggered: u64,
@@ -87,7 +87,7 @@ impl Rip {
     }
 
     /// All routes that count.
-    pub fn routes(&self) -> impl Iterator<Item = (Addr, &Entry)> {
+    pub fn routes(&self) -> impl Iterator<Item = (Addr, &RipEntry)> {
         self.routes.iter().filter(|(_, entry)| entry.metric < INFINITY).map(|(to, entry)| (*to, entry))
     }
 
@@ -97,7 +97,7 @@ impl Rip {
     }
 
     /// A neighbour's message.
-    pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, routes: &Routes<'_>) {
+    pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, routes: &RoutesView<'_>) {
         let now = env.now();
         if routes.request {
             return self.answer(env, from);
@@ -132,11 +132,11 @@ impl Rip {
                 let stale = metric == entry.metric && entry.until < now + self.timers.timeout / 2;
                 if metric < entry.metric || stale && metric < INFINITY {
                     let changed = entry.changed || metric != entry.metric;
-                    *entry = Entry { by: *from, metric, until, changed };
+                    *entry = RipEntry { by: *from, metric, until, changed };
                 }
             }
             None if metric < INFINITY && room => {
-                self.routes.insert(route.to, Entry { by: *from, metric, until, changed: true });
+                self.routes.insert(route.to, RipEntry { by: *from, metric, until, changed: true });
             }
             None => {}
         }

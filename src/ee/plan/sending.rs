@@ -1,7 +1,7 @@
 //! Packets that an evaluation makes: into the outbox, and what is sent again until it arrives.
 
 use super::evaluate::{At, raise};
-use super::jobs::{Copies, Job};
+use super::jobs::{Copies, SendJob};
 use super::outbox::{Deed, Outgoing};
 use super::{Next, layers, route};
 use crate::wire::Addr;
@@ -51,7 +51,7 @@ impl At<'_> {
     }
 
     /// Has packets sent by and by, if there is room for that.
-    pub fn add_job(&mut self, job: Job) -> eval::Result<()> {
+    pub fn add_job(&mut self, job: SendJob) -> eval::Result<()> {
         if !self.state.jobs.has_room(&job) {
             self.state.account.no_room += 1;
         } else if self.outbox.deed(Deed::Job(Box::new(job))) {
@@ -90,7 +90,7 @@ impl At<'_> {
         // Programs say ways of flows, so only the way that all packets take proves who is at its end.
         let proves = (*routing == route::DEFAULT_ROUTE).then_some(Addr(header.destination.0));
         let (payer, holder, left) = (self.env.payer(), self.holder(), copies.again);
-        let job = Job { bytes, left, due, interval, number: Some(number), proves, payer, holder };
+        let job = SendJob { bytes, left, due, interval, number: Some(number), proves, payer, holder };
         self.add_job(job)?;
         let sent = self.put(next, header, &later.chunk, steps);
         if sent.is_err() {

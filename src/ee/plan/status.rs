@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// What an environment has done and keeps.
 #[derive(Clone, Debug, Serialize)]
-pub struct Status {
+pub struct PlanStatus {
     /// Its account.
     #[serde(flatten)]
     pub account: Account,
@@ -47,10 +47,10 @@ pub struct Status {
 
 impl Plan {
     /// What it has done and keeps.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> PlanStatus {
         let (library, (applications, connections)) = (self.library.size(), self.state.ports.size());
         let (resident, resident_bytes) = self.state.resident.size();
-        Status {
+        PlanStatus {
             account: self.state.account,
             held: self.held(),
             codes: library.codes,

@@ -5,7 +5,7 @@
 //! or a negative number for an exception. The module keeps its memory from call to call: that is its purpose. It
 //! imports nothing but `an_now` and `an_random`. Every call has its fuel; the operator answers for the rest.
 
-use super::{Brought, LoadedService, ServiceFailure, Signature};
+use super::{Brought, LoadedService, ServiceFailure, ServiceSignature};
 use crate::code::bundle::REPRESENTATION_MAX;
 use crate::code::check;
 use crate::code::compiler::{Failure, Lane};
@@ -53,7 +53,7 @@ impl WasmService {
         let wasm = binary(module)?;
         let text = section(&wasm).ok_or("the module has no custom section 'plan' with NAME : TYPE")?;
         let (name, kind) = text.split_once(':').ok_or_else(|| format!("'{text}' is not NAME : TYPE"))?;
-        let signature = Signature::parse(kind.trim())?;
+        let signature = ServiceSignature::parse(kind.trim())?;
         let service = match jail {
             None => WasmService::load(&wasm)?,
             Some((lane, failure)) => WasmService::load_in(lane, &wasm, failure)?,

@@ -73,17 +73,17 @@ pub struct Misfit;
 
 /// A message of known length in pieces of one size, but for the last one.
 #[derive(Clone, Debug)]
-pub struct Message {
+pub struct PartialMessage {
     pieces: Pieces,
     size: usize,
     total: usize,
     bytes: Vec<u8>,
 }
 
-impl Message {
+impl PartialMessage {
     /// Nothing yet of `total` bytes in so many pieces of so many bytes.
-    pub fn new(count: u8, size: usize, total: usize) -> Message {
-        Message { pieces: Pieces::new(count), size, total, bytes: vec![0; total] }
+    pub fn new(count: u8, size: usize, total: usize) -> PartialMessage {
+        PartialMessage { pieces: Pieces::new(count), size, total, bytes: vec![0; total] }
     }
 
     /// Which pieces are here.
@@ -118,7 +118,7 @@ impl Message {
 
 /// What one table may hold, and for how long.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct AssemblyLimits {
     /// Messages under assembly.
     pub messages: usize,
     /// Bytes that all of them count.
@@ -137,7 +137,7 @@ struct Entry<Key, Owner, Body> {
 
 /// Messages under assembly, in bodies of whatever form. Places are numbers that hold until the next call that may let messages go.
 pub struct Assemblies<Key, Owner, Body> {
-    limits: Limits,
+    limits: AssemblyLimits,
     /// The oldest first.
     list: Vec<Entry<Key, Owner, Body>>,
     places: Shares<Owner>,
@@ -147,7 +147,7 @@ pub struct Assemblies<Key, Owner, Body> {
 
 impl<Key: PartialEq, Owner: Copy + Eq + Hash + Ord, Body> Assemblies<Key, Owner, Body> {
     /// A table without a message.
-    pub fn new(limits: Limits) -> Assemblies<Key, Owner, Body> {
+    pub fn new(limits: AssemblyLimits) -> Assemblies<Key, Owner, Body> {
         let (places, bytes) = (Shares::new(limits.messages as u64), Shares::new(limits.bytes as u64));
         Assemblies { limits, list: Vec::new(), places, bytes, lost: 0 }
     }

@@ -3,10 +3,10 @@
 use super::*;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { messages: 4, bytes: 20, within: 100 };
+const LIMITS: AssemblyLimits = AssemblyLimits { messages: 4, bytes: 20, within: 100 };
 
 /// A table whose messages are of three pieces, two bytes each but for the last, which has one.
-struct Toy(Assemblies<(char, u32), char, Message>);
+struct Toy(Assemblies<(char, u32), char, PartialMessage>);
 
 impl Toy {
     fn new() -> Toy {
@@ -18,7 +18,7 @@ impl Toy {
         let key = (source, id);
         let at = match self.0.find(now, &key) {
             Some(at) => Some(at),
-            None => self.0.begin(now, (key, source), 5, Message::new(3, 2, 5), drop),
+            None => self.0.begin(now, (key, source), 5, PartialMessage::new(3, 2, 5), drop),
         };
         let Some(message) = at.and_then(|at| self.0.get_mut(at)) else { return "full".into() };
         match message.put(index, piece.as_bytes()) {
@@ -154,7 +154,7 @@ fn whatever_comes_has_one_outcome() {
 
 #[test]
 fn bytes_are_a_limit_too_and_count_for_who_has_most_of_them() {
-    let limits = Limits { messages: 10, bytes: 20, within: 100 };
+    let limits = AssemblyLimits { messages: 10, bytes: 20, within: 100 };
     let mut table = Assemblies::new(limits);
     let mut gone = vec![];
     let begin = |table: &mut Assemblies<u8, char, u8>, key, owner, bytes, gone: &mut Vec<u8>| {
@@ -218,7 +218,7 @@ proptest! {
         bytes in 1usize..200,
     ) {
         const SIZE: usize = 3;
-        let mut table = Assemblies::new(Limits { messages, bytes, within: 100 });
+        let mut table = Assemblies::new(AssemblyLimits { messages, bytes, within: 100 });
         let message = |(n, length): (usize, &usize)| (0..*length).map(|at| (n * 50 + at) as u8).collect();
         let sent: Vec<Vec<u8>> = lengths.iter().enumerate().map(message).collect();
         let mut came = vec![std::collections::BTreeSet::new(); sent.len()];
@@ -228,7 +228,7 @@ proptest! {
             let count = sent[n].len().div_ceil(SIZE);
             let index = piece.index(count);
             let found = table.find(now as u64, &(source, id));
-            let body = Message::new(count as u8, SIZE, sent[n].len());
+            let body = PartialMessage::new(count as u8, SIZE, sent[n].len());
             let at = found.or_else(|| {
                 came[n].clear();
                 table.begin(now as u64, ((source, id), source), sent[n].len(), body, drop)

@@ -22,7 +22,7 @@ use crate::code::bundle::Bundle;
 use crate::code::compiler::Compilers;
 use crate::code::fetch::Source;
 use crate::code::judge::{Claim, Grant};
-use crate::code::run::Program;
+use crate::code::run::LoadedProgram;
 use crate::code::run::wasm::Compiler;
 use crate::code::store::Store;
 use crate::config::compiler::CompilerFile;
@@ -59,9 +59,9 @@ pub enum Loaded {
     /// What the store has under a name.
     Found(Digest, Option<Arc<[u8]>>),
     /// What the compiler made of a code.
-    Prepared(Digest, Box<Result<Program, String>>),
+    Prepared(Digest, Box<Result<LoadedProgram, String>>),
     /// What the compiler made of a code that runs already.
-    Optimised(Digest, Box<Result<Program, String>>),
+    Optimised(Digest, Box<Result<LoadedProgram, String>>),
     /// There was no place for a code to be compiled.
     Unprepared(Digest),
     /// The role of a code.

@@ -11,7 +11,7 @@ use super::{Inbox, Loaded, guarded};
 use crate::code::bundle::Kind;
 use crate::code::compiler::{Compilers, Failure, Lane, Purpose};
 use crate::code::run::wasm::{CompileError, Compiler};
-use crate::code::run::{Cause, Ingress, Prepare, Program, Tier};
+use crate::code::run::{Cause, Ingress, LoadedProgram, Prepare, Tier};
 use crate::ee::plan::wasm::WasmService;
 use crate::ee::plan::{Brought, Install};
 use crate::sys::threads::{self, Duty};
@@ -199,7 +199,7 @@ impl Job {
     }
 }
 
-fn prepared(prepare: &Prepare, result: Result<Program, String>) -> Loaded {
+fn prepared(prepare: &Prepare, result: Result<LoadedProgram, String>) -> Loaded {
     match prepare.tier {
         Tier::Fast => Loaded::Prepared(prepare.code, Box::new(result)),
         Tier::Optimised => Loaded::Optimised(prepare.code, Box::new(result)),

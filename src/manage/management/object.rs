@@ -1,6 +1,6 @@
 //! An environment in the node's process, from its file to the end of its main function.
 
-use crate::code::run::trusted::Program;
+use crate::code::run::trusted::TrustedProgram;
 use crate::manage::ee::{Entrance, ObjectHost};
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
@@ -60,12 +60,12 @@ impl Object {
     }
 }
 
-fn load(path: &str) -> Result<Program, String> {
+fn load(path: &str) -> Result<TrustedProgram, String> {
     let at = crate::broker::reach(path.as_ref());
     let size = std::fs::metadata(&at).map_err(|error| format!("{path}: {error}"))?.len();
     if size > OBJECT_BYTES_MAX {
         return Err(format!("{path}: {size} bytes, {OBJECT_BYTES_MAX} at most"));
     }
     let bytes = std::fs::read(at).map_err(|error| format!("{path}: {error}"))?;
-    Program::load(&bytes).map_err(|why| format!("{path}: {why}"))
+    TrustedProgram::load(&bytes).map_err(|why| format!("{path}: {why}"))
 }

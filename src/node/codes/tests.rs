@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::code::bundle::Kind;
-use crate::code::bundle::{Layer, Manifest};
+use crate::code::bundle::{Manifest, ManifestLayer};
 use crate::code::judge::{Claim, Grant};
 use crate::core::domain::DomainId;
 use crate::trust::Roles;
@@ -17,7 +17,7 @@ fn name(number: u32) -> Digest {
 }
 
 fn ready(now: u64) -> Code {
-    let layer = Layer { kind: Kind::Wasm, digest: name(0), size: 1 };
+    let layer = ManifestLayer { kind: Kind::Wasm, digest: name(0), size: 1 };
     let manifest = Arc::new(Manifest::new("t", 0, vec![layer]).unwrap());
     let claim = Claim { code: name(0), manifest, credentials: None };
     let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None };
@@ -26,7 +26,7 @@ fn ready(now: u64) -> Code {
 }
 
 fn runs(codes: &mut Codes, number: u32, packets: u32, now: u64) {
-    assert!((0..packets).all(|_| matches!(codes.find(&name(number), now, HERE), Found::Ready { .. })), "{number}");
+    assert!((0..packets).all(|_| matches!(codes.find(&name(number), now, HERE), FoundCode::Ready { .. })), "{number}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::place::wires::Left;
 use crate::place::{FAR, LEFT, MACS, OWN_LEFT, OWN_MACS, Place, RIGHT, frame, header, v6};
 use anode::core::reason::Reason;
 use anode::kernel::KernelUsage;
-use anode::trust::Form as Rights;
+use anode::trust::CodeForm as Rights;
 use anode::trust::limits::Limits;
 use anode::wire::{Addr, Digest, capsule};
 

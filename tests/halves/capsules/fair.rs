@@ -71,7 +71,7 @@ fn a_packet_is_charged_all_the_time_that_the_verifier_lets_its_code_run() {
     assert_eq!(in_c("took", &lines), expected);
     let Some(mut place) = Place::within(Limits { kernel_us_per_second: 1 << 30, ..Limits::default() }) else { return };
     // For a loader of few rights the verifier refuses loops of many rounds, so it takes many calls to get as far; time is charged alike.
-    place.form = anode::trust::Form::Trusted;
+    place.form = anode::trust::CodeForm::Trusted;
     let [short, long] = ["costly", "lasting"].map(|guest| place.add_guest(guest));
     let most = |code| place.half().most_ns(&code).unwrap();
     // It has 120,000 divisions, one after the other.

@@ -200,7 +200,7 @@ impl User {
         let mut questions = vec![];
         for frame in self.driver.out.frames.drain(..) {
             let (port, bytes) = (frame.port.0, frame.bytes());
-            let parsed = ethernet::Frame::new_checked(bytes).unwrap();
+            let parsed = ethernet::FrameView::new_checked(bytes).unwrap();
             let payload = parsed.payload();
             match parsed.ethertype() {
                 ethertype::ARP => questions.push((port, Addr::v4(arp::Repr::parse(payload).unwrap().target_ip))),

@@ -6,7 +6,7 @@
 
 use anode::apps::{Attached, Error, Received};
 use anode::code::bundle::Bundle;
-use anode::code::run::Program;
+use anode::code::run::LoadedProgram;
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::core::reason::Reason;
 use anode::driver::{Driven, Driver, Outside};
@@ -59,7 +59,7 @@ struct Arrival {
 struct Around<'a> {
     store: &'a mut HashMap<Digest, Arc<[u8]>>,
     compiler: &'a Compiler,
-    compiled: &'a mut HashMap<Digest, Program>,
+    compiled: &'a mut HashMap<Digest, LoadedProgram>,
     frames: Vec<Frame>,
     deliveries: Vec<Delivery>,
 }
@@ -95,7 +95,7 @@ impl Outside for Around<'_> {
 pub struct Net {
     places: Vec<Place>,
     compiler: Compiler,
-    compiled: HashMap<Digest, Program>,
+    compiled: HashMap<Digest, LoadedProgram>,
     now: u64,
     order: u64,
     queue: BTreeMap<(u64, u64), Arrival>,

@@ -1,7 +1,7 @@
 //! Services for hosts, links and next hops, such as `thisHost` and `getHostByName`.
 
 use super::super::evaluate::{At, raise};
-use super::super::flows::Flow;
+use super::super::flows::MeasuredFlow;
 use super::super::names::Known;
 use super::super::outbox::Deed;
 use super::super::work;
@@ -101,7 +101,7 @@ pub fn set_flow(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Give
     if route::neighbour(at.env.topology(), Addr(next.0), Some(*dev)).is_none() {
         return Err(raise(const { Name::known("NotNeighbor") }));
     }
-    let way = Flow::new(at.env.now(), *next, *dev, *seconds);
+    let way = MeasuredFlow::new(at.env.now(), *next, *dev, *seconds);
     let kept = at.outbox.deed(Deed::Flow((state.header.session, number), way, at.holder()));
     if kept { Ok(Value::Unit) } else { Err(refused()) }
 }

@@ -1,7 +1,7 @@
 //! Reports of arrival, and the bandwidth service: a sender, a receiver and its report.
 
 use super::super::evaluate::{At, raise};
-use super::super::jobs::Job;
+use super::super::jobs::SendJob;
 use super::super::outbox::Deed;
 use super::{Given, not_found, refused, tuple, wrong};
 use crate::wire::Addr;
@@ -81,7 +81,7 @@ pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let sent_bytes = bytes.len().saturating_mul(left as usize);
     let silent = !at.env.topology().is_own(Addr(to.0)) && !at.env.could_send(Addr(to.0), sent_bytes);
     let (due, payer, holder) = (at.env.now(), at.env.payer(), at.holder());
-    let job = Job { bytes, left, due, interval, number: None, proves: None, payer, holder };
+    let job = SendJob { bytes, left, due, interval, number: None, proves: None, payer, holder };
     if silent {
         return Err(refused());
     }
