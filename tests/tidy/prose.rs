@@ -7,6 +7,9 @@ use super::{Complaints, texts};
 /// Characters of a line.
 const LINE_MAX: usize = 140;
 
+/// Words of a sentence of a file's first paragraph.
+const WORDS_MAX: usize = 30;
+
 /// The kinds of files that people read.
 const KINDS: &[&str] = &[".rs", ".c", ".h", ".md", ".py"];
 
@@ -64,6 +67,50 @@ fn complaints(path: &str, text: &str) -> Complaints {
         }
     }
     found
+}
+
+/// The first paragraph of a Rust file's opening, in one line.
+fn first_paragraph(text: &str) -> String {
+    let opening = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
+    opening.take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// Sentences of a first paragraph that nobody understands at first reading.
+fn long_sentences(path: &str, text: &str) -> Complaints {
+    let opening = first_paragraph(text);
+    let words = |sentence: &str| sentence.split(' ').filter(|word| word.contains(char::is_alphanumeric)).count();
+    let sentences = opening.split_inclusive(['.', '!', '?']);
+    let mut found = vec![];
+    let mut sentence = String::new();
+    for part in sentences {
+        // A point inside of a word, as in `a.rs`, ends nothing.
+        let ends = opening[part.as_ptr() as usize - opening.as_ptr() as usize + part.len()..].starts_with([' ', ')']);
+        sentence += part;
+        if ends {
+            found.push(core::mem::take(&mut sentence));
+        }
+    }
+    found.push(sentence);
+    let long = found.into_iter().map(|sentence| (words(&sentence), sentence)).filter(|(count, _)| *count > WORDS_MAX);
+    long.map(|(count, sentence)| format!("{path}: {count} words, at most {WORDS_MAX}: {sentence}")).collect()
+}
+
+#[test]
+fn first_paragraphs_are_understood_at_first_reading() {
+    let sources = super::sources();
+    let ours = sources.iter().filter(|source| source.path.contains("src/"));
+    let found: Vec<_> = ours.flat_map(|source| long_sentences(&source.path, &source.text)).collect();
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+#[test]
+fn long_sentences_of_first_paragraphs_are_found() {
+    let count = |text: &str| long_sentences("src/a.rs", text).len();
+    let of = |words: usize| format!("{}.", vec!["word"; words].join(" "));
+    assert_eq!(count(&format!("//! {}\n//! More.\n", of(WORDS_MAX + 1))), 1);
+    assert_eq!(count(&format!("//! {} {}\n", of(WORDS_MAX), of(WORDS_MAX))), 0, "two sentences");
+    assert_eq!(count(&format!("//! {}\n//! {}\n", "see a.rs and", of(WORDS_MAX))), 1, "no end inside of a word");
+    assert_eq!(count(&format!("//! Short.\n//!\n//! {}\n", of(50))), 0, "the first paragraph only");
 }
 
 #[test]
