@@ -351,7 +351,7 @@ impl KernelHalf {
         self.pinned.as_ref().map_or(Ok(()), |pinned| pinned.pins.remove())
     }
 
-    /// Something has changed that known flows and next hops depend on: everything found out so far is found out anew.
+    /// Something has changed that cached flows and next hops depend on: everything found out so far is found out anew.
     pub fn raise_generation(&self) -> io::Result<()> {
         self.renew(&mut self.state())
     }

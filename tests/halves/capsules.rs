@@ -320,7 +320,7 @@ fn who_is_heard_in_the_kernel_half_is_not_silent() {
     let clock = Clock::start();
     while place.heard().is_empty() {
         assert!(matches!(place.kernel(&frame(&header(code), b"x", false)), Came::Sent(_)));
-        assert!(clock.now() < 60_000_000_000, "a known flow is never heard again");
+        assert!(clock.now() < 60_000_000_000, "a cached flow is never heard again");
     }
     // The user half learns one and hears nothing more of it but by the kernel half.
     let learned = Addr::v4([10, 0, 1, 7]);
