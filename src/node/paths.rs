@@ -410,9 +410,16 @@ impl Node {
         paths.scheduler.as_ref().filter(|_| paths.knows(domain))?.standing(domain.index())
     }
 
-    /// What environments weigh together of which packets wait.
-    pub fn waiting_weight(&self) -> u32 {
-        self.cx.order.paths.scheduler.as_ref().map_or(0, PathScheduler::active_weight)
+    /// What environments weigh together that had turns since the last interval was begun.
+    pub fn served_weight(&self) -> u32 {
+        self.cx.order.paths.scheduler.as_ref().map_or(0, PathScheduler::served_weight)
+    }
+
+    /// An interval of turns ends, and the next one begins.
+    pub fn begin_interval(&mut self) {
+        if let Some(scheduler) = &mut self.cx.order.paths.scheduler {
+            scheduler.begin_interval();
+        }
     }
 
     /// Whether a domain has had more of the worker than its share, while others wait.

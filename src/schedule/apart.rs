@@ -20,13 +20,13 @@ pub const AHEAD_NS: u64 = 30_000_000;
 /// Flows below one that was billed whose time is moved before one decision; the others' is before later ones.
 const MOVED_MAX: usize = 16;
 
-/// What a flow with all below it weighs, and whether packets of theirs wait.
+/// What a flow with all below it weighs, and whether it had turns lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// Its weight.
     pub weight: u32,
-    /// Whether packets wait.
-    pub waits: bool,
+    /// Whether it had a turn since the interval began ([`PathScheduler::begin_interval`]).
+    pub served: bool,
     /// Whether it is ahead of the others by more than `AHEAD_NS`.
     pub ahead: bool,
     /// Nanoseconds that turns have taken so far, its own and those below it; it wraps.
@@ -83,15 +83,20 @@ impl PathScheduler {
         let weight = self.flows.get(flow).map_or(1, |flow| flow.weight.into());
         by_share.then(|| Standing {
             weight,
-            waits: self.tree.is_active(flow),
+            served: self.tree.was_served(flow),
             ahead: ahead > most as i64,
             worked: ((u128::from(self.tree.moved(flow)) * u128::from(weight)) >> FRACTION) as u64,
         })
     }
 
-    /// What all weigh together that have packets that wait, each with those below it.
-    pub fn active_weight(&self) -> u32 {
-        self.tree.active()
+    /// What all weigh together that had turns since the interval began, each with those below it.
+    pub fn served_weight(&self) -> u32 {
+        self.tree.served()
+    }
+
+    /// From now on, turns are those of another interval.
+    pub fn begin_interval(&mut self) {
+        self.tree.begin_interval();
     }
 
     /// Before a decision: who is first pays bills of those above it, and is perhaps not first any more.

@@ -49,18 +49,31 @@ struct Branch {
     tag: u64,
     /// How far turns have moved it: unlike the time itself, not by bills, and never lifted to where the others are.
     moved: u64,
+    /// At the top: the interval in which it, or one below it, had its latest turn.
+    interval: u32,
 }
 
-const ABSENT: Branch = Branch { above: NONE, weight: 0, inverse: 0, active: 0, works: false, tag: 0, moved: 0 };
+const ABSENT: Branch =
+    Branch { above: NONE, weight: 0, inverse: 0, active: 0, works: false, tag: 0, moved: 0, interval: 0 };
 
 /// The flows of a scheduler.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tree {
     branches: Vec<Branch>,
     /// Empty until somebody is billed.
     bills: Vec<Bill>,
     /// Weights of those below nobody that have work, or below whom somebody has.
     active: u32,
+    /// The interval between two looks from outside, and the weights of those below nobody that had turns in it.
+    interval: u32,
+    served: u32,
+}
+
+impl Default for Tree {
+    fn default() -> Tree {
+        // Flows that had no turn yet are of interval 0.
+        Tree { branches: Vec::new(), bills: Vec::new(), active: 0, interval: 1, served: 0 }
+    }
 }
 
 impl Tree {
@@ -162,6 +175,10 @@ impl Tree {
             };
             branch.tag = branch.tag.wrapping_add(moved);
             branch.moved = branch.moved.wrapping_add(if is_turn { moved } else { 0 });
+            if is_turn && parts.is_none() && branch.interval != self.interval {
+                branch.interval = self.interval;
+                self.served += u32::from(branch.weight);
+            }
             parts = Some(branch.active);
         }
         moved
@@ -229,14 +246,19 @@ impl Tree {
         self.branches.get(flow).map_or(0, |branch| branch.moved)
     }
 
-    /// The weight of those at the top that have work, each with all below it.
-    pub(super) fn active(&self) -> u32 {
-        self.active
+    /// The weight of those at the top that had turns in this interval, each with all below it.
+    pub(super) fn served(&self) -> u32 {
+        self.served
     }
 
-    /// Whether a flow has work, or somebody below it.
-    pub(super) fn is_active(&self, flow: usize) -> bool {
-        self.branches.get(flow).is_some_and(|branch| branch.active > 0)
+    /// Whether a flow at the top, or one below it, had a turn in this interval.
+    pub(super) fn was_served(&self, flow: usize) -> bool {
+        self.branches.get(flow).is_some_and(|branch| branch.interval == self.interval)
+    }
+
+    /// The next interval begins.
+    pub(super) fn begin_interval(&mut self) {
+        (self.interval, self.served) = (self.interval.wrapping_add(1), 0);
     }
 
     /// Whether what is active above is what has work below.

@@ -6,8 +6,8 @@
 //! forty of somebody's that cost 5 µs, and not 200 for 202 of them.
 //!
 //! The order of packets cannot give a process the processor: that is the kernel's. So its group weighs what the process
-//! is to have beside the worker, which weighs 100, and half as much again ([`MORE`]) unless it is far ahead: the order
-//! is what bounds it. Example: of 10 ms of a CPU, environments of weight 300 in the worker are to have 3, one of weight
+//! is to have beside the worker, which weighs 100. A process that is given packets weighs half as much again ([`MORE`])
+//! unless it is far ahead, since the order bounds it. One that computes without packets is bounded by its weight alone. Example: of 10 ms of a CPU, environments of weight 300 in the worker are to have 3, one of weight
 //! 700 in a process 7, of which the worker used 1 for its packets. So the worker is to have 4, the process 6, and its
 //! group weighs 150, or 225.
 
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 /// What the worker weighs for the kernel.
 const WORKER: f64 = 100.0;
 
-/// What a group weighs beyond its share while its packets do not wait for others.
+/// What a group weighs beyond its share while its packets come and do not wait for others.
 const MORE: f64 = 1.5;
 
 /// The worker has a ninth of the processor at least, since packets of processes go through it too.
@@ -123,12 +123,13 @@ impl Bills {
     }
 
     /// Says what groups are to weigh.
-    fn weigh(&mut self, node: &Node) {
+    fn weigh(&mut self, node: &mut Node) {
         let standings: Vec<_> = self.list.iter().map(|billed| node.standing(billed.account.domain)).collect();
         let weight = |only: fn(&&Standing) -> bool| {
             standings.iter().flatten().filter(only).map(|standing| f64::from(standing.weight)).sum::<f64>()
         };
-        let inside = f64::from(node.waiting_weight()) - weight(|standing| standing.waits);
+        let inside = f64::from(node.served_weight()) - weight(|standing| standing.served);
+        node.begin_interval();
         self.inside += (inside.max(0.0) - self.inside) / LOOKS;
         for (billed, standing) in self.list.iter_mut().zip(&standings) {
             let worked = standing.map_or(billed.worked, |standing| standing.worked);
@@ -139,7 +140,8 @@ impl Bills {
         let works: f64 = self.list.iter().map(|billed| billed.work).sum();
         let worker = (part * self.inside + works).max(self.total * LEAST);
         for (billed, standing) in self.list.iter().zip(standings) {
-            let wish = standing.map_or(0, |standing| wish(&standing, part, billed.work, worker));
+            let more = if billed.paid.has_packets() && !standing.is_some_and(|standing| standing.ahead) { MORE } else { 1.0 };
+            let wish = standing.map_or(0, |standing| wish(standing.weight, part, billed.work, worker, more));
             billed.account.wish.store(wish, Ordering::Relaxed);
         }
     }
@@ -161,6 +163,11 @@ impl Paid {
         cost - credit
     }
 
+    /// Whether packets come, one in two looks at least.
+    fn has_packets(&self) -> bool {
+        self.packets > 0.5
+    }
+
     /// Nanoseconds that a packet takes.
     fn expected(&self) -> f64 {
         if self.each > 0.0 { self.each } else { EXPECTED_FIRST }
@@ -170,7 +177,7 @@ impl Paid {
     fn look(&mut self, used: u64, left: u64) -> u64 {
         self.packets += (core::mem::take(&mut self.lately) as f64 - self.packets) / LOOKS;
         self.used += (used as f64 - self.used) / LOOKS;
-        if used > 0 && self.packets > 0.5 {
+        if used > 0 && self.has_packets() {
             self.each = (self.used / self.packets).min(EXPECTED_MAX);
         }
         let due = used.saturating_sub(self.ahead);
@@ -187,13 +194,12 @@ impl Paid {
 }
 
 /// What a group is to weigh, where each part of weight is to have `part` nanoseconds in a look, of which the worker
-/// uses `work` for it, and has `worker` in all.
-fn wish(standing: &Standing, part: f64, work: f64, worker: f64) -> u32 {
-    let more = if standing.ahead { 1.0 } else { MORE };
-    let weight = f64::from(standing.weight);
+/// uses `work` for it, and has `worker` in all; `more`: times what that comes to.
+fn wish(weight: u32, part: f64, work: f64, worker: f64, more: f64) -> u32 {
+    let share = f64::from(weight) * part;
     // However much the worker does for it, there is something left.
-    let own = (weight * part - work).max(weight * part * LEAST);
-    if worker < 1.0 { standing.weight } else { (own / worker * WORKER * more).round().clamp(1.0, 10_000.0) as u32 }
+    let own = (share - work).max(share * LEAST);
+    if worker < 1.0 { weight } else { (own / worker * WORKER * more).round().clamp(1.0, 10_000.0) as u32 }
 }
 
 #[cfg(test)]
@@ -203,17 +209,12 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn a_group_weighs_its_share_beside_the_worker_and_more_unless_it_is_ahead() {
-        let standing = |weight, ahead| Standing { weight, waits: true, ahead, worked: 0 };
+    fn a_group_weighs_its_share_beside_the_worker() {
         // Of 10 ms: 7 for a weight of 700, of which the worker has one.
-        let weights = [true, false].map(|ahead| wish(&standing(700, ahead), 1e4, 1e6, 4e6));
-        assert_eq!(weights, [150, 225]);
-        assert_eq!(wish(&standing(700, true), 1e4, 1e9, 4e6), 22, "an eighth is left");
-        assert_eq!(wish(&standing(70, true), 0.0, 0.0, 0.0), 70, "nobody works");
-        assert_eq!(
-            (wish(&standing(10_000, true), 1e4, 0.0, 1.0), wish(&standing(1, true), 1.0, 0.0, 1e9)),
-            (10_000, 1)
-        );
+        assert_eq!([1.0, MORE].map(|more| wish(700, 1e4, 1e6, 4e6, more)), [150, 225]);
+        assert_eq!(wish(700, 1e4, 1e9, 4e6, 1.0), 22, "an eighth is left");
+        assert_eq!(wish(70, 0.0, 0.0, 0.0, 1.0), 70, "nobody works");
+        assert_eq!((wish(10_000, 1e4, 0.0, 1.0, 1.0), wish(1, 1.0, 0.0, 1e9, 1.0)), (10_000, 1));
     }
 
     #[test]

@@ -98,13 +98,12 @@ fn a_debt_has_a_bound() {
 }
 
 #[test]
-fn a_standing_says_who_waits_and_who_is_ahead() {
+fn a_standing_says_who_was_served_and_who_is_ahead() {
     let mut scheduler = PathScheduler::new(Policy::Wfq);
     assert!(scheduler.enter(0, weight(100), 0) && scheduler.enter(1, weight(300), 0));
     assert!(scheduler.enter_below(2, Some(0), weight(50), 0));
     (1..3).for_each(|flow| scheduler.wake(flow, 0));
-    assert_eq!(scheduler.active_weight(), 400, "the second counts with the first");
-    assert_eq!(scheduler.standing(0), Some(Standing { weight: 100, waits: true, ahead: false, worked: 0 }));
+    assert_eq!(scheduler.standing(0), Some(Standing { weight: 100, served: false, ahead: false, worked: 0 }));
     scheduler.bill(0, 3 * MS, 0);
     assert_eq!(scheduler.standing(0).map(|it| it.ahead), Some(false), "a little is paid beforehand");
     scheduler.bill(0, AHEAD_NS, 0);
@@ -115,8 +114,14 @@ fn a_standing_says_who_waits_and_who_is_ahead() {
     scheduler.charge(2, 7 * MS, false, 0);
     let worked = scheduler.standing(0).map_or(0, |it| it.worked);
     assert!(worked.abs_diff(7 * MS) < 1000, "turns below it are its, bills are not: {worked}");
+    assert_eq!(scheduler.served_weight(), 400, "the second counts with the first");
+    scheduler.begin_interval();
+    assert_eq!((scheduler.served_weight(), scheduler.standing(0).map(|it| it.served)), (0, Some(false)));
     scheduler.wake(1, 0);
+    assert_eq!(scheduler.next(0), Some(1));
+    scheduler.charge(1, MS, false, 0);
+    assert_eq!([0, 1].map(|flow| scheduler.standing(flow).map(|it| it.served)), [Some(false), Some(true)]);
     scheduler.leave(2);
-    assert_eq!((scheduler.active_weight(), scheduler.standing(2)), (300, None));
+    assert_eq!((scheduler.served_weight(), scheduler.standing(2)), (300, None));
     assert_eq!(PathScheduler::new(Policy::Priority).standing(0), None);
 }
