@@ -29,8 +29,15 @@ pub struct Standing {
     pub served: bool,
     /// Whether it is ahead of the others by more than `AHEAD_NS`.
     pub ahead: bool,
-    /// Nanoseconds that turns have taken so far, its own and those below it; it wraps.
-    pub worked: u64,
+    /// How far turns have moved its virtual time so far, its own and those below it; it wraps.
+    pub moved: u64,
+}
+
+impl Standing {
+    /// Nanoseconds that turns have taken, its own and those below it, since its time had moved so far.
+    pub fn worked_since(&self, moved: u64) -> u64 {
+        ((u128::from(self.moved.wrapping_sub(moved)) * u128::from(self.weight)) >> FRACTION) as u64
+    }
 }
 
 impl PathScheduler {
@@ -85,7 +92,7 @@ impl PathScheduler {
             weight,
             served: self.tree.was_served(flow),
             ahead: ahead > most as i64,
-            worked: ((u128::from(self.tree.moved(flow)) * u128::from(weight)) >> FRACTION) as u64,
+            moved: self.tree.moved(flow),
         })
     }
 

@@ -12,6 +12,7 @@
 //! group weighs 150, or 225.
 
 use super::accounts::Account;
+use crate::core::domain::DomainId;
 use crate::node::Node;
 use crate::schedule::Standing;
 use std::sync::Arc;
@@ -54,8 +55,8 @@ struct Billed {
     /// What was used and is charged.
     charged: u64,
     paid: Paid,
-    /// What the worker had worked for it at the last look, and the mean of what it works for it in one.
-    worked: u64,
+    /// Whose turns they were that had moved it so far at the last look, and the mean of what the worker works for it in one.
+    moved: Option<(DomainId, u64)>,
     work: f64,
 }
 
@@ -79,7 +80,7 @@ struct Paid {
 impl Bills {
     /// One more.
     pub fn add(&mut self, account: Arc<Account>) {
-        self.list.push(Billed { account, charged: 0, paid: Paid::default(), worked: 0, work: 0.0 });
+        self.list.push(Billed { account, charged: 0, paid: Paid::default(), moved: None, work: 0.0 });
     }
 
     /// Bills packets that processes were given since the last time.
@@ -132,15 +133,18 @@ impl Bills {
         node.begin_interval();
         self.inside += (inside.max(0.0) - self.inside) / LOOKS;
         for (billed, standing) in self.list.iter_mut().zip(&standings) {
-            let worked = standing.map_or(billed.worked, |standing| standing.worked);
-            let work = worked.wrapping_sub(core::mem::replace(&mut billed.worked, worked));
+            let domain = billed.account.domain;
+            let before = billed.moved.filter(|(of, _)| *of == domain);
+            let work = standing.zip(before).map_or(0, |(standing, (_, moved))| standing.worked_since(moved));
+            billed.moved = standing.map(|standing| (domain, standing.moved)).or(before);
             billed.work += (work as f64 - billed.work) / LOOKS;
         }
         let part = self.total / (self.inside + weight(|_| true)).max(1.0);
         let works: f64 = self.list.iter().map(|billed| billed.work).sum();
         let worker = (part * self.inside + works).max(self.total * LEAST);
         for (billed, standing) in self.list.iter().zip(standings) {
-            let more = if billed.paid.has_packets() && !standing.is_some_and(|standing| standing.ahead) { MORE } else { 1.0 };
+            let more =
+                if billed.paid.has_packets() && !standing.is_some_and(|standing| standing.ahead) { MORE } else { 1.0 };
             let wish = standing.map_or(0, |standing| wish(standing.weight, part, billed.work, worker, more));
             billed.account.wish.store(wish, Ordering::Relaxed);
         }
@@ -156,8 +160,9 @@ impl Paid {
             return 0;
         }
         self.lately += packets;
-        let cost = (self.expected() * packets as f64) as u64;
-        self.ahead = (self.ahead + cost).min(PAID_MAX);
+        // What is not remembered is not billed either: it would be paid again when it is used.
+        let cost = ((self.expected() * packets as f64) as u64).min(PAID_MAX - self.ahead);
+        self.ahead += cost;
         let credit = self.credit.min(cost);
         self.credit -= credit;
         cost - credit
@@ -235,6 +240,15 @@ mod tests {
         cost += paid.look(0, 0);
         assert_eq!((cost, paid.ahead), (before, 0));
         assert!(cost - paid.credit <= used + 5 * MS, "{cost} {used}");
+    }
+
+    #[test]
+    fn what_is_paid_beforehand_has_a_bound_and_is_paid_once() {
+        let mut paid = Paid::default();
+        let (packets, used) = (5000, 5000 * MS);
+        let before = paid.tell(packets);
+        assert_eq!((before, paid.ahead), (PAID_MAX, PAID_MAX), "no more than is remembered");
+        assert_eq!(before + paid.look(used, 0), used, "the rest when it was used, and nothing twice");
     }
 
     #[test]

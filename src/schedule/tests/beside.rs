@@ -98,12 +98,30 @@ fn a_debt_has_a_bound() {
 }
 
 #[test]
+fn what_the_worker_has_worked_for_one_is_counted_beyond_the_end_of_its_time() {
+    let mut scheduler = PathScheduler::new(Policy::Wfq);
+    assert!(scheduler.enter(0, weight(1), 0));
+    let (mut before, mut ends) = (0, 0);
+    // A turn of 18 minutes moves it by 2⁵⁶, so its time is back at the beginning after 256 of them.
+    for _ in 0..600 {
+        scheduler.wake(0, 0);
+        assert_eq!(scheduler.next(0), Some(0));
+        scheduler.charge(0, 1 << 40, false, 0);
+        let standing = scheduler.standing(0).unwrap();
+        assert!(standing.worked_since(before).abs_diff(1 << 40) < 1000, "{standing:?}");
+        ends += u32::from(standing.moved < before);
+        before = standing.moved;
+    }
+    assert_eq!(ends, 2);
+}
+
+#[test]
 fn a_standing_says_who_was_served_and_who_is_ahead() {
     let mut scheduler = PathScheduler::new(Policy::Wfq);
     assert!(scheduler.enter(0, weight(100), 0) && scheduler.enter(1, weight(300), 0));
     assert!(scheduler.enter_below(2, Some(0), weight(50), 0));
     (1..3).for_each(|flow| scheduler.wake(flow, 0));
-    assert_eq!(scheduler.standing(0), Some(Standing { weight: 100, served: false, ahead: false, worked: 0 }));
+    assert_eq!(scheduler.standing(0), Some(Standing { weight: 100, served: false, ahead: false, moved: 0 }));
     scheduler.bill(0, 3 * MS, 0);
     assert_eq!(scheduler.standing(0).map(|it| it.ahead), Some(false), "a little is paid beforehand");
     scheduler.bill(0, AHEAD_NS, 0);
@@ -112,7 +130,7 @@ fn a_standing_says_who_was_served_and_who_is_ahead() {
     scheduler.charge(1, MS, false, 0);
     assert_eq!(scheduler.next(0), Some(2));
     scheduler.charge(2, 7 * MS, false, 0);
-    let worked = scheduler.standing(0).map_or(0, |it| it.worked);
+    let worked = scheduler.standing(0).map_or(0, |it| it.worked_since(0));
     assert!(worked.abs_diff(7 * MS) < 1000, "turns below it are its, bills are not: {worked}");
     assert_eq!(scheduler.served_weight(), 400, "the second counts with the first");
     scheduler.begin_interval();
