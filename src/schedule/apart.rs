@@ -9,7 +9,7 @@
 //! is in debt for more than [`DEBT_NS`]: a process that computes on a CPU of its own is kept waiting as long as it
 //! does, and not for all its past.
 
-use super::{COST_MAX, FAIR_SHIFT, FRACTION, PathScheduler, Policy, State, is_later, later_of};
+use super::{FAIR_SHIFT, FRACTION, PathScheduler, Policy, State, is_later, later_of};
 
 /// The most that a flow may be ahead of the others by bills: a second of what it has.
 const DEBT_NS: u64 = 1_000_000_000;
@@ -47,8 +47,9 @@ impl PathScheduler {
         if !self.knows(flow) {
             return;
         }
-        let (ahead, most) = self.tree.debt(flow, self.fair_now, DEBT_NS);
-        if ahead > most as i64 {
+        // No bill makes the debt longer than it may be, however long it is itself.
+        let left = self.tree.left_of(flow, self.fair_now, DEBT_NS);
+        if left == 0 {
             return;
         }
         let waits = self.is_waiting(flow);
@@ -60,7 +61,7 @@ impl PathScheduler {
         let start = self.tree.wake(flow, self.fair_now);
         let start = if self.policy == Policy::Bert { self.now_of(flow) } else { start };
         let begin = later_of(start, self.flows[flow].tag);
-        self.flows[flow].tag = begin.wrapping_add(self.tree.bill(flow, cost.clamp(1, COST_MAX)));
+        self.flows[flow].tag = begin.wrapping_add(self.tree.bill(flow, cost.clamp(1, left)));
         if idle {
             self.tree.rest(flow);
         }

@@ -14,7 +14,7 @@
 //! once, though nobody divides its share any more; and flows that wake at the same time run one packet each, which
 //! those above pay back.
 
-use super::{later_of, virtual_cost};
+use super::{FRACTION, later_of, virtual_cost};
 
 /// Levels of a tree: what is deeper counts as if it were at the last one.
 pub(super) const LEVELS: usize = 18;
@@ -239,6 +239,14 @@ impl Tree {
     pub(super) fn debt(&self, flow: usize, now: u64, most_ns: u64) -> (i64, u64) {
         let Some(branch) = self.branches.get(flow) else { return (0, 0) };
         (branch.tag.wrapping_sub(now) as i64, virtual_cost(most_ns, branch.inverse))
+    }
+
+    /// Of so many nanoseconds by which a flow with all below it may be ahead of a virtual time: what is left.
+    pub(super) fn left_of(&self, flow: usize, now: u64, most_ns: u64) -> u64 {
+        let (ahead, _) = self.debt(flow, now, 0);
+        let weight = self.branches.get(flow).map_or(1, |branch| branch.weight);
+        let ahead_ns = (u128::from(ahead.max(0) as u64) * u128::from(weight)) >> FRACTION;
+        most_ns.saturating_sub(u64::try_from(ahead_ns).unwrap_or(u64::MAX))
     }
 
     /// How far turns have moved the time of a flow with all below it.

@@ -26,8 +26,8 @@ const ALL_MAX: u32 = 10_000;
 /// What one environment's processes have used, as the thread that reads it and the worker share it.
 #[derive(Debug)]
 pub struct Account {
-    /// The domain that pays.
-    pub domain: DomainId,
+    /// The domain that pays; of a process with several connections that of the first that is still there.
+    domain: AtomicU32,
     /// Nanoseconds so far.
     pub used: AtomicU64,
     /// Packets that its processes were given so far; the worker counts them.
@@ -40,11 +40,30 @@ pub struct Account {
     pub readings: Arc<AtomicU64>,
 }
 
-/// An account that is kept as long as this lives.
+/// An account that is kept as long as one of these lives; each has a domain that can pay.
 #[derive(Debug)]
 pub struct Kept {
     account: Arc<Account>,
     accounts: Accounts,
+    domain: DomainId,
+}
+
+impl Account {
+    fn of(domain: DomainId, readings: Arc<AtomicU64>) -> Account {
+        Account {
+            domain: AtomicU32::new(domain.0),
+            used: AtomicU64::new(0),
+            told: AtomicU64::new(0),
+            wish: AtomicU32::new(0),
+            gone: AtomicBool::new(false),
+            readings,
+        }
+    }
+
+    /// The domain that pays.
+    pub fn domain(&self) -> DomainId {
+        DomainId(self.domain.load(Ordering::Relaxed))
+    }
 }
 
 /// How reading went.
@@ -89,8 +108,10 @@ struct Entry {
     weight: u32,
     /// What was written for all groups together.
     all: u32,
-    /// The process of an operator's connection.
+    /// The process of an operator's connections.
     process: Option<u32>,
+    /// The domains of its connections, the oldest first, which pays.
+    payers: Vec<DomainId>,
 }
 
 impl Accounts {
@@ -105,27 +126,24 @@ impl Accounts {
         self.keep(domain, Meter::of(groups, process), weights, None)
     }
 
-    /// The same of one process that an operator has connected; nothing if its account is kept already.
-    pub fn of_process(&self, domain: DomainId, process: u32) -> io::Result<Option<Kept>> {
-        if self.book().entries.iter().any(|entry| entry.process == Some(process)) {
-            return Ok(None);
+    /// The same of one process that an operator has connected, from now on: what it did before was not the node's.
+    ///
+    /// A process has one account, however many connections it has, and pays as long as it has one.
+    pub fn of_process(&self, domain: DomainId, process: u32) -> io::Result<Kept> {
+        if let Some(entry) = self.book().entries.iter_mut().find(|entry| entry.process == Some(process)) {
+            entry.payers.push(domain);
+            return Ok(Kept { account: entry.account.clone(), accounts: self.clone(), domain });
         }
-        let meter = Meter::of(&Groups::default(), process);
-        self.keep(domain, meter, None, Some(process)).map(Some)
+        let mut meter = Meter::of(&Groups::default(), process);
+        // One that is gone already has nothing to be counted.
+        let _ = meter.begin();
+        self.keep(domain, meter, None, Some(process))
     }
 
     fn keep(&self, domain: DomainId, meter: Meter, weights: Option<Weights>, process: Option<u32>) -> io::Result<Kept> {
-        let readings = self.0.readings.clone();
-        let account = Account {
-            domain,
-            used: AtomicU64::new(0),
-            told: AtomicU64::new(0),
-            wish: AtomicU32::new(0),
-            gone: AtomicBool::new(false),
-            readings,
-        };
-        let account = Arc::new(account);
-        let entry = Entry { account: account.clone(), meter, weights, weight: 0, all: 0, process };
+        let account = Arc::new(Account::of(domain, self.0.readings.clone()));
+        let payers = vec![domain];
+        let entry = Entry { account: account.clone(), meter, weights, weight: 0, all: 0, process, payers };
         let mut book = self.book();
         if !book.runs {
             let accounts = self.clone();
@@ -135,7 +153,7 @@ impl Accounts {
         book.entries.push(entry);
         drop(book);
         self.0.opened.notify_one();
-        Ok(Kept { account, accounts: self.clone() })
+        Ok(Kept { account, accounts: self.clone(), domain })
     }
 
     /// How reading went.
@@ -226,7 +244,7 @@ impl Kept {
 
     /// What was used at the expense of a domain that was not read before: nanoseconds.
     pub fn unread_ns(&self, domain: DomainId) -> u64 {
-        if domain != self.account.domain {
+        if domain != self.account.domain() {
             return 0;
         }
         let mut book = self.accounts.book();
@@ -238,8 +256,19 @@ impl Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        self.account.gone.store(true, Ordering::Relaxed);
-        self.accounts.book().entries.retain(|entry| !Arc::ptr_eq(&entry.account, &self.account));
+        let mut book = self.accounts.book();
+        let Some(at) = book.entries.iter().position(|entry| Arc::ptr_eq(&entry.account, &self.account)) else { return };
+        let payers = &mut book.entries[at].payers;
+        if let Some(own) = payers.iter().position(|domain| *domain == self.domain) {
+            payers.remove(own);
+        }
+        match payers.first() {
+            Some(next) => self.account.domain.store(next.0, Ordering::Relaxed),
+            None => {
+                self.account.gone.store(true, Ordering::Relaxed);
+                book.entries.swap_remove(at);
+            }
+        }
     }
 }
 
@@ -248,18 +277,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_one_account_whoever_connects_and_it_goes_with_it() {
+    fn a_process_has_one_account_that_goes_with_its_last_connection() {
         let accounts = Accounts::default();
-        let own = accounts.of_process(DomainId(7), std::process::id()).unwrap().unwrap();
-        assert!(accounts.of_process(DomainId(8), std::process::id()).unwrap().is_none(), "it is kept already");
+        let [first, second] = [7, 8].map(|domain| accounts.of_process(DomainId(domain), std::process::id()).unwrap());
+        let account = first.account();
+        assert!(Arc::ptr_eq(&account, &second.account()), "nothing is counted twice");
+        assert_eq!(account.domain(), DomainId(7));
         assert_eq!(accounts.counts(), AccountCounts { kept: 1, of_one_process: 1, ..accounts.counts() });
-        while own.account().used.load(Ordering::Relaxed) == 0 {
+        drop(first);
+        assert!(!account.gone.load(Ordering::Relaxed));
+        assert_eq!((account.domain(), accounts.counts().kept), (DomainId(8), 1), "who is still there pays");
+        let before = account.used.load(Ordering::Relaxed);
+        while account.used.load(Ordering::Relaxed) == before {
             std::thread::yield_now();
         }
-        let account = own.account();
-        drop(own);
+        drop(second);
         assert!(account.gone.load(Ordering::Relaxed));
         assert_eq!(accounts.counts().kept, 0);
+    }
+
+    #[test]
+    fn what_a_process_did_before_it_connected_is_not_charged() {
+        const BEFORE: u64 = 50_000_000;
+        let own = std::process::id();
+        while crate::sys::clock::process_cpu(own).unwrap() < BEFORE {
+            std::hint::spin_loop();
+        }
+        let past = crate::sys::clock::process_cpu(own).unwrap();
+        let kept = Accounts::default().of_process(DomainId(7), own).unwrap();
+        let charged = kept.account.used.load(Ordering::Relaxed) + kept.unread_ns(DomainId(7));
+        let now = crate::sys::clock::process_cpu(own).unwrap();
+        assert!(charged <= now - past, "{charged} of {past} before and {} since", now - past);
     }
 
     #[test]
@@ -272,21 +320,16 @@ mod tests {
         write("cpuacct.usage", "5000");
         write("cpu.weight", "");
         std::fs::write(parent.path().join("cpu.weight"), "").unwrap();
-        let account = |used| Account {
-            domain: DomainId(1),
-            used: AtomicU64::new(used),
-            told: AtomicU64::new(0),
-            wish: AtomicU32::new(50),
-            gone: AtomicBool::new(false),
-            readings: Arc::default(),
-        };
+        let account = Arc::new(Account::of(DomainId(1), Arc::default()));
+        account.wish.store(50, Ordering::Relaxed);
         let entry = Entry {
-            account: Arc::new(account(0)),
+            account,
             meter: Meter::of(&groups, 0),
             weights: Weights::of(&groups),
             weight: 0,
             all: 0,
             process: None,
+            payers: vec![DomainId(1)],
         };
         let mut book = Book { entries: vec![entry], ..Book::default() };
         assert!(book.read() && !book.read(), "the second time nothing more was used");

@@ -78,8 +78,11 @@ struct Paid {
 }
 
 impl Bills {
-    /// One more.
+    /// One more, unless it is here already: that of a process with another connection.
     pub fn add(&mut self, account: Arc<Account>) {
+        if self.list.iter().any(|billed| Arc::ptr_eq(&billed.account, &account)) {
+            return;
+        }
         self.list.push(Billed { account, charged: 0, paid: Paid::default(), moved: None, work: 0.0 });
     }
 
@@ -89,7 +92,7 @@ impl Bills {
         for billed in &mut self.list {
             let cost = billed.paid.tell(billed.account.told.load(Ordering::Relaxed));
             if cost > 0 {
-                node.bill_apart(billed.account.domain, cost, now);
+                node.bill_apart(billed.account.domain(), cost, now);
             }
         }
     }
@@ -113,10 +116,10 @@ impl Bills {
             let used = billed.account.used.load(Ordering::Relaxed);
             let used = used.saturating_sub(core::mem::replace(&mut billed.charged, used));
             total += used;
-            node.used_apart(billed.account.domain, used);
+            node.used_apart(billed.account.domain(), used);
             let cost = billed.paid.look(used, left(&billed.account));
             if cost > 0 {
-                node.bill_apart(billed.account.domain, cost, now);
+                node.bill_apart(billed.account.domain(), cost, now);
             }
         }
         self.total += (total as f64 - self.total) / LOOKS;
@@ -125,7 +128,7 @@ impl Bills {
 
     /// Says what groups are to weigh.
     fn weigh(&mut self, node: &mut Node) {
-        let standings: Vec<_> = self.list.iter().map(|billed| node.standing(billed.account.domain)).collect();
+        let standings: Vec<_> = self.list.iter().map(|billed| node.standing(billed.account.domain())).collect();
         let weight = |only: fn(&&Standing) -> bool| {
             standings.iter().flatten().filter(only).map(|standing| f64::from(standing.weight)).sum::<f64>()
         };
@@ -133,7 +136,7 @@ impl Bills {
         node.begin_interval();
         self.inside += (inside.max(0.0) - self.inside) / LOOKS;
         for (billed, standing) in self.list.iter_mut().zip(&standings) {
-            let domain = billed.account.domain;
+            let domain = billed.account.domain();
             let before = billed.moved.filter(|(of, _)| *of == domain);
             let work = standing.zip(before).map_or(0, |(standing, (_, moved))| standing.worked_since(moved));
             billed.moved = standing.map(|standing| (domain, standing.moved)).or(before);

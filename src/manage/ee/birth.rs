@@ -27,8 +27,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// From now on what its processes use is charged to its domain, whether they ever connect or not.
 pub fn attend(acceptor: Acceptor, mut member: Member, socket: SeqPacket) -> io::Result<()> {
     let kept = acceptor.accounts.of_groups(member.domain, &member.groups, member.pid, member.weights.take())?;
-    let Some(kept) = acceptor.charge(Some(kept))?.map(Arc::new) else { return Ok(()) };
-    let member = Arc::new(member);
+    let (member, kept) = (Arc::new(member), Arc::new(acceptor.charge(kept)?));
     let serve = move || while listen(&acceptor, (&member, &kept), &socket).is_ok() {};
     threads::start("anode-ee-socket", Duty::Sessions, serve).map(drop)
 }

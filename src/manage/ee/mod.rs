@@ -99,22 +99,19 @@ impl Peer {
 }
 
 impl Acceptor {
-    /// What the processes at the other end of a connection use is charged to its domain, if it is not charged to another one already.
+    /// What the processes at the other end of a connection use is charged to its domain, or to that of the oldest of their connections.
     fn account(&self, peer: &Peer, domain: DomainId) -> Option<Arc<Kept>> {
-        let Peer::User { pid, .. } = peer else {
-            let Peer::Environment(_, kept) = peer else { return None };
-            return Some(kept.clone());
+        let kept = match peer {
+            Peer::User { pid, .. } => self.accounts.of_process(domain, *pid).and_then(|kept| self.charge(kept)),
+            Peer::Environment(_, kept) => return Some(kept.clone()),
         };
-        let kept = self.accounts.of_process(domain, *pid).and_then(|kept| self.charge(kept));
         // Then nobody pays for it; its packets are paid for all the same.
-        kept.map_err(|error| tracing::warn!(%error, "what a process uses is not known")).ok().flatten().map(Arc::new)
+        kept.map_err(|error| tracing::warn!(%error, "what a process uses is not known")).ok().map(Arc::new)
     }
 
     /// Has an account charged by the worker.
-    fn charge(&self, kept: Option<Kept>) -> io::Result<Option<Kept>> {
-        if let Some(kept) = &kept {
-            self.handle.order(Order::Charge(kept.account())).map_err(io::Error::other)?;
-        }
+    fn charge(&self, kept: Kept) -> io::Result<Kept> {
+        self.handle.order(Order::Charge(kept.account())).map_err(io::Error::other)?;
         Ok(kept)
     }
 

@@ -3,6 +3,8 @@
 use super::super::apart::AHEAD_NS;
 use super::*;
 
+const SECOND: u64 = 1000 * MS;
+
 #[test]
 fn work_beside_packets_is_paid_for_by_share() {
     for (own, others) in [(100, 100), (100, 300)] {
@@ -95,6 +97,25 @@ fn a_debt_has_a_bound() {
         others += MS;
     }
     assert!((1000 * MS..=1200 * MS).contains(&others), "{others}");
+}
+
+#[test]
+fn one_bill_is_held_to_the_same_bound() {
+    for (weights, first) in [([100, 100], 0), ([100, 400], 0), ([300, 100], 800 * MS)] {
+        let mut scheduler = PathScheduler::new(Policy::Wfq);
+        (0..2).for_each(|flow| assert!(scheduler.enter(flow, weight(weights[flow]), 0)));
+        (0..2).for_each(|flow| scheduler.wake(flow, 0));
+        for cost in [first, 1000 * SECOND] {
+            scheduler.bill_apart(0, cost, 0);
+        }
+        let mut others = 0;
+        while scheduler.next(0) == Some(1) {
+            scheduler.charge(1, MS, true, 0);
+            others += MS;
+        }
+        let wanted = SECOND * u64::from(weights[1]) / u64::from(weights[0]);
+        assert!((wanted * 99 / 100..=wanted * 12 / 10).contains(&others), "{others} of {wanted}");
+    }
 }
 
 #[test]

@@ -71,13 +71,23 @@ impl Meter {
         matches!(self.source, Source::Process(_))
     }
 
+    /// What is used from now on is counted, and nothing before.
+    pub fn begin(&mut self) -> Result<(), Unread> {
+        self.total = Total { last: Some(self.shown()?), sum: 0 };
+        Ok(())
+    }
+
     /// What was used so far.
     pub fn read(&mut self) -> Result<u64, Unread> {
-        let shown = match &self.source {
-            Source::Group(file) => read(file)?,
-            Source::Process(pid) => process_cpu(*pid).ok_or(Unread::Gone)?,
-        };
+        let shown = self.shown()?;
         self.total.take(shown)
+    }
+
+    fn shown(&self) -> Result<u64, Unread> {
+        match &self.source {
+            Source::Group(file) => read(file),
+            Source::Process(pid) => process_cpu(*pid).ok_or(Unread::Gone),
+        }
     }
 }
 
@@ -213,6 +223,14 @@ mod tests {
     fn a_counter_that_wraps_goes_on() {
         let mut total = Total { last: Some(u64::MAX - 9), sum: 100 };
         assert_eq!(total.take(20), Ok(130));
+    }
+
+    #[test]
+    fn what_was_used_before_a_beginning_is_not_counted() {
+        let (folder, mut meter) = meter(Some("5000"), None);
+        assert_eq!(meter.begin(), Ok(()));
+        fs::write(folder.path().join("cpuacct.usage"), "5700").unwrap();
+        assert_eq!(meter.read(), Ok(700));
     }
 
     #[test]
