@@ -392,6 +392,9 @@ mod tests {
             clients[0].receive(&mut heard).unwrap() > 1 && heard[0] == ATTACHED,
             "it has a port, and may be silent"
         );
-        assert_eq!(apps.counts.status(), serde_json::json!({"refused": 2, "silent": 3, "displaced": 0, "slowed": 0}));
+        assert_eq!(
+            apps.counts.status(),
+            serde_json::json!({"refused": 2, "silent": 3, "displaced": 0, "slowed": 0, "cost_ns": 0})
+        );
     }
 }

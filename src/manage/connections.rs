@@ -14,6 +14,7 @@ pub struct Counts {
     silent: AtomicU64,
     displaced: AtomicU64,
     slowed: AtomicU64,
+    cost_ns: AtomicU64,
 }
 
 impl Counts {
@@ -32,9 +33,14 @@ impl Counts {
         self.displaced.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A call was made by somebody whose calls had cost more than they may.
+    /// One was made, or a call over one, by somebody whose connections and calls had cost more than they may.
     pub fn slowed(&self) {
         self.slowed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Connections and calls have cost the node so much more CPU time, in nanoseconds.
+    pub fn cost(&self, ns: u64) {
+        self.cost_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// All of it.
@@ -45,6 +51,7 @@ impl Counts {
             "silent": of(&self.silent),
             "displaced": of(&self.displaced),
             "slowed": of(&self.slowed),
+            "cost_ns": of(&self.cost_ns),
         })
     }
 }

@@ -3,7 +3,7 @@
  * A hostile environment, in a role that owns nothing. It tries known attacks on nodes, and prints one line: "attacks:"
  * and then "NAME=refused" or "NAME=done" for each. At the end it takes memory, and reports that too. Arguments: a
  * process of the host, then sockets of nodes. With "greedy" as the only argument it takes connections and memory until
- * it is ended.
+ * it is ended; with "hasty" it takes connections and closes them, and says when it has done that.
  */
 #define _GNU_SOURCE
 #include <anode/nodeos.h>
@@ -30,6 +30,7 @@
 
 #define FORKS 3000
 #define CONNECTIONS 200
+#define HASTE 3000
 #define GIBIBYTE (1UL << 30)
 
 static char line[4096] = "attacks:";
@@ -168,8 +169,39 @@ static void greedy(void)
         another();
 }
 
+/* Says hello in its own role; -1 if it is not welcome. */
+static int greets(int connection)
+{
+    static const char hello[] = "\1\0\0\0\0\0\1\0\5hasty\0\1\0\0\0\0\0\0\0\0\0\1\0\4rich";
+    char answer[256];
+    if (send(connection, hello, sizeof hello - 1, MSG_NOSIGNAL) != sizeof hello - 1)
+        return -1;
+    return recv(connection, answer, sizeof answer, 0) > 0 && (unsigned char)answer[0] == 134 ? 0 : -1;
+}
+
+static void hasty(void)
+{
+    int first = another(), welcome = 0;
+    /* With the first one its domain would end. */
+    if (first < 0 || greets(first) < 0)
+        exit(1);
+    for (int at = 0; at < HASTE; at++) {
+        int connection = another();
+        if (connection < 0)
+            continue;
+        if (at % 4 == 0)
+            welcome += greets(connection) == 0;
+        close(connection);
+    }
+    fprintf(stderr, "hasty was welcome %d\n", welcome);
+    for (;;)
+        pause();
+}
+
 int main(int count, char **words)
 {
+    if (count == 2 && !strcmp(words[1], "hasty"))
+        hasty();
     if (count == 2 && !strcmp(words[1], "greedy"))
         greedy();
     pid_t outside = count > 1 ? atoi(words[1]) : 0;

@@ -9,7 +9,7 @@ use libanode::seqpacket::SeqPacket;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn has_root() -> bool {
     single::is_root("an ordinary user has no node that root runs")
@@ -88,4 +88,29 @@ fn nobody_keeps_others_out() {
     let refused = || again.iter().filter(|one| one.wait(Duration::ZERO).unwrap()).count();
     node.until("refusal of the ninth", || (refused() > 0).then_some(()));
     assert!(refused() == 1 && again[8].wait(Duration::ZERO).unwrap());
+}
+
+#[test]
+fn who_connects_without_end_pays_for_it() {
+    if !has_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let program = program(dir.path());
+    let began = Instant::now();
+    let node = Node::start_in(dir, &[ROLE, &environment("hasty", "rich", &[program, "hasty".into()])].concat());
+    let welcome: u64 = node.await_said("hasty was welcome ").parse().unwrap();
+    assert!(welcome > 0);
+    let counts = node.control().status().unwrap()["connections"]["environments"].clone();
+    let (cost, slowed) = (counts["cost_ns"].as_u64().unwrap(), counts["slowed"].as_u64().unwrap());
+    assert!(cost > 3000 * 1000, "a thread each is more than a microsecond: {counts}");
+    // A quarter of a CPU, a burst, and as much for those that end at the same moment.
+    let most = began.elapsed().as_nanos() as u64 / 4 + 2 * 50_000_000;
+    assert!(cost <= most, "{counts} of {most}");
+    assert!(slowed > 0 || cost < most - 50_000_000, "{counts}");
+    // What it has used itself comes on top; a millisecond may wait for the next bill.
+    let domains = node.domains();
+    let own = domains["domains"].as_array().unwrap().iter().find(|domain| domain["title"] == "hasty").unwrap();
+    assert!(own["usage"]["cpu_ns"].as_u64().unwrap() > cost * 9 / 10, "{own} {counts}");
+    assert_eq!(node.environment("hasty")["state"], "running");
 }

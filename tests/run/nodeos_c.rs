@@ -8,9 +8,12 @@ use anode::config::NodeFile;
 use anode::manage::assemble;
 use anode::manage::control::Handle;
 use anode::manage::worker::Order;
+use anode::sys::clock::process_cpu;
+use libanode::seqpacket::SeqPacket;
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -61,6 +64,23 @@ impl Node {
         self.folder.path().join("nodeos.sock")
     }
 
+    /// What is counted of connections of processes.
+    fn connections(&self) -> serde_json::Value {
+        let mut ask = Command::new(env!("CARGO_BIN_EXE_anode"));
+        let told = ask.args(["node", "status", "--json"]).arg(self.folder.path()).output().unwrap();
+        let status: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        status["connections"]["environments"].clone()
+    }
+
+    /// Looks until it is so.
+    fn until(&self, what: &str, is_so: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < end, "no {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Runs a program of `tests/nodeos/` at the node.
     fn run(&self, name: &str, flags: &[&str]) {
         let program = build(&format!("tests/nodeos/{name}.c"), self.folder.path(), flags, Linked::Static);
@@ -105,11 +125,36 @@ fn who_does_nothing_but_call_is_answered_and_slowed() {
     node.run("calls", &["-O1"]);
     // What costs less than a quarter of a CPU, since the machine is busy with something else, is not slowed.
     let is_dear = began.elapsed() < Duration::from_secs(1);
-    let mut ask = Command::new(env!("CARGO_BIN_EXE_anode"));
-    let told = ask.args(["node", "status", "--json"]).arg(node.folder.path()).output().unwrap();
-    let status: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
-    let slowed = status["connections"]["environments"]["slowed"].as_u64();
-    assert!(slowed > Some(0) || !is_dear && slowed.is_some(), "{}", status["connections"]);
+    let counts = node.connections();
+    let slowed = counts["slowed"].as_u64();
+    assert!(slowed > Some(0) || !is_dear && slowed.is_some(), "{counts}");
+}
+
+#[test]
+fn who_does_nothing_but_connect_pays_for_it() {
+    let node = Node::start();
+    (0..200).for_each(|_| drop(SeqPacket::connect(&node.socket()).unwrap()));
+    node.until("a cost", || node.connections()["cost_ns"].as_u64() > Some(0));
+}
+
+#[test]
+fn calls_about_files_are_billed_to_their_domain() {
+    let node = Node::start();
+    let program = build("tests/nodeos/reads.c", node.folder.path(), &["-O1"], Linked::Static);
+    let mut command = Command::new(&program);
+    command.env("ANODE_NODEOS", node.socket()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut reader = command.spawn().unwrap();
+    let mut said = BufReader::new(reader.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "ready");
+    // Its last call was about a file, and it makes no other. What it uses itself is charged a little later.
+    node.until("the bill", || {
+        let tree = node.handle.with_node(|node, _| node.domain_tree()).unwrap();
+        let billed = tree.iter().find(|domain| domain.role == "ee").unwrap().usage.cpu_ns;
+        billed > process_cpu(reader.id()).unwrap() + 10_000_000
+    });
+    drop(reader.stdin.take());
+    assert_eq!(said.next().unwrap().unwrap(), "ok");
+    assert!(reader.wait().unwrap().success());
 }
 
 #[test]

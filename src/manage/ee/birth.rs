@@ -5,6 +5,7 @@
 //! the last process has closed the other end.
 
 use super::accounts::Kept;
+use super::costs::Costs;
 use super::seats::Holder;
 use super::{Acceptor, Peer, refuse, start};
 use crate::manage::management::Member;
@@ -28,7 +29,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub fn attend(acceptor: Acceptor, mut member: Member, socket: SeqPacket) -> io::Result<()> {
     let kept = acceptor.accounts.of_groups(member.domain, &member.groups, member.pid, member.weights.take())?;
     let (member, kept) = (Arc::new(member), Arc::new(acceptor.charge(kept)?));
-    let serve = move || while listen(&acceptor, (&member, &kept), &socket).is_ok() {};
+    let serve = move || {
+        let costs = Costs::of_thread(&acceptor, Holder::Environment(member.domain));
+        // Who has asked for more than it may cost is heard again when that is paid.
+        while listen(&acceptor, (&member, &kept), &socket).is_ok() {
+            costs.pay(Some(member.domain));
+        }
+    };
     threads::start("anode-ee-socket", Duty::Sessions, serve).map(drop)
 }
 

@@ -10,6 +10,7 @@ mod accounts;
 mod bills;
 mod birth;
 mod calls;
+mod costs;
 mod desk;
 mod files;
 mod half;
@@ -30,19 +31,19 @@ use crate::node::os::Os;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
 use crate::nodeos::interface::{DomainId, DomainSpec, Error, HostId, NodeOs, Upcall};
-use crate::sys::clock::{Clock, thread_cpu};
+use crate::sys::clock::Clock;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use crate::trust::grants::Grants;
 use crate::trust::{ANYONE, Role, Roles};
 use accounts::Kept;
+use costs::Costs;
 use files::Opened;
 use libanode::memory::{Geometry, Memory};
 use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
 pub use seats::Seats;
 use seats::{Holder, Seat};
-use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -116,7 +117,7 @@ impl Acceptor {
     }
 
     /// Gives a process a host and a domain: that of its environment if the node has started it, or a new one in the role that it names.
-    fn grant(&self, peer: &Peer, spec: DomainSpec) -> Result<Granted, Error> {
+    fn grant(&self, peer: &Peer, spec: DomainSpec, costs: &Costs) -> Result<Granted, Error> {
         if spec.pool.is_some() || spec.threads.max_threads == 0 {
             return Err(Error::Invalid);
         }
@@ -146,7 +147,7 @@ impl Acceptor {
             }
             Ok((host, domain))
         };
-        let (host, domain) = self.handle.with_node(connect).unwrap_or(Err(Error::Ended))?;
+        let (host, domain) = costs.with_node(own, connect).unwrap_or(Err(Error::Ended))?;
         match own {
             None => opened.enter(domain, &spec.title),
             // A second connection has a domain below that of the first.
@@ -192,11 +193,15 @@ fn admit(connection: SeqPacket, acceptor: &Acceptor) {
 fn start(connection: SeqPacket, acceptor: Acceptor, peer: Peer, seat: Seat) {
     let served = threads::start("anode-ee", Duty::Sessions, move || {
         let mut seat = seat;
+        let costs = Costs::of_thread(&acceptor, seat.holder());
+        let payer = peer.member().map(|member| member.domain);
         // A connection that breaks concerns only its other end.
-        if let Ok(mut session) = Session::begin(connection, acceptor, peer, &seat) {
+        if let Ok(mut session) = Session::begin(connection, acceptor, peer, &seat, &costs) {
             seat.greeted();
-            let _ = session.converse(&seat);
+            let _ = session.converse();
         }
+        // Its beginning and its end are paid for too, before somebody else has its place.
+        costs.end(payer);
     });
     if let Err(error) = served {
         tracing::warn!(%error, "no thread for a process");
@@ -215,7 +220,7 @@ fn refuse(connection: &SeqPacket, number: u32, error: Error) {
 }
 
 /// The session of one process; with it ends what it had.
-struct Session {
+struct Session<'a> {
     connection: Arc<SeqPacket>,
     acceptor: Acceptor,
     host: HostId,
@@ -223,9 +228,9 @@ struct Session {
     /// What its processes use.
     kept: Option<Arc<Kept>>,
     opened: Opened,
-    /// CPU time that its calls have cost the worker and are not counted yet, and that they cost this thread and are not billed yet.
-    worked: Cell<u64>,
-    unbilled: Cell<u64>,
+    costs: &'a Costs,
+    /// The domain of the environment that the node has started, which pays for the session's end.
+    above: Option<DomainId>,
 }
 
 /// What a process has been given.
@@ -236,8 +241,14 @@ struct Granted {
     opened: Opened,
 }
 
-impl Session {
-    fn begin(connection: SeqPacket, acceptor: Acceptor, peer: Peer, seat: &Seat) -> Result<Session, ()> {
+impl<'a> Session<'a> {
+    fn begin(
+        connection: SeqPacket,
+        acceptor: Acceptor,
+        peer: Peer,
+        seat: &Seat,
+        costs: &'a Costs,
+    ) -> Result<Session<'a>, ()> {
         let mut message = vec![0; MESSAGE_MAX];
         let came = connection.receive_within(&mut message, GREETING).map_err(drop)?;
         let length = came.ok_or_else(|| seat.silent())?;
@@ -246,7 +257,7 @@ impl Session {
             return Err(());
         };
         let granted = match version {
-            VERSION => acceptor.grant(&peer, calls::domain_spec(&spec)),
+            VERSION => acceptor.grant(&peer, calls::domain_spec(&spec), costs),
             _ => Err(Error::Unsupported),
         };
         let Granted { host, domain, geometry, opened } = granted.map_err(|error| refuse(&connection, number, error))?;
@@ -258,8 +269,8 @@ impl Session {
             domain,
             kept,
             opened,
-            worked: Cell::new(0),
-            unbilled: Cell::new(0),
+            costs,
+            above: peer.member().map(|member| member.domain),
         };
         session.welcome(number, geometry).map_err(|error| {
             tracing::warn!(%error, "a process gets no memory to share");
@@ -284,10 +295,10 @@ impl Session {
 
     /// Carries out calls until the process is gone, speaks nonsense or does not take its answers. What they cost the node, its domain pays,
     /// and whose calls have cost more than they may waits before the next one.
-    fn converse(&mut self, seat: &Seat) -> io::Result<()> {
+    fn converse(&mut self) -> io::Result<()> {
         let mut message = vec![0; MESSAGE_MAX];
-        let mut before = thread_cpu();
         loop {
+            self.costs.pay(Some(self.domain));
             let Some(length) = self.connection.receive_within(&mut message, WAIT)? else { continue };
             let Some((number, call)) = Call::decode(&message[..length]) else {
                 // Also what nobody sends: nothing, when the other end is gone.
@@ -295,12 +306,6 @@ impl Session {
             };
             let result = self.execute(call);
             answer(&self.connection, number, &result)?;
-            let used = thread_cpu();
-            let here = used.saturating_sub(std::mem::replace(&mut before, used));
-            self.unbilled.set(self.unbilled.get() + here);
-            if let Some(pause) = seat.called(self.acceptor.clock.now(), here + self.worked.take()) {
-                std::thread::sleep(pause);
-            }
         }
     }
 
@@ -332,23 +337,14 @@ impl Session {
 
     /// Lets the worker do something in the name of the process.
     fn with_os<R: Send + 'static>(&self, work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static) -> Option<R> {
-        let (domain, beside) = (self.domain, self.unbilled.take());
-        let measured = move |node: &mut Node, turn: &mut Turn<'_>| {
-            let before = node.work_so_far();
-            let result = work(&mut node.os(turn, domain));
-            let cost = node.work_so_far().saturating_sub(before);
-            node.worked_for(domain, cost + beside, turn.now);
-            (result, cost)
-        };
-        let (result, cost) = self.acceptor.handle.with_node(measured).ok()?;
-        self.worked.set(self.worked.get() + cost);
-        Some(result)
+        let domain = self.domain;
+        self.costs.with_node(Some(domain), move |node, turn| work(&mut node.os(turn, domain))).ok()
     }
 }
 
-impl Drop for Session {
+impl Drop for Session<'_> {
     fn drop(&mut self) {
-        let host = self.host;
+        let (host, payer) = (self.host, self.above.unwrap_or(self.domain));
         // First the half, then the host: its number may be another's at once.
         let detached = self.acceptor.handle.order(Order::Detach(host));
         let disconnect = move |node: &mut Node, turn: &mut Turn<'_>| {
@@ -365,7 +361,7 @@ impl Drop for Session {
             }
             ended
         };
-        if let Ok(ended) = detached.and_then(|()| self.acceptor.handle.with_node(disconnect)) {
+        if let Ok(ended) = detached.and_then(|()| self.costs.with_node(Some(payer), disconnect)) {
             tracing::info!(host = host.0, domains = ended.domains, channels = ended.channels, "a process has gone");
         }
     }

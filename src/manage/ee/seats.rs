@@ -24,7 +24,7 @@ pub const ENVIRONMENT_SESSIONS_MAX: u64 = 16;
 /// Connections of one environment that have not said hello.
 pub const ENVIRONMENT_GREETING_MAX: u64 = 8;
 
-/// CPU time of the node that calls of one holder's sessions may cost, in nanoseconds a second, and at once: a quarter of a CPU.
+/// CPU time of the node that one holder's connections and their calls may cost, in nanoseconds a second, and at once: a quarter of a CPU.
 /// Who has had more is answered, and heard again when that has come back.
 pub const CALLS_NS_PER_SECOND: u64 = 250_000_000;
 /// See [`CALLS_NS_PER_SECOND`].
@@ -80,7 +80,7 @@ impl Taken {
 struct Places {
     sessions: Taken,
     greeting: Taken,
-    /// What calls of each holder may cost, for as long as it has sessions or owes anything.
+    /// What connections of each holder and their calls may cost, for as long as it has sessions or owes anything.
     calls: HashMap<Holder, TokenBucket>,
 }
 
@@ -122,6 +122,24 @@ impl Seats {
         Some(Seat { seats: self.clone(), holder, greeting: true })
     }
 
+    /// Connections of a holder, or calls by them, have cost the node so many nanoseconds of CPU time. Says how long it has to wait for
+    /// that, if at all.
+    pub fn called(&self, holder: Holder, now: u64, cost: u64) -> Option<Duration> {
+        let mut places = self.places();
+        if !places.calls.contains_key(&holder) {
+            // Who has no session and owes nothing is forgotten: a new connection gains nothing.
+            let Places { sessions, calls, .. } = &mut *places;
+            calls.retain(|holder, bucket| sessions.has(*holder) || !bucket.take(now, CALLS_BURST_NS));
+        }
+        let full = || TokenBucket::new(CALLS_NS_PER_SECOND, CALLS_BURST_NS);
+        let bucket = places.calls.entry(holder).or_insert_with(full);
+        bucket.charge(now, cost);
+        self.counts.cost(cost);
+        let owed = u64::try_from(-bucket.tokens()).ok().filter(|owed| *owed > 0)?;
+        self.counts.slowed();
+        Some(Duration::from_nanos(owed * (1_000_000_000 / CALLS_NS_PER_SECOND)))
+    }
+
     fn places(&self) -> MutexGuard<'_, Places> {
         // What it holds is right between any two statements.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
@@ -134,20 +152,9 @@ impl Seat {
         self.seats.counts.silent();
     }
 
-    /// A call of its session has cost the node so many nanoseconds of CPU time. Says how long its holder has to wait for that, if at all.
-    pub fn called(&self, now: u64, cost: u64) -> Option<Duration> {
-        let mut places = self.seats.places();
-        if !places.calls.contains_key(&self.holder) {
-            // Who has no session and owes nothing is forgotten: a new connection gains nothing.
-            let Places { sessions, calls, .. } = &mut *places;
-            calls.retain(|holder, bucket| sessions.has(*holder) || !bucket.take(now, CALLS_BURST_NS));
-        }
-        let full = || TokenBucket::new(CALLS_NS_PER_SECOND, CALLS_BURST_NS);
-        let bucket = places.calls.entry(self.holder).or_insert_with(full);
-        bucket.charge(now, cost);
-        let owed = u64::try_from(-bucket.tokens()).ok().filter(|owed| *owed > 0)?;
-        self.seats.counts.slowed();
-        Some(Duration::from_nanos(owed * (1_000_000_000 / CALLS_NS_PER_SECOND)))
+    /// Whose it is.
+    pub fn holder(&self) -> Holder {
+        self.holder
     }
 
     /// Its connection has said hello.
@@ -174,17 +181,18 @@ mod tests {
         const MS: u64 = 1_000_000;
         let seats = Seats::new(Arc::default());
         let [caller, other] = [1, 2].map(|uid| seats.take(Holder::User(uid)).unwrap());
-        assert_eq!(caller.called(MS, CALLS_BURST_NS), None, "a burst is free");
-        assert_eq!(caller.called(MS, MS), Some(Duration::from_millis(4)), "a quarter of a CPU");
-        assert_eq!(other.called(MS, MS), None);
+        let called = |seat: &Seat, now, cost| seats.called(seat.holder(), now, cost);
+        assert_eq!(called(&caller, MS, CALLS_BURST_NS), None, "a burst is free");
+        assert_eq!(called(&caller, MS, MS), Some(Duration::from_millis(4)), "a quarter of a CPU");
+        assert_eq!(called(&other, MS, MS), None);
         drop(caller);
         let again = seats.take(Holder::User(1)).unwrap();
-        assert_eq!(again.called(MS, MS), Some(Duration::from_millis(8)), "what was owed is owed");
-        assert_eq!(again.called(500 * MS, MS), None);
+        assert_eq!(called(&again, MS, MS), Some(Duration::from_millis(8)), "what was owed is owed");
+        assert_eq!(called(&again, 500 * MS, MS), None);
         assert_eq!(seats.counts.status()["slowed"], 2);
         drop(again);
         let third = seats.take(Holder::User(3)).unwrap();
-        assert_eq!(third.called(10_000 * MS, 1), None);
+        assert_eq!(called(&third, 10_000 * MS, 1), None);
         assert_eq!(seats.places().calls.len(), 2, "who is gone and owes nothing is forgotten");
     }
 
