@@ -441,8 +441,8 @@ impl Domains {
         false
     }
 
-    /// Ends a domain and all below it, those below first, and gives their last accounts. The root stays.
-    pub fn end(&mut self, id: DomainId) -> Vec<(DomainId, Domain)> {
+    /// A domain and all below it, each behind the one above it; of the root none.
+    pub fn with_those_below(&self, id: DomainId) -> Vec<DomainId> {
         let mut order = Vec::new();
         let mut open = if id == self.root { Vec::new() } else { vec![id] };
         while let Some(id) = open.pop() {
@@ -450,6 +450,12 @@ impl Domains {
             open.extend(&domain.children);
             order.push(id);
         }
+        order
+    }
+
+    /// Ends a domain and all below it, those below first, and gives their last accounts. The root stays.
+    pub fn end(&mut self, id: DomainId) -> Vec<(DomainId, Domain)> {
+        let order = self.with_those_below(id);
         let parent = self.table.get(id).and_then(|domain| domain.parent);
         if let Some(above) = parent
             && let Some(domain) = self.table.get_mut(above)

@@ -225,16 +225,22 @@ impl Pools {
     /// A domain has ended: what it held is given back, and the pools that it owned are gone, with what was charged to them. Those below
     /// it come before it. Gives the bytes that were freed.
     pub fn end(&mut self, domain: DomainId) -> u64 {
+        self.end_all(&[domain])
+    }
+
+    /// The same of several, which are sorted: the pools are gone through once.
+    pub fn end_all(&mut self, domains: &[DomainId]) -> u64 {
         let mut freed = 0;
-        if let Some(Holding { pool, bytes, .. }) = self.holding(domain) {
+        for domain in domains {
+            let Some(Holding { pool, bytes, .. }) = self.holding(*domain) else { continue };
             self.release(pool, bytes);
             freed += bytes;
             self.holdings[domain.index()] = Holding::NONE;
             if let Some(pool) = self.table.get_mut(pool) {
-                pool.rest.users.retain(|user| *user != domain);
+                pool.rest.users.retain(|user| user != domain);
             }
         }
-        let owned = self.table.iter().filter(|(_, pool)| pool.rest.owner == domain);
+        let owned = self.table.iter().filter(|(_, pool)| domains.binary_search(&pool.rest.owner).is_ok());
         let mut own: Vec<_> = owned.map(|(id, pool)| (pool.rest.depth, id)).collect();
         own.sort_unstable_by_key(|(depth, _)| core::cmp::Reverse(*depth));
         for (_, id) in own {

@@ -134,6 +134,8 @@ impl<K: Name, V> Table<K, V> {
     /// All entries with their names.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.places.iter().enumerate().filter_map(|(index, place)| {
+            #[cfg(test)]
+            looks::add();
             let name = K::of_bits(u32::from(place.generation) << 16 | index as u32);
             Some((name, place.value.as_ref()?))
         })
@@ -147,6 +149,26 @@ impl<K: Name, V> Table<K, V> {
     /// Whether it has no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// How many entries this thread has looked at by going through whole tables.
+#[cfg(test)]
+pub mod looks {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// One more.
+    pub fn add() {
+        LOOKS.set(LOOKS.get() + 1);
+    }
+
+    /// Those since the last time.
+    pub fn take() -> u64 {
+        LOOKS.take()
     }
 }
 

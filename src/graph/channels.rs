@@ -256,13 +256,17 @@ impl Channels {
         Some(cut)
     }
 
-    /// Takes out all channels of a domain: the incoming ones, and how many outgoing ones.
-    pub fn remove_all(&mut self, domain: DomainId) -> (Vec<InChan>, usize) {
-        let ins: Vec<_> = self.ins.iter().filter(|(_, channel)| channel.domain == domain).map(|(id, _)| id).collect();
-        let outs: Vec<_> = self.outs.iter().filter(|(_, channel)| channel.domain == domain).map(|(id, _)| id).collect();
-        let gone = ins.into_iter().filter_map(|id| self.remove_in(id)).collect();
-        outs.iter().for_each(|id| drop(self.remove_out(*id)));
-        (gone, outs.len())
+    /// Takes out all channels of these domains, which are sorted: the incoming ones, and how many outgoing ones.
+    pub fn remove_all(&mut self, domains: &[DomainId]) -> (Vec<InChan>, usize) {
+        let is_theirs = |domain: DomainId| domains.binary_search(&domain).is_ok();
+        // Both ends of a cut-through channel are of its domain.
+        let cuts: Vec<_> = self.cuts.iter().filter(|(_, cut)| is_theirs(cut.domain)).map(|(id, _)| id).collect();
+        cuts.into_iter().for_each(|id| drop(self.remove_cut(id)));
+        let ins: Vec<_> = self.ins.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
+        let outs: Vec<_> =
+            self.outs.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
+        outs.iter().for_each(|id| drop(self.outs.remove(*id)));
+        (ins.into_iter().filter_map(|id| self.remove_in(id)).collect(), outs.len())
     }
 }
 

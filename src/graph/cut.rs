@@ -103,14 +103,20 @@ impl Graphs {
         self.halves.iter_mut().for_each(|half| half.forget(Whose::Channel(channel)));
     }
 
-    /// Ends those of a domain, which is about to go.
-    pub fn end_cuts_of(&mut self, core: &mut Core, domain: DomainId) {
-        let of = |outs: &mut dyn Iterator<Item = (OutChanId, &OutChan)>| {
-            outs.filter(|(_, out)| out.domain == domain).map(|(id, _)| id).collect::<Vec<_>>()
-        };
-        let outs = of(&mut self.channels.outs.iter());
-        outs.into_iter().for_each(|channel| self.end_cuts_to(core, channel));
-        self.halves.iter_mut().for_each(|half| half.forget(Whose::Domain(domain)));
+    /// Ends those of domains that are about to go; they are sorted. Only if they have channels there is something to look for.
+    pub fn end_cuts_of(&mut self, core: &mut Core, domains: &[DomainId], have_channels: bool) {
+        if have_channels {
+            let is_theirs = |domain: DomainId| domains.binary_search(&domain).is_ok();
+            let cuts = self.channels.cuts.iter().filter(|(_, cut)| is_theirs(cut.domain));
+            let cuts: Vec<_> = cuts.map(|(id, _)| id).collect();
+            cuts.into_iter().for_each(|id| self.end_cut(core, id));
+            for (id, _) in self.channels.outs.iter().filter(|(_, out)| is_theirs(out.domain)) {
+                self.halves.iter_mut().for_each(|half| half.forget(Whose::Channel(id)));
+            }
+        }
+        for half in &mut self.halves {
+            domains.iter().for_each(|domain| half.forget(Whose::Domain(*domain)));
+        }
     }
 
     /// Adds what has passed by the other half to the accounts of this one.

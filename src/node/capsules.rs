@@ -137,8 +137,8 @@ impl Environment for Capsules {
         }
     }
 
-    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &Gone) -> usize {
-        self.domain_ended(cx, turn, gone.domain)
+    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &[Gone]) -> usize {
+        self.domains_ended(cx, turn, gone)
     }
 
     fn held(&self) -> u64 {

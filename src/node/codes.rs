@@ -329,9 +329,13 @@ impl Codes {
 
     /// All codes that can run, in no order.
     pub fn ready(&mut self) -> impl Iterator<Item = (&Digest, &mut Ready)> {
-        self.table.iter_mut().filter_map(|(name, entry)| match &mut entry.code {
-            Code::Ready(ready) => Some((name, &mut **ready)),
-            _ => None,
+        self.table.iter_mut().filter_map(|(name, entry)| {
+            #[cfg(test)]
+            crate::core::table::looks::add();
+            match &mut entry.code {
+                Code::Ready(ready) => Some((name, &mut **ready)),
+                _ => None,
+            }
         })
     }
 
@@ -379,6 +383,8 @@ impl Codes {
 
     /// All entries, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&Digest, &Code)> {
+        #[cfg(test)]
+        self.table.iter().for_each(|_| crate::core::table::looks::add());
         let mut entries: Vec<_> = self.table.iter().map(|(name, entry)| (name, &entry.code)).collect();
         entries.sort_unstable_by_key(|(name, _)| **name);
         entries.into_iter()

@@ -8,7 +8,7 @@ use super::{Capsules, Cx, Node};
 use crate::core::reason::Reason;
 use crate::graph::InChan;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 /// What ended with a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -97,26 +97,42 @@ impl Cx {
     /// Ends a domain and all below it, with all that they own: nothing reaches them from now on. Environments are told
     /// when the call that is under way has returned ([`Environments::settle`]); `tell` says of which hosts.
     pub(super) fn end_domain(&mut self, turn: &mut Turn<'_>, top: DomainId, tell: impl Fn(HostId) -> bool) -> Ended {
+        self.end_domains(turn, &[top], tell)
+    }
+
+    /// The same of several. Tables that others fill too are gone through once, however many domains end.
+    fn end_domains(&mut self, turn: &mut Turn<'_>, tops: &[DomainId], tell: impl Fn(HostId) -> bool) -> Ended {
         self.settle_hand();
-        self.domains_within(top).into_iter().for_each(|domain| self.graphs.end_cuts_of(&mut self.core, domain));
         let core = &mut self.core;
-        let gone = core.domains.end(top);
+        let mut all: Vec<_> = tops.iter().flat_map(|top| core.domains.with_those_below(*top)).collect();
+        all.sort_unstable();
+        let have_channels = all.iter().any(|id| core.domains.by_id(*id).is_some_and(|domain| domain.channels > 0));
+        self.graphs.end_cuts_of(core, &all, have_channels);
+        let gone: Vec<_> = tops.iter().flat_map(|top| core.domains.end(*top)).collect();
         let mut ended = Ended { domains: gone.len(), ..Ended::default() };
+        if have_channels {
+            ended.channels = self.end_channels(turn, &all);
+        }
+        ended.bytes = self.core.pools.end_all(&all);
         for (id, domain) in gone {
-            core.state.forget(&mut core.domains, id);
-            let (ins, outs) = self.graphs.channels.remove_all(id);
-            ended.channels += ins.len() + outs;
-            core.drops.count_many(Reason::ChannelGone, ins.iter().map(InChan::pieces).sum());
-            ins.iter().for_each(|channel| self.graphs.withdraw(&channel.filter));
-            let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
-            turn.out.effects.extend(ins.into_iter().map(ends));
-            ended.bytes += core.pools.end(id);
+            self.core.state.forget(&mut self.core.domains, id);
             ended.events += self.control.events.cancel_all(id);
             self.control.ended.push_back(Gone { domain: id, host: domain.host, tell: tell(domain.host) });
         }
         for at in self.control.ended.len() - ended.domains..self.control.ended.len() {
             self.leave_path(turn, self.control.ended[at].domain);
         }
+        ended
+    }
+
+    /// Ends the channels of domains that are no more; how many there were. The domains are sorted.
+    fn end_channels(&mut self, turn: &mut Turn<'_>, domains: &[DomainId]) -> usize {
+        let (ins, outs) = self.graphs.channels.remove_all(domains);
+        self.core.drops.count_many(Reason::ChannelGone, ins.iter().map(InChan::pieces).sum());
+        ins.iter().for_each(|channel| self.graphs.withdraw(&channel.filter));
+        let ended = ins.len() + outs;
+        let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
+        turn.out.effects.extend(ins.into_iter().map(ends));
         ended
     }
 }
@@ -145,7 +161,8 @@ impl Environments {
 
     fn settle_ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) -> usize {
         let mut codes = 0;
-        while let Some(gone) = cx.control.ended.pop_front() {
+        while !cx.control.ended.is_empty() {
+            let gone: Vec<_> = cx.control.ended.drain(..).collect();
             codes += self.iter_mut().map(|environment| environment.ended(cx, turn, &gone)).sum::<usize>();
         }
         codes
@@ -201,19 +218,17 @@ impl Node {
 
     /// A host is gone: with it all its domains.
     pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
-        let core = &self.cx.core;
-        let own: Vec<_> = core.domains.iter().filter(|(_, domain)| domain.host == host).map(|(id, _)| id).collect();
-        let mut ended = Ended::default();
-        for domain in own {
-            let more = self.end_domain(turn, domain, false);
-            ended.domains += more.domains;
-            ended.channels += more.channels;
-            ended.codes += more.codes;
-            ended.bytes += more.bytes;
-            ended.events += more.events;
-        }
+        let domains = &self.cx.core.domains;
+        let is_its = |id: DomainId| domains.by_id(id).is_some_and(|domain| domain.host == host);
+        let is_top = |id: &DomainId| {
+            let parent = domains.by_id(*id).and_then(|domain| domain.parent());
+            is_its(*id) && !parent.is_some_and(is_its)
+        };
+        let tops: Vec<_> = domains.iter().map(|(id, _)| id).filter(is_top).collect();
+        let ended = self.cx.end_domains(turn, &tops, |_| false);
+        let codes = self.environments.settle(&mut self.cx, turn);
         self.ask(|hosts: &mut Hosts, _| hosts.remove(host));
-        ended
+        Ended { codes, ..ended }
     }
 
     /// What exists in the node: so much there is before something is made and after it has ended.
@@ -246,7 +261,11 @@ impl Node {
 }
 
 impl Cx {
-    pub(super) fn runs_any(&self, host: HostId) -> bool {
-        self.core.domains.iter().any(|(_, domain)| domain.host == host)
+    /// The hosts of all domains.
+    pub(super) fn hosts(&self) -> HashSet<HostId> {
+        self.core.domains.iter().map(|(_, domain)| domain.host).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -101,8 +101,8 @@ pub(super) trait Environment: Any + Send {
         let _ = (cx, turn);
     }
 
-    /// A domain of somebody's is no more. Says how much code went out of service.
-    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &Gone) -> usize {
+    /// Domains of somebody's are no more, all that ended in one. Says how much code went out of service.
+    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &[Gone]) -> usize {
         let _ = (cx, turn, gone);
         0
     }

@@ -59,13 +59,20 @@ impl Environment for Hosts {
         self.tell(cx, turn, domain, upcall);
     }
 
-    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, &Gone { domain, host, tell }: &Gone) -> usize {
-        let runs_any = cx.runs_any(host);
-        match self.reach(host) {
-            Reached::Remote if tell => turn.out.upcalls.push((host, domain, Upcall::Ended)),
-            Reached::Local(_) if !runs_any => self.remove(host),
-            Reached::Local(environment) if tell => environment.ended(domain),
-            _ => {}
+    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &[Gone]) -> usize {
+        // Asked for once, and only where an environment of this process is concerned.
+        let mut running = None;
+        for &Gone { domain, host, tell } in gone {
+            let runs = match self.reach(host) {
+                Reached::Local(_) => running.get_or_insert_with(|| cx.hosts()).contains(&host),
+                _ => true,
+            };
+            match self.reach(host) {
+                Reached::Remote if tell => turn.out.upcalls.push((host, domain, Upcall::Ended)),
+                Reached::Local(_) if !runs => self.remove(host),
+                Reached::Local(environment) if tell => environment.ended(domain),
+                _ => {}
+            }
         }
         0
     }

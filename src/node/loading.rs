@@ -5,6 +5,7 @@
 //! the rules of representations have been checked too.
 
 use super::codes::{Code, Ready};
+use super::ending::Gone;
 use super::output::{Cause, Effect, EventKind, Ingress, KernelOrder, Prepare, Turn};
 use super::overrun::held_by_code;
 use super::running::{Sender, set_bound};
@@ -289,10 +290,18 @@ impl Capsules {
         self.withdraw(cx, turn, code)
     }
 
-    /// A domain has ended: its code goes out of service; says how much that is.
-    pub(super) fn domain_ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId) -> usize {
-        let of_it = |code: &Code| matches!(code, Code::Ready(ready) if ready.domain == domain);
-        let names: Vec<Digest> = self.codes.iter().filter(|(_, code)| of_it(code)).map(|(name, _)| *name).collect();
+    /// Domains have ended: their code goes out of service; says how much that is.
+    pub(super) fn domains_ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &[Gone]) -> usize {
+        // No environment's domain has code: theirs end as often as they like, and no code is looked at.
+        let own = gone.iter().filter(|gone| gone.host == HostId::NODE);
+        let mut own: Vec<_> = own.map(|gone| gone.domain).collect();
+        if own.is_empty() {
+            return 0;
+        }
+        own.sort_unstable();
+        let of_them = self.codes.ready().filter(|(_, ready)| own.binary_search(&ready.domain).is_ok());
+        let mut names: Vec<Digest> = of_them.map(|(name, _)| *name).collect();
+        names.sort_unstable();
         names.iter().filter(|name| self.withdraw(cx, turn, name)).count()
     }
 

@@ -55,8 +55,9 @@ impl Environment for Halver {
         cx.end_domain(turn, self.domain, |_| true);
     }
 
-    fn ended(&mut self, _: &mut Cx, _: &mut Turn<'_>, gone: &Gone) -> usize {
-        self.told.push(if gone.domain == self.domain { "own domain ended" } else { "another one's" });
+    fn ended(&mut self, _: &mut Cx, _: &mut Turn<'_>, gone: &[Gone]) -> usize {
+        let told = |gone: &Gone| if gone.domain == self.domain { "own domain ended" } else { "another one's" };
+        self.told.extend(gone.iter().map(told));
         0
     }
 
