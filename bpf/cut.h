@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * Cut-through channels in the kernel half: packets pass from an incoming to an outgoing channel of one domain, which
- * pays. It does the same as src/node/channels.rs in the user half. IP cut-through routes a packet as it is. UDP
+ * pays. It does the same as src/node/forms.rs in the user half. IP cut-through routes a packet as it is. UDP
  * cut-through gives it the headers of the outgoing channel and carries the checksum over, so damage on the way stays
  * visible.
  *
@@ -21,7 +21,7 @@
 /* Cut-through channels, domains that have some, and bandwidths; number 0 is none. Places for flows, in pairs. */
 enum { CUTS = 1024, ALLOWANCES = 2048, FLOW_PLACES = 4096 };
 
-/* Hops that a packet with headers of the node's may go: as in src/node/channels.rs. */
+/* Hops that a packet with headers of the node's may go: as in src/graph/exit.rs. */
 enum { HOPS = 64 };
 
 /* Map `cuts`: where the packets of a cut-through channel go. */
