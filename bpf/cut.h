@@ -157,29 +157,34 @@ INLINE int may_send(u32 at, u64 *left, u32 bytes)
     return take_bytes(at, left, bytes);
 }
 
-/* Whether the domain and the channel may send a packet; accounts for it. */
-INLINE int is_granted(const struct cut_flow *flow, struct cut_usage *used, u32 payload, u32 frame, u32 sent, u64 *began)
+/* Bytes of a packet: its payload, its frame as it came and as it leaves, what the outgoing channel counts. */
+struct lengths {
+    u32 payload, frame, leaving, sent;
+};
+
+/* Whether the domain and the channel may send a packet, by the bytes of the frame that leaves; accounts for it. */
+INLINE int is_granted(const struct cut_flow *flow, struct cut_usage *used, const struct lengths *of, u64 *began)
 {
-    used->usage.bytes += frame;
+    used->usage.bytes += of->frame;
     if (UNLIKELY(!used->usage.left) && !take_share(flow->domain, &used->usage, ktime_get_ns())) {
         used->usage.by_budget++;
-        used->refused_bytes += payload;
+        used->refused_bytes += of->payload;
         return 0;
     }
     if (UNLIKELY(is_timed(&used->usage)))
         *began = ktime_get_ns();
     used->usage.left--;
     used->usage.packets++;
-    used->bytes += payload;
-    if (!may_send(flow->of_domain, &used->of_domain, sent)) {
+    used->bytes += of->payload;
+    if (!may_send(flow->of_domain, &used->of_domain, of->leaving)) {
         used->by_domain++;
         return 0;
     }
-    if (!may_send(flow->of_channel, &used->of_channel, sent)) {
+    if (!may_send(flow->of_channel, &used->of_channel, of->leaving)) {
         used->by_channel++;
         return 0;
     }
-    used->sent_bytes += sent;
+    used->sent_bytes += of->sent;
     return 1;
 }
 
@@ -251,7 +256,9 @@ INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut
         return XDP_PASS;
     }
     u32 payload = it->length - headers;
-    if (!is_granted(flow, used, payload, it->size, flow->is_udp ? payload : it->size, &began))
+    /* It leaves with headers as long as those it came with, and without bytes behind the packet. */
+    struct lengths lengths = {payload, it->size, it->size - padding, flow->is_udp ? payload : it->size};
+    if (!is_granted(flow, used, &lengths, &began))
         return XDP_DROP;
     /* Bytes behind the packet stay behind. */
     if (UNLIKELY(padding)) {

@@ -43,6 +43,12 @@ impl TokenBucket {
         self.tokens > 0
     }
 
+    /// Whether `amount` tokens are there at `now`.
+    pub fn has(&mut self, now: u64, amount: u64) -> bool {
+        self.refill(now);
+        self.tokens >= signed(amount)
+    }
+
     /// Takes `amount` tokens, there or not, for work of a cost that is known only afterwards.
     #[inline]
     pub fn charge(&mut self, now: u64, amount: u64) {

@@ -267,6 +267,21 @@ impl Domain {
         bandwidth.is_none_or(|bucket| bucket.take(now, bytes as u64))
     }
 
+    /// Whether it has any steps left.
+    pub fn has_steps(&mut self, now: u64) -> bool {
+        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
+        if let Some(other) = other {
+            other.settle(now, &mut self.packets, &mut self.steps);
+        }
+        self.steps.has_any(now)
+    }
+
+    /// Whether its channels could send so many bytes now.
+    pub fn could_send(&mut self, now: u64, bytes: usize) -> bool {
+        let bandwidth = self.more.as_mut().and_then(|more| more.bandwidth.as_mut());
+        bandwidth.is_none_or(|bucket| bucket.has(now, bytes as u64))
+    }
+
     /// The other half carries packets of its channels: one account and one bandwidth for both.
     pub fn share(&mut self, account: &Arc<dyn SharedAccount>, bytes: Option<&Arc<dyn SharedBytes>>) {
         let more = self.more.get_or_insert_default();

@@ -123,17 +123,29 @@ impl Bandwidth {
     /// Takes so many bytes at `now` (nanoseconds) if they are there.
     #[inline]
     pub fn take(&mut self, now: u64, bytes: u64) -> bool {
-        let Some((other, charged)) = &mut self.other else { return self.bucket.take(now, bytes) };
+        self.settle(now);
+        let there = self.bucket.take(now, bytes);
+        if let Some((other, _)) = self.other.as_ref().filter(|_| there) {
+            other.spend(bytes);
+        }
+        there
+    }
+
+    /// Whether so many bytes are there at `now`.
+    pub fn has(&mut self, now: u64, bytes: u64) -> bool {
+        self.settle(now);
+        self.bucket.has(now, bytes)
+    }
+
+    /// Charges what the other half has spent since the last time.
+    #[inline]
+    fn settle(&mut self, now: u64) {
+        let Some((other, charged)) = &mut self.other else { return };
         let spent = other.kernel();
         if spent != *charged {
             self.bucket.charge(now, spent.wrapping_sub(*charged));
             *charged = spent;
         }
-        let there = self.bucket.take(now, bytes);
-        if there {
-            other.spend(bytes);
-        }
-        there
     }
 }
 

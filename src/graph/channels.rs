@@ -304,4 +304,11 @@ impl OutChan {
         self.traffic.dropped += 1;
         Err(Error::Again)
     }
+
+    /// Whether there are so many bytes of it; counts what finds less.
+    pub fn could_admit(&mut self, now: u64, bytes: usize) -> bool {
+        let has = self.bandwidth.as_mut().is_none_or(|bandwidth| bandwidth.has(now, bytes as u64));
+        self.traffic.dropped += u64::from(!has);
+        has
+    }
 }

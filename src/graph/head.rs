@@ -89,6 +89,12 @@ impl Head {
         }
     }
 
+    /// Bytes of the headers.
+    #[inline]
+    pub fn length(&self) -> usize {
+        self.stack.length()
+    }
+
     fn set(&mut self, at: usize, value: u16) {
         self.bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }
@@ -155,6 +161,7 @@ impl Stack {
         matches!(self, Stack::V4Udp | Stack::V6Udp)
     }
 
+    #[inline]
     fn length(self) -> usize {
         let ip = if self.is_v4() { V4 } else { V6 };
         ip + if self.is_udp() { udp::HEADER } else { 0 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Deliver ─────────────────▶ an environment in this process is called, or one in a process of its own is told
-//! Routed, Readdressed ─────▶ bandwidth ─▶ other headers ─▶ send
-//! Engines ─▶ engine ─▶ … ──▶ the same as Deliver, or bandwidth ─▶ the outgoing channel's engines ─▶ headers ─▶ send
+//! Routed, Readdressed ─────▶ other headers ─▶ bandwidth ─▶ send
+//! Engines ─▶ engine ─▶ … ──▶ the same as Deliver, or the outgoing channel's engines ─▶ headers ─▶ bandwidth ─▶ send
 //! ```
 //!
 //! All of it is done in the domain's turn, so the domain pays for it with its share of the CPU.

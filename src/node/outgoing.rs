@@ -1,16 +1,29 @@
-//! The way out of channels: bandwidth, engines, headers.
+//! The way out of channels: engines, headers, bandwidth.
+//!
+//! Bandwidth is charged for frames as they leave, headers and all. Example: an empty datagram over IPv4 costs 42 bytes,
+//! and a payload that an engine has cut into 22 pieces costs all 22 frames. Cut-through in the kernel half does the same
+//! (`bpf/cut.h`).
 
 use super::Cx;
 use super::output::Turn;
 use crate::classify::headers::Layers;
 use crate::classify::rule::Layer;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, Payer, PeerId, PortId};
+use crate::frame::{Frame, Link, Payer, PeerId, PortId};
 use crate::graph::Target;
 use crate::graph::engine::OUTWARD;
 use crate::graph::exit::{self, Departure};
 use crate::nodeos::interface::{Destination, Error, OutChanId};
 use crate::topology::Topology;
+use crate::wire::proof::PROOF;
+use crate::wire::{anep, ethernet, ipv4, ipv6, udp};
+
+/// Bytes of the headers of a datagram over IPv6, the longest that are put on, and over IPv4.
+const HEADERS: usize = ethernet::HEADER + ipv6::HEADER + udp::HEADER;
+const HEADERS_V4: usize = ethernet::HEADER + ipv4::HEADER + udp::HEADER;
+
+/// Bytes that every bandwidth can have at once ([`crate::core::share::Bandwidth::burst`]).
+const AT_ONCE: usize = 65_536;
 
 /// What puts the headers of an outgoing channel on a packet, and says by which way it leaves.
 type Heading<'a> = &'a mut dyn FnMut(&mut Topology, &mut Frame, &Target) -> Result<Departure, Reason>;
@@ -86,7 +99,7 @@ impl Cx {
             return Err(frame);
         }
         let Some(domain) = core.domains.of(out.domain) else { return Err(frame) };
-        if !domain.may_send(turn.now, length) {
+        if !domain.may_send(turn.now, length + out.head.length()) {
             return Ok(Err(frame));
         }
         let Some(port) = out.head.put(&mut frame) else { return Err(frame) };
@@ -114,8 +127,8 @@ impl Cx {
         out.head.keep(frame, target.layer, (ip.source, ip.destination), port.mtu, (until, changes));
     }
 
-    /// Takes a packet through bandwidth and engines of an outgoing channel, and sends what becomes of it with the
-    /// headers that `head` puts on. The first that cannot be sent is given back; others are dropped.
+    /// Takes a packet through the engines of an outgoing channel, and sends what becomes of it with the headers that
+    /// `head` puts on. The first that cannot be sent is given back; others are dropped.
     pub(super) fn through_engines(
         &mut self,
         turn: &mut Turn<'_>,
@@ -123,29 +136,37 @@ impl Cx {
         frame: Frame,
         head: Heading<'_>,
     ) -> Result<PortId, (Frame, Reason)> {
-        let core = &mut self.core;
+        let length = frame.len();
         let Some(out) = self.graphs.channels.outs.get_mut(channel) else {
             return Err((frame, Reason::ChannelGone));
         };
-        let (length, target) = (frame.len(), out.target);
-        let granted = core.domains.of(out.domain).is_some_and(|owner| owner.may_send(turn.now, length));
-        if !granted || out.admit(turn.now, length).is_err() {
-            return Err((frame, Reason::Bandwidth));
-        }
         if out.graph.is_empty() {
-            let sent = self.send_headed_by(turn, frame, &target, head);
-            self.count_sent(channel, length, sent.is_ok());
+            let sent = self.send_headed_by(turn, channel, frame, head);
+            self.count_sent(channel, length, sent.as_ref().map(drop).map_err(|(_, reason)| *reason));
             return sent;
         }
+        let (domain, of_target) = (out.domain, out.target.port);
+        // What cannot be paid for as it is does not go into the engines: it is the caller's as it was.
+        if let Err(reason) = self.could_grant(turn.now, channel, length) {
+            return Err((frame, reason));
+        }
         let mut scratch = core::mem::take(&mut self.graphs.scratch[1]);
-        let nobody = (Payer::NOBODY, None);
-        let (taken, given) = out.graph.push(OUTWARD, frame, (turn.now, nobody), &mut turn.out.pool, &mut scratch);
-        let domain = out.domain;
-        core.ledger.transform(taken, given);
+        if let Some(out) = self.graphs.channels.outs.get_mut(channel) {
+            let nobody = (Payer::NOBODY, None);
+            let (taken, given) = out.graph.push(OUTWARD, frame, (turn.now, nobody), &mut turn.out.pool, &mut scratch);
+            self.core.ledger.transform(taken, given);
+        }
         self.count_lost(domain, &mut scratch.lost);
+        // All that comes of a packet goes or none: the half of its pieces would be of no use.
+        let wanted: usize = scratch.out.iter().map(|frame| frame.len() + HEADERS).sum();
+        let granted = self.could_grant(turn.now, channel, wanted.min(AT_ONCE));
         let mut port = None;
         for frame in scratch.out.drain(..) {
-            match self.send_headed_by(turn, frame, &target, head) {
+            let sent = match granted {
+                Ok(()) => self.send_headed_by(turn, channel, frame, &mut *head),
+                Err(reason) => Err((frame, reason)),
+            };
+            match sent {
                 Ok(by) => port = Some(by),
                 Err(refused) => scratch.dropped.push(refused),
             }
@@ -156,34 +177,81 @@ impl Cx {
             self.drop_in(turn, frame, reason, domain);
         }
         self.graphs.scratch[1] = scratch;
-        self.count_sent(channel, length, first.is_none());
+        self.count_sent(channel, length, first.as_ref().map_or(Ok(()), |(_, reason)| Err(*reason)));
         match first {
             Some(refused) => Err(refused),
             // Nothing is to be sent yet.
-            None => Ok(port.or(target.port).unwrap_or(PortId(0))),
+            None => Ok(port.or(of_target).unwrap_or(PortId(0))),
         }
     }
 
-    /// Puts headers on a packet, and sends it.
+    /// Puts headers on a packet, and sends it if its domain and its channel have the bandwidth for them too.
     #[inline]
     fn send_headed_by(
         &mut self,
         turn: &mut Turn<'_>,
+        channel: OutChanId,
         mut frame: Frame,
-        target: &Target,
         head: Heading<'_>,
     ) -> Result<PortId, (Frame, Reason)> {
-        match head(&mut self.core.topology, &mut frame, target) {
-            Ok(departure) => self.leave(turn, frame, departure),
+        let Some(out) = self.graphs.channels.outs.get_mut(channel) else {
+            return Err((frame, Reason::ChannelGone));
+        };
+        let sent = match head(&mut self.core.topology, &mut frame, &out.target) {
+            Ok(departure) => {
+                let bytes = self.leaving(&frame, &departure);
+                match self.grant(turn.now, channel, bytes) {
+                    Ok(()) => self.leave(turn, frame, departure),
+                    Err(reason) => Err((frame, reason)),
+                }
+            }
             Err(reason) => Err((frame, reason)),
-        }
+        };
+        sent
     }
 
-    pub(super) fn count_sent(&mut self, channel: OutChanId, length: usize, sent: bool) {
-        match self.graphs.channels.outs.get_mut(channel) {
-            Some(out) if sent => out.traffic.count(length),
-            Some(out) => out.traffic.dropped += 1,
-            None => {}
+    /// The bytes of a packet that leaves this way, with the headers that it does not have yet. Of an overlay it is the
+    /// payload of the datagram.
+    fn leaving(&self, frame: &Frame, departure: &Departure) -> usize {
+        let further = match departure {
+            Departure::Link(_) => 0,
+            Departure::Ip(..) => ethernet::HEADER,
+            Departure::Anep(_, (next, _), [_, destination]) => {
+                let port = self.core.topology.port(next.port);
+                let proven = self.has_key(next.port, exit::via(*next, *destination));
+                let anep = anep::HEADER + if proven { PROOF } else { 0 };
+                match port.map(|port| port.link) {
+                    Some(Link::Ethernet { .. }) if destination.is_v4() => anep + HEADERS_V4,
+                    Some(Link::Ethernet { .. }) => anep + HEADERS,
+                    _ => anep,
+                }
+            }
+        };
+        frame.len() + further
+    }
+
+    /// Takes so many bytes of the bandwidth of a channel and of its domain.
+    #[inline]
+    fn grant(&mut self, now: u64, channel: OutChanId, bytes: usize) -> Result<(), Reason> {
+        let Some(out) = self.graphs.channels.outs.get_mut(channel) else { return Err(Reason::ChannelGone) };
+        let granted = self.core.domains.of(out.domain).is_some_and(|owner| owner.may_send(now, bytes));
+        if granted && out.admit(now, bytes).is_ok() { Ok(()) } else { Err(Reason::Bandwidth) }
+    }
+
+    /// Whether there is as much.
+    fn could_grant(&mut self, now: u64, channel: OutChanId, bytes: usize) -> Result<(), Reason> {
+        let Some(out) = self.graphs.channels.outs.get_mut(channel) else { return Err(Reason::ChannelGone) };
+        let has = self.core.domains.of(out.domain).is_some_and(|owner| owner.could_send(now, bytes));
+        if has && out.could_admit(now, bytes) { Ok(()) } else { Err(Reason::Bandwidth) }
+    }
+
+    /// Counts a packet at its channel. Who wants more than a bandwidth is counted where that is asked.
+    fn count_sent(&mut self, channel: OutChanId, length: usize, sent: Result<(), Reason>) {
+        let Some(out) = self.graphs.channels.outs.get_mut(channel) else { return };
+        match sent {
+            Ok(()) => out.traffic.count(length),
+            Err(Reason::Bandwidth) => {}
+            Err(_) => out.traffic.dropped += 1,
         }
     }
 }

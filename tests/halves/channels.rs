@@ -519,6 +519,43 @@ fn bandwidth_of_the_channel_and_of_the_domain_is_one_for_both_halves() {
 }
 
 #[test]
+fn bandwidth_is_that_of_frames_as_they_leave_in_both_halves() {
+    stay_here();
+    let udp = cut(["if0/ip/udp", "*:5000"], ["if1/ip/udp", "*:6000 -> *:*"]);
+    let routed = cut(["if0/ip", "10.0.9.0/24"], ["if1/ip", "* proto 17"]);
+    let to_channel = |from, to| Ends { from, to, ports: (4000, 5000), ..PLAIN };
+    let padded = |mut bytes: Vec<u8>| {
+        bytes.resize(60, 0);
+        bytes
+    };
+    let (v4, v6) = (to_channel(LEFT, FAR), to_channel(v6(1, 1), v6(9, 9)));
+    for (what, wanted, bytes, leaving) in [
+        ("empty", &udp, datagram(v4, b""), 42),
+        ("empty over IPv6", &udp, datagram(v6, b""), 62),
+        ("padded", &udp, padded(datagram(v4, b"")), 42),
+        ("with a payload", &udp, datagram(v4, &[7; 500]), 542),
+        ("routed", &routed, datagram(PLAIN, b""), 42),
+        ("routed and padded", &routed, padded(datagram(PLAIN, b"")), 42),
+    ] {
+        for (of_channel, of_domain) in [(1, u64::MAX), (0, 1)] {
+            let wanted = [Wanted { bandwidth: of_channel, ..wanted.clone() }];
+            let Some(mut pair) = Pair::within(&wanted, Limits::default(), of_domain) else { return };
+            let whole = 65_536 / leaving;
+            assert_eq!(until_refused(&mut pair, &bytes, 4000), whole, "{what}, in the kernel");
+            let alone = &mut pair.place.alone;
+            let passes = || {
+                alone.put(NOW, 0, &bytes);
+                Came::from(alone.take())
+            };
+            let came: Vec<_> = std::iter::repeat_with(passes).take(whole as usize + 1).collect();
+            let passed = came.iter().filter(|came| matches!(came, Came::Sent(_))).count() as u64;
+            assert_eq!(passed, whole, "{what}, in the user half");
+            assert_eq!(came.last(), Some(&Came::DroppedFor(Reason::Bandwidth)), "{what}");
+        }
+    }
+}
+
+#[test]
 fn the_packet_budget_of_the_domain_is_one_for_both_halves() {
     stay_here();
     let limits = Limits { packets_per_second: 200, ..Limits::default() };

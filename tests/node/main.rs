@@ -1,6 +1,7 @@
 //! One node without anything around it: frames, timers and upcalls in, frames out.
 
 mod balance;
+mod bandwidth;
 mod bed;
 mod cases;
 mod codes;
