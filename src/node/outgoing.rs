@@ -185,7 +185,8 @@ impl Cx {
         }
     }
 
-    /// Puts headers on a packet, and sends it if its domain and its channel have the bandwidth for them too.
+    /// Puts headers on a packet, and sends it if its domain and its channel have the bandwidth for them too. What cannot
+    /// be sent is given back without headers.
     #[inline]
     fn send_headed_by(
         &mut self,
@@ -197,6 +198,7 @@ impl Cx {
         let Some(out) = self.graphs.channels.outs.get_mut(channel) else {
             return Err((frame, Reason::ChannelGone));
         };
+        let length = frame.len();
         let sent = match head(&mut self.core.topology, &mut frame, &out.target) {
             Ok(departure) => {
                 let bytes = self.leaving(&frame, &departure);
@@ -207,7 +209,10 @@ impl Cx {
             }
             Err(reason) => Err((frame, reason)),
         };
-        sent
+        sent.map_err(|(mut frame, reason)| {
+            frame.strip(frame.len().saturating_sub(length));
+            (frame, reason)
+        })
     }
 
     /// The bytes of a packet that leaves this way, with the headers that it does not have yet. Of an overlay it is the

@@ -102,3 +102,25 @@ fn a_strangers_empty_datagrams_are_paid_where_they_are_cut_through() {
     }
     assert_eq!(left(bed), (AT_ONCE / 42 * 42, 42));
 }
+
+#[test]
+fn what_cannot_be_sent_comes_back_without_headers() {
+    let to = Some((Addr::v4(TO), 7000));
+    let long: Vec<u8> = (0..1500).map(|at| at as u8).collect();
+    for (protocol, address) in [
+        ("if1/ip/udp", "*:7000 -> 10.0.1.2:7000"),
+        ("if1/ip/udp", "*:7000 -> *:*"),
+        ("if1/ip", "10.0.1.2 proto 47"),
+        ("if1/anep", "type 77"),
+    ] {
+        // The first goes the long way, later ones may get the headers of the one before.
+        let mut sender = open(protocol, address, u64::MAX, 0);
+        for _ in 0..3 {
+            assert_eq!(send(&mut sender, to, &long), Err((long.clone(), Error::TooBig)), "{protocol} {address}");
+            assert_eq!(send(&mut sender, to, b"short"), Ok(()), "{protocol} {address}");
+        }
+        let mut poor = open(protocol, address, 1, 0);
+        let (came_back, error) = (0..3000).find_map(|_| send(&mut poor, to, &long[..1000]).err()).unwrap();
+        assert_eq!((came_back.as_slice(), error), (&long[..1000], Error::Again), "{protocol} {address}");
+    }
+}
