@@ -2,9 +2,11 @@
 
 use crate::net::{Net, app, host, network, value};
 use anode::core::reason::Reason;
-use anode::ee::plan::{Config, rip::Timers};
+use anode::ee::plan::Config;
+use anode::ee::plan::rip::{DESTINATIONS_MAX, Timers};
 use anode::sim::{Change, Line, SECOND};
-use anode::wire::plan::{Route, put_routes};
+use anode::wire::plan::{ROUTES_MAX, Route, put_routes};
+use anode::wire::{Addr, anep};
 
 fn config() -> Config {
     Config { rip: Some(Timers::default()), default_rip: true, ..Config::default() }
@@ -78,20 +80,51 @@ fn what_is_cut_off_does_not_count_to_infinity_for_long() {
     assert!(printed.len() == 1 && printed[0].ends_with("raised RIPNoRoute on 10.0.0.1"), "{printed:?}");
 }
 
+/// A frame with a neighbour's routes.
+fn told(routes: impl IntoIterator<Item = Route>) -> Vec<u8> {
+    let mut message = Vec::new();
+    put_routes(false, routes, &mut message);
+    let mut frame = vec![0; anep::HEADER];
+    anep::emit_basic(&mut frame, anep::type_id::PLAN, message.len()).unwrap();
+    frame.extend_from_slice(&message);
+    frame
+}
+
+#[test]
+fn a_neighbour_that_invents_destinations_leaves_room_for_those_of_another() {
+    let mut net = Net::with(&[(0, 1), (1, 2)], Line::default(), config());
+    net.sim.run_for(10 * SECOND);
+    let invented = |number: usize| {
+        let [.., a, b] = (number as u32).to_be_bytes();
+        Route { to: Addr::v4([172, 16, a, b]), length: 128, metric: 1 }
+    };
+    for first in (0..8192).step_by(ROUTES_MAX) {
+        net.sim.put_frame(0, 0, &told((first..first + ROUTES_MAX).map(invented)));
+        net.sim.run_for(SECOND / 1000);
+    }
+    let filled = routes(&net, 1);
+    assert!((2000..=DESTINATIONS_MAX / 2 + 2).contains(&filled), "half of the places: {filled}");
+    let no_room = net.sim.node(1).unwrap().status().plan.unwrap().account.no_room;
+    assert!(no_room >= 8192 - filled as u64, "what found none is counted: {no_room}");
+    // What another neighbour tells finds its places.
+    net.sim.put_frame(2, 0, &told((20_000..20_000 + ROUTES_MAX).map(invented)));
+    net.sim.run_for(SECOND);
+    assert_eq!(routes(&net, 1), filled + ROUTES_MAX);
+    // Their time-out gives the places back, and others can have them.
+    net.sim.run_for(400 * SECOND);
+    assert_eq!(routes(&net, 1), 2);
+    net.sim.put_frame(0, 0, &told((30_000..30_000 + ROUTES_MAX).map(invented)));
+    net.sim.run_for(SECOND);
+    assert_eq!(routes(&net, 1), 2 + ROUTES_MAX);
+}
+
 #[test]
 fn routes_that_nobody_may_tell_change_nothing() {
     let mut network = network(&[(0, 1), (1, 2)], Line::default());
     network.plan = config();
     let mut net = Net::new(network, 1);
     net.sim.run_for(10 * SECOND);
-    let lie = |to: usize, metric: u8| {
-        let mut message = Vec::new();
-        put_routes(false, [Route { to: anode::wire::Addr(host(to).0), length: 128, metric }], &mut message);
-        let mut frame = vec![0; anode::wire::anep::HEADER];
-        anode::wire::anep::emit_basic(&mut frame, anode::wire::anep::type_id::PLAN, message.len()).unwrap();
-        frame.extend_from_slice(&message);
-        frame
-    };
+    let lie = |to: usize, metric: u8| told([Route { to: Addr(host(to).0), length: 128, metric }]);
     // As if from 2: a distance of 0 or 17 is none, a way to 1 itself is not believed, one to 0 is no better than the own one.
     for (to, metric) in [(0, 0), (0, 17), (1, 1), (0, 16)] {
         net.sim.put_frame(2, 0, &lie(to, metric));

@@ -30,7 +30,7 @@ pub struct Account {
     pub compiled: u64,
     /// Bytes of codes that were worked through to find what travels with chunks.
     pub sliced: u64,
-    /// Values and jobs that programs could not leave here: there was no room for them.
+    /// Values and jobs that programs could not leave here, and destinations of RIP: there was no room for them.
     pub no_room: u64,
     /// Bounds of packets from applications.
     pub injected: u64,

@@ -9,10 +9,14 @@
 //! Configured neighbours are told one by one. Neighbours that have only shown themselves on a link may be invented:
 //! they get one common message to everybody on the link (4.3), and each by itself only answers that its own questions
 //! pay for.
+//!
+//! Any name can be a destination, so who brings one holds a place of the table, and nobody may hold more than is left
+//! ([`Shares`]). Example: one neighbour that invents addresses has half of the places, two have a third each.
 
 use super::{Next, PlanOs};
 use crate::core::reason::Reason;
-use crate::frame::{Link, PeerId, PortId};
+use crate::frame::shares::Shares;
+use crate::frame::{Link, Payer, PeerId, PortId};
 use crate::topology::Neighbour;
 use crate::wire::Addr;
 use crate::wire::plan::{self as wire, INFINITY, ROUTES_MAX, Route, RoutesView};
@@ -52,12 +56,20 @@ pub struct RipEntry {
     /// Until when it counts, or is kept if it does not.
     until: u64,
     changed: bool,
+    /// Who holds its place: whose route it is.
+    payer: Payer,
 }
 
 /// The routes of one node.
 pub struct Rip {
     timers: Timers,
     routes: BTreeMap<Addr, RipEntry>,
+    places: Shares<Payer>,
+    /// Destinations that found no place.
+    no_room: u64,
+    /// When a route ends, or earlier; whether one has changed. So nothing is looked through for that.
+    first_end: u64,
+    any_changed: bool,
     next_update: u64,
     /// When changes are told.
     next_triggered: u64,
@@ -72,6 +84,10 @@ impl Rip {
         Rip {
             timers,
             routes: BTreeMap::new(),
+            places: Shares::new(DESTINATIONS_MAX as u64),
+            no_room: 0,
+            first_end: u64::MAX,
+            any_changed: false,
             next_update: 0,
             next_triggered: u64::MAX,
             quiet_until: 0,
@@ -96,6 +112,11 @@ impl Rip {
         self.routes.len()
     }
 
+    /// How many destinations found no place.
+    pub fn no_room(&self) -> u64 {
+        self.no_room
+    }
+
     /// A neighbour's message.
     pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, routes: &RoutesView<'_>) {
         let now = env.now();
@@ -106,18 +127,18 @@ impl Rip {
         let fits = |to: Addr| from.peer != PeerId::NONE || to.is_v4() == from.addr.is_v4();
         for route in routes.iter().filter(|route| route.length == 128 && fits(route.to)) {
             if !env.topology().is_own(route.to) {
-                self.hear(now, from, route);
+                self.hear(now, (from, env.payer()), route);
             }
         }
         self.plan_triggered(now, env.random());
     }
 
     /// RFC 2453, 3.9.2.
-    fn hear(&mut self, now: u64, from: &Neighbour, route: Route) {
+    fn hear(&mut self, now: u64, (from, payer): (&Neighbour, Payer), route: Route) {
         let metric = (route.metric + 1).min(INFINITY);
         let (live, dead) = (now + self.timers.timeout, now + self.timers.garbage);
         let until = if metric < INFINITY { live } else { dead };
-        let room = self.routes.len() < DESTINATIONS_MAX;
+        let heard = RipEntry { by: *from, metric, until, changed: true, payer };
         match self.routes.get_mut(&route.to) {
             Some(entry) if entry.by == *from => {
                 let ends = metric == INFINITY && entry.metric == INFINITY;
@@ -132,18 +153,21 @@ impl Rip {
                 let stale = metric == entry.metric && entry.until < now + self.timers.timeout / 2;
                 if metric < entry.metric || stale && metric < INFINITY {
                     let changed = entry.changed || metric != entry.metric;
-                    *entry = RipEntry { by: *from, metric, until, changed };
+                    self.places.give(entry.payer, 1);
+                    self.places.take_back(payer, 1);
+                    *entry = RipEntry { changed, ..heard };
                 }
             }
-            None if metric < INFINITY && room => {
-                self.routes.insert(route.to, RipEntry { by: *from, metric, until, changed: true });
-            }
-            None => {}
+            None if metric < INFINITY && self.places.take(payer, 1) => drop(self.routes.insert(route.to, heard)),
+            None => self.no_room += u64::from(metric < INFINITY),
         }
+        let entry = self.routes.get(&route.to);
+        self.first_end = entry.map_or(self.first_end, |entry| self.first_end.min(entry.until));
+        self.any_changed |= entry.is_some_and(|entry| entry.changed);
     }
 
     fn plan_triggered(&mut self, now: u64, random: u64) {
-        if self.next_triggered == u64::MAX && self.routes.values().any(|entry| entry.changed) {
+        if self.next_triggered == u64::MAX && self.any_changed {
             // 3.10.1: after one to five seconds, so that changes are told together.
             let pause = self.timers.triggered / 16 + random % (self.timers.triggered / 16).max(1);
             self.next_triggered = (now + pause).max(self.quiet_until);
@@ -152,8 +176,7 @@ impl Rip {
 
     /// When something is due.
     pub fn next_timer(&self) -> u64 {
-        let expires = self.routes.values().map(|entry| entry.until).min().unwrap_or(u64::MAX);
-        expires.min(self.next_update).min(self.next_triggered)
+        self.first_end.min(self.next_update).min(self.next_triggered)
     }
 
     /// Does what is due.
@@ -173,12 +196,24 @@ impl Rip {
         }
     }
 
+    /// Looks through all routes, if one may have ended.
     fn expire(&mut self, now: u64) {
-        let garbage = self.timers.garbage;
-        self.routes.retain(|_, entry| entry.until > now || entry.metric < INFINITY);
-        for entry in self.routes.values_mut().filter(|entry| entry.until <= now) {
-            (entry.metric, entry.until, entry.changed) = (INFINITY, now + garbage, true);
+        if now < self.first_end {
+            return;
         }
+        let Rip { routes, places, timers, any_changed, .. } = self;
+        routes.retain(|_, entry| {
+            let stays = entry.until > now || entry.metric < INFINITY;
+            if !stays {
+                places.give(entry.payer, 1);
+            }
+            stays
+        });
+        for entry in routes.values_mut().filter(|entry| entry.until <= now) {
+            (entry.metric, entry.until, entry.changed) = (INFINITY, now + timers.garbage, true);
+            *any_changed = true;
+        }
+        self.first_end = self.routes.values().map(|entry| entry.until).min().unwrap_or(u64::MAX);
     }
 
     fn tell_all(&mut self, env: &mut dyn PlanOs, changes: bool, ask: bool) {
@@ -195,6 +230,7 @@ impl Rip {
             self.tell(env, &neighbour, changes);
         }
         self.routes.values_mut().for_each(|entry| entry.changed = false);
+        self.any_changed = false;
         self.next_triggered = u64::MAX;
         self.quiet_until = now + self.timers.triggered + random % (4 * self.timers.triggered).max(1);
     }

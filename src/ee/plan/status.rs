@@ -1,5 +1,6 @@
 //! The status of a PLAN environment as values to print; and the entry points for applications.
 
+use super::rip::Rip;
 use super::{ANYONE, Account, Fate, Plan, PlanOs, Seat, account};
 use crate::core::reason::Reason;
 use crate::wire::Addr;
@@ -51,7 +52,10 @@ impl Plan {
         let (library, (applications, connections)) = (self.library.size(), self.state.ports.size());
         let (resident, resident_bytes) = self.state.resident.size();
         PlanStatus {
-            account: self.state.account,
+            account: Account {
+                no_room: self.state.account.no_room + self.state.rip.as_ref().map_or(0, Rip::no_room),
+                ..self.state.account
+            },
             held: self.held(),
             codes: library.codes,
             code_bytes: library.bytes,
