@@ -181,6 +181,11 @@ impl PlanOs for Binding<'_, '_, '_> {
         domain.admit(now, bytes).map(|()| domain.limits.steps_per_packet)
     }
 
+    fn has_steps(&mut self, principal: usize) -> bool {
+        let now = self.turn.now;
+        self.domain(principal).is_some_and(|domain| domain.has_steps(now))
+    }
+
     fn charge(&mut self, principal: usize, steps: u64, sent: u64) {
         let now = self.turn.now;
         self.cx.count_steps(steps);

@@ -1,12 +1,13 @@
 //! Hostile PLAN packets on nodes of a simulated network. Each ends with an exception at its source or a counted drop,
 //! costs no more than its own limits, and the node goes on.
 
-use crate::net::{Net, app, host, value};
+use crate::net::{Net, app, host, network, value};
 use anode::apps::plan::Script;
 use anode::core::reason::Reason;
 use anode::ee::plan::Config;
 use anode::sim::{Line, SECOND, SendError};
 use anode::trust::limits::Limits;
+use anode::trust::{Role, Roles};
 use anode::wire::{Addr, anep, plan as wire};
 use plan::name::Name;
 use plan::packet::{Header, Packet, slices};
@@ -308,6 +309,39 @@ fn bent_packets_from_a_seed_never_break_a_node() {
     net.inject(0, app("ping").chunk("ping", [value(0), value(1)]).unwrap(), 9);
     net.sim.run_for(SECOND);
     assert_eq!(net.sim.take_printed(), ["Success"]);
+}
+
+#[test]
+fn codes_are_not_compiled_when_there_is_nobody_to_pay_for_that() {
+    let limits = Limits { steps_per_second: 100_000, ..Limits::default() };
+    let mut network = network(&[(0, 1)], Line::default());
+    network.own_roles.insert(1, Arc::new(Roles::new(vec![Role::anyone(limits)]).unwrap()));
+    let mut net = Net::new(network, 1);
+    let mut length = 0;
+    let mut forge = |net: &mut Net, number: usize| {
+        // Another code each time, of a kilobyte: compiling it costs more than comes back meanwhile.
+        let source = format!("val n = {number} fun main() = length(\"{}\")", "x".repeat(1000));
+        let chunk = Script::new("forged", &source).unwrap().chunk("main", []).unwrap();
+        let header = Header { destination: host(1), source: host(0), ..Header::injected(host(0), 5) };
+        let bytes = Packet { header, chunk }.bytes().unwrap();
+        length = bytes.len() as u64;
+        let mut frame = vec![0; anep::HEADER];
+        anep::emit_basic(&mut frame, anep::type_id::PLAN, bytes.len()).unwrap();
+        frame.extend_from_slice(&bytes);
+        net.sim.put_frame(0, 0, &frame);
+        net.sim.run_for(SECOND / 1000);
+    };
+    (0..100).for_each(|number| forge(&mut net, number));
+    let account = |net: &Net| net.sim.node(1).unwrap().status().plan.unwrap().account;
+    let before = account(&net);
+    assert!(drops(&net, 1, Reason::Budget) >= 95, "{before:?}");
+    net.sim.run_for(5 * SECOND);
+    forge(&mut net, 100);
+    let after = account(&net);
+    assert_eq!(after.evaluated, before.evaluated + 1, "who comes later finds steps again");
+    assert!((1..=4 * length).contains(&before.compiled), "{} bytes of {length} each", before.compiled);
+    assert_eq!(drops(&net, 1, Reason::MalformedPlan), 0);
+    net.audit();
 }
 
 #[test]

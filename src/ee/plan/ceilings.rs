@@ -36,8 +36,11 @@ impl Plan {
 
     /// A packet on its way says to be signed: it waits until that is known. All its codes are here.
     pub(super) fn wait_for_signer(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
-        let said = self.decode(env, bytes, &mut Vec::new()).ok().and_then(|packet| statement(&packet));
-        let Some((_, said)) = said else {
+        let packet = match self.decode(env, bytes, &mut Vec::new()) {
+            Ok(packet) => packet,
+            Err(why) => return self.end(bytes, why.reason()),
+        };
+        let Some((_, said)) = statement(&packet) else {
             // No node will ever believe it.
             return self.end(bytes, Reason::MalformedPlan);
         };

@@ -19,6 +19,27 @@ use plan::packet::{DecodeError, Packet, View};
 use plan::program::{Digest, ServiceId, Services};
 use plan::value::{Host, Value};
 
+/// Why a packet was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// It is none.
+    Malformed,
+    /// A code that it names by digest is not here.
+    Absent(Digest),
+    /// A code of it would have to be compiled, and there is nobody to pay for that.
+    Unpaid,
+}
+
+impl Unread {
+    /// Under which reason it ends.
+    pub(super) fn reason(self) -> Reason {
+        match self {
+            Unread::Malformed | Unread::Absent(_) => Reason::MalformedPlan,
+            Unread::Unpaid => Reason::Budget,
+        }
+    }
+}
+
 /// How far a packet has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -125,23 +146,29 @@ impl Plan {
                 self.untold = false;
                 fate
             }
-            Err(DecodeError::Absent(digest)) => self.wait_for_code(env, from, bytes, digest),
-            Err(_) => self.end(bytes, Reason::MalformedPlan),
+            Err(Unread::Absent(digest)) => self.wait_for_code(env, from, bytes, digest),
+            Err(why) => self.end(bytes, why.reason()),
         }
     }
 
-    /// Reads a packet; what compiling its codes takes is anyone's. Its codes are noted in `seen`.
+    /// Reads a packet; what compiling its codes takes is anyone's, so none is compiled when anyone has no steps left.
+    /// Its codes are noted in `seen`.
     pub(super) fn decode(
         &mut self,
         env: &mut dyn PlanOs,
         bytes: &[u8],
         seen: &mut Vec<Digest>,
-    ) -> Result<Packet, DecodeError> {
-        let mut shelf = Shelf::new(&mut self.library, &self.table, seen);
+    ) -> Result<Packet, Unread> {
+        let most = if env.has_steps(ANYONE) { usize::MAX } else { 0 };
+        let mut shelf = Shelf::new(&mut self.library, &self.table, seen).at_most(most);
         let decoded = Packet::decode(bytes, &mut shelf);
-        let compiled = shelf.compiled;
+        let (compiled, beyond) = (shelf.compiled, shelf.beyond);
         self.state.charge_compiling(env, compiled);
-        decoded
+        decoded.map_err(|error| match error {
+            _ if beyond => Unread::Unpaid,
+            DecodeError::Absent(digest) => Unread::Absent(digest),
+            _ => Unread::Malformed,
+        })
     }
 
     /// Bytes that end here.

@@ -80,6 +80,11 @@ impl Library {
         Some((self.put_program(digest, program.clone()), program.bytes().len()))
     }
 
+    /// Bytes that have to be compiled for the program of a code that is here.
+    fn to_compile(&self, digest: &Digest) -> usize {
+        self.held.get(digest).filter(|held| held.program.is_none()).map_or(0, |held| held.bytes.len())
+    }
+
     /// The bytes of a code.
     pub fn bytes(&self, digest: &Digest) -> Option<&[u8]> {
         self.held.get(digest).map(|held| &*held.bytes)
@@ -197,6 +202,10 @@ impl plan::packet::Library for Shelf<'_> {
     }
 
     fn by_digest(&mut self, digest: &Digest) -> Option<Arc<Program>> {
+        if self.library.to_compile(digest) > self.most - self.compiled {
+            self.beyond = true;
+            return None;
+        }
         let (program, compiled) = self.library.program(digest, self.table)?;
         self.compiled += compiled;
         self.seen.push(*digest);

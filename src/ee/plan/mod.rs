@@ -136,6 +136,8 @@ pub trait PlanOs {
     fn seat(&mut self, principal: usize, name: &str, role: &Arc<Role>);
     /// Says whether the principal's domain takes a packet of so many bytes on, and how many steps it may take.
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason>;
+    /// Whether the principal's domain has any steps left this moment.
+    fn has_steps(&mut self, principal: usize) -> bool;
     /// Charges the principal's domain.
     fn charge(&mut self, principal: usize, steps: u64, sent: u64);
     /// Whose share of the worker pays for what is being done: who is to pay for what comes of it later.

@@ -190,7 +190,7 @@ impl Plan {
     fn refuse_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked) -> Fate {
         match self.decode(env, &parked.bytes, &mut Vec::new()) {
             Ok(packet) => self.failed(env, &packet, &Cause::Exception(REFUSED), ANYONE),
-            Err(_) => self.end(&parked.bytes, Reason::MalformedPlan),
+            Err(why) => self.end(&parked.bytes, why.reason()),
         }
     }
 

@@ -266,7 +266,7 @@ impl Plan {
     pub(super) fn evaluate_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked, stage: Stage) -> Fate {
         match self.decode(env, &parked.bytes, &mut Vec::new()) {
             Ok(packet) => self.evaluate(env, parked.from.as_ref(), packet, 0, stage),
-            Err(_) => self.end(&parked.bytes, Reason::MalformedPlan),
+            Err(why) => self.end(&parked.bytes, why.reason()),
         }
     }
 
