@@ -52,8 +52,9 @@ impl Outside for Supply {
                     node.authorised(turn, claim.code, grant);
                 }
             }
-            // There is no kernel half, no resolver, and nobody whose revocations count.
-            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) | Effect::Revoke(..) => {}
+            // Nobody's revocations count here; there is no kernel half, and no resolver.
+            Effect::Revoke(..) => node.revocation_unjudged(),
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) => {}
         }
     }
 }

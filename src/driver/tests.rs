@@ -1,10 +1,14 @@
 //! The order in which a driver carries out the output of a node.
 
 use super::*;
-use crate::frame::PortId;
+use crate::code::fetch::Source;
+use crate::code::run::wasm::{Backstop, Compiler};
+use crate::core::reason::Reason;
+use crate::frame::{PeerId, PortId};
 use crate::node::{EventKind, NodeConfig, Sizes};
 use crate::topology::Routes;
-use crate::wire::Digest;
+use crate::wire::revocation::{Repr, What};
+use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 
 fn driver() -> Driver {
@@ -100,4 +104,14 @@ fn answers_leave_what_goes_out_where_it_is() {
         }
     });
     assert_eq!((asked, driver.out.frames.len()), (vec![1, 2, 3], 1));
+}
+
+#[test]
+fn a_revocation_that_nobody_judges_is_counted() {
+    let mut driver = driver();
+    let repr = Repr { what: What::Code, unix_s: 5, subject: [1; 32], signer: [2; 32], signature: [0; 64] };
+    let from = Source { port: PortId(0), peer: PeerId::NONE, addr: Addr::v4([10, 0, 0, 9]) };
+    driver.out.effects.push(Effect::Revoke(Box::new(repr), from, Default::default()));
+    driver.settle(1, &mut Supply::new(Compiler::new(Backstop::Ticker).unwrap()));
+    assert_eq!(driver.node.drops().of(Reason::RevocationBusy), 1);
 }

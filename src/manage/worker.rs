@@ -369,6 +369,7 @@ impl Worker {
                 Loaded::Resolved(name, addr) => node.resolved(&mut turn, &name, addr),
                 Loaded::Vouched(question, judged) => node.vouched(&mut turn, question, judged),
                 Loaded::Revoked(repr, from, judged) => node.revocation_judged(&mut turn, &repr, from, judged),
+                Loaded::Unjudged => node.revocation_unjudged(),
                 Loaded::Installed(digest, brought) => node.installed(&mut turn, digest, brought),
             }
         }

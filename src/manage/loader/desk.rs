@@ -113,16 +113,8 @@ impl Desk {
 
     /// A job waits for its turn. The one that has no place is answered at once.
     fn queue(&mut self, cause: Cause, job: Job) {
-        match self.queues.push(cause, job) {
-            Some(Job::Authorise(claim)) => self.tell(Loaded::Unprepared(claim.code)),
-            Some(Job::Vouch(question, _)) => self.tell(Loaded::Vouched(question, Err("too many wait".into()))),
-            // Neighbours tell it again.
-            Some(Job::Revoke(..)) => {}
-            Some(Job::Request(_, reply)) => {
-                let _ = reply.send(Err("too many requests wait".into()));
-            }
-            None => {}
-        }
+        let displaced = self.queues.push(cause, job);
+        displaced.and_then(unserved).into_iter().for_each(|loaded| self.tell(loaded));
     }
 
     fn work(&mut self, job: Job) -> Option<Loaded> {
@@ -151,6 +143,20 @@ impl Desk {
         // A worker that has gone wants no answers.
         let _ = self.outbox.send(loaded);
         self.waker.wake();
+    }
+}
+
+/// The answer to a job that has no place. An operator's request gets its own.
+fn unserved(job: Job) -> Option<Loaded> {
+    match job {
+        Job::Authorise(claim) => Some(Loaded::Unprepared(claim.code)),
+        Job::Vouch(question, _) => Some(Loaded::Vouched(question, Err("too many wait".into()))),
+        // Neighbours tell it again.
+        Job::Revoke(..) => Some(Loaded::Unjudged),
+        Job::Request(_, reply) => {
+            let _ = reply.send(Err("too many requests wait".into()));
+            None
+        }
     }
 }
 
@@ -183,5 +189,32 @@ fn fulfil(store: &Store, request: Request) -> Result<(), String> {
             done => done.map_err(|error| error.to_string()),
         },
         Request::Remove(name) => store.remove_bundle(&name).map(drop).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::fetch::Source;
+    use crate::frame::{Payer, PeerId, PortId};
+    use crate::node::Ingress;
+    use crate::wire::Addr;
+    use crate::wire::revocation::{Repr, What};
+
+    #[test]
+    fn each_revocation_that_finds_no_place_is_answered() {
+        let of = |port| Source { port: PortId(port), peer: PeerId::NONE, addr: Addr::v4([10, 0, 0, 9]) };
+        let repr = Repr { what: What::Code, unix_s: 5, subject: [1; 32], signer: [2; 32], signature: [0; 64] };
+        let mut queues = Queues::new();
+        let mut answers = 0;
+        for number in 0..3000 {
+            let ingress = Ingress::Port(PortId(number % 3), Payer(number % 3));
+            let job = Job::Revoke(Box::new(repr), of(number % 3));
+            let displaced = queues.push(Cause { ingress, principal: None }, job);
+            answers += usize::from(matches!(displaced.and_then(unserved), Some(Loaded::Unjudged)));
+        }
+        let waiting = std::iter::from_fn(|| queues.next()).count();
+        assert!(answers > 0);
+        assert_eq!(answers + waiting, 3000, "none without an answer");
     }
 }

@@ -76,6 +76,8 @@ pub enum Loaded {
     Vouched(u64, Result<Arc<Role>, String>),
     /// What was made of a revocation; nothing if it is forged.
     Revoked(Box<Repr>, Source, Option<Kept>),
+    /// There was no place for a revocation to be judged.
+    Unjudged,
     /// The service of a module that a packet brought.
     Installed(Digest, Result<Brought, String>),
 }

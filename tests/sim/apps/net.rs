@@ -83,11 +83,8 @@ impl Outside for Around<'_> {
                 node.prepared(turn, prepare.code, Ok(compiled.clone()));
             }
             // Nothing is signed here.
-            Effect::Kernel(_)
-            | Effect::Channel { .. }
-            | Effect::Plan(..)
-            | Effect::Authorise(..)
-            | Effect::Revoke(..) => {}
+            Effect::Revoke(..) => node.revocation_unjudged(),
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) | Effect::Authorise(..) => {}
         }
     }
 }
