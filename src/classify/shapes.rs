@@ -63,8 +63,8 @@ impl<T> Found<T> {
     /// Writes down in the packet's frame where its payload is, and who sent it to whom, as far as the rule's protocols say.
     #[inline(always)]
     pub fn mark(&self, layers: &Layers, frame: &mut Frame) {
-        let network = layers.ip.as_ref().map_or(0, |ip| ip.start) as u16;
-        frame.marks = Marks { network, payload: self.payload.start as u16, end: self.payload.end as u16 };
+        let network = layers.ip.as_ref().map_or(0, |ip| ip.start) as u32;
+        frame.marks = Marks { network, payload: self.payload.start as u32, end: self.payload.end as u32 };
         let ends = &mut frame.ends;
         let Some(ip) = layers.ip.as_ref().filter(|_| self.layer != Layer::Link) else {
             *ends = Ends::default();
@@ -276,6 +276,17 @@ mod tests {
             demux.remove(rule, at);
         }
         assert!(demux.is_empty());
+    }
+
+    #[test]
+    fn the_longest_packet_keeps_its_end() {
+        let bytes = datagram([10, 0, 0, 1], [10, 0, 1, 2], (1, 5000), &[7; 65_507]);
+        assert_eq!(bytes.len(), 65_549);
+        let mut demux = Demux::default();
+        demux.add(&rule("if0/ip/udp", "*:5000", &[]), ()).unwrap();
+        let (layers, mut frame) = (Layers::of(&bytes).unwrap(), Frame::from_bytes(&bytes));
+        demux.find(PortId(0), &layers, &bytes).unwrap().mark(&layers, &mut frame);
+        assert_eq!(frame.marks, Marks { network: 14, payload: 42, end: 65_549 });
     }
 
     #[test]

@@ -60,15 +60,16 @@ pub struct Ends {
     pub destination: Option<(Addr, u16)>,
 }
 
-/// Where a packet's headers and payload are in its frame, as the rule that has found it says.
+/// Where a packet's headers and payload are in its frame, as the rule that has found it says. An IP packet of 65,535 bytes
+/// ends behind byte 65,535 of its frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Where the IP header begins, if there is one.
-    pub network: u16,
+    pub network: u32,
     /// Where the payload of the rule's last protocol begins.
-    pub payload: u16,
+    pub payload: u32,
     /// Where that ends.
-    pub end: u16,
+    pub end: u32,
 }
 
 /// What kind of link a port has.

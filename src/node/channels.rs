@@ -28,7 +28,7 @@ impl Node {
             .and_then(|it| self.cx.graphs.channels.demux.find_anep(frame.port, kind, it));
         let Some(owner) = owner else { return Some(frame) };
         frame.ends = Ends::default();
-        frame.marks = Marks { network: 0, payload: payload.start as u16, end: payload.end as u16 };
+        frame.marks = Marks { network: 0, payload: payload.start as u32, end: payload.end as u32 };
         let payer = frame.payer;
         self.at_once(turn, payer, |node, turn| node.enter_channel(turn, frame, owner));
         None
@@ -42,7 +42,7 @@ impl Node {
         let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) else {
             return self.cx.drop(turn, frame, Reason::ChannelGone);
         };
-        channel.traffic.count(usize::from(frame.marks.end - frame.marks.payload));
+        channel.traffic.count((frame.marks.end - frame.marks.payload) as usize);
         let admitted = match self.cx.core.domains.of(domain) {
             Some(domain) => domain.admit(turn.now, frame.len()),
             None => Err(Reason::DomainEnded),

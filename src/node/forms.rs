@@ -82,8 +82,8 @@ impl Environment for Hosts {
 #[inline]
 fn bare(frame: &mut Frame) {
     let marks = frame.marks;
-    frame.truncate(usize::from(marks.end));
-    frame.strip(usize::from(marks.payload));
+    frame.truncate(marks.end as usize);
+    frame.strip(marks.payload as usize);
 }
 
 impl Hosts {
@@ -182,16 +182,16 @@ impl Cx {
     /// A packet goes through a cut-through channel as through a router.
     fn route_through(&mut self, turn: &mut Turn<'_>, frame: Frame, cut: CutChanId) {
         let marks = frame.marks;
-        self.cut_through(turn, frame, usize::from(marks.end - marks.payload), cut, &mut |topology, frame, target| {
-            frame.truncate(usize::from(marks.end));
-            frame.strip(usize::from(marks.network));
+        self.cut_through(turn, frame, (marks.end - marks.payload) as usize, cut, &mut |topology, frame, target| {
+            frame.truncate(marks.end as usize);
+            frame.strip(marks.network as usize);
             exit::route(topology, frame, target)
         });
     }
 
     /// The payload of a datagram goes on with the checksum that it came with.
     fn readdress(&mut self, turn: &mut Turn<'_>, mut frame: Frame, cut: CutChanId) {
-        let at = usize::from(frame.marks.payload).saturating_sub(CHECKSUM);
+        let at = (frame.marks.payload as usize).saturating_sub(CHECKSUM);
         let checksum = frame.bytes().get(at..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
         bare(&mut frame);
         self.pass_on_payload(turn, frame, cut, checksum);
