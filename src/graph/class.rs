@@ -3,7 +3,7 @@
 //! A new engine is one file in `engines` and one line in [`CLASSES`]: nothing else in the node knows an engine's name.
 //! `engines/tests.rs` has one more.
 
-use super::engine::Engine;
+use super::engine::{Engine, WAYS};
 use super::engines::*;
 use crate::nodeos::interface::Error;
 use core::ops::RangeInclusive;
@@ -14,6 +14,9 @@ pub struct EngineClass {
     pub name: &'static str,
     /// The number in parentheses behind it, if there is one: which are possible.
     pub argument: Option<RangeInclusive<usize>>,
+    /// Bytes of memory that one takes at most where its packets go [`OUTWARD`](super::engine::OUTWARD), and
+    /// [`INWARD`](super::engine::INWARD). Its channel's domain is charged them as long as there is the channel.
+    pub bytes: [u64; WAYS],
     /// Makes one, with that number or 0.
     pub make: fn(usize) -> Box<dyn Engine>,
 }

@@ -87,6 +87,11 @@ impl Graph {
         Ok(Graph { engines })
     }
 
+    /// Bytes of memory that its engines take at most, for packets of this way.
+    pub fn bytes(&self, way: u8) -> u64 {
+        self.engines.iter().filter_map(|placed| placed.class.bytes.get(usize::from(way))).sum()
+    }
+
     /// Whether packets come out of it as they went in.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -16,6 +16,7 @@ use crate::core::reason::Reason;
 use crate::core::state_store::{Change, Refused, Value};
 use crate::frame::{BUFFER, Frame, PortId};
 use crate::graph::Target;
+use crate::graph::engine::{INWARD, OUTWARD};
 use crate::graph::table::Graph;
 use crate::nodeos::channel;
 use crate::nodeos::interface::{
@@ -232,6 +233,16 @@ impl<'a, 't> Os<'a, 't> {
         });
         filter.map(|filter| (filter, graph))
     }
+
+    /// Charges a domain the memory of a new channel's engines; says how much that is.
+    fn charge_engines(&mut self, domain: DomainId, graph: &Graph, way: u8) -> Result<u64, Error> {
+        let bytes = graph.bytes(way);
+        if bytes > 0 {
+            self.cx.settle_hand();
+            self.cx.core.pools.charge(domain, bytes)?;
+        }
+        Ok(bytes)
+    }
 }
 
 impl Os<'_, '_> {
@@ -346,11 +357,15 @@ impl NodeOs for Os<'_, '_> {
         }
         let effect = Effect::Channel { filter: Box::new(filter.clone()), exists: true };
         let told = filter.clone();
-        let channel = self.cx.graphs.channels.add_in(domain, (filter, graph), spec)?;
-        if let Err(error) = self.cx.graphs.announce(&self.cx.core.name, &told) {
-            self.cx.graphs.channels.remove_in(channel);
-            return Err(error);
-        }
+        let bytes = self.charge_engines(domain, &graph, INWARD)?;
+        let graphs = &mut self.cx.graphs;
+        let added = graphs.channels.add_in(domain, (filter, graph), spec);
+        let added = added.and_then(|channel| {
+            graphs.announce(&self.cx.core.name, &told).map(|()| channel).inspect_err(|_| {
+                graphs.channels.remove_in(channel);
+            })
+        });
+        let channel = added.inspect_err(|_| self.cx.core.pools.free(domain, bytes))?;
         self.turn.out.effects.push(effect);
         self.cx.count_channel(domain, 1);
         Ok(channel)
@@ -364,6 +379,7 @@ impl NodeOs for Os<'_, '_> {
         if let Some(gone) = self.cx.graphs.channels.remove_in(channel) {
             self.cx.core.drops.count_many(Reason::ChannelGone, gone.pieces());
             self.cx.graphs.withdraw(&gone.filter);
+            self.cx.core.pools.free(domain, gone.graph.bytes(INWARD));
             let filter = Box::new(gone.into_filter());
             self.turn.out.effects.push(Effect::Channel { filter, exists: false });
             self.cx.count_channel(domain, -1);
@@ -387,7 +403,9 @@ impl NodeOs for Os<'_, '_> {
         if core.domains.by_id(domain).is_none_or(|domain| domain.grants.bandwidth == 0) {
             return Err(Error::Limit);
         }
-        let channel = self.cx.graphs.channels.add_out(domain, (target, graph), spec)?;
+        let bytes = self.charge_engines(domain, &graph, OUTWARD)?;
+        let added = self.cx.graphs.channels.add_out(domain, (target, graph), spec);
+        let channel = added.inspect_err(|_| self.cx.core.pools.free(domain, bytes))?;
         self.cx.count_channel(domain, 1);
         Ok(channel)
     }
@@ -395,7 +413,9 @@ impl NodeOs for Os<'_, '_> {
     fn outchan_destroy(&mut self, channel: OutChanId) -> Result<(), Error> {
         let domain = self.owner_of_out(channel)?;
         self.cx.graphs.end_cuts_to(&mut self.cx.core, channel);
-        self.cx.graphs.channels.remove_out(channel);
+        if let Some(gone) = self.cx.graphs.channels.remove_out(channel) {
+            self.cx.core.pools.free(domain, gone.graph.bytes(OUTWARD));
+        }
         self.cx.count_channel(domain, -1);
         Ok(())
     }

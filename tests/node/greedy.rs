@@ -208,6 +208,39 @@ fn bandwidth_of_a_channel_and_of_its_domain_is_kept_to() {
 }
 
 #[test]
+fn memory_of_engines_is_the_domains_as_long_as_there_is_the_channel() {
+    let mut bed = Bed::new(Policy::Fifo);
+    let grants = Grants { channels: 8, bandwidth: u64::MAX, memory_bytes: 65_536, ..Grants::default() };
+    let domain = bed.domain(&role(grants, Limits::default()), Box::new(Good::default()));
+    let spec = |protocol: &str, address: &str| ChanSpec {
+        protocol: protocol.into(),
+        address: address.into(),
+        ..ChanSpec::default()
+    };
+    let held = |bed: &mut Bed| bed.driver.node.domain_tree().iter().find(|it| it.id == domain.0).unwrap().memory_bytes;
+    let out = spec("if1/ip/udp/compress/compress/compress/compress", "*:7 -> 10.0.1.2:7");
+    let made: Vec<_> = std::iter::from_fn(|| bed.os(domain, |os| os.outchan_create(domain, &out)).ok()).collect();
+    assert_eq!((made.len(), held(&mut bed)), (2, 65_536), "32 KiB each");
+    assert_eq!(bed.os(domain, |os| os.outchan_create(domain, &out)), Err(Error::Limit));
+    for channel in made {
+        bed.os(domain, |os| os.outchan_destroy(channel)).unwrap();
+    }
+    assert_eq!(held(&mut bed), 0);
+    // What comes in pieces is kept: sixteen groups.
+    let pieces = spec("if0/ip/udp/fragment(64)/checksum", "*:5000");
+    let channel = bed.os(domain, |os| os.inchan_create(domain, &pieces)).unwrap();
+    assert_eq!(held(&mut bed), 16 * 2048);
+    assert_eq!(bed.os(domain, |os| os.inchan_create(domain, &pieces)), Err(Error::Exists));
+    assert_eq!(held(&mut bed), 16 * 2048, "what was not made is not paid for");
+    bed.os(domain, |os| os.inchan_destroy(channel)).unwrap();
+    assert_eq!(held(&mut bed), 0);
+    bed.os(domain, |os| os.inchan_create(domain, &pieces)).unwrap();
+    let before = bed.driver.node.resources();
+    bed.os(domain, |os| os.domain_terminate(domain)).unwrap();
+    assert_ne!(bed.driver.node.resources(), before, "and it ends with the domain");
+}
+
+#[test]
 fn memory_channels_and_pools_end_at_what_the_role_grants() {
     let mut bed = Bed::new(Policy::Fifo);
     let grants = Grants { channels: 2, memory_bytes: 16_384, ..Grants::default() };

@@ -8,7 +8,8 @@ use crate::graph::engine::{Engine, GraphCx, INWARD, OUTWARD, Pushed};
 const LENGTH: usize = 4;
 
 /// `checksum`.
-pub const CLASS: EngineClass = EngineClass { name: "checksum", argument: None, make: |_| Box::new(Checksum) };
+pub const CLASS: EngineClass =
+    EngineClass { name: "checksum", argument: None, bytes: [0; 2], make: |_| Box::new(Checksum) };
 
 struct Checksum;
 

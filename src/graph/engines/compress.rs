@@ -7,7 +7,11 @@ use crate::graph::engine::{Engine, GraphCx, INWARD, OUTWARD, Pushed};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into};
 
 /// `compress`.
-pub const CLASS: EngineClass = EngineClass { name: "compress", argument: None, make: |_| Box::<Compress>::default() };
+pub const CLASS: EngineClass =
+    EngineClass { name: "compress", argument: None, bytes: [TABLE; 2], make: |_| Box::<Compress>::default() };
+
+/// Bytes of the compressor's table: 4,096 places in a packet.
+const TABLE: u64 = 4096 * size_of::<u16>() as u64;
 
 /// The compressor's memory.
 #[derive(Default)]

@@ -1,16 +1,20 @@
 //! Fragments: a long payload goes in pieces, and is put together again within a second.
 
 use crate::core::reason::Reason;
-use crate::frame::Frame;
 use crate::frame::assembly::Pieces;
+use crate::frame::{BUFFER, Frame};
 use crate::graph::class::EngineClass;
-use crate::graph::engine::{Engine, GraphCx, Groups, INWARD, LIMITS, OUTWARD, Pushed};
+use crate::graph::engine::{Engine, GROUPS_MAX, GraphCx, Groups, INWARD, LIMITS, OUTWARD, Pushed};
 
 const PIECE_HEADER: usize = 4;
 
 /// `fragment(64…1400)`.
-pub const CLASS: EngineClass =
-    EngineClass { name: "fragment", argument: Some(64..=1400), make: |most| Box::new(Fragment::new(most)) };
+pub const CLASS: EngineClass = EngineClass {
+    name: "fragment",
+    argument: Some(64..=1400),
+    bytes: [0, GROUPS_MAX as u64 * BUFFER],
+    make: |most| Box::new(Fragment::new(most)),
+};
 
 /// Pieces of packets.
 struct Fragment {

@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// `mirror(1…9)`: turns payloads round, which so many bytes may have.
 pub const MIRROR: EngineClass =
-    EngineClass { name: "mirror", argument: Some(1..=9), make: |most| Box::new(Mirror(most)) };
+    EngineClass { name: "mirror", argument: Some(1..=9), bytes: [0; 2], make: |most| Box::new(Mirror(most)) };
 
 struct Mirror(usize);
 

@@ -3,13 +3,20 @@
 use crate::core::reason::Reason;
 use crate::frame::{FRAME, Frame};
 use crate::graph::class::EngineClass;
-use crate::graph::engine::{Engine, GraphCx, Groups, INWARD, LIMITS, OUTWARD, Pushed};
+use crate::graph::engine::{Engine, GROUPS_MAX, GraphCx, Groups, INWARD, LIMITS, OUTWARD, Pushed};
 
 const XOR_HEADER: usize = 6;
 
 /// `xor(2…16)`.
-pub const CLASS: EngineClass =
-    EngineClass { name: "xor", argument: Some(2..=16), make: |packets| Box::new(Xor::new(packets as u8)) };
+pub const CLASS: EngineClass = EngineClass {
+    name: "xor",
+    argument: Some(2..=16),
+    bytes: [SUM, (2 + GROUPS_MAX as u64) * SUM],
+    make: |packets| Box::new(Xor::new(packets as u8)),
+};
+
+/// Bytes of a sum. There is one of what is sent, one of each group, and one to spare.
+const SUM: u64 = FRAME as u64;
 
 /// Sums of packets.
 struct Xor {
