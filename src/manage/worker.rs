@@ -267,7 +267,8 @@ impl Worker {
         let mut round = Round::of(&self.driver.node, core::mem::take(&mut self.received), busy);
         let mut worked = self.driver.node.worked(now);
         loop {
-            let Some(ran) = self.driver.turn(now, |node, turn| node.run_turn(turn)) else { return Ok(()) };
+            let Driven { node, mut turn } = self.driver.at(now);
+            let Some(ran) = node.run_turn(&mut turn) else { return Ok(()) };
             if ran.is_urgent() {
                 self.settle(now)?;
             }
@@ -322,7 +323,8 @@ impl Worker {
             self.busy_until = now + self.busy_poll;
             let mut batch = core::mem::take(&mut self.batch);
             batch.iter().for_each(|frame| self.around.ports[at].record_in(now, frame));
-            self.driver.turn(now, |node, turn| node.receive_all(turn, &mut batch));
+            let Driven { node, mut turn } = self.driver.at(now);
+            node.receive_all(&mut turn, &mut batch);
             self.batch = batch;
             let done = self.read();
             let spent = self.driver.node.worked(done) - began;

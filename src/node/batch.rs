@@ -47,7 +47,10 @@ impl Node {
     pub fn receive_all(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
         if self.cx.graphs.channels.ins.len() <= CACHED_CHANNELS {
             // What packets look at is near, and looking ahead is not for nothing.
-            return frames.drain(..).for_each(|frame| self.receive(turn, frame));
+            return frames.drain(..).for_each(|mut frame| {
+                let seen = self.cx.see(&mut frame);
+                self.take_in(turn, frame, &seen);
+            });
         }
         let mut seen = [const { Seen::Nowhere }; AHEAD];
         let count = frames.len();
@@ -81,6 +84,23 @@ impl Node {
 }
 
 impl Cx {
+    /// What a frame is, and whose: all stations at once.
+    #[inline(always)]
+    pub(super) fn see(&self, frame: &mut Frame) -> Seen {
+        let mut seen = Seen::Nowhere;
+        self.look(frame, &mut seen);
+        match &seen {
+            Seen::Other(Some(layers)) => match self.find(frame, layers) {
+                Some(found) => {
+                    self.approach(found.owner.domain);
+                    Seen::Channel(found)
+                }
+                None => seen,
+            },
+            _ => seen,
+        }
+    }
+
     /// What a frame is, as far as the frame alone says.
     #[inline(always)]
     fn look(&self, frame: &Frame, seen: &mut Seen) {

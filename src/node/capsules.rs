@@ -4,23 +4,25 @@
 //! `serving` answers neighbours that ask for code, `running` runs it and acts on the verdict, `halves` goes on where
 //! the kernel half has ended.
 
-use super::codes::{Code, Codes};
+use super::codes::{Code, Codes, FoundCode};
 use super::ending::Gone;
 use super::environment::{Environment, EnvironmentId, Inlet, OwnType};
 use super::objects::Objects;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
+use super::running::{ReadyCode, Sender, set_previous};
 use super::serving::Serving;
 use super::status::{CredentialCounts, FetchStatus, Status};
 use super::vouching::Vouching;
 use super::{Cx, LOOK, Sizes, halves, secret};
 use crate::classify::Native;
-use crate::code::fetch::Fetch;
+use crate::code::fetch::{Fetch, Source};
 use crate::core::bucket::TokenBucket;
 use crate::core::domain::DomainId;
-use crate::frame::{Frame, Link};
-use crate::wire::Digest;
+use crate::core::reason::Reason;
+use crate::frame::{Envelope, Frame, Link};
 use crate::wire::anep::type_id;
+use crate::wire::{Digest, capsule};
 use std::collections::{HashMap, HashSet};
 
 /// Time between two looks at whether code still has the role it was given, in nanoseconds: credentials end.
@@ -97,19 +99,62 @@ impl Environment for Capsules {
         &[Inlet::Kernel]
     }
 
+    /// A capsule has come in, or a message about code.
     #[inline]
-    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, kind: u16, frame: Frame, native: Option<&Native>) {
-        if kind == type_id::CAPSULE {
-            self.receive_capsule(cx, turn, frame, native);
-        } else {
-            self.receive_fetch(cx, turn, frame, native);
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, kind: u16, mut frame: Frame, native: Option<&Native>) {
+        if kind != type_id::CAPSULE {
+            return self.receive_fetch(cx, turn, frame, native);
         }
+        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
+            return cx.drop(turn, frame, Reason::MalformedCapsule);
+        };
+        if let Some(native) = native {
+            if native.destination != header.destination {
+                return cx.drop(turn, frame, Reason::DestinationMismatch);
+            }
+            // Only injected capsules have no previous node, and those come from applications.
+            if header.previous.is_unspecified() {
+                return cx.drop(turn, frame, Reason::MalformedCapsule);
+            }
+            frame.envelope = native.envelope;
+        } else {
+            frame.envelope = Envelope::FRESH;
+        }
+        let Some((source, index)) = cx.source_of(turn.now, &frame, header.previous, native.is_some()) else {
+            return cx.drop(turn, frame, Reason::Stranger);
+        };
+        cx.tell_new_neighbours(turn);
+        if header.previous != source.addr {
+            header.previous = source.addr;
+            set_previous(&mut frame, source.addr);
+        }
+        if header.bound > cx.ceiling(frame.port).unsigned {
+            self.clamp_capsule(cx, turn, &mut frame, &mut header);
+        }
+        self.process(cx, turn, frame, &header, Sender { source: Some(source), index });
     }
 
-    /// `what`: the index of who sent it among the neighbours.
+    /// A capsule that waited runs. `what`: the index of who sent it among the neighbours.
     #[inline]
     fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
-        self.run_capsule(cx, turn, frame, what, domain)
+        let before = cx.steps_of(domain);
+        match capsule::Header::parse(frame.bytes()) {
+            Ok(header) => {
+                // What begins here has no previous node.
+                let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
+                let source = (!header.previous.is_unspecified()).then_some(source);
+                match self.codes.find(&header.code, turn.now, frame.payer) {
+                    FoundCode::Ready { slot, domain: now, window, steps, .. } if now == domain => {
+                        let code = ReadyCode { slot, domain, window, steps };
+                        self.run_code(cx, turn, frame, &header, code, Sender { source, index: what });
+                    }
+                    // The code is in another domain meanwhile, or on its way: what it waited for is no more.
+                    _ => cx.drop_in(turn, frame, Reason::CodeGone, domain),
+                }
+            }
+            Err(_) => cx.drop(turn, frame, Reason::MalformedCapsule),
+        }
+        cx.steps_of(domain).saturating_sub(before)
     }
 
     fn resume(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, link: Link) {

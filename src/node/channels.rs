@@ -29,8 +29,9 @@ impl Node {
         let Some(owner) = owner else { return Some(frame) };
         frame.ends = Ends::default();
         frame.marks = Marks { network: 0, payload: payload.start as u32, end: payload.end as u32 };
-        let payer = frame.payer;
-        self.at_once(turn, payer, |node, turn| node.enter_channel(turn, frame, owner));
+        let run = self.cx.begin(turn.now, frame.payer, true);
+        self.enter_channel(turn, frame, owner);
+        self.cx.end(turn.now, run);
         None
     }
 
@@ -54,7 +55,6 @@ impl Node {
         let work = Work { environment: self.environments.behind(Inlet::Channels), what: id.0, joins: false };
         if !self.cx.order.paths.is_queueing() {
             self.environments.run(&mut self.cx, turn, domain, work, frame);
-            self.environments.settle(&mut self.cx, turn);
             return;
         }
         let waits = if channel.is_full() {

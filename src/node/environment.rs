@@ -196,16 +196,16 @@ impl Environments {
         self.list.iter_mut().find_map(|environment| (&mut **environment as &mut dyn Any).downcast_mut())
     }
 
-    /// A packet that waited has its turn.
+    /// A packet of a domain has its turn; says how many steps the domain took for it.
     #[inline]
     pub(super) fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, work: Work, frame: Frame) -> u64 {
-        match self.at(work.environment) {
-            Some(environment) => environment.run(cx, turn, domain, work.what, frame),
-            None => {
-                cx.drop_in(turn, frame, Reason::HostGone, domain);
-                0
-            }
-        }
+        let Some(environment) = self.at(work.environment) else {
+            cx.drop_in(turn, frame, Reason::HostGone, domain);
+            return 0;
+        };
+        let steps = environment.run(cx, turn, domain, work.what, frame);
+        self.settle(cx, turn);
+        steps
     }
 }
 

@@ -10,18 +10,14 @@
 //! than can run pays for the receipt with its own share (after Druschel and Banga, *Lazy receiver processing*, OSDI
 //! 1996, where such work waits for the receiver's turn instead).
 
-use super::codes::FoundCode;
 use super::environment::EnvironmentId;
 use super::output::Turn;
-use super::running::{ReadyCode, Sender};
 use super::{Capsules, Cx, Node, Reason};
-use crate::code::fetch::Source;
 use crate::core::domain::{Domain, DomainId, Usage};
 use crate::frame::{Frame, Payer};
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::sys::cache;
 use crate::trust::grants::{self, Grants};
-use crate::wire::capsule;
 
 /// Packets of one domain that may wait.
 pub const QUEUE_MAX: usize = 1024;
@@ -319,7 +315,7 @@ impl Node {
             return Some(Ran { domain, packets: 1, payer: Payer::NOBODY, reserved: 0, urgent: false, steps: 0 });
         };
         let payer = frame.payer;
-        let steps = self.run_work(turn, domain, work, frame);
+        let steps = self.environments.run(&mut self.cx, turn, domain, work, frame);
         let urgent = self.cx.order.paths.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_timed(flow));
         Some(Ran { domain, packets: 1, payer, reserved, urgent, steps })
     }
@@ -330,18 +326,11 @@ impl Node {
         let mut ran = self.run_next(turn)?;
         while ran.packets < TURN && ran.steps < TURN_STEPS && self.cx.order.paths.goes_on(ran.domain, ran.payer) {
             let Some((frame, work, reserved)) = self.cx.order.paths.pop(ran.domain.index()) else { break };
-            ran.steps += self.run_work(turn, ran.domain, work, frame);
+            ran.steps += self.environments.run(&mut self.cx, turn, ran.domain, work, frame);
             ran.reserved = ran.reserved.saturating_add(reserved);
             ran.packets += 1;
         }
         Some(ran)
-    }
-
-    #[inline]
-    fn run_work(&mut self, turn: &mut Turn<'_>, domain: DomainId, work: Work, frame: Frame) -> u64 {
-        let steps = self.environments.run(&mut self.cx, turn, domain, work, frame);
-        self.environments.settle(&mut self.cx, turn);
-        steps
     }
 
     /// So many packets were read and taken in at this cost, in nanoseconds.
@@ -516,37 +505,6 @@ impl Cx {
     fn divides(&self, domain: DomainId) -> Option<DomainId> {
         let above = self.core.domains.by_id(domain)?.parent()?;
         (above != self.core.domains.root() && above != self.control.management).then_some(above)
-    }
-}
-
-impl Capsules {
-    /// Runs a capsule that waited, and says how many steps its domain took for it.
-    pub(super) fn run_capsule(
-        &mut self,
-        cx: &mut Cx,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        from: u32,
-        domain: DomainId,
-    ) -> u64 {
-        let before = cx.steps_of(domain);
-        match capsule::Header::parse(frame.bytes()) {
-            Ok(header) => {
-                // What begins here has no previous node.
-                let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
-                let source = (!header.previous.is_unspecified()).then_some(source);
-                match self.codes.find(&header.code, turn.now, frame.payer) {
-                    FoundCode::Ready { slot, domain: now, window, steps, .. } if now == domain => {
-                        let code = ReadyCode { slot, domain, window, steps };
-                        self.run(cx, turn, frame, &header, code, Sender { source, index: from });
-                    }
-                    // The code is in another domain meanwhile, or on its way: what it waited for is no more.
-                    _ => cx.drop_in(turn, frame, Reason::CodeGone, domain),
-                }
-            }
-            Err(_) => cx.drop(turn, frame, Reason::MalformedCapsule),
-        }
-        cx.steps_of(domain).saturating_sub(before)
     }
 }
 

@@ -1,50 +1,97 @@
 //! Received frames: their kind, their neighbour, and the environment that gets them.
 
+use super::batch::Seen;
 use super::environment::{Inlet, OwnType, Row};
 use super::output::{EventKind, Turn};
-use super::running::{Sender, set_previous};
-use super::{Capsules, Cx, Node, batch, halves};
+use super::{Cx, Node};
 use crate::abi::NONE;
-use crate::classify::headers::Layers;
+use crate::classify::Class;
 use crate::classify::shapes::Found;
-use crate::classify::{Class, Native, classify};
 use crate::code::fetch::Source;
 use crate::core::reason::Reason;
-use crate::frame::{Envelope, Frame, Link, Payer, PeerId};
+use crate::frame::{Frame, Link, PeerId};
 use crate::graph::Taker;
 use crate::topology::Neighbour;
-use crate::wire::{Addr, anep, capsule};
+use crate::wire::{Addr, anep};
 use core::ops::Range;
+
+/// An ANEP packet whose sender has been found out, and that has been let in.
+struct Anep {
+    /// Where it begins in its frame, without the proof.
+    start: usize,
+    kind: u16,
+    /// Bytes of its header, and of all of it.
+    header: usize,
+    length: usize,
+    /// Whether a node that does not know its type drops it.
+    discard: bool,
+}
 
 impl Node {
     /// A frame has come in by `frame.port`.
     pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
-        let port = self.cx.core.topology.port(frame.port);
-        let Some(link) = port.map(|port| port.link) else {
-            return self.refused_of_others(turn, frame, Reason::NoPort);
-        };
-        self.cx.count_received(&frame);
-        if self.cx.control.mirror.on && halves::is_passed_up(&frame, link) {
-            frame.authenticated = false;
-            self.cx.order.entry.note(&mut frame);
-            return self.resume(turn, frame, link);
-        }
-        match classify(link, frame.bytes()) {
-            Ok(Class::NotOurs) => self.receive_other(turn, frame),
-            class => self.take_in_class(turn, frame, &class),
-        }
+        let seen = self.cx.see(&mut frame);
+        self.take_in(turn, frame, &seen);
     }
 
-    /// A frame has come in that is a channel's or nobody's.
-    #[inline]
-    fn receive_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
-        let layers = if self.cx.graphs.channels.demux.is_empty() { None } else { Layers::of(frame.bytes()) };
-        match layers.and_then(|layers| self.cx.find(&mut frame, &layers)) {
-            Some(found) => {
-                self.cx.approach(found.owner.domain);
-                self.receive_channel(turn, frame, &found);
+    /// A frame has come in of which this is known. An ANEP packet goes to the environment of its type.
+    #[inline(always)]
+    pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
+        self.cx.count_received(&frame);
+        let (range, native) = match seen {
+            Seen::Class(Ok(Class::Anep(range, native))) => (range.clone(), native.as_ref()),
+            Seen::Channel(found) => return self.receive_channel(turn, frame, found),
+            _ => return self.take_in_other(turn, frame, seen),
+        };
+        let packet = match self.cx.let_in(turn, &mut frame, range) {
+            Ok(packet) => packet,
+            Err(reason) => return self.cx.turn_away(turn, frame, reason),
+        };
+        let Anep { start, kind, header, length, discard } = packet;
+        frame.truncate(start + length);
+        let Some(Row { own: OwnType { waits, .. }, environment }) = self.environments.row(kind) else {
+            frame.strip(start);
+            return match self.receive_anep_channel(turn, frame, kind, header) {
+                Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
+                Some(frame) => self.cx.pass_on(turn, frame, native),
+                None => {}
+            };
+        };
+        self.cx.graphs.channels.count_came(kind, length);
+        frame.strip(start + header);
+        let run = self.cx.begin(turn.now, frame.payer, waits);
+        if let Some(environment) = self.environments.at(environment) {
+            environment.packet(&mut self.cx, turn, kind, frame, native);
+            self.environments.settle(&mut self.cx, turn);
+        } else {
+            self.cx.drop(turn, frame, Reason::HostGone);
+        }
+        self.cx.end(turn.now, run);
+    }
+
+    /// A frame has come in that is neither an ANEP packet nor a channel's.
+    #[inline(always)]
+    fn take_in_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
+        frame.authenticated = false;
+        match seen {
+            Seen::Other(_) | Seen::Class(Ok(Class::NotOurs)) => return self.cx.leave_alone(turn, frame),
+            Seen::Nowhere => return self.refused_of_others(turn, frame, Reason::NoPort),
+            // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
+            Seen::PassedUp(_) | Seen::Class(Ok(Class::Arp(_) | Class::NeighbourDiscovery(..))) => {
+                self.cx.order.entry.note(&mut frame);
             }
-            None => self.cx.leave_alone(turn, frame),
+            _ if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) => {
+                return self.cx.drop(turn, frame, Reason::EntryShare);
+            }
+            _ => {}
+        }
+        match seen {
+            Seen::PassedUp(link) => self.resume(turn, frame, *link),
+            Seen::Class(Ok(Class::Arp(range))) => self.cx.receive_arp(turn, frame, range.clone()),
+            Seen::Class(Ok(Class::NeighbourDiscovery(range, from, to))) => {
+                self.cx.receive_discovery(turn, frame, range.clone(), (*from, *to))
+            }
+            _ => self.cx.drop(turn, frame, Reason::MalformedPacket),
         }
     }
 
@@ -56,130 +103,13 @@ impl Node {
             return self.cx.drop(turn, frame, Reason::EntryShare);
         }
         turn.out.event(frame.trace, EventKind::Received(frame.port));
-        let (payer, owner) = (frame.payer, found.owner);
-        self.at_once(turn, payer, |node, turn| node.enter_channel(turn, frame, owner));
-    }
-
-    /// Does what ends with a packet's turn: the packet waits for that, and is paid for then, or has it now.
-    #[inline(always)]
-    pub(super) fn at_once(&mut self, turn: &mut Turn<'_>, payer: Payer, work: impl FnOnce(&mut Node, &mut Turn<'_>)) {
-        if self.cx.order.paths.is_queueing() {
-            return work(self, turn);
-        }
-        self.metered(turn, payer, work);
-    }
-
-    /// A frame has come in of which this is known.
-    #[inline(always)]
-    pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &batch::Seen) {
-        if !matches!(seen, batch::Seen::Nowhere) {
-            self.cx.count_received(&frame);
-        }
-        match seen {
-            batch::Seen::Nowhere => self.refused_of_others(turn, frame, Reason::NoPort),
-            batch::Seen::PassedUp(link) => {
-                frame.authenticated = false;
-                self.cx.order.entry.note(&mut frame);
-                self.resume(turn, frame, *link);
-            }
-            batch::Seen::Class(class) => self.take_in_class(turn, frame, class),
-            batch::Seen::Other(_) => self.cx.leave_alone(turn, frame),
-            batch::Seen::Channel(found) => self.receive_channel(turn, frame, found),
-        }
-    }
-
-    /// A frame has come in that is the node's business.
-    #[inline(always)]
-    pub(super) fn take_in_class(
-        &mut self,
-        turn: &mut Turn<'_>,
-        mut frame: Frame,
-        class: &Result<Class, crate::wire::Error>,
-    ) {
-        let port = frame.port;
-        // Who has sent it is found out before anybody is charged: a forged proof is at the expense of the port's strangers.
-        let proved = match class {
-            Ok(Class::Anep(range, _)) => self.cx.find_sender(turn.now, &mut frame, range.clone()),
-            _ => {
-                frame.authenticated = false;
-                Ok(0..0)
-            }
-        };
-        match class {
-            // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
-            Ok(Class::Arp(_) | Class::NeighbourDiscovery(..)) => {
-                self.cx.order.entry.note(&mut frame);
-            }
-            Ok(Class::NotOurs) => {}
-            _ if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) => {
-                return self.cx.drop(turn, frame, Reason::EntryShare);
-            }
-            _ => {}
-        }
-        match class {
-            Ok(Class::NotOurs) => self.cx.leave_alone(turn, frame),
-            Ok(Class::Anep(_, native)) => {
-                let range = match proved {
-                    Ok(range) => range,
-                    Err(reason) => return self.cx.turn_away_unproved(turn, frame, reason),
-                };
-                if self.cx.core.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(turn.now, 1))
-                {
-                    return self.cx.drop(turn, frame, Reason::IngressRate);
-                }
-                turn.out.event(frame.trace, EventKind::Received(port));
-                self.receive_anep(turn, frame, range, native.as_ref());
-            }
-            Ok(Class::Arp(range)) => self.cx.receive_arp(turn, frame, range.clone()),
-            Ok(Class::NeighbourDiscovery(range, from, to)) => {
-                self.cx.receive_discovery(turn, frame, range.clone(), (*from, *to))
-            }
-            Err(_) => self.cx.drop(turn, frame, Reason::MalformedPacket),
-        }
-    }
-
-    /// An ANEP packet is at `range` of the frame.
-    #[inline]
-    pub(super) fn receive_anep(
-        &mut self,
-        turn: &mut Turn<'_>,
-        mut frame: Frame,
-        range: Range<usize>,
-        native: Option<&Native>,
-    ) {
-        let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
-            return self.cx.drop(turn, frame, Reason::MalformedAnep);
-        };
-        let (kind, header, length) = (packet.type_id(), packet.header_len(), packet.bytes().len());
-        if header > anep::HEADER && (!packet.verify_checksum() || packet.unknown_option_discards()) {
-            return self.cx.drop(turn, frame, Reason::MalformedAnep);
-        }
-        let discard = packet.discard_if_unknown();
-        frame.truncate(range.start + length);
-        let Some(Row { own: OwnType { waits, .. }, environment }) = self.environments.row(kind) else {
-            frame.strip(range.start);
-            return match self.receive_anep_channel(turn, frame, kind, header) {
-                Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
-                Some(frame) => self.cx.pass_on(turn, frame, native),
-                None => {}
-            };
-        };
-        self.cx.graphs.channels.count_came(kind, length);
-        frame.strip(range.start + header);
-        let payer = frame.payer;
-        let deliver = |node: &mut Node, turn: &mut Turn<'_>| {
-            if let Some(environment) = node.environments.at(environment) {
-                environment.packet(&mut node.cx, turn, kind, frame, native);
-                node.environments.settle(&mut node.cx, turn);
-            } else {
-                node.cx.drop(turn, frame, Reason::HostGone);
-            }
-        };
-        if waits { self.at_once(turn, payer, deliver) } else { self.metered(turn, payer, deliver) }
+        let run = self.cx.begin(turn.now, frame.payer, true);
+        self.enter_channel(turn, frame, found.owner);
+        self.cx.end(turn.now, run);
     }
 
     /// A frame has come up from the kernel half, which has run its code.
-    #[inline]
+    #[cold]
     fn resume(&mut self, turn: &mut Turn<'_>, frame: Frame, link: Link) {
         if let Some(environment) = self.environments.at(self.environments.behind(Inlet::Kernel)) {
             environment.resume(&mut self.cx, turn, frame, link);
@@ -206,6 +136,29 @@ impl Cx {
         // Whoever sent it is nobody's to charge, and least of all of those before it.
         self.order.entry.end_run(turn.now);
         turn.out.pool.give(frame);
+    }
+
+    /// Lets an ANEP packet in, if its sender has a share left for it and the port's ceiling room. Who has sent it is found
+    /// out before anybody is charged: a forged proof is at the expense of the port's strangers.
+    #[inline(always)]
+    fn let_in(&mut self, turn: &mut Turn<'_>, frame: &mut Frame, range: Range<usize>) -> Result<Anep, Reason> {
+        let (now, port) = (turn.now, frame.port);
+        let proved = self.find_sender(now, frame, range);
+        if !self.order.entry.admit(frame, now, self.order.paths.waiting()) {
+            return Err(Reason::EntryShare);
+        }
+        let range = proved?;
+        if self.core.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(now, 1)) {
+            return Err(Reason::IngressRate);
+        }
+        turn.out.event(frame.trace, EventKind::Received(port));
+        let start = range.start;
+        let packet = anep::Packet::new_checked(&frame.bytes()[range]).map_err(|_| Reason::MalformedAnep)?;
+        let (kind, header, length) = (packet.type_id(), packet.header_len(), packet.bytes().len());
+        if header > anep::HEADER && (!packet.verify_checksum() || packet.unknown_option_discards()) {
+            return Err(Reason::MalformedAnep);
+        }
+        Ok(Anep { start, kind, header, length, discard: packet.discard_if_unknown() })
     }
 
     /// Finds out who has sent the ANEP packet at `range`, as far as the sender proves it; says where the packet is without the proof.
@@ -256,44 +209,5 @@ impl Cx {
             None => None,
         };
         Some((source, known.unwrap_or(NONE)))
-    }
-}
-
-impl Capsules {
-    /// A capsule has come in: its header begins the frame.
-    pub(super) fn receive_capsule(
-        &mut self,
-        cx: &mut Cx,
-        turn: &mut Turn<'_>,
-        mut frame: Frame,
-        native: Option<&Native>,
-    ) {
-        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
-            return cx.drop(turn, frame, Reason::MalformedCapsule);
-        };
-        if let Some(native) = native {
-            if native.destination != header.destination {
-                return cx.drop(turn, frame, Reason::DestinationMismatch);
-            }
-            // Only injected capsules have no previous node, and those come from applications.
-            if header.previous.is_unspecified() {
-                return cx.drop(turn, frame, Reason::MalformedCapsule);
-            }
-            frame.envelope = native.envelope;
-        } else {
-            frame.envelope = Envelope::FRESH;
-        }
-        let Some((source, index)) = cx.source_of(turn.now, &frame, header.previous, native.is_some()) else {
-            return cx.drop(turn, frame, Reason::Stranger);
-        };
-        cx.tell_new_neighbours(turn);
-        if header.previous != source.addr {
-            header.previous = source.addr;
-            set_previous(&mut frame, source.addr);
-        }
-        if header.bound > cx.ceiling(frame.port).unsigned {
-            self.clamp_capsule(cx, turn, &mut frame, &mut header);
-        }
-        self.process(cx, turn, frame, &header, Sender { source: Some(source), index });
     }
 }

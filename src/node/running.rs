@@ -111,7 +111,7 @@ impl Capsules {
                     cx.enqueue(turn, domain, frame, Work { environment: self.place, what: from.index, joins: true });
                     return;
                 }
-                self.run(cx, turn, frame, &header, ReadyCode { slot, domain, window, steps }, from);
+                self.run_code(cx, turn, frame, &header, ReadyCode { slot, domain, window, steps }, from);
             }
             FoundCode::Doubted(reason) if !self.load_anew(cx, turn, &frame, &header.code, from.source) => {
                 cx.drop(turn, frame, reason);
@@ -122,7 +122,7 @@ impl Capsules {
     }
 
     /// The capsule's code runs on it, and the verdict is carried out.
-    pub(super) fn run(
+    pub(super) fn run_code(
         &mut self,
         cx: &mut Cx,
         turn: &mut Turn<'_>,

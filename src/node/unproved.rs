@@ -20,10 +20,10 @@ pub(super) struct Unproved {
 }
 
 impl Cx {
-    /// A packet ends whose sender could not be found out. Once of a source the log says that it proves nothing to a
+    /// A packet is not let in, perhaps since its sender could not be found out. Of that, once of a source the log says that it proves nothing to a
     /// port that demands proofs, or has a key that the port does not know: a counter does not say who is meant.
     #[cold]
-    pub(super) fn turn_away_unproved(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
+    pub(super) fn turn_away(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
         if reason == Reason::Unauthenticated {
             self.note_unproved(turn.now, &frame);
         }

@@ -12,6 +12,7 @@ mod prose;
 mod reasons;
 mod source;
 mod types;
+mod way;
 use source::Source;
 
 /// Modules that turn bytes into values and decisions: no I/O and no clock.

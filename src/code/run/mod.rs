@@ -126,16 +126,6 @@ enum Instance {
     Native(native::Instance),
 }
 
-impl Instance {
-    #[inline(always)]
-    fn run(&mut self, scope: &mut Scope<'_>, steps: u64) -> Outcome {
-        match self {
-            Instance::Wasm(instance) => instance.run(scope, steps),
-            Instance::Native(instance) => instance.run(scope),
-        }
-    }
-}
-
 impl Prepare {
     /// Makes the representation ready in this process; off the data path.
     pub fn carry_out(&self, compiler: &Compiler) -> Result<LoadedProgram, String> {
@@ -279,7 +269,10 @@ impl Runtime {
         match self.slots.get_mut(id.0) {
             Some(Some(Slot { instance: Some(instance), used, .. })) => {
                 *used = self.clock;
-                instance.run(scope, steps)
+                match instance {
+                    Instance::Wasm(instance) => instance.run(scope, steps),
+                    Instance::Native(instance) => instance.run(scope),
+                }
             }
             _ => Outcome { verdict: Err(Reason::CodeRefused), steps: 0 },
         }

@@ -3,7 +3,6 @@
 use super::{Entry, EntryCounts, EntryLimits, FRAME_STEPS, RUN, Run, WorkClock};
 use crate::code::run::Ingress;
 use crate::frame::{Payer, PeerId, PortId};
-use crate::node::output::Turn;
 use crate::node::{Cx, Node};
 use crate::wire::Addr;
 
@@ -45,23 +44,11 @@ impl Node {
         entry.end_run(entry.now);
         entry.reading()
     }
-
-    /// Does what is not left for later, at its neighbour's expense. The clock is read when another one's frame comes,
-    /// and after some of one's own.
-    #[inline]
-    pub(in crate::node) fn metered(
-        &mut self,
-        turn: &mut Turn<'_>,
-        payer: Payer,
-        work: impl FnOnce(&mut Node, &mut Turn<'_>),
-    ) {
-        self.cx.order.entry.begin_run(turn.now, payer);
-        self.cx.order.entry.current = payer;
-        work(self, turn);
-        self.cx.order.entry.current = Payer::NOBODY;
-        self.cx.order.entry.ran_one(turn.now);
-    }
 }
+
+/// Whether a packet's work is measured until [`Cx::end`]: not if the packet waits, and is paid for then.
+#[must_use]
+pub(in crate::node) struct Metered(bool);
 
 impl Entry {
     /// A frame is done at once at this one's expense: behind others of the same, or as the first.
@@ -104,6 +91,27 @@ impl Entry {
 }
 
 impl Cx {
+    /// A packet is begun with: what is done until [`Cx::end`] is at its neighbour's expense, unless it waits where packets
+    /// wait. The clock is read when another one's frame comes, and after some of one's own.
+    #[inline(always)]
+    pub(in crate::node) fn begin(&mut self, now: u64, payer: Payer, waits: bool) -> Metered {
+        let metered = !(waits && self.order.paths.is_queueing());
+        if metered {
+            self.order.entry.begin_run(now, payer);
+            self.order.entry.current = payer;
+        }
+        Metered(metered)
+    }
+
+    /// The packet is done with.
+    #[inline(always)]
+    pub(in crate::node) fn end(&mut self, now: u64, Metered(metered): Metered) {
+        if metered {
+            self.order.entry.current = Payer::NOBODY;
+            self.order.entry.ran_one(now);
+        }
+    }
+
     /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.
     pub fn entry_counts(&self, port: PortId, peer: PeerId) -> EntryCounts {
         let owner = self.order.entry.owners.get(self.order.entry.place(port, peer));
