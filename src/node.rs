@@ -177,9 +177,9 @@ impl Node {
             control: Control::new(roles, [root, management, capsules], (seed, port_count), kernel),
         };
         let mut environments = Environments::default();
-        environments.add(&mut cx, Capsules::new(capsules, &sizes, seed));
-        environments.add(&mut cx, revoking::Revocations::new(capsules));
-        environments.add(&mut cx, hosts::Hosts::default());
+        environments.add(&mut cx, Capsules::new(capsules, &sizes, seed), &[capsules]);
+        environments.add(&mut cx, revoking::Revocations::new(capsules), &[]);
+        environments.add(&mut cx, hosts::Hosts::default(), &[root, management]);
         Node { cx, environments }
     }
 

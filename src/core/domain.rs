@@ -36,6 +36,10 @@ impl HostId {
     pub const NODE: HostId = HostId(0);
 }
 
+/// The environment that runs packets of a domain, by its place in the node's table. Domains inherit it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EnvironmentId(pub u8);
+
 /// The account of a domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Usage {
@@ -109,6 +113,8 @@ pub struct Domain {
     pub host: HostId,
     /// The place of the outgoing channel that it used last: a guess at the next one.
     pub last_out: u16,
+    /// Whoever runs its packets and is told what happens to it.
+    pub environment: EnvironmentId,
     steps: TokenBucket,
     /// Packets that it has sent.
     pub forwarded: u64,
@@ -214,6 +220,7 @@ impl Domain {
             came: 0,
             host: HostId::NODE,
             last_out: u16::MAX,
+            environment: EnvironmentId::default(),
             steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
             forwarded: 0,
             bytes: 0,
@@ -391,11 +398,12 @@ impl Domains {
 
     /// Adds a domain below another, or nothing when [`DOMAINS_MAX`] exist, the tree is too deep, or its parent has ended.
     pub fn create(&mut self, parent: DomainId, mut domain: Domain) -> Option<DomainId> {
-        let depth = self.table.get(parent)?.depth + 1;
+        let above = self.table.get(parent)?;
+        let (depth, environment) = (above.depth + 1, above.environment);
         if depth > DEPTH_MAX {
             return None;
         }
-        (domain.parent, domain.depth) = (Some(parent), depth);
+        (domain.parent, domain.depth, domain.environment) = (Some(parent), depth, environment);
         let id = self.table.add(domain).ok()?;
         if let Some(parent) = self.table.get_mut(parent) {
             parent.children.push(id);

@@ -13,7 +13,7 @@ use crate::classify::headers::Layers;
 use crate::classify::shapes::Found;
 use crate::classify::{Class, classify};
 use crate::core::domain::DomainId;
-use crate::frame::{Frame, Link};
+use crate::frame::Frame;
 use crate::graph::Taker;
 use crate::wire::Error;
 
@@ -33,7 +33,7 @@ pub(super) enum Seen {
     /// It came in nowhere.
     Nowhere,
     /// The kernel half had it before.
-    PassedUp(Link),
+    PassedUp,
     /// What it is.
     Class(Result<Class, Error>),
     /// Neither the node's nor known to be a channel's.
@@ -48,7 +48,8 @@ impl Node {
         if self.cx.graphs.channels.ins.len() <= CACHED_CHANNELS {
             // What packets look at is near, and looking ahead is not for nothing.
             return frames.drain(..).for_each(|mut frame| {
-                let seen = self.cx.see(&mut frame);
+                let mut seen = Seen::Nowhere;
+                self.cx.see(&mut frame, &mut seen);
                 self.take_in(turn, frame, &seen);
             });
         }
@@ -86,18 +87,13 @@ impl Node {
 impl Cx {
     /// What a frame is, and whose: all stations at once.
     #[inline(always)]
-    pub(super) fn see(&self, frame: &mut Frame) -> Seen {
-        let mut seen = Seen::Nowhere;
-        self.look(frame, &mut seen);
-        match &seen {
-            Seen::Other(Some(layers)) => match self.find(frame, layers) {
-                Some(found) => {
-                    self.approach(found.owner.domain);
-                    Seen::Channel(found)
-                }
-                None => seen,
-            },
-            _ => seen,
+    pub(super) fn see(&self, frame: &mut Frame, seen: &mut Seen) {
+        self.look(frame, seen);
+        if let Seen::Other(Some(layers)) = seen
+            && let Some(found) = self.find(frame, layers)
+        {
+            self.approach(found.owner.domain);
+            *seen = Seen::Channel(found);
         }
     }
 
@@ -107,7 +103,7 @@ impl Cx {
         let port = self.core.topology.port(frame.port);
         *seen = match port.map(|port| port.link) {
             None => Seen::Nowhere,
-            Some(link) if self.control.mirror.on && halves::is_passed_up(frame, link) => Seen::PassedUp(link),
+            Some(link) if self.control.mirror.on && halves::is_passed_up(frame, link) => Seen::PassedUp,
             Some(link) => match classify(link, frame.bytes()) {
                 Ok(Class::NotOurs) if self.graphs.channels.demux.is_empty() => Seen::Other(None),
                 Ok(Class::NotOurs) => Seen::Other(Layers::of(frame.bytes())),

@@ -6,7 +6,7 @@
 
 use super::codes::{Code, Codes, FoundCode};
 use super::ending::Gone;
-use super::environment::{Environment, EnvironmentId, Inlet, OwnType};
+use super::environment::{Environment, OwnType, PacketKind};
 use super::objects::Objects;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
@@ -18,15 +18,18 @@ use super::{Cx, LOOK, Sizes, halves, secret};
 use crate::classify::Native;
 use crate::code::fetch::{Fetch, Source};
 use crate::core::bucket::TokenBucket;
-use crate::core::domain::DomainId;
+use crate::core::domain::{DomainId, EnvironmentId};
 use crate::core::reason::Reason;
-use crate::frame::{Envelope, Frame, Link};
+use crate::frame::{Envelope, Frame};
 use crate::wire::anep::type_id;
 use crate::wire::{Digest, capsule};
 use std::collections::{HashMap, HashSet};
 
 /// Time between two looks at whether code still has the role it was given, in nanoseconds: credentials end.
 const REVIEW: u64 = 60_000_000_000;
+
+/// The kind of capsules.
+const CAPSULE: PacketKind = PacketKind::Anep(type_id::CAPSULE);
 
 /// The environment of capsules: codes, from the name in a packet to the slot where it runs.
 pub(super) struct Capsules {
@@ -90,20 +93,28 @@ impl Environment for Capsules {
     }
 
     fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
-        const TYPES: [OwnType; 2] =
-            [OwnType { kind: type_id::CAPSULE, waits: true }, OwnType { kind: type_id::FETCH, waits: false }];
+        const TYPES: [OwnType; 3] = [
+            OwnType { kind: CAPSULE, waits: true },
+            OwnType { kind: PacketKind::Anep(type_id::FETCH), waits: false },
+            OwnType { kind: PacketKind::Punt, waits: false },
+        ];
         (&TYPES, Some(self.domain))
     }
 
-    fn inlets(&self) -> &'static [Inlet] {
-        &[Inlet::Kernel]
-    }
-
-    /// A capsule has come in, or a message about code.
+    /// A capsule has come in, a message about code, or a capsule that has run in the kernel half.
     #[inline]
-    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, kind: u16, mut frame: Frame, native: Option<&Native>) {
-        if kind != type_id::CAPSULE {
-            return self.receive_fetch(cx, turn, frame, native);
+    fn packet(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        kind: PacketKind,
+        mut frame: Frame,
+        native: Option<&Native>,
+    ) {
+        match kind {
+            CAPSULE => {}
+            PacketKind::Anep(_) => return self.receive_fetch(cx, turn, frame, native),
+            PacketKind::Punt => return self.go_on(cx, turn, frame),
         }
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedCapsule);
@@ -155,10 +166,6 @@ impl Environment for Capsules {
             Err(_) => cx.drop(turn, frame, Reason::MalformedCapsule),
         }
         cx.steps_of(domain).saturating_sub(before)
-    }
-
-    fn resume(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, link: Link) {
-        self.go_on(cx, turn, frame, link);
     }
 
     fn next_timer(&self) -> u64 {

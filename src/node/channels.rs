@@ -1,6 +1,6 @@
 //! Packets of channels: their domain takes them on, and they wait for its turn. From there on: `forms`.
 
-use super::environment::Inlet;
+use super::environment::PacketKind;
 use super::output::Turn;
 use super::paths::Work;
 use super::{Cx, Node};
@@ -15,9 +15,10 @@ impl Node {
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,
-        kind: u16,
+        kind: PacketKind,
         header: usize,
     ) -> Option<Frame> {
+        let PacketKind::Anep(kind) = kind else { return Some(frame) };
         if self.cx.graphs.channels.demux.is_empty() {
             return Some(frame);
         }
@@ -45,14 +46,17 @@ impl Node {
         };
         channel.traffic.count((frame.marks.end - frame.marks.payload) as usize);
         let admitted = match self.cx.core.domains.of(domain) {
-            Some(domain) => domain.admit(turn.now, frame.len()),
+            Some(domain) => domain.admit(turn.now, frame.len()).map(|()| domain.environment),
             None => Err(Reason::DomainEnded),
         };
-        if let Err(reason) = admitted {
-            channel.traffic.dropped += 1;
-            return self.cx.throttle(turn, frame, reason, domain);
-        }
-        let work = Work { environment: self.environments.behind(Inlet::Channels), what: id.0, joins: false };
+        let environment = match admitted {
+            Ok(environment) => environment,
+            Err(reason) => {
+                channel.traffic.dropped += 1;
+                return self.cx.throttle(turn, frame, reason, domain);
+            }
+        };
+        let work = Work { environment, what: id.0, joins: false };
         if !self.cx.order.paths.is_queueing() {
             self.environments.run(&mut self.cx, turn, domain, work, frame);
             return;

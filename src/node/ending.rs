@@ -1,10 +1,11 @@
 //! The end of domains and hosts, with all they own; and an inventory of a node, which must be the same before and
 //! after.
 
-use super::environment::{Environment, EnvironmentId, Environments, Inlet};
+use super::environment::{Environment, Environments};
 use super::hosts::Hosts;
 use super::output::{Effect, Turn};
 use super::{Capsules, Cx, Node};
+use crate::core::domain::EnvironmentId;
 use crate::core::reason::Reason;
 use crate::graph::InChan;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
@@ -170,8 +171,9 @@ impl Environments {
 
     /// Tells the environment of a domain of an event.
     pub(super) fn upcall(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
-        if let Some(hosts) = self.at(self.behind(Inlet::Channels)) {
-            hosts.upcall(cx, turn, domain, upcall);
+        let environment = cx.core.domains.by_id(domain).map(|domain| domain.environment);
+        if let Some(environment) = environment.and_then(|environment| self.at(environment)) {
+            environment.upcall(cx, turn, domain, upcall);
         }
     }
 

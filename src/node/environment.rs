@@ -1,7 +1,8 @@
-//! Environments of a node, and the table that finds one by a packet's type of ANEP.
+//! Environments of a node, and the table that finds one by the kind of a packet.
 //!
 //! ```text
-//! receive ─▶ classify ─▶ type of ANEP ─▶ row of the table ─▶ Environment::packet ─▶ (waits) ─▶ Environment::run
+//! receive ─▶ classify ─┬─▶ type of ANEP, punt ─▶ row of the table ─▶ Environment::packet ─▶ (waits) ─▶ Environment::run
+//!                      └─▶ rule of a channel ─▶ its domain ─▶ (waits) ─▶ Environment::run of the domain's environment
 //! ```
 //!
 //! A new environment is one file with an [`Environment`] in it, and one call of [`Environments::add`]. Capsules, PLAN,
@@ -15,35 +16,28 @@ use super::paths::Work;
 use super::status::Status;
 use super::{Cx, Node};
 use crate::classify::Native;
-use crate::core::domain::DomainId;
+use crate::core::domain::{DomainId, EnvironmentId};
 use crate::core::reason::Reason;
-use crate::frame::{Frame, Link};
+use crate::frame::Frame;
 use crate::nodeos::interface::Upcall;
 use core::any::Any;
 
-/// The place of an environment in the table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct EnvironmentId(pub u8);
+/// What packets come to an environment as, other than by rules of its domains' channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PacketKind {
+    /// ANEP packets of this type: the payload begins the frame.
+    Anep(u16),
+    /// Frames from the kernel half, which has run their code: as they came from there.
+    Punt,
+}
 
-/// A type of ANEP that is an environment's own.
+/// A kind that is an environment's own.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OwnType {
-    pub kind: u16,
+    pub kind: PacketKind,
     /// Whether its packets wait for their domain's turn, and are paid for then; else they are done, and paid for, when they come.
     pub waits: bool,
 }
-
-/// A way by which packets come that have no type of ANEP. Each leads to one environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inlet {
-    /// Packets that rules of channels find, and what else happens to domains of hosts.
-    Channels,
-    /// Packets whose code has run in the kernel half.
-    Kernel,
-}
-
-/// Ways of this kind.
-const INLETS: usize = 2;
 
 /// An execution environment, as the node calls it.
 pub(super) trait Environment: Any + Send {
@@ -52,33 +46,22 @@ pub(super) trait Environment: Any + Send {
         let _ = place;
     }
 
-    /// The types of ANEP that are its own, and the domain that has their channels.
+    /// The kinds that are its own, and the domain that has the channels of its types of ANEP.
     fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
         (&[], None)
     }
 
-    /// The other ways that lead to it.
-    fn inlets(&self) -> &'static [Inlet] {
-        &[]
-    }
-
-    /// A packet of one of its types has come in: its payload begins the frame.
-    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, kind: u16, frame: Frame, native: Option<&Native>) {
+    /// A packet of one of its kinds has come in.
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, kind: PacketKind, frame: Frame, native: Option<&Native>) {
         let _ = (kind, native);
         cx.drop(turn, frame, Reason::UnknownType);
     }
 
-    /// A packet that waited has its turn; says how many steps its domain took for it.
+    /// A packet that waited, or one of a channel, has its turn; says how many steps its domain took for it.
     fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
         let _ = what;
         cx.drop_in(turn, frame, Reason::HostGone, domain);
         0
-    }
-
-    /// A frame has come up from the kernel half, which has run its code.
-    fn resume(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, link: Link) {
-        let _ = link;
-        cx.drop(turn, frame, Reason::MalformedPunt);
     }
 
     /// Something has happened to one of its domains, other than a packet.
@@ -118,7 +101,7 @@ pub(super) trait Environment: Any + Send {
     }
 }
 
-/// A type of ANEP, and its environment.
+/// A kind of packets, and its environment.
 #[derive(Clone, Copy)]
 pub(super) struct Row {
     pub own: OwnType,
@@ -130,38 +113,32 @@ pub(super) struct Row {
 pub(super) struct Environments {
     list: Vec<Box<dyn Environment>>,
     types: Vec<Row>,
-    inlets: [EnvironmentId; INLETS],
 }
 
 impl Environments {
-    /// One more, with the channels of its types.
-    pub(super) fn add(&mut self, cx: &mut Cx, mut environment: impl Environment) -> EnvironmentId {
+    /// One more, with the channels of its types. It runs packets of these domains, and of all that will be below them.
+    pub(super) fn add(&mut self, cx: &mut Cx, mut environment: impl Environment, runs: &[DomainId]) {
         let id = EnvironmentId(self.list.len() as u8);
         environment.placed(id);
         let (types, domain) = environment.types();
         for own in types {
             self.types.push(Row { own: *own, environment: id });
-            if let Some(domain) = domain {
-                cx.own_channels(domain, own.kind);
+            if let (Some(domain), PacketKind::Anep(kind)) = (domain, own.kind) {
+                cx.own_channels(domain, kind);
             }
         }
-        for inlet in environment.inlets() {
-            self.inlets[*inlet as usize] = id;
+        for domain in runs {
+            if let Some(domain) = cx.core.domains.of(*domain) {
+                domain.environment = id;
+            }
         }
         self.list.push(Box::new(environment));
-        id
     }
 
-    /// The row of a type of ANEP.
+    /// The row of a kind.
     #[inline]
-    pub(super) fn row(&self, kind: u16) -> Option<Row> {
+    pub(super) fn row(&self, kind: PacketKind) -> Option<Row> {
         self.types.iter().find(|row| row.own.kind == kind).copied()
-    }
-
-    /// Where a way leads that is no type's.
-    #[inline]
-    pub(super) fn behind(&self, inlet: Inlet) -> EnvironmentId {
-        self.inlets[inlet as usize]
     }
 
     #[inline]

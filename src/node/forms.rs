@@ -10,7 +10,7 @@
 
 use super::Cx;
 use super::ending::Gone;
-use super::environment::{Environment, Inlet};
+use super::environment::Environment;
 use super::hosts::{Hosts, Reached};
 use super::os::Os;
 use super::output::{EventKind, Turn};
@@ -28,10 +28,6 @@ use crate::wire::Addr;
 const CHECKSUM: usize = 2;
 
 impl Environment for Hosts {
-    fn inlets(&self) -> &'static [Inlet] {
-        &[Inlet::Channels]
-    }
-
     /// `what`: the channel that the packet came by.
     fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, mut frame: Frame) -> u64 {
         let channel = InChanId(what);

@@ -152,7 +152,10 @@ impl Cx {
 impl Capsules {
     /// Goes on with a capsule that has run in the kernel half.
     #[cold]
-    pub(super) fn go_on(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, link: Link) {
+    pub(super) fn go_on(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame) {
+        let Some(link) = cx.core.topology.port(frame.port).map(|port| port.link) else {
+            return cx.drop(turn, frame, Reason::MalformedPunt);
+        };
         let Some(up) = PassedUp::take(&mut frame) else { return cx.drop(turn, frame, Reason::MalformedPunt) };
         let Ok(Class::Anep(range, Some(native))) = classify(link, frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedPunt);

@@ -10,10 +10,9 @@
 //! than can run pays for the receipt with its own share (after Druschel and Banga, *Lazy receiver processing*, OSDI
 //! 1996, where such work waits for the receiver's turn instead).
 
-use super::environment::EnvironmentId;
 use super::output::Turn;
 use super::{Capsules, Cx, Node, Reason};
-use crate::core::domain::{Domain, DomainId, Usage};
+use crate::core::domain::{Domain, DomainId, EnvironmentId, Usage};
 use crate::frame::{Frame, Payer};
 use crate::schedule::{self, PathScheduler, Policy, Share};
 use crate::sys::cache;

@@ -3,14 +3,14 @@
 //! [`Binding`] is all that the environment has of the node: a clock, the topology, frames to neighbours, messages to
 //! applications, and a domain for each principal, which pays.
 
-use super::environment::{Environment, EnvironmentId, OwnType};
+use super::environment::{Environment, OwnType, PacketKind};
 use super::output::{Cause, Ingress};
 use super::output::{Effect, Turn};
 use super::paths::Work;
 use super::status::Status;
 use super::{Cx, Node};
 use crate::classify::Native;
-use crate::core::domain::{Domain, DomainId};
+use crate::core::domain::{Domain, DomainId, EnvironmentId};
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Brought, Fate, LoadedService, Next, Plan, PlanOs, Seat, ServiceSignature, Wish};
@@ -269,10 +269,10 @@ impl Environment for Speaker {
     }
 
     fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
-        (&[OwnType { kind: anep::type_id::PLAN, waits: true }], Some(self.top))
+        (&[OwnType { kind: PacketKind::Anep(anep::type_id::PLAN), waits: true }], Some(self.top))
     }
 
-    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: u16, mut frame: Frame, native: Option<&Native>) {
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: PacketKind, mut frame: Frame, native: Option<&Native>) {
         let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
         let from = match cx.source_of(turn.now, &frame, claimed, native.is_some()) {
             Some((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },
@@ -352,7 +352,7 @@ impl Node {
             let top = super::below_root(&mut self.cx.core.domains, "plan");
             let mut speaker = Speaker { place: EnvironmentId::default(), plan, top, members };
             speaker.plan.sweep(0);
-            self.environments.add(&mut self.cx, speaker);
+            self.environments.add(&mut self.cx, speaker, &[top]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Received frames: their kind, their neighbour, and the environment that gets them.
 
 use super::batch::Seen;
-use super::environment::{Inlet, OwnType, Row};
+use super::environment::{OwnType, PacketKind, Row};
 use super::output::{EventKind, Turn};
 use super::{Cx, Node};
 use crate::abi::NONE;
@@ -9,56 +9,53 @@ use crate::classify::Class;
 use crate::classify::shapes::Found;
 use crate::code::fetch::Source;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, Link, PeerId};
+use crate::frame::{Frame, PeerId};
 use crate::graph::Taker;
 use crate::topology::Neighbour;
 use crate::wire::{Addr, anep};
 use core::ops::Range;
 
-/// An ANEP packet whose sender has been found out, and that has been let in.
-struct Anep {
-    /// Where it begins in its frame, without the proof.
-    start: usize,
-    kind: u16,
-    /// Bytes of its header, and of all of it.
+/// A packet that has been let in and begins its frame.
+struct Admitted {
+    kind: PacketKind,
+    /// Bytes of its ANEP header, if it has one.
     header: usize,
-    length: usize,
-    /// Whether a node that does not know its type drops it.
+    /// Whether a node drops it to which its kind means nothing.
     discard: bool,
 }
 
 impl Node {
     /// A frame has come in by `frame.port`.
     pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
-        let seen = self.cx.see(&mut frame);
+        let mut seen = Seen::Nowhere;
+        self.cx.see(&mut frame, &mut seen);
         self.take_in(turn, frame, &seen);
     }
 
-    /// A frame has come in of which this is known. An ANEP packet goes to the environment of its type.
+    /// A frame has come in of which this is known. A packet goes to the environment of its kind.
     #[inline(always)]
     pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
         self.cx.count_received(&frame);
-        let (range, native) = match seen {
-            Seen::Class(Ok(Class::Anep(range, native))) => (range.clone(), native.as_ref()),
+        let (admitted, native) = match seen {
+            Seen::Class(Ok(Class::Anep(range, native))) => {
+                (self.cx.let_in(turn, &mut frame, range.clone()), native.as_ref())
+            }
             Seen::Channel(found) => return self.receive_channel(turn, frame, found),
-            _ => return self.take_in_other(turn, frame, seen),
+            Seen::PassedUp => (Ok(self.cx.let_in_punt(&mut frame)), None),
+            _ => return self.cx.take_in_other(turn, frame, seen),
         };
-        let packet = match self.cx.let_in(turn, &mut frame, range) {
-            Ok(packet) => packet,
+        let Admitted { kind, header, discard } = match admitted {
+            Ok(admitted) => admitted,
             Err(reason) => return self.cx.turn_away(turn, frame, reason),
         };
-        let Anep { start, kind, header, length, discard } = packet;
-        frame.truncate(start + length);
         let Some(Row { own: OwnType { waits, .. }, environment }) = self.environments.row(kind) else {
-            frame.strip(start);
             return match self.receive_anep_channel(turn, frame, kind, header) {
                 Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
                 Some(frame) => self.cx.pass_on(turn, frame, native),
                 None => {}
             };
         };
-        self.cx.graphs.channels.count_came(kind, length);
-        frame.strip(start + header);
+        frame.strip(header);
         let run = self.cx.begin(turn.now, frame.payer, waits);
         if let Some(environment) = self.environments.at(environment) {
             environment.packet(&mut self.cx, turn, kind, frame, native);
@@ -67,32 +64,6 @@ impl Node {
             self.cx.drop(turn, frame, Reason::HostGone);
         }
         self.cx.end(turn.now, run);
-    }
-
-    /// A frame has come in that is neither an ANEP packet nor a channel's.
-    #[inline(always)]
-    fn take_in_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
-        frame.authenticated = false;
-        match seen {
-            Seen::Other(_) | Seen::Class(Ok(Class::NotOurs)) => return self.cx.leave_alone(turn, frame),
-            Seen::Nowhere => return self.refused_of_others(turn, frame, Reason::NoPort),
-            // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
-            Seen::PassedUp(_) | Seen::Class(Ok(Class::Arp(_) | Class::NeighbourDiscovery(..))) => {
-                self.cx.order.entry.note(&mut frame);
-            }
-            _ if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) => {
-                return self.cx.drop(turn, frame, Reason::EntryShare);
-            }
-            _ => {}
-        }
-        match seen {
-            Seen::PassedUp(link) => self.resume(turn, frame, *link),
-            Seen::Class(Ok(Class::Arp(range))) => self.cx.receive_arp(turn, frame, range.clone()),
-            Seen::Class(Ok(Class::NeighbourDiscovery(range, from, to))) => {
-                self.cx.receive_discovery(turn, frame, range.clone(), (*from, *to))
-            }
-            _ => self.cx.drop(turn, frame, Reason::MalformedPacket),
-        }
     }
 
     /// A frame has come in that is a channel's.
@@ -107,16 +78,6 @@ impl Node {
         self.enter_channel(turn, frame, found.owner);
         self.cx.end(turn.now, run);
     }
-
-    /// A frame has come up from the kernel half, which has run its code.
-    #[cold]
-    fn resume(&mut self, turn: &mut Turn<'_>, frame: Frame, link: Link) {
-        if let Some(environment) = self.environments.at(self.environments.behind(Inlet::Kernel)) {
-            environment.resume(&mut self.cx, turn, frame, link);
-        } else {
-            self.cx.drop(turn, frame, Reason::HostGone);
-        }
-    }
 }
 
 impl Cx {
@@ -126,6 +87,40 @@ impl Cx {
             gauge.received += 1;
             gauge.received_bytes += frame.len() as u64;
         }
+    }
+
+    /// A frame has come in that is neither a packet of an environment nor a channel's.
+    #[inline(always)]
+    fn take_in_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
+        frame.authenticated = false;
+        match seen {
+            // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
+            Seen::Class(Ok(Class::Arp(range))) => {
+                self.order.entry.note(&mut frame);
+                self.receive_arp(turn, frame, range.clone());
+            }
+            Seen::Class(Ok(Class::NeighbourDiscovery(range, from, to))) => {
+                self.order.entry.note(&mut frame);
+                self.receive_discovery(turn, frame, range.clone(), (*from, *to));
+            }
+            Seen::Class(Err(_)) if self.order.entry.admit(&mut frame, turn.now, self.order.paths.waiting()) => {
+                self.drop(turn, frame, Reason::MalformedPacket);
+            }
+            Seen::Class(Err(_)) => self.drop(turn, frame, Reason::EntryShare),
+            Seen::Nowhere => {
+                self.core.ledger.unseen += 1;
+                self.drop(turn, frame, Reason::NoPort);
+            }
+            _ => self.leave_alone(turn, frame),
+        }
+    }
+
+    /// A frame has come up from the kernel half. It cannot be refused: its code has run.
+    #[inline]
+    fn let_in_punt(&mut self, frame: &mut Frame) -> Admitted {
+        frame.authenticated = false;
+        self.order.entry.note(frame);
+        Admitted { kind: PacketKind::Punt, header: 0, discard: true }
     }
 
     /// A frame is the Linux stack's, which has it already.
@@ -141,7 +136,7 @@ impl Cx {
     /// Lets an ANEP packet in, if its sender has a share left for it and the port's ceiling room. Who has sent it is found
     /// out before anybody is charged: a forged proof is at the expense of the port's strangers.
     #[inline(always)]
-    fn let_in(&mut self, turn: &mut Turn<'_>, frame: &mut Frame, range: Range<usize>) -> Result<Anep, Reason> {
+    fn let_in(&mut self, turn: &mut Turn<'_>, frame: &mut Frame, range: Range<usize>) -> Result<Admitted, Reason> {
         let (now, port) = (turn.now, frame.port);
         let proved = self.find_sender(now, frame, range);
         if !self.order.entry.admit(frame, now, self.order.paths.waiting()) {
@@ -158,7 +153,11 @@ impl Cx {
         if header > anep::HEADER && (!packet.verify_checksum() || packet.unknown_option_discards()) {
             return Err(Reason::MalformedAnep);
         }
-        Ok(Anep { start, kind, header, length, discard: packet.discard_if_unknown() })
+        let admitted = Admitted { kind: PacketKind::Anep(kind), header, discard: packet.discard_if_unknown() };
+        self.graphs.channels.count_came(kind, length);
+        frame.truncate(start + length);
+        frame.strip(start);
+        Ok(admitted)
     }
 
     /// Finds out who has sent the ANEP packet at `range`, as far as the sender proves it; says where the packet is without the proof.

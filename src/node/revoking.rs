@@ -11,7 +11,7 @@
 //! messages and fall apart, so remembered ones are told again in turn, none to the same neighbour within `AGAIN`.
 
 use super::codes::Code;
-use super::environment::{Environment, OwnType};
+use super::environment::{Environment, OwnType, PacketKind};
 use super::output::{Effect, Ingress, Turn};
 use super::rates::Rates;
 use super::{Capsules, Cx, Node};
@@ -99,10 +99,10 @@ pub(super) struct Revocations {
 
 impl Environment for Revocations {
     fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
-        (&[OwnType { kind: anep::type_id::REVOCATION, waits: false }], Some(self.domain))
+        (&[OwnType { kind: PacketKind::Anep(anep::type_id::REVOCATION), waits: false }], Some(self.domain))
     }
 
-    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: u16, frame: Frame, native: Option<&Native>) {
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: PacketKind, frame: Frame, native: Option<&Native>) {
         self.receive(cx, turn, frame, native);
     }
 

@@ -23,7 +23,7 @@ const FORMER: &[([&str; 2], &str)] = &[
     (["bro", "ods"], "replicas"),
     (["bro", "ods_map"], "replicas_map"),
     (["doors", "_map"], "program_slots_map"),
-    (["Doo", "r"], "LocalSocket, Acceptor or Inlet"),
+    (["Doo", "r"], "LocalSocket or Acceptor"),
     (["Doo", "rs"], "ProgramSlots"),
     (["lifted", "_map"], "punt_counts_map"),
     (["LI", "FT"], "PUNT"),

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::driver::Driver;
-use crate::frame::{PeerId, PortId};
+use crate::frame::{Link, PeerId, PortId};
 use crate::node::{NodeConfig, Sizes};
 use crate::topology::{Ceiling, Neighbour, Port, Routes};
 use crate::wire::{Addr, Prefix, anep};
@@ -26,10 +26,10 @@ impl Environment for Halver {
     }
 
     fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
-        (&[OwnType { kind: KIND, waits: true }], Some(self.domain))
+        (&[OwnType { kind: PacketKind::Anep(KIND), waits: true }], Some(self.domain))
     }
 
-    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: u16, frame: Frame, _: Option<&Native>) {
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: PacketKind, frame: Frame, _: Option<&Native>) {
         let what = frame.bytes().first().copied().unwrap_or(0).into();
         cx.enqueue(turn, self.domain, frame, Work { environment: self.place, what, joins: true });
     }
@@ -89,7 +89,7 @@ fn driver() -> Driver {
     });
     let domain = crate::node::below_root(&mut node.cx.core.domains, "halver");
     let halver = Halver { place: EnvironmentId::default(), domain, due: 5_000_000, ran: 0, told: Vec::new() };
-    node.environments.add(&mut node.cx, halver);
+    node.environments.add(&mut node.cx, halver, &[domain]);
     node.set_scheduler(crate::schedule::Policy::Wfq, 0);
     Driver::new(node)
 }
