@@ -8,12 +8,14 @@
 //! channels, the order of packets, and the operator's settings. Calls do not nest: endings and messages of a call are
 //! left in `Cx` and carried out when it has returned (`Environments::settle`), endings first.
 //!
-//! The way of a packet, from [`Node::receive`] on: `receiving` classifies it and finds in a table of types whose it is;
-//! `environment` is that table; `paths` lets the packet wait for its domain's turn; `running` (capsules), `plan` and
-//! `forms` (graphs of channels: hosts behind the NodeOS interface, engines, cut-through) run it; `sending` finds the
-//! next hop and puts headers on. What is off that way is in a module of its own: `codes` knows what each code name
-//! means, `loading` brings absent code here, `vouching` asks others for what it came without, `serving` answers
-//! neighbours that ask for code.
+//! The way of a packet is the code below, from [`Node::receive`] on, or from `receive_all` of a batch (`batch`). A frame
+//! is looked at and let in (`receiving`); a table says whose it is (`environment`). There it waits for its domain's turn
+//! (`paths`), and runs: capsules in `running`, PLAN in `plan`, graphs of channels in `forms` (hosts behind the NodeOS
+//! interface, engines, cut-through). `sending` finds the next hop and puts headers on.
+//!
+//! What is off that way is in a module of its own: `founding` makes a node, `api` has what a driver tells and asks it,
+//! `timers` does what is due. `codes` knows what each code name means, `loading` brings absent code here, `vouching` asks
+//! others for what it came without, `serving` answers neighbours that ask for code.
 
 mod alarms;
 mod api;
@@ -30,6 +32,7 @@ mod entering;
 pub mod entry;
 mod environment;
 mod forms;
+mod founding;
 mod halves;
 pub mod hosts;
 mod loading;
@@ -51,31 +54,31 @@ mod sending;
 mod serving;
 pub mod status;
 mod tiers;
+mod timers;
 mod trust;
 mod unproved;
 mod vouching;
 
+use crate::classify::Class;
+use crate::classify::shapes::Found;
 use crate::core::Core;
-use crate::core::bucket::TokenBucket;
-use crate::core::domain::{Domain, DomainId, Domains};
+use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::frame::PortId;
-use crate::graph::half::ChannelHalf;
-use crate::graph::{Channels, Graphs};
+use crate::frame::Frame;
+use crate::graph::{Graphs, Taker};
 use crate::nodeos::event::Events;
-use crate::topology::{Neighbours, Port, Router, Routes, Topology};
 use crate::trust::Roles;
-use crate::trust::limits::Limits;
-use crate::wire::{Addr, Digest};
+use batch::Seen;
 use capsules::Capsules;
 pub use config::{NodeConfig, Sizes};
 pub use ending::EndedBy;
-use environment::Environments;
+use environment::{Environments, OwnType, Row};
+use founding::{below_root, secret, secret_word};
 pub use output::{
     Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, Shared, Turn,
 };
-use rand_core::SeedableRng;
-use rand_xoshiro::Xoshiro256PlusPlus;
+use paths::Work;
+use receiving::Admitted;
 pub use status::CredentialCounts;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -85,9 +88,6 @@ const SWEEP: u64 = 100_000_000;
 
 /// Time between two looks at rare events, in nanoseconds.
 const LOOK: u64 = 1_000_000_000;
-
-/// Sweeps in which every soft-state entry is looked at once.
-const SWEEP_SHARE: usize = 10;
 
 /// Codes in the list for the next process.
 pub const RECENT_MAX: usize = 256;
@@ -154,179 +154,94 @@ struct Mirror {
 }
 
 impl Node {
-    /// A node at rest.
-    pub fn new(config: NodeConfig) -> Node {
-        let NodeConfig { name, ports, neighbours, routes, roles, sizes, seed, kernel } = config;
-        let port_count = ports.len();
-        let entry = entry::Entry::new(&ports, &neighbours);
-        let mut known = Neighbours::default();
-        for neighbour in neighbours {
-            known.add(neighbour);
-        }
-        let ingress = ports.iter().map(|_| ingress_bucket(&sizes)).collect();
-        let rng = Xoshiro256PlusPlus::from_seed(secret(seed, b"random"));
-        let mut core = Core::new(name, Topology::new(ports, known, routes), sizes.state_entries, rng, seed << 32);
-        core.ingress = ingress;
-        let [management, capsules] = ["management", "capsules"].map(|title| below_root(&mut core.domains, title));
-        let root = core.domains.root();
-        let channels = Channels::with_secret(secret_word(seed));
-        let mut cx = Cx {
-            core,
-            graphs: Graphs { channels, ..Graphs::default() },
-            order: Order { paths: paths::Paths::default(), entry },
-            control: Control::new(roles, [root, management, capsules], (seed, port_count), kernel),
-        };
-        let mut environments = Environments::default();
-        environments.add(&mut cx, Capsules::new(capsules, &sizes, seed), &[capsules]);
-        environments.add(&mut cx, revoking::Revocations::new(capsules), &[]);
-        environments.add(&mut cx, hosts::Hosts::default(), &[root, management]);
-        Node { cx, environments }
+    /// A frame has come in by `frame.port`.
+    pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
+        let mut seen = Seen::Nowhere;
+        self.cx.see(&mut frame, &mut seen);
+        self.take_in(turn, frame, &seen);
     }
 
-    /// The node's first address: what applications are told.
-    pub fn address(&self) -> Option<Addr> {
-        let ports = &self.cx.core.topology.ports;
-        ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr).find(|addr| !addr.is_link_local())
-    }
-
-    /// New routes; while there is a router it is asked in their place.
-    pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
-        self.cx.core.topology.set_routes(routes, router);
-    }
-
-    /// The interface of a port has changed: it has other addresses, another MTU or link address, or is another one.
-    pub fn set_port(&mut self, id: PortId, port: Port) {
-        self.cx.core.topology.set_port(id, port);
-        if let Some(proofs) = self.cx.control.proofs.as_deref_mut() {
-            proofs.derive_again(id, &self.cx.core.topology);
-        }
-        self.cx.core.resolver.forget(id);
-    }
-
-    /// The link of a port was down: link addresses behind it are asked for anew, so that the kernel half gets them again too.
-    pub fn link_was_down(&mut self, id: PortId) {
-        self.cx.core.resolver.forget(id);
-    }
-
-    /// What a port says of its output queue: frames that wait there, their bytes, and how many have left by it so far.
-    pub fn set_port_queue(&mut self, port: PortId, (frames, bytes): (u32, u32), left: u64) {
-        if let Some(gauge) = self.cx.core.gauge(port) {
-            (gauge.queued, gauge.queued_bytes, gauge.left) = (Some(frames), bytes, left);
-        }
-    }
-
-    /// What looks at frames before this node does.
-    pub fn set_channel_halves(&mut self, halves: Vec<Box<dyn ChannelHalf>>) {
-        self.cx.graphs.halves = halves;
-    }
-
-    /// How many bytes wait in the output queue of a port.
-    pub fn set_queue(&mut self, port: PortId, bytes: u32) {
-        if let Some(gauge) = self.cx.core.gauge(port) {
-            gauge.queued_bytes = bytes;
-        }
-    }
-
-    /// The system has thrown away frames that came in by a port because nobody took them in time.
-    pub fn count_missed(&mut self, port: PortId, frames: u32) {
-        if let Some(gauge) = self.cx.core.gauge(port) {
-            gauge.missed += u64::from(frames);
-        }
-        self.count_drops(Reason::Missed, frames.into());
-    }
-
-    /// When [`Node::timer`] has something to do.
-    pub fn next_timer(&self) -> u64 {
-        if !self.cx.core.overdue.is_empty() || !self.cx.control.untold.is_empty() {
-            return 0;
-        }
-        let pools = self.cx.core.pools.next_deadline().unwrap_or(u64::MAX);
-        let pools = pools.min(self.cx.control.events.next_deadline().unwrap_or(u64::MAX));
-        let own = self.cx.core.resolver.deadline().unwrap_or(u64::MAX).min(self.cx.control.next_sweep).min(pools);
-        self.environments.iter().map(|environment| environment.next_timer()).fold(own, u64::min)
-    }
-
-    /// Carries out due timers.
-    pub fn timer(&mut self, turn: &mut Turn<'_>) {
-        self.cx.expire_resolutions(turn);
-        self.cx.look_after_pools(turn);
-        self.environments.settle(&mut self.cx, turn);
-        self.expire_events(turn);
-        self.end_overdue(turn);
-        self.environments.timers(&mut self.cx, turn);
-        if turn.now >= self.cx.control.next_sweep {
-            self.cx.control.next_sweep = turn.now + SWEEP;
-            self.cx.share_out(turn.now);
-            let core = &mut self.cx.core;
-            let share = core.state.capacity().div_ceil(SWEEP_SHARE);
-            core.state.sweep(&mut core.domains, turn.now, share);
-            core.topology.neighbours.forget_silent(turn.now);
-            self.cx.tell_neighbours(turn);
-            if turn.now >= self.cx.control.next_look {
-                self.cx.control.next_look = turn.now + LOOK;
-                self.cx.raise_alarms(turn.now);
-                self.cx.graphs.settle_cuts(&mut self.cx.core);
+    /// A frame has come in of which this is known. A packet goes to the environment of its kind.
+    #[inline(always)]
+    fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
+        self.cx.count_received(&frame);
+        let (admitted, native) = match seen {
+            Seen::Class(Ok(Class::Anep(range, native))) => {
+                (self.cx.let_in(turn, &mut frame, range.clone()), native.as_ref())
             }
-            self.environments.sweep(&mut self.cx, turn);
+            Seen::Channel(found) => return self.receive_channel(turn, frame, found),
+            Seen::PassedUp => (Ok(self.cx.let_in_punt(&mut frame)), None),
+            _ => return self.cx.take_in_other(turn, frame, seen),
+        };
+        let Admitted { kind, header, discard } = match admitted {
+            Ok(admitted) => admitted,
+            Err(reason) => return self.cx.turn_away(turn, frame, reason),
+        };
+        let Some(Row { own: OwnType { waits, .. }, environment }) = self.environments.row(kind) else {
+            return match self.receive_anep_channel(turn, frame, kind, header) {
+                Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
+                Some(frame) => self.cx.pass_on(turn, frame, native),
+                None => {}
+            };
+        };
+        frame.strip(header);
+        let run = self.cx.begin(turn.now, frame.payer, waits);
+        if let Some(environment) = self.environments.at(environment) {
+            environment.packet(&mut self.cx, turn, kind, frame, native);
+            self.environments.settle(&mut self.cx, turn);
+        } else {
+            self.cx.drop(turn, frame, Reason::HostGone);
+        }
+        self.cx.end(turn.now, run);
+    }
+
+    /// A frame has come in that is a channel's.
+    #[inline(always)]
+    fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: &Found<Taker>) {
+        frame.authenticated = false;
+        if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
+            return self.cx.drop(turn, frame, Reason::EntryShare);
+        }
+        turn.out.event(frame.trace, EventKind::Received(frame.port));
+        let run = self.cx.begin(turn.now, frame.payer, true);
+        self.enter_channel(turn, frame, found.owner);
+        self.cx.end(turn.now, run);
+    }
+
+    /// A packet is a channel's: its domain takes it on and pays from here on, and it waits for that
+    /// one's turn where packets wait.
+    #[inline]
+    fn enter_channel(&mut self, turn: &mut Turn<'_>, frame: Frame, owner: Taker) {
+        let Taker { channel: id, domain } = owner;
+        let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) else {
+            return self.cx.drop(turn, frame, Reason::ChannelGone);
+        };
+        channel.traffic.count((frame.marks.end - frame.marks.payload) as usize);
+        let admitted = match self.cx.core.domains.of(domain) {
+            Some(domain) => domain.admit(turn.now, frame.len()).map(|()| domain.environment),
+            None => Err(Reason::DomainEnded),
+        };
+        let environment = match admitted {
+            Ok(environment) => environment,
+            Err(reason) => {
+                channel.traffic.dropped += 1;
+                return self.cx.throttle(turn, frame, reason, domain);
+            }
+        };
+        let work = Work { environment, what: id.0, joins: false };
+        if !self.cx.order.paths.is_queueing() {
+            self.environments.run(&mut self.cx, turn, domain, work, frame);
+            return;
+        }
+        let waits = if channel.is_full() {
+            self.cx.order.paths.count_came(domain);
+            self.cx.drop_in(turn, frame, Reason::ChannelQueueFull, domain);
+            false
+        } else {
+            self.cx.enqueue(turn, domain, frame, work)
+        };
+        if let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) {
+            if waits { channel.waiting += 1 } else { channel.traffic.dropped += 1 }
         }
     }
-}
-
-impl Cx {
-    /// An environment gets the channels of its own type of ANEP. There is room for those of the node's own.
-    fn own_channels(&mut self, domain: DomainId, kind: u16) {
-        if self.graphs.channels.add_own(domain, kind).is_ok()
-            && let Some(domain) = self.core.domains.of(domain)
-        {
-            domain.channels += 2;
-        }
-    }
-}
-
-impl Control {
-    fn new(roles: Arc<Roles>, kept: [DomainId; 3], (seed, ports): (u64, usize), kernel: bool) -> Control {
-        Control {
-            roles,
-            management: kept[1],
-            kept,
-            proofs: None,
-            events: Events::default(),
-            due: Vec::new(),
-            ended: VecDeque::new(),
-            untold: Vec::new(),
-            felled: ending::Felled::default(),
-            originate: reach::Originate::new(seed),
-            clamps: Default::default(),
-            alarms: alarms::Alarms::new(ports),
-            mirror: Mirror { on: kernel, told: 0, next_tell: 0 },
-            next_sweep: SWEEP,
-            next_look: LOOK,
-        }
-    }
-}
-
-/// The bucket of a port's ceiling, if it has one.
-fn ingress_bucket(sizes: &Sizes) -> Option<TokenBucket> {
-    let rate = sizes.ingress_packets_per_second;
-    (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))
-}
-
-/// A secret for one use. What mobile code learns of one, by its random numbers, says nothing of the others.
-fn secret(seed: u64, purpose: &[u8; 6]) -> [u8; 32] {
-    let mut input = [0; 14];
-    let (words, rest) = input.split_at_mut(8);
-    words.copy_from_slice(&seed.to_be_bytes());
-    rest.copy_from_slice(purpose);
-    Digest::of(&input).0
-}
-
-/// The same as one word.
-fn secret_word(seed: u64) -> u64 {
-    u64::from_be_bytes(*secret(seed, b"filter").first_chunk().unwrap_or(&[0; 8]))
-}
-
-/// A domain of the node's own environments.
-fn below_root(domains: &mut Domains, title: &str) -> DomainId {
-    let root = domains.root();
-    domains.create(root, Domain::new(title.into(), Limits::default())).unwrap_or(root)
 }

@@ -1,5 +1,5 @@
-//! The calls of a driver on a node that concern one environment or the core, such as a new role table or a status
-//! query.
+//! The calls of a driver on a node that concern one environment or the core, such as new routes, a new role table or a
+//! status query.
 
 use super::domains::DomainStatus;
 use super::entry::EntryCounts;
@@ -11,11 +11,64 @@ use crate::code::run::LoadedProgram;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, PeerId, PortId};
-use crate::topology::Neighbour;
+use crate::graph::half::ChannelHalf;
+use crate::topology::{Neighbour, Port, Router, Routes};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 
 impl Node {
+    /// The node's first address: what applications are told.
+    pub fn address(&self) -> Option<Addr> {
+        let ports = &self.cx.core.topology.ports;
+        ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr).find(|addr| !addr.is_link_local())
+    }
+
+    /// New routes; while there is a router it is asked in their place.
+    pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
+        self.cx.core.topology.set_routes(routes, router);
+    }
+
+    /// The interface of a port has changed: it has other addresses, another MTU or link address, or is another one.
+    pub fn set_port(&mut self, id: PortId, port: Port) {
+        self.cx.core.topology.set_port(id, port);
+        if let Some(proofs) = self.cx.control.proofs.as_deref_mut() {
+            proofs.derive_again(id, &self.cx.core.topology);
+        }
+        self.cx.core.resolver.forget(id);
+    }
+
+    /// The link of a port was down: link addresses behind it are asked for anew, so that the kernel half gets them again too.
+    pub fn link_was_down(&mut self, id: PortId) {
+        self.cx.core.resolver.forget(id);
+    }
+
+    /// What a port says of its output queue: frames that wait there, their bytes, and how many have left by it so far.
+    pub fn set_port_queue(&mut self, port: PortId, (frames, bytes): (u32, u32), left: u64) {
+        if let Some(gauge) = self.cx.core.gauge(port) {
+            (gauge.queued, gauge.queued_bytes, gauge.left) = (Some(frames), bytes, left);
+        }
+    }
+
+    /// What looks at frames before this node does.
+    pub fn set_channel_halves(&mut self, halves: Vec<Box<dyn ChannelHalf>>) {
+        self.cx.graphs.halves = halves;
+    }
+
+    /// How many bytes wait in the output queue of a port.
+    pub fn set_queue(&mut self, port: PortId, bytes: u32) {
+        if let Some(gauge) = self.cx.core.gauge(port) {
+            gauge.queued_bytes = bytes;
+        }
+    }
+
+    /// The system has thrown away frames that came in by a port because nobody took them in time.
+    pub fn count_missed(&mut self, port: PortId, frames: u32) {
+        if let Some(gauge) = self.cx.core.gauge(port) {
+            gauge.missed += u64::from(frames);
+        }
+        self.count_drops(Reason::Missed, frames.into());
+    }
+
     /// An application has opened a port; false if another one has it.
     pub fn open(&mut self, port: u16) -> bool {
         self.ask(|capsules: &mut Capsules, _| capsules.applications.insert(port)).unwrap_or(false)

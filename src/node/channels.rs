@@ -1,13 +1,12 @@
-//! Packets of channels: their domain takes them on, and they wait for its turn. From there on: `forms`.
+//! Packets of channels at their edges: payloads of ANEP packets, and packets over their domain's budget. Between them is
+//! the node's way of a packet; from there on: `forms`.
 
 use super::environment::PacketKind;
 use super::output::Turn;
-use super::paths::Work;
 use super::{Cx, Node};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{Ends, Frame, Marks};
-use crate::graph::Taker;
 
 impl Node {
     /// An ANEP packet of a type that no environment of the node's own speaks: its payload is a channel's, or it is given back.
@@ -35,49 +34,12 @@ impl Node {
         self.cx.end(turn.now, run);
         None
     }
-
-    /// A packet has been found to be a channel's: its domain takes it on and pays from here on, and it waits for that
-    /// one's turn where packets wait.
-    #[inline]
-    pub(super) fn enter_channel(&mut self, turn: &mut Turn<'_>, frame: Frame, owner: Taker) {
-        let Taker { channel: id, domain } = owner;
-        let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) else {
-            return self.cx.drop(turn, frame, Reason::ChannelGone);
-        };
-        channel.traffic.count((frame.marks.end - frame.marks.payload) as usize);
-        let admitted = match self.cx.core.domains.of(domain) {
-            Some(domain) => domain.admit(turn.now, frame.len()).map(|()| domain.environment),
-            None => Err(Reason::DomainEnded),
-        };
-        let environment = match admitted {
-            Ok(environment) => environment,
-            Err(reason) => {
-                channel.traffic.dropped += 1;
-                return self.cx.throttle(turn, frame, reason, domain);
-            }
-        };
-        let work = Work { environment, what: id.0, joins: false };
-        if !self.cx.order.paths.is_queueing() {
-            self.environments.run(&mut self.cx, turn, domain, work, frame);
-            return;
-        }
-        let waits = if channel.is_full() {
-            self.cx.order.paths.count_came(domain);
-            self.cx.drop_in(turn, frame, Reason::ChannelQueueFull, domain);
-            false
-        } else {
-            self.cx.enqueue(turn, domain, frame, work)
-        };
-        if let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) {
-            if waits { channel.waiting += 1 } else { channel.traffic.dropped += 1 }
-        }
-    }
 }
 
 impl Cx {
     /// A packet is over its domain's budget.
     #[cold]
-    fn throttle(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+    pub(super) fn throttle(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
         self.order.paths.count_came(domain);
         let known = self.core.domains.of(domain);
         if known.is_some_and(|known| known.strike(turn.now)) && !self.core.overdue.contains(&domain) {

@@ -1,88 +1,30 @@
-//! Received frames: their kind, their neighbour, and the environment that gets them.
+//! Who has sent a received frame, who pays for it, and whether it is let in.
 
+use super::Cx;
 use super::batch::Seen;
-use super::environment::{OwnType, PacketKind, Row};
+use super::environment::PacketKind;
 use super::output::{EventKind, Turn};
-use super::{Cx, Node};
 use crate::abi::NONE;
 use crate::classify::Class;
-use crate::classify::shapes::Found;
 use crate::code::fetch::Source;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, PeerId};
-use crate::graph::Taker;
 use crate::topology::Neighbour;
 use crate::wire::{Addr, anep};
 use core::ops::Range;
 
 /// A packet that has been let in and begins its frame.
-struct Admitted {
-    kind: PacketKind,
+pub(super) struct Admitted {
+    pub kind: PacketKind,
     /// Bytes of its ANEP header, if it has one.
-    header: usize,
+    pub header: usize,
     /// Whether a node drops it to which its kind means nothing.
-    discard: bool,
-}
-
-impl Node {
-    /// A frame has come in by `frame.port`.
-    pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
-        let mut seen = Seen::Nowhere;
-        self.cx.see(&mut frame, &mut seen);
-        self.take_in(turn, frame, &seen);
-    }
-
-    /// A frame has come in of which this is known. A packet goes to the environment of its kind.
-    #[inline(always)]
-    pub(super) fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
-        self.cx.count_received(&frame);
-        let (admitted, native) = match seen {
-            Seen::Class(Ok(Class::Anep(range, native))) => {
-                (self.cx.let_in(turn, &mut frame, range.clone()), native.as_ref())
-            }
-            Seen::Channel(found) => return self.receive_channel(turn, frame, found),
-            Seen::PassedUp => (Ok(self.cx.let_in_punt(&mut frame)), None),
-            _ => return self.cx.take_in_other(turn, frame, seen),
-        };
-        let Admitted { kind, header, discard } = match admitted {
-            Ok(admitted) => admitted,
-            Err(reason) => return self.cx.turn_away(turn, frame, reason),
-        };
-        let Some(Row { own: OwnType { waits, .. }, environment }) = self.environments.row(kind) else {
-            return match self.receive_anep_channel(turn, frame, kind, header) {
-                Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
-                Some(frame) => self.cx.pass_on(turn, frame, native),
-                None => {}
-            };
-        };
-        frame.strip(header);
-        let run = self.cx.begin(turn.now, frame.payer, waits);
-        if let Some(environment) = self.environments.at(environment) {
-            environment.packet(&mut self.cx, turn, kind, frame, native);
-            self.environments.settle(&mut self.cx, turn);
-        } else {
-            self.cx.drop(turn, frame, Reason::HostGone);
-        }
-        self.cx.end(turn.now, run);
-    }
-
-    /// A frame has come in that is a channel's.
-    #[inline(always)]
-    fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: &Found<Taker>) {
-        frame.authenticated = false;
-        if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
-            return self.cx.drop(turn, frame, Reason::EntryShare);
-        }
-        turn.out.event(frame.trace, EventKind::Received(frame.port));
-        let run = self.cx.begin(turn.now, frame.payer, true);
-        self.enter_channel(turn, frame, found.owner);
-        self.cx.end(turn.now, run);
-    }
+    pub discard: bool,
 }
 
 impl Cx {
     #[inline(always)]
-    fn count_received(&mut self, frame: &Frame) {
+    pub(super) fn count_received(&mut self, frame: &Frame) {
         if let Some(gauge) = self.core.gauge(frame.port) {
             gauge.received += 1;
             gauge.received_bytes += frame.len() as u64;
@@ -91,7 +33,7 @@ impl Cx {
 
     /// A frame has come in that is neither a packet of an environment nor a channel's.
     #[inline(always)]
-    fn take_in_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
+    pub(super) fn take_in_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
         frame.authenticated = false;
         match seen {
             // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
@@ -117,7 +59,7 @@ impl Cx {
 
     /// A frame has come up from the kernel half. It cannot be refused: its code has run.
     #[inline]
-    fn let_in_punt(&mut self, frame: &mut Frame) -> Admitted {
+    pub(super) fn let_in_punt(&mut self, frame: &mut Frame) -> Admitted {
         frame.authenticated = false;
         self.order.entry.note(frame);
         Admitted { kind: PacketKind::Punt, header: 0, discard: true }
@@ -136,7 +78,12 @@ impl Cx {
     /// Lets an ANEP packet in, if its sender has a share left for it and the port's ceiling room. Who has sent it is found
     /// out before anybody is charged: a forged proof is at the expense of the port's strangers.
     #[inline(always)]
-    fn let_in(&mut self, turn: &mut Turn<'_>, frame: &mut Frame, range: Range<usize>) -> Result<Admitted, Reason> {
+    pub(super) fn let_in(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: &mut Frame,
+        range: Range<usize>,
+    ) -> Result<Admitted, Reason> {
         let (now, port) = (turn.now, frame.port);
         let proved = self.find_sender(now, frame, range);
         if !self.order.entry.admit(frame, now, self.order.paths.waiting()) {

@@ -20,7 +20,7 @@ struct Way {
 const WORKER: &str = "src/manage/worker.rs";
 const RUNTIME: &str = "src/code/run/mod.rs";
 const WASM: &str = "src/code/run/wasm.rs";
-const RECEIVING: &str = "src/node/receiving.rs";
+const NODE: &str = "src/node.rs";
 
 const WAYS: &[Way] = &[
     Way {
@@ -28,7 +28,7 @@ const WAYS: &[Way] = &[
         stations: &[
             (WORKER, "serve_port"),
             ("src/node/batch.rs", "receive_all"),
-            (RECEIVING, "take_in"),
+            (NODE, "take_in"),
             ("src/node/capsules.rs", "packet"),
             ("src/node/running.rs", "process"),
             ("src/node/running.rs", "run_code"),
@@ -56,9 +56,9 @@ const WAYS: &[Way] = &[
         stations: &[
             (WORKER, "serve_port"),
             ("src/node/batch.rs", "receive_all"),
-            (RECEIVING, "take_in"),
-            (RECEIVING, "receive_channel"),
-            ("src/node/channels.rs", "enter_channel"),
+            (NODE, "take_in"),
+            (NODE, "receive_channel"),
+            (NODE, "enter_channel"),
             ("src/node/environment.rs", "run"),
             ("src/node/forms.rs", "run"),
             ("src/node/forms.rs", "hand_packet"),

@@ -1,0 +1,45 @@
+//! What a node does when time has passed: deadlines, events, sweeps of soft state.
+
+use super::output::Turn;
+use super::{LOOK, Node, SWEEP};
+
+/// Sweeps in which every soft-state entry is looked at once.
+const SWEEP_SHARE: usize = 10;
+
+impl Node {
+    /// When [`Node::timer`] has something to do.
+    pub fn next_timer(&self) -> u64 {
+        if !self.cx.core.overdue.is_empty() || !self.cx.control.untold.is_empty() {
+            return 0;
+        }
+        let pools = self.cx.core.pools.next_deadline().unwrap_or(u64::MAX);
+        let pools = pools.min(self.cx.control.events.next_deadline().unwrap_or(u64::MAX));
+        let own = self.cx.core.resolver.deadline().unwrap_or(u64::MAX).min(self.cx.control.next_sweep).min(pools);
+        self.environments.iter().map(|environment| environment.next_timer()).fold(own, u64::min)
+    }
+
+    /// Carries out due timers.
+    pub fn timer(&mut self, turn: &mut Turn<'_>) {
+        self.cx.expire_resolutions(turn);
+        self.cx.look_after_pools(turn);
+        self.environments.settle(&mut self.cx, turn);
+        self.expire_events(turn);
+        self.end_overdue(turn);
+        self.environments.timers(&mut self.cx, turn);
+        if turn.now >= self.cx.control.next_sweep {
+            self.cx.control.next_sweep = turn.now + SWEEP;
+            self.cx.share_out(turn.now);
+            let core = &mut self.cx.core;
+            let share = core.state.capacity().div_ceil(SWEEP_SHARE);
+            core.state.sweep(&mut core.domains, turn.now, share);
+            core.topology.neighbours.forget_silent(turn.now);
+            self.cx.tell_neighbours(turn);
+            if turn.now >= self.cx.control.next_look {
+                self.cx.control.next_look = turn.now + LOOK;
+                self.cx.raise_alarms(turn.now);
+                self.cx.graphs.settle_cuts(&mut self.cx.core);
+            }
+            self.environments.sweep(&mut self.cx, turn);
+        }
+    }
+}
