@@ -125,13 +125,20 @@ impl Layers {
     #[inline(always)]
     pub fn of(bytes: &[u8]) -> Option<Layers> {
         let inside = Inside::of(bytes)?;
-        let head = Head::of(&inside, bytes).filter(|head| head.sum_is_right(&inside, bytes));
+        let head = Head::of(&inside, bytes);
+        let transport = head.as_ref().and_then(|head| Transport::of(head, bytes));
+        Some(Layers::read(&inside, head, transport, bytes))
+    }
+
+    /// The layers whose headers have been read.
+    #[inline(always)]
+    pub(super) fn read(inside: &Inside, head: Option<Head>, transport: Option<Transport>, bytes: &[u8]) -> Layers {
+        let head = head.filter(|head| head.sum_is_right(inside, bytes));
         let ip = head.map(|head| {
-            let transport = Transport::of(&head, bytes);
             let Head { source, destination, protocol, start, payload, .. } = head;
             Ip { source, destination, protocol, start, payload, transport }
         });
-        Some(Layers { ethertype: inside.ethertype, ip })
+        Layers { ethertype: inside.ethertype, ip }
     }
 }
 

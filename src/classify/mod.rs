@@ -14,7 +14,7 @@ use crate::frame::{Envelope, Link};
 use crate::wire::ethernet::ethertype;
 use crate::wire::{Addr, Error, anep, ipv6, udp};
 use core::ops::Range;
-use headers::{Head, Inside, Transport};
+use headers::{Head, Inside, Layers, Transport};
 
 /// What the IP header around a native capsule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,53 +37,70 @@ pub enum Class {
     /// An ICMPv6 message at these bytes, from and to these addresses; hop limit 255 as neighbour
     /// discovery demands.
     NeighbourDiscovery(Range<usize>, Addr, Addr),
-    /// Nothing an active node looks at.
-    NotOurs,
+    /// Nothing an active node looks at; and its layers, where rules may claim it. None: it has none to look at.
+    NotOurs(Option<Layers>),
 }
 
 /// Says what a frame is. An error means that it claims to be ours and is not well-formed.
 #[inline]
 pub fn classify(link: Link, bytes: &[u8]) -> Result<Class, Error> {
+    read(link, bytes, false)
+}
+
+/// The same; `rules`: what was read of a frame that is not ours is kept for the rules that may claim it.
+#[inline(always)]
+pub fn read(link: Link, bytes: &[u8], rules: bool) -> Result<Class, Error> {
     match link {
         Link::Overlay => Ok(Class::Anep(0..bytes.len(), None)),
-        Link::Ethernet { .. } => classify_ethernet(bytes),
+        Link::Ethernet { .. } => read_ethernet(bytes, rules),
     }
 }
 
 #[inline]
-fn classify_ethernet(bytes: &[u8]) -> Result<Class, Error> {
-    if is_foreign(bytes) {
-        return Ok(Class::NotOurs);
-    }
-    let Some(inside) = Inside::of(bytes) else { return Ok(Class::NotOurs) };
-    match inside.ethertype {
-        ethertype::IPV4 | ethertype::IPV6 => {}
-        ethertype::ARP => return Ok(Class::Arp(inside.start..bytes.len())),
-        _ => return Ok(Class::NotOurs),
-    }
-    let class = match Head::of(&inside, bytes) {
-        Some(ip) if ip.is_whole => classify_ip(&inside, ip, bytes)?,
-        _ => Class::NotOurs,
-    };
-    if matches!(class, Class::NotOurs) && is_taken(bytes) { Err(Error::Malformed) } else { Ok(class) }
-}
-
-#[inline]
-fn classify_ip(inside: &Inside, ip: Head, bytes: &[u8]) -> Result<Class, Error> {
+fn read_ethernet(bytes: &[u8], rules: bool) -> Result<Class, Error> {
     const ICMPV6: u8 = 58;
-    let payload = match ip.protocol {
-        anep::IP_PROTOCOL => ip.payload.clone(),
-        // Hardware that checks UDP's sums hides them from us as often as not; a wrong one here means that the
-        // packet was damaged, or that its sender left the sum to a device that does not exist.
-        headers::UDP => match Transport::of(&ip, bytes) {
-            Some(datagram) if datagram.destination == anep::UDP_PORT => datagram.payload,
-            _ => return Ok(Class::NotOurs),
-        },
-        ICMPV6 if inside.ethertype == ethertype::IPV6 && ip.hop_limit == 255 => {
-            return Ok(Class::NeighbourDiscovery(ip.payload, ip.source, ip.destination));
-        }
-        _ => return Ok(Class::NotOurs),
+    if !rules && is_foreign(bytes) {
+        return Ok(Class::NotOurs(None));
+    }
+    let Some(inside) = Inside::of(bytes) else { return Ok(Class::NotOurs(None)) };
+    let is_ip = match inside.ethertype {
+        ethertype::IPV4 | ethertype::IPV6 => true,
+        ethertype::ARP => return Ok(Class::Arp(inside.start..bytes.len())),
+        _ => false,
     };
+    let head = Head::of(&inside, bytes);
+    let mut transport = None;
+    // Whether less was read than the guard looks at.
+    let mut unclear = is_ip;
+    if let Some(ip) = head.as_ref().filter(|ip| ip.is_whole) {
+        unclear = false;
+        match ip.protocol {
+            anep::IP_PROTOCOL => return native(&inside, ip, ip.payload.clone(), bytes),
+            // Hardware that checks UDP's sums hides them from us as often as not; a wrong one here means that the
+            // packet was damaged, or that its sender left the sum to a device that does not exist.
+            headers::UDP => match Transport::of(ip, bytes) {
+                Some(datagram) if datagram.destination == anep::UDP_PORT => {
+                    return native(&inside, ip, datagram.payload, bytes);
+                }
+                Some(datagram) => transport = Some(datagram),
+                None => unclear = true,
+            },
+            headers::TCP if rules => transport = Transport::of(ip, bytes),
+            ICMPV6 if inside.ethertype == ethertype::IPV6 && ip.hop_limit == 255 => {
+                return Ok(Class::NeighbourDiscovery(ip.payload.clone(), ip.source, ip.destination));
+            }
+            _ => {}
+        }
+    }
+    if unclear && is_taken(bytes) {
+        return Err(Error::Malformed);
+    }
+    Ok(Class::NotOurs(rules.then(|| Layers::read(&inside, head, transport, bytes))))
+}
+
+/// An ANEP packet in an IP packet of its own, or in a datagram.
+#[inline(always)]
+fn native(inside: &Inside, ip: &Head, payload: Range<usize>, bytes: &[u8]) -> Result<Class, Error> {
     // Who forwards verifies the header's sum (RFC 1812, 5.2.2), and we forward what is ours alone.
     if !ip.sum_is_right(inside, bytes) {
         return Err(Error::Checksum);
@@ -148,6 +165,14 @@ mod tests {
         bytes
     }
 
+    /// What is kept for rules is what a reader of its own would find, and changes nothing else.
+    fn one_reading_says_the_same_as_two(bytes: &[u8]) {
+        match (classify(LINK, bytes), read(LINK, bytes, true)) {
+            (Ok(Class::NotOurs(None)), Ok(Class::NotOurs(layers))) => assert_eq!(layers, Layers::of(bytes)),
+            (without, with) => assert_eq!(without, with),
+        }
+    }
+
     #[test]
     fn what_the_guard_takes_is_ours_or_malformed_and_the_rest_is_not_ours() {
         enum Is {
@@ -188,10 +213,12 @@ mod tests {
                 Ok(_) => matches!(expected, Is::NotOurs),
                 Err(_) => matches!(expected, Is::Malformed),
             };
+            one_reading_says_the_same_as_two(&bytes);
             assert!(right, "{name}, {}: {:?}", if v4 { "IPv4" } else { "IPv6" }, classify(LINK, &bytes));
             for protocol in [anep::IP_PROTOCOL, 6] {
                 bytes[if v4 { 23 } else { 20 }] = protocol;
-                let ours = !matches!(classify(LINK, &bytes), Ok(Class::NotOurs));
+                one_reading_says_the_same_as_two(&bytes);
+                let ours = !matches!(classify(LINK, &bytes), Ok(Class::NotOurs(_)));
                 let left_alone = v4 && (bytes[21] != 0 || bytes[14] >> 4 != 4);
                 assert_eq!(ours, protocol == anep::IP_PROTOCOL && !left_alone, "{name} as protocol {protocol}");
             }
@@ -207,7 +234,7 @@ mod tests {
             for (length, payload) in [(12, &b"abcd"[..]), (10, b"ab"), (8, b"")] {
                 bytes[udp + 5] = length;
                 let Ok(Class::Anep(at, _)) = classify(LINK, &bytes) else { panic!("{length}") };
-                let layers = headers::Layers::of(&bytes).unwrap();
+                let layers = Layers::of(&bytes).unwrap();
                 assert_eq!(&bytes[at.clone()], payload, "length {length}");
                 assert_eq!(layers.ip.unwrap().transport.unwrap().payload, at, "both readers say the same");
             }

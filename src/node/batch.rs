@@ -11,7 +11,7 @@ use super::output::Turn;
 use super::{Cx, Node};
 use crate::classify::headers::Layers;
 use crate::classify::shapes::Found;
-use crate::classify::{Class, classify};
+use crate::classify::{self, Class};
 use crate::core::domain::DomainId;
 use crate::frame::Frame;
 use crate::graph::Taker;
@@ -34,10 +34,8 @@ pub(super) enum Seen {
     Nowhere,
     /// The kernel half had it before.
     PassedUp,
-    /// What it is.
+    /// What it is; if not the node's, not known to be a channel's.
     Class(Result<Class, Error>),
-    /// Neither the node's nor known to be a channel's.
-    Other(Option<Layers>),
     /// A channel's.
     Channel(Found<Taker>),
 }
@@ -64,7 +62,7 @@ impl Node {
             }
             if let Some(frame) = at.checked_sub(FIND).and_then(|at| at_place(frames, count, at)) {
                 let seen = &mut seen[(at - FIND) % AHEAD];
-                if let Seen::Other(Some(layers)) = seen
+                if let Seen::Class(Ok(Class::NotOurs(Some(layers)))) = seen
                     && let Some(found) = self.cx.find(frame, layers)
                 {
                     *seen = Seen::Channel(found);
@@ -89,7 +87,7 @@ impl Cx {
     #[inline(always)]
     pub(super) fn see(&self, frame: &mut Frame, seen: &mut Seen) {
         self.look(frame, seen);
-        if let Seen::Other(Some(layers)) = seen
+        if let Seen::Class(Ok(Class::NotOurs(Some(layers)))) = seen
             && let Some(found) = self.find(frame, layers)
         {
             self.approach(found.owner.domain);
@@ -104,18 +102,14 @@ impl Cx {
         *seen = match port.map(|port| port.link) {
             None => Seen::Nowhere,
             Some(link) if self.control.mirror.on && halves::is_passed_up(frame, link) => Seen::PassedUp,
-            Some(link) => match classify(link, frame.bytes()) {
-                Ok(Class::NotOurs) if self.graphs.channels.demux.is_empty() => Seen::Other(None),
-                Ok(Class::NotOurs) => Seen::Other(Layers::of(frame.bytes())),
-                class => Seen::Class(class),
-            },
+            Some(link) => Seen::Class(classify::read(link, frame.bytes(), !self.graphs.channels.demux.is_empty())),
         };
     }
 
     /// Asks for the filter of a frame that is nobody's else.
     #[inline(always)]
     fn foresee(&self, frame: &Frame, seen: &Seen) {
-        if let Seen::Other(Some(layers)) = seen {
+        if let Seen::Class(Ok(Class::NotOurs(Some(layers)))) = seen {
             self.graphs.channels.demux.foresee(frame.port, layers, frame.bytes());
         }
     }

@@ -149,8 +149,8 @@ impl Environment for Capsules {
     #[inline]
     fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
         let before = cx.steps_of(domain);
-        match capsule::Header::parse(frame.bytes()) {
-            Ok(header) => {
+        match capsule::Header::again(frame.bytes()) {
+            Some(header) => {
                 // What begins here has no previous node.
                 let source = Source { port: frame.port, peer: frame.peer, addr: header.previous };
                 let source = (!header.previous.is_unspecified()).then_some(source);
@@ -163,7 +163,7 @@ impl Environment for Capsules {
                     _ => cx.drop_in(turn, frame, Reason::CodeGone, domain),
                 }
             }
-            Err(_) => cx.drop(turn, frame, Reason::MalformedCapsule),
+            None => cx.drop(turn, frame, Reason::MalformedCapsule),
         }
         cx.steps_of(domain).saturating_sub(before)
     }

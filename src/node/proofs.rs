@@ -290,15 +290,16 @@ impl Cx {
         self.control.proofs.as_deref().map_or(Demands::default(), |proofs| proofs.demands(port))
     }
 
-    /// Finds out who has sent the ANEP packet that the frame begins with, which is whole, and takes the proof off.
+    /// Finds out who has sent the ANEP packet that the frame is, and takes the proof off. Its header was checked and has so
+    /// many bytes; says how many of them are gone.
     #[inline]
-    pub(super) fn authenticate(&mut self, now: u64, frame: &mut Frame) -> Result<(), Reason> {
+    pub(super) fn authenticate(&mut self, now: u64, frame: &mut Frame, header: usize) -> Result<usize, Reason> {
         (frame.authenticated, frame.sender) = (false, Addr::UNSPECIFIED);
-        let Some(proofs) = self.control.proofs.as_deref_mut() else { return Ok(()) };
-        let Ok(packet) = anep::Packet::new_checked(frame.bytes()) else { return Err(Reason::MalformedAnep) };
+        let Some(proofs) = self.control.proofs.as_deref_mut() else { return Ok(0) };
+        let Some(packet) = anep::Packet::again(frame.bytes(), header) else { return Err(Reason::MalformedAnep) };
         let Some(proof) = Repr::of(&packet) else {
             // What everybody on a link is told goes to no neighbour in particular, and has no key.
-            return if proofs.demands(frame.port).mac { Err(Reason::Unauthenticated) } else { Ok(()) };
+            return if proofs.demands(frame.port).mac { Err(Reason::Unauthenticated) } else { Ok(0) };
         };
         match proofs.judge(frame, packet.bytes(), &proof) {
             Ok((sender, payer)) => (frame.authenticated, frame.sender, frame.payer) = (true, sender, payer),
@@ -310,7 +311,7 @@ impl Cx {
             return Err(Reason::MalformedAnep);
         }
         frame.strip(PROOF);
-        Ok(())
+        Ok(PROOF)
     }
 
     /// Puts a proof on an ANEP packet if the neighbour that it goes to has a key. `Err`: it does not fit.

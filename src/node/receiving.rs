@@ -22,6 +22,27 @@ pub(super) struct Admitted {
     pub discard: bool,
 }
 
+/// What an ANEP header says, read once.
+struct AnepHead {
+    /// Where it begins in its frame.
+    start: usize,
+    kind: u16,
+    /// Its bytes, and those of the whole packet.
+    header: usize,
+    length: usize,
+    discard: bool,
+}
+
+impl AnepHead {
+    #[inline(always)]
+    fn read(bytes: &[u8], range: Range<usize>) -> Option<AnepHead> {
+        let start = range.start;
+        let packet = anep::Packet::new_checked(bytes.get(range)?).ok()?;
+        let (kind, discard) = (packet.type_id(), packet.discard_if_unknown());
+        Some(AnepHead { start, kind, header: packet.header_len(), length: packet.bytes().len(), discard })
+    }
+}
+
 impl Cx {
     #[inline(always)]
     pub(super) fn count_received(&mut self, frame: &Frame) {
@@ -85,48 +106,37 @@ impl Cx {
         range: Range<usize>,
     ) -> Result<Admitted, Reason> {
         let (now, port) = (turn.now, frame.port);
-        let proved = self.find_sender(now, frame, range);
+        // What another node has found out about the frame says nothing here.
+        frame.authenticated = false;
+        let mut head = AnepHead::read(frame.bytes(), range);
+        let proved = if self.control.proofs.is_some() { self.find_sender(now, frame, &mut head) } else { Ok(()) };
         if !self.order.entry.admit(frame, now, self.order.paths.waiting()) {
             return Err(Reason::EntryShare);
         }
-        let range = proved?;
+        proved?;
         if self.core.ingress[usize::from(port.0)].as_mut().is_some_and(|ceiling| !ceiling.take(now, 1)) {
             return Err(Reason::IngressRate);
         }
         turn.out.event(frame.trace, EventKind::Received(port));
-        let start = range.start;
-        let packet = anep::Packet::new_checked(&frame.bytes()[range]).map_err(|_| Reason::MalformedAnep)?;
-        let (kind, header, length) = (packet.type_id(), packet.header_len(), packet.bytes().len());
-        if header > anep::HEADER && (!packet.verify_checksum() || packet.unknown_option_discards()) {
-            return Err(Reason::MalformedAnep);
-        }
-        let admitted = Admitted { kind: PacketKind::Anep(kind), header, discard: packet.discard_if_unknown() };
-        self.graphs.channels.count_came(kind, length);
+        let Some(AnepHead { start, kind, header, length, discard }) = head else { return Err(Reason::MalformedAnep) };
         frame.truncate(start + length);
         frame.strip(start);
-        Ok(admitted)
-    }
-
-    /// Finds out who has sent the ANEP packet at `range`, as far as the sender proves it; says where the packet is without the proof.
-    #[inline(always)]
-    fn find_sender(&mut self, now: u64, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
-        // What another node has found out about the frame says nothing here.
-        frame.authenticated = false;
-        if self.control.proofs.is_none() {
-            return Ok(range);
-        }
-        self.find_prover(now, frame, range)
-    }
-
-    fn find_prover(&mut self, now: u64, frame: &mut Frame, range: Range<usize>) -> Result<Range<usize>, Reason> {
-        let packet = frame.bytes().get(range.clone()).map(anep::Packet::new_checked);
-        let Some(Ok(length)) = packet.map(|packet| packet.map(|packet| packet.bytes().len())) else {
+        if header > anep::HEADER && !options_are_good(frame, header) {
             return Err(Reason::MalformedAnep);
-        };
-        frame.truncate(range.start + length);
-        frame.strip(range.start);
-        self.authenticate(now, frame)?;
-        Ok(0..frame.len())
+        }
+        self.graphs.channels.count_came(kind, length);
+        Ok(Admitted { kind: PacketKind::Anep(kind), header, discard })
+    }
+
+    /// Finds out who has sent an ANEP packet, as far as the sender proves it: it begins its frame then, without the proof.
+    fn find_sender(&mut self, now: u64, frame: &mut Frame, head: &mut Option<AnepHead>) -> Result<(), Reason> {
+        let head = head.as_mut().ok_or(Reason::MalformedAnep)?;
+        frame.truncate(head.start + head.length);
+        frame.strip(head.start);
+        head.start = 0;
+        let proof = self.authenticate(now, frame, head.header)?;
+        (head.header, head.length) = (head.header - proof, head.length - proof);
+        Ok(())
     }
 
     /// Who sent a frame, and its index among the neighbours: the peer of an overlay port, or the
@@ -156,4 +166,12 @@ impl Cx {
         };
         Some((source, known.unwrap_or(NONE)))
     }
+}
+
+/// Whether the options behind an ANEP header leave the packet to us: its sum is right, and none that is unknown wants it
+/// discarded. It begins its frame.
+#[cold]
+fn options_are_good(frame: &Frame, header: usize) -> bool {
+    let packet = anep::Packet::again(frame.bytes(), header);
+    packet.is_some_and(|packet| packet.verify_checksum() && !packet.unknown_option_discards())
 }

@@ -76,6 +76,14 @@ impl<'a> Packet<'a> {
         Ok(Packet { header, options, payload, bytes })
     }
 
+    /// The packet that these bytes are, all of them, if it was checked before and has a header of so many bytes.
+    #[inline]
+    pub fn again(bytes: &'a [u8], header_len: usize) -> Option<Packet<'a>> {
+        let (head, payload) = bytes.split_at_checked(header_len)?;
+        let (header, options) = head.split_first_chunk::<HEADER>()?;
+        Some(Packet { header, options, payload, bytes })
+    }
+
     /// What follows the header, see [`type_id`].
     #[inline]
     pub fn type_id(&self) -> u16 {

@@ -183,15 +183,26 @@ impl Header {
     /// Reads the header at the beginning of `bytes`; the payload behind it may have any length.
     #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<Header> {
-        let packet = Packet::new_checked(bytes)?;
-        Ok(Header {
+        Packet::new_checked(bytes).map(|packet| Header::of(&packet))
+    }
+
+    /// The fields of a header that was checked before, at the beginning of `bytes`; none if they are cut short.
+    #[inline(always)]
+    pub fn again(bytes: &[u8]) -> Option<Header> {
+        let (header, payload) = bytes.split_first_chunk::<HEADER>()?;
+        Some(Header::of(&Packet { header, payload }))
+    }
+
+    #[inline(always)]
+    fn of(packet: &Packet<'_>) -> Header {
+        Header {
             app_port: packet.app_port(),
             bound: packet.bound(),
             code: packet.code(),
             previous: packet.previous(),
             source: packet.source(),
             destination: packet.destination(),
-        })
+        }
     }
 
     /// Writes the header at the beginning of `buf` and returns [`HEADER`]; `Truncated` if it does not fit.
@@ -230,6 +241,7 @@ mod tests {
         let mut bytes = [0xff; HEADER + 3];
         assert_eq!(header().emit(&mut bytes), Ok(HEADER));
         assert_eq!(Header::parse(&bytes), Ok(header()));
+        assert_eq!((Header::again(&bytes), Header::again(&bytes[..HEADER - 1])), (Some(header()), None));
         assert_eq!(Packet::new_checked(&bytes).map(|packet| packet.payload().len()), Ok(3));
         assert_eq!(header().emit(&mut [0; HEADER - 1]), Err(Error::Truncated));
     }
