@@ -213,6 +213,7 @@ impl Node {
     #[inline]
     fn enter_channel(&mut self, turn: &mut Turn<'_>, frame: Frame, owner: Taker) {
         let Taker { channel: id, domain } = owner;
+        self.cx.on_domain(turn.now, domain);
         let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) else {
             return self.cx.drop(turn, frame, Reason::ChannelGone);
         };

@@ -49,7 +49,7 @@ pub struct Usage {
     pub bytes: u64,
     /// Steps its code has taken.
     pub steps: u64,
-    /// Nanoseconds its packets took of the CPU, where a path scheduler measures them.
+    /// Nanoseconds its packets took of the CPU; steps, where there is no clock.
     pub cpu_ns: u64,
     /// Packets its code forwarded.
     pub forwarded: u64,
@@ -121,7 +121,7 @@ pub struct Domain {
     bytes: u64,
     more: Option<Box<More>>,
     steps_taken: u64,
-    /// Nanoseconds its packets took of the CPU.
+    /// Nanoseconds its packets took of the CPU; steps, where there is no clock.
     pub cpu_ns: u64,
     rest: Box<Rest>,
 }

@@ -10,7 +10,7 @@ use crate::code::judge::Grant;
 use crate::code::run::LoadedProgram;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, PeerId, PortId};
+use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
 use crate::topology::{Neighbour, Port, Router, Routes};
 use crate::wire::{Addr, Digest};
@@ -197,7 +197,9 @@ impl Node {
     /// An application of this node sends a capsule: header and payload, the source being an address
     /// of this node or none.
     pub fn inject(&mut self, turn: &mut Turn<'_>, frame: Frame) -> Result<(), Reason> {
+        let run = self.cx.begin(turn.now, Payer::NOBODY, true);
         let sent = self.ask(|capsules: &mut Capsules, cx| capsules.inject(cx, turn, frame));
+        self.cx.end(turn.now, run);
         sent.unwrap_or(Err(Reason::UnknownType))
     }
 

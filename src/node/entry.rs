@@ -23,7 +23,7 @@
 //!
 //! **Costs.** A payer is charged the time of its packets. Packets that wait for their turn are charged when they have
 //! run; the mean is taken beforehand, so that a queue holds no more than a burst. Packets done at once are charged
-//! their time. Later work of a packet (it waited for a name, a code or a signature, sent packets to this node, or left
+//! their time; so is the domain that a packet turns out to be of. Later work of a packet (it waited for a name, a code or a signature, sent packets to this node, or left
 //! copies to be sent later) is charged then. Reading a batch is divided among its frames, refused ones included. Time
 //! is the work of the thread ([`WorkClock`]); other threads on its CPU are charged to nobody. Without a clock, in the
 //! simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
@@ -32,6 +32,7 @@ mod charging;
 
 use crate::code::run::Ingress;
 use crate::core::bucket::TokenBucket;
+use crate::core::domain::DomainId;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::topology::{Neighbour, Port};
 use crate::wire::Addr;
@@ -129,16 +130,28 @@ struct Owner {
     keyed: bool,
 }
 
-/// Frames of one neighbour that were done at once, one behind the other, and are not charged yet.
+/// Frames of one neighbour for one domain that were done at once, one behind the other, and are not charged yet.
 struct Run {
     payer: Payer,
+    /// Whose they were, as far as that was found out.
+    domain: Option<DomainId>,
     frames: u32,
+    /// Of these, the ones that were nobody's.
+    nobodys: u32,
     /// What the clock showed when the first began.
     since: u64,
 }
 
 impl Run {
-    const NONE: Run = Run { payer: Payer::NOBODY, frames: 0, since: 0 };
+    const NONE: Run = Run { payer: Payer::NOBODY, domain: None, frames: 0, nobodys: 0, since: 0 };
+}
+
+/// What a domain is to be charged: frames that were done at once, and what they cost.
+#[derive(Clone, Copy)]
+struct Bill {
+    domain: DomainId,
+    frames: u32,
+    cost: u64,
 }
 
 /// The rows of a node.
@@ -166,8 +179,12 @@ pub(super) struct Entry {
     steps: u64,
     /// Of the batch, what is charged already.
     charged: u64,
-    /// Frames that are not charged yet.
+    /// Frames that are not charged yet; whether one of them is being done, and whether it is known to be a domain's.
     run: Run,
+    is_open: bool,
+    is_named: bool,
+    /// What is charged already, but not to the domain.
+    bill: Option<Bill>,
     /// The payer of the packet that is being done at once, or of the one that waited.
     current: Payer,
     behalf: Payer,
@@ -206,6 +223,9 @@ impl Entry {
             steps: 0,
             charged: 0,
             run: Run::NONE,
+            is_open: false,
+            is_named: false,
+            bill: None,
             current: Payer::NOBODY,
             behalf: Payer::NOBODY,
             behalf_since: 0,
@@ -215,6 +235,11 @@ impl Entry {
         };
         entry.set_limits(EntryLimits::default());
         entry
+    }
+
+    /// When a frame came last.
+    pub(super) fn now(&self) -> u64 {
+        self.now
     }
 
     fn set_limits(&mut self, limits: EntryLimits) {
@@ -361,8 +386,9 @@ impl Entry {
         }
     }
 
-    /// A batch of so many frames has been read and taken in, in so many nanoseconds.
-    pub(super) fn received(&mut self, count: usize, cost: u64) {
+    /// A batch of so many frames has been read and taken in, in so many nanoseconds. Says how many that are for each, but
+    /// for what was done at once.
+    pub(super) fn received(&mut self, count: usize, cost: u64) -> u64 {
         self.end_run(self.now);
         let rest = cost.saturating_sub(core::mem::take(&mut self.charged));
         let each = rest / count.max(1) as u64;
@@ -371,6 +397,7 @@ impl Entry {
             let came = core::mem::take(&mut owner.came);
             owner.spend(self.now, u64::from(came) * each, self.alone);
         }
+        each
     }
 
     /// The clock, or the number of steps so far.

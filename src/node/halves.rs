@@ -174,6 +174,7 @@ impl Capsules {
             return cx.drop(turn, frame, Reason::CodeGone);
         };
         let (domain, window) = (ready.domain, ready.window);
+        cx.on_domain(turn.now, domain);
         if up.children + up.lines > 0 && !self.take_written(cx, turn, &frame, &up, domain, window) {
             return cx.drop_in(turn, frame, Reason::Forgotten, domain);
         }

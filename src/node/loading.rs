@@ -383,7 +383,7 @@ impl Capsules {
 
     /// A capsule that waited goes its way, with what its code has left it of its bound.
     pub(super) fn process_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, Waiter { mut frame, paid, .. }: Waiter) {
-        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
+        let Some(mut header) = capsule::Header::again(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedCapsule);
         };
         let injected = header.previous.is_unspecified();
@@ -400,6 +400,8 @@ impl Capsules {
             set_bound(&mut frame, header.bound);
         }
         let from = Sender { source, index: cx.neighbour_index(source) };
+        let run = cx.begin(turn.now, frame.payer, true);
         self.process(cx, turn, frame, &header, from);
+        cx.end(turn.now, run);
     }
 }

@@ -175,6 +175,11 @@ impl Paths {
         self.queues.get(domain.index()).is_some_and(|queue| queue.domain == domain)
     }
 
+    /// What it costs to take a packet in, in nanoseconds.
+    pub(super) fn intake(&self) -> u64 {
+        self.intake
+    }
+
     /// Packets of a domain that were done after their deadline.
     pub(super) fn missed_deadlines(&self, domain: DomainId) -> u64 {
         let scheduler = self.scheduler.as_ref().filter(|_| self.knows(domain));
@@ -334,13 +339,15 @@ impl Node {
 
     /// So many packets were read and taken in at this cost, in nanoseconds.
     pub fn received(&mut self, packets: usize, cost: u64) {
-        if self.cx.order.paths.is_queueing() && packets > 0 {
-            let each = cost / packets as u64;
+        let each = self.cx.order.entry.received(packets, cost);
+        self.cx.pay(self.cx.order.entry.now());
+        if packets > 0 {
+            let paths = &mut self.cx.order.paths;
+            // What was done at once is paid for already.
+            let each = if paths.is_queueing() { cost / packets as u64 } else { each };
             // The mean of the last eight batches or so: one in which the worker was interrupted says little.
-            self.cx.order.paths.intake =
-                if self.cx.order.paths.intake == 0 { each } else { (self.cx.order.paths.intake * 7 + each) / 8 };
+            paths.intake = if paths.intake == 0 { each } else { (paths.intake * 7 + each) / 8 };
         }
-        self.cx.order.entry.received(packets, cost);
     }
 
     /// What a packet has cost, in nanoseconds; without a clock in steps, but always the same.
@@ -362,14 +369,7 @@ impl Node {
 impl Node {
     /// A domain has caused so much work beside its packets: its share of the worker pays for it.
     pub fn worked_for(&mut self, domain: DomainId, cost: u64, now: u64) {
-        let Some(known) = self.cx.core.domains.of(domain) else { return };
-        known.cpu_ns += cost;
-        if !self.cx.order.paths.knows(domain) {
-            self.cx.enter_path(domain, now);
-        }
-        if let Some(scheduler) = &mut self.cx.order.paths.scheduler {
-            scheduler.bill(domain.index(), cost, now);
-        }
+        self.cx.worked_for(domain, cost, now);
     }
 
     /// A process of a domain has used so much of the processor.
@@ -418,6 +418,18 @@ impl Node {
 }
 
 impl Cx {
+    /// A domain has caused so much work beside its packets: its share of the worker pays for it.
+    pub(super) fn worked_for(&mut self, domain: DomainId, cost: u64, now: u64) {
+        let Some(known) = self.core.domains.of(domain) else { return };
+        known.cpu_ns += cost;
+        if !self.order.paths.knows(domain) {
+            self.enter_path(domain, now);
+        }
+        if let Some(scheduler) = &mut self.order.paths.scheduler {
+            scheduler.bill(domain.index(), cost, now);
+        }
+    }
+
     /// Whether packets wait for [`Node::run_next`].
     #[inline]
     pub fn has_work(&self) -> bool {

@@ -287,6 +287,7 @@ impl Environment for Speaker {
             cx.enqueue(turn, self.top, frame, Work { environment: self.place, what: 0, joins: false });
             return;
         }
+        cx.on_domain(turn.now, self.top);
         self.take_in(cx, turn, frame, &from);
     }
 

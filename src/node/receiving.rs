@@ -93,6 +93,7 @@ impl Cx {
         }
         // Whoever sent it is nobody's to charge, and least of all of those before it.
         self.order.entry.end_run(turn.now);
+        self.pay(turn.now);
         turn.out.pool.give(frame);
     }
 

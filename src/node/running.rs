@@ -96,6 +96,9 @@ impl Capsules {
         }
         match self.codes.find(&header.code, turn.now, frame.payer) {
             FoundCode::Ready { slot, domain, window, steps, lacks } => {
+                if !cx.order.paths.is_queueing() {
+                    cx.on_domain(turn.now, domain);
+                }
                 if let Err(reason) = cx.admit(turn.now, domain, &frame, window) {
                     return cx.refuse(turn, frame, reason, domain);
                 }

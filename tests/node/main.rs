@@ -4,6 +4,7 @@ mod balance;
 mod bandwidth;
 mod bed;
 mod cases;
+mod charges;
 mod codes;
 mod fair;
 mod forms;

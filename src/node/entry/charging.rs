@@ -1,7 +1,8 @@
 //! Measures the use of each payer and charges it: the clock is read around work, and the difference goes to a row.
 
-use super::{Entry, EntryCounts, EntryLimits, FRAME_STEPS, RUN, Run, WorkClock};
+use super::{Bill, Entry, EntryCounts, EntryLimits, FRAME_STEPS, RUN, Run, WorkClock};
 use crate::code::run::Ingress;
+use crate::core::domain::DomainId;
 use crate::frame::{Payer, PeerId, PortId};
 use crate::node::{Cx, Node};
 use crate::wire::Addr;
@@ -34,6 +35,7 @@ impl Node {
         if entry.run.frames > 0 && entry.clock.is_some() {
             entry.charge_run(now, reading);
         }
+        self.cx.pay(now);
         reading
     }
 
@@ -56,7 +58,23 @@ impl Entry {
     fn begin_run(&mut self, now: u64, payer: Payer) {
         if self.run.payer != payer || self.run.frames == 0 {
             self.end_run(now);
-            self.run = Run { payer, frames: 0, since: self.reading() };
+            self.run = Run { payer, since: self.reading(), ..Run::NONE };
+        }
+        (self.is_open, self.is_named) = (true, false);
+    }
+
+    /// What is done is this domain's. What was done for another one is charged first.
+    #[inline]
+    fn name(&mut self, now: u64, domain: DomainId) {
+        self.is_named = true;
+        match self.run.domain {
+            Some(known) if known == domain => {}
+            None => self.run.domain = Some(domain),
+            Some(_) => {
+                let (payer, since) = (self.run.payer, self.reading());
+                self.charge_run(now, since);
+                self.run = Run { payer, domain: Some(domain), since, ..Run::NONE };
+            }
         }
     }
 
@@ -64,6 +82,8 @@ impl Entry {
     #[inline]
     fn ran_one(&mut self, now: u64) {
         self.run.frames += 1;
+        self.run.nobodys += u32::from(!self.is_named);
+        self.is_open = false;
         // Steps cost nothing to read, and what was taken is known before the next frame is.
         if self.clock.is_none() || self.run.frames >= RUN || self.run.payer == Payer::NOBODY {
             self.end_run(now);
@@ -80,25 +100,32 @@ impl Entry {
     }
 
     fn charge_run(&mut self, now: u64, reading: u64) {
-        let Run { payer, since, .. } = core::mem::replace(&mut self.run, Run::NONE);
+        let Run { payer, domain, frames, nobodys, since } = core::mem::replace(&mut self.run, Run::NONE);
         let spent = reading.saturating_sub(since);
-        self.charged += spent;
         let alone = self.alone;
         if let Some(owner) = self.owners.get_mut(usize::from(payer.0)) {
+            // What has waited, or comes of an application, is no part of a batch.
+            self.charged += if owner.came > 0 { spent } else { 0 };
             owner.spend(now, spent, alone);
+        }
+        if let Some(domain) = domain {
+            let own = frames - nobodys;
+            let cost = if nobodys == 0 { spent } else { spent * u64::from(own) / u64::from(frames) };
+            self.bill = Some(Bill { domain, frames: own, cost });
         }
     }
 }
 
 impl Cx {
     /// A packet is begun with: what is done until [`Cx::end`] is at its neighbour's expense, unless it waits where packets
-    /// wait. The clock is read when another one's frame comes, and after some of one's own.
+    /// wait, or comes of a packet that was begun with before. The clock is read when another one's frame comes, and after some of one's own.
     #[inline(always)]
     pub(in crate::node) fn begin(&mut self, now: u64, payer: Payer, waits: bool) -> Metered {
-        let metered = !(waits && self.order.paths.is_queueing());
+        let metered = !(waits && self.order.paths.is_queueing() || self.order.entry.is_open);
         if metered {
             self.order.entry.begin_run(now, payer);
             self.order.entry.current = payer;
+            self.pay(now);
         }
         Metered(metered)
     }
@@ -109,6 +136,36 @@ impl Cx {
         if metered {
             self.order.entry.current = Payer::NOBODY;
             self.order.entry.ran_one(now);
+            self.pay(now);
+        }
+    }
+
+    /// The packet that was begun with is this domain's: if it is measured, what it costs is in the domain's account too. The
+    /// clock is read when it is another one's than the packet before.
+    #[inline]
+    pub(in crate::node) fn on_domain(&mut self, now: u64, domain: DomainId) {
+        if self.order.entry.is_open {
+            self.order.entry.name(now, domain);
+            self.pay(now);
+        }
+    }
+
+    /// What domains are to be charged is in their accounts.
+    #[inline(always)]
+    pub(in crate::node) fn pay(&mut self, now: u64) {
+        if let Some(bill) = self.order.entry.bill {
+            self.order.entry.bill = None;
+            self.pay_bill(now, bill);
+        }
+    }
+
+    fn pay_bill(&mut self, now: u64, Bill { domain, frames, cost }: Bill) {
+        if self.order.paths.is_queueing() {
+            return self.worked_for(domain, cost, now);
+        }
+        let cost = cost + u64::from(frames) * self.order.paths.intake();
+        if let Some(domain) = self.core.domains.of(domain) {
+            domain.cpu_ns += cost;
         }
     }
 

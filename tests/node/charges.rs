@@ -1,0 +1,132 @@
+//! What a packet costs is in the account of its domain, whatever the order of packets. The clock is moved by work alone,
+//! so that what is charged is known to the nanosecond.
+
+use crate::bed::{Bed, datagram};
+use crate::node_bench::{Bench, header, module, packet};
+use anode::frame::Frame;
+use anode::node::entry::WorkClock;
+use anode::node::hosts::InProcess;
+use anode::nodeos::interface::{DomainId, NodeOs, Upcall};
+use anode::schedule::Policy;
+use anode::trust::Role;
+use anode::wire::{Addr, capsule};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What a packet of each domain costs.
+const COSTS: [u64; 2] = [700, 11_000];
+
+/// Frames that are taken in at once.
+const BATCH: usize = 20;
+
+/// The UDP ports of the two domains, and one of nobody's.
+const PORTS: [u16; 2] = [5000, 5001];
+const NOBODYS: u16 = 9;
+
+/// A clock that others move.
+struct WorkOnly(Arc<AtomicU64>);
+
+impl WorkClock for WorkOnly {
+    fn read(&mut self) -> u64 {
+        self.0.load(Relaxed)
+    }
+
+    fn at(&mut self, _: u64) -> u64 {
+        self.read()
+    }
+
+    fn rested(&mut self, _: u64) {}
+
+    fn lost(&self) -> u64 {
+        0
+    }
+}
+
+/// An environment whose packets take so long.
+struct Busy(Arc<AtomicU64>, u64);
+
+impl InProcess for Busy {
+    fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
+        if let Upcall::Packet { frame, .. } = upcall {
+            self.0.fetch_add(self.1, Relaxed);
+            os.packet_free(domain, frame);
+        }
+    }
+}
+
+/// What the domains are charged for packets to these ports.
+fn charged(policy: Policy, ports: &[u16]) -> [u64; 2] {
+    let clock = Arc::new(AtomicU64::new(1000));
+    let mut bed = Bed::new(policy);
+    bed.driver.node.set_clock(Box::new(WorkOnly(clock.clone())));
+    let domains = [0, 1].map(|at| {
+        let domain = bed.domain(&Role::anyone(Default::default()), Box::new(Busy(clock.clone(), COSTS[at])));
+        bed.channel(domain, PORTS[at]);
+        domain
+    });
+    for batch in ports.chunks(BATCH) {
+        let mut frames: Vec<Frame> = batch.iter().copied().map(datagram).collect();
+        let began = bed.driver.node.worked(bed.now);
+        bed.turn(|node, turn| node.receive_all(turn, &mut frames));
+        let mut worked = bed.driver.node.worked(bed.now);
+        bed.driver.node.received(batch.len(), worked - began);
+        while let Some(ran) = bed.turn(|node, turn| node.run_turn(turn)) {
+            let before = std::mem::replace(&mut worked, bed.driver.node.worked(bed.now));
+            bed.driver.node.ran(ran, worked - before, bed.now);
+        }
+    }
+    domains.map(|domain| bed.usage(domain).unwrap().cpu_ns)
+}
+
+#[test]
+fn a_domain_is_charged_the_same_whether_its_packets_wait_or_not() {
+    let [one, other] = PORTS;
+    let ways: [(&str, Vec<u16>); 5] = [
+        ("one after the other of one domain", vec![one; 50]),
+        ("of two in turns", [one, other].repeat(25)),
+        ("of one, then of the other", [[one; 30], [other; 30]].concat()),
+        ("nobody's among them", [one, NOBODYS, other, other, NOBODYS].repeat(13)),
+        ("one", vec![other]),
+    ];
+    for (name, ports) in ways {
+        let count = |port| ports.iter().filter(|known| **known == port).count() as u64;
+        let expected = [count(one) * COSTS[0], count(other) * COSTS[1]];
+        for policy in [Policy::Fifo, Policy::Wfq] {
+            assert_eq!(charged(policy, &ports), expected, "{name}, {policy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_capsule_is_charged_to_its_code_whether_it_came_or_began_here_or_has_waited_for_the_code() {
+    for policy in [Policy::Fifo, Policy::Wfq] {
+        let mut bench = Bench::new();
+        bench.driver.node.set_scheduler(policy, 0);
+        let code = bench.add(0, &module("", "", "i32.const 0"));
+        let run = |bench: &mut Bench| {
+            let now = bench.now;
+            while let Some(ran) = bench.driver.turn(now, |node, turn| node.run_next(turn)) {
+                bench.driver.node.ran(ran, ran.steps, now);
+            }
+        };
+        // The first waits for its code; the others begin here, or come when it is there.
+        for expected in 1..=4 {
+            if expected % 2 == 0 {
+                let mut bytes = vec![0; capsule::HEADER];
+                let here = capsule::Header { source: Addr::UNSPECIFIED, ..header(code) };
+                here.emit(&mut bytes).unwrap();
+                let own = Frame::from_bytes(&bytes);
+                let now = bench.now;
+                bench.driver.turn(now, |node, turn| node.inject(turn, own)).unwrap();
+            } else {
+                bench.receive(0, &packet(&header(code), b"x"));
+            }
+            run(&mut bench);
+            let domains = bench.driver.node.domain_tree();
+            let of_code = domains.into_iter().find(|domain| domain.code == Some(code.to_string())).unwrap();
+            assert_eq!(of_code.usage.packets, expected, "{policy:?}");
+            assert!(of_code.usage.steps > 0);
+            assert_eq!(of_code.usage.cpu_ns, of_code.usage.steps, "{policy:?}, after {expected}");
+        }
+    }
+}
