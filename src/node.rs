@@ -230,7 +230,7 @@ impl Node {
             }
         };
         let work = Work { environment, what: id.0, joins: false };
-        if !self.cx.order.paths.is_queueing() {
+        if !self.cx.order.paths.is_queueing() || self.cx.has_turn(turn.now, domain, frame.payer) {
             self.environments.run(&mut self.cx, turn, domain, work, frame);
             return;
         }

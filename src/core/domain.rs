@@ -440,10 +440,10 @@ impl Domains {
         self.table.get_mut(id)
     }
 
-    /// Asks for the memory of a domain of which a packet is next soon, and will be measured or not.
+    /// Asks for the memory of a domain of which a packet is next soon.
     #[inline]
-    pub fn foresee(&self, id: DomainId, is_measured: bool) {
-        self.table.foresee_first(id.index(), if is_measured { 3 } else { 2 });
+    pub fn foresee(&self, id: DomainId) {
+        self.table.foresee_first(id.index(), 3);
     }
 
     /// The domain, to read.

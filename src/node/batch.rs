@@ -2,8 +2,8 @@
 //!
 //! With thousands of domains, filter, channel, domain and way out of a packet are not in the processor's caches, and
 //! each is found by the one before. So a packet passes three stations before its turn, each a few packets apart.
-//! [`Node::look`] finds its kind and asks for its filter; [`Node::find`] finds channel, domain and queue;
-//! [`Node::approach`] asks for the way out. They change nothing but the packet. A channel that appears meanwhile is not
+//! `Cx::look` finds its kind and asks for its filter; `Cx::find` finds channel, domain and queue;
+//! `Cx::approach` asks for the way out. They change nothing but the packet. A channel that appears meanwhile is not
 //! seen by packets already here; one that goes away is noticed at their turn.
 
 use super::halves;
@@ -17,13 +17,13 @@ use crate::frame::Frame;
 use crate::graph::Taker;
 use crate::wire::Error;
 
-/// Stations of packets between [`Node::look`] and their turn.
+/// Stations of packets between `Cx::look` and their turn.
 const AHEAD: usize = 12;
 
 /// Channels whose filters, domains and ways out the near caches hold: some four hundred bytes each.
 const CACHED_CHANNELS: usize = 256;
 
-/// How many packets behind [`Node::look`] the others are.
+/// How many packets behind `Cx::look` the others are.
 const FIND: usize = 4;
 const APPROACH: usize = 8;
 const TURN: usize = AHEAD - 1;
@@ -41,16 +41,24 @@ pub(super) enum Seen {
 }
 
 impl Node {
-    /// Frames have come in by their ports, in this order. They are taken out of the list.
+    /// Frames have come in by their ports, in this order. They are taken out of the list; [`Node::received`] follows.
     pub fn receive_all(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
+        self.cx.begin_batch(frames.len());
         if self.cx.graphs.channels.ins.len() <= CACHED_CHANNELS {
             // What packets look at is near, and looking ahead is not for nothing.
-            return frames.drain(..).for_each(|mut frame| {
+            for mut frame in frames.drain(..) {
                 let mut seen = Seen::Nowhere;
                 self.cx.see(&mut frame, &mut seen);
                 self.take_in(turn, frame, &seen);
-            });
+            }
+        } else {
+            self.receive_ahead(turn, frames);
         }
+        self.cx.end_batch();
+    }
+
+    /// The same, with a look at packets that come a few places behind.
+    fn receive_ahead(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
         let mut seen = [const { Seen::Nowhere }; AHEAD];
         let count = frames.len();
         // So the first is the one that can be taken off.
@@ -120,7 +128,7 @@ impl Cx {
         let found = self.graphs.channels.demux.find(frame.port, layers, frame.bytes())?;
         let Taker { channel, domain } = found.owner;
         self.graphs.channels.ins.foresee(channel.index());
-        self.core.domains.foresee(domain, self.order.paths.is_queueing());
+        self.core.domains.foresee(domain);
         self.order.paths.foresee(domain);
         found.mark(layers, frame);
         Some(found)

@@ -237,6 +237,16 @@ impl Entry {
         entry
     }
 
+    /// Whether work is measured by a clock.
+    pub(super) fn has_clock(&self) -> bool {
+        self.clock.is_some()
+    }
+
+    /// Whether what is being done is measured, until its packet is done with.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// When a frame came last.
     pub(super) fn now(&self) -> u64 {
         self.now

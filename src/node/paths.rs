@@ -5,6 +5,9 @@
 //! With every other policy the driver calls [`Node::run_turn`] until nothing waits or others have their turn
 //! ([`Round`]), and tells the cost ([`Node::ran`]). The simulator calls [`Node::run_next`], one packet at a time.
 //!
+//! A packet that is the only one in the node does not wait either: it has its turn when it comes, and its domain pays for
+//! that and its receipt at once.
+//!
 //! The receipt of a packet is paid by its domain, run or dropped. The driver tells that cost by the batch
 //! ([`Node::received`]), and each packet's part is added to the next charge of its domain. So a domain that sends more
 //! than can run pays for the receipt with its own share (after Druschel and Banga, *Lazy receiver processing*, OSDI
@@ -87,11 +90,23 @@ pub(super) struct Paths {
     waiting: usize,
     /// What it costs to take a packet in, in nanoseconds.
     intake: u64,
+    /// Whether the packet that is being taken in is the only one there is; if it had its turn, what is to be charged.
+    alone: bool,
+    ran: Option<Ran>,
 }
 
 impl Default for Paths {
     fn default() -> Paths {
-        Paths { scheduler: None, queues: Vec::new(), places: Vec::new(), free: NONE, waiting: 0, intake: 0 }
+        Paths {
+            scheduler: None,
+            queues: Vec::new(),
+            places: Vec::new(),
+            free: NONE,
+            waiting: 0,
+            intake: 0,
+            alone: false,
+            ran: None,
+        }
     }
 }
 
@@ -339,6 +354,12 @@ impl Node {
 
     /// So many packets were read and taken in at this cost, in nanoseconds.
     pub fn received(&mut self, packets: usize, cost: u64) {
+        if let Some(ran) = self.cx.order.paths.ran.take() {
+            // The only packet has had its turn: all that was done was for it.
+            self.cx.order.entry.received(packets, 0);
+            let now = self.cx.order.entry.now().saturating_add(cost);
+            return self.ran(ran, cost, now);
+        }
         let each = self.cx.order.entry.received(packets, cost);
         self.cx.pay(self.cx.order.entry.now());
         if packets > 0 {
@@ -434,6 +455,39 @@ impl Cx {
     #[inline]
     pub fn has_work(&self) -> bool {
         self.order.paths.waiting > 0
+    }
+
+    /// So many frames are taken in from now on. One that is the only packet in the node has its turn when it comes, where a
+    /// clock can tell what that costs.
+    #[inline]
+    pub(super) fn begin_batch(&mut self, frames: usize) {
+        let paths = &mut self.order.paths;
+        paths.alone = frames == 1 && paths.waiting == 0 && paths.ran.is_none() && self.order.entry.has_clock();
+    }
+
+    /// What comes from now on is no frame of the batch.
+    #[inline]
+    pub(super) fn end_batch(&mut self) {
+        self.order.paths.alone = false;
+    }
+
+    /// Whether a packet of a domain has its turn when it comes: it does not wait where nobody else does. It is charged when
+    /// the driver knows what all of that cost ([`Node::received`]).
+    #[inline]
+    pub(super) fn has_turn(&mut self, now: u64, domain: DomainId, payer: Payer) -> bool {
+        if !self.order.paths.alone || self.order.entry.is_open() {
+            return false;
+        }
+        self.order.paths.alone = false;
+        if !self.order.paths.knows(domain) {
+            self.enter_path(domain, now);
+        }
+        let paths = &mut self.order.paths;
+        let begins = paths.scheduler.as_mut().is_some_and(|scheduler| scheduler.begin(domain.index(), now));
+        if begins {
+            paths.ran = Some(Ran { domain, packets: 1, payer, reserved: 0, urgent: false, steps: 0 });
+        }
+        begins
     }
 
     /// Lets a packet wait for its domain's turn, or drops it if too many wait; whether it waits.

@@ -282,6 +282,11 @@ impl Environment for Speaker {
             return cx.drop(turn, frame, reason);
         }
         if cx.order.paths.is_queueing() {
+            if cx.has_turn(turn.now, self.top, frame.payer) {
+                let payer = frame.payer;
+                cx.on_account_of(payer, |cx| self.take_in(cx, turn, frame, &from));
+                return;
+            }
             // All of PLAN is one environment in the order; what is in a packet, and so its principal, is not known before its turn.
             frame.ends = Ends { source: Some((from.addr, 0)), destination: None };
             cx.enqueue(turn, self.top, frame, Work { environment: self.place, what: 0, joins: false });

@@ -110,7 +110,7 @@ impl Capsules {
                 {
                     self.pay_owed(cx, turn, &mut frame, &mut header, source);
                 }
-                if cx.order.paths.is_queueing() {
+                if cx.order.paths.is_queueing() && !cx.has_turn(turn.now, domain, frame.payer) {
                     cx.enqueue(turn, domain, frame, Work { environment: self.place, what: from.index, joins: true });
                     return;
                 }

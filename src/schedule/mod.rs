@@ -351,6 +351,17 @@ impl PathScheduler {
         }
     }
 
+    /// A flow without work has a packet while no other flow waits: it runs now, as if [`PathScheduler::next`] had named it.
+    /// False if it has to wait.
+    #[inline]
+    pub fn begin(&mut self, flow: usize, now: u64) -> bool {
+        if self.waiting > 0 || self.flows.get(flow).is_none_or(|flow| flow.state != State::Idle) {
+            return false;
+        }
+        self.wake(flow, now);
+        self.next(now) == Some(flow)
+    }
+
     /// The flow that runs one packet now; [`PathScheduler::charge`] follows when it has.
     #[inline]
     pub fn next(&mut self, now: u64) -> Option<usize> {

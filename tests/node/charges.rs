@@ -54,8 +54,8 @@ impl InProcess for Busy {
     }
 }
 
-/// What the domains are charged for packets to these ports.
-fn charged(policy: Policy, ports: &[u16]) -> [u64; 2] {
+/// A node with the two domains.
+fn node(policy: Policy) -> (Bed, [DomainId; 2]) {
     let clock = Arc::new(AtomicU64::new(1000));
     let mut bed = Bed::new(policy);
     bed.driver.node.set_clock(Box::new(WorkOnly(clock.clone())));
@@ -64,18 +64,62 @@ fn charged(policy: Policy, ports: &[u16]) -> [u64; 2] {
         bed.channel(domain, PORTS[at]);
         domain
     });
-    for batch in ports.chunks(BATCH) {
-        let mut frames: Vec<Frame> = batch.iter().copied().map(datagram).collect();
-        let began = bed.driver.node.worked(bed.now);
-        bed.turn(|node, turn| node.receive_all(turn, &mut frames));
-        let mut worked = bed.driver.node.worked(bed.now);
-        bed.driver.node.received(batch.len(), worked - began);
-        while let Some(ran) = bed.turn(|node, turn| node.run_turn(turn)) {
-            let before = std::mem::replace(&mut worked, bed.driver.node.worked(bed.now));
-            bed.driver.node.ran(ran, worked - before, bed.now);
-        }
-    }
+    (bed, domains)
+}
+
+/// Packets come to these ports, all at once.
+fn feed(bed: &mut Bed, ports: &[u16]) {
+    let mut frames: Vec<Frame> = ports.iter().copied().map(datagram).collect();
+    let began = bed.driver.node.worked(bed.now);
+    bed.turn(|node, turn| node.receive_all(turn, &mut frames));
+    let spent = bed.driver.node.worked(bed.now) - began;
+    bed.driver.node.received(ports.len(), spent);
+}
+
+/// The packets of the next turn run; whose they were.
+fn run(bed: &mut Bed) -> Option<DomainId> {
+    let before = bed.driver.node.worked(bed.now);
+    let ran = bed.turn(|node, turn| node.run_turn(turn))?;
+    let (domain, cost) = (ran.domain(), bed.driver.node.worked(bed.now) - before);
+    bed.driver.node.ran(ran, cost, bed.now);
+    Some(domain)
+}
+
+fn cpu_ns(bed: &Bed, domains: [DomainId; 2]) -> [u64; 2] {
     domains.map(|domain| bed.usage(domain).unwrap().cpu_ns)
+}
+
+/// What the domains are charged for packets to these ports.
+fn charged(policy: Policy, ports: &[u16]) -> [u64; 2] {
+    let (mut bed, domains) = node(policy);
+    for batch in ports.chunks(BATCH) {
+        feed(&mut bed, batch);
+        while run(&mut bed).is_some() {}
+    }
+    cpu_ns(&bed, domains)
+}
+
+#[test]
+fn the_only_packet_in_the_node_does_not_wait_and_its_domain_pays_as_if_it_had() {
+    for policy in [Policy::Wfq, Policy::Priority, Policy::Edf, Policy::Bert] {
+        let (mut bed, domains) = node(policy);
+        feed(&mut bed, &[PORTS[1]]);
+        assert!(!bed.driver.node.has_work(), "{policy:?}");
+        assert_eq!(cpu_ns(&bed, domains), [0, COSTS[1]], "{policy:?}");
+        // It has had its turn: the other domain is next, and then it has its second.
+        feed(&mut bed, &[PORTS[1], PORTS[0]]);
+        assert!(bed.driver.node.has_work());
+        feed(&mut bed, &[PORTS[0]]);
+        assert_eq!(cpu_ns(&bed, domains), [0, COSTS[1]], "{policy:?}: one that comes alone waits behind others");
+        let order: Vec<_> = std::iter::from_fn(|| run(&mut bed)).collect();
+        if policy == Policy::Wfq {
+            assert_eq!(order, [domains[0], domains[0], domains[1]]);
+        }
+        assert_eq!(order.len(), 3);
+        assert_eq!(cpu_ns(&bed, domains), [2 * COSTS[0], 2 * COSTS[1]], "{policy:?}");
+        feed(&mut bed, &[PORTS[0]]);
+        assert_eq!(cpu_ns(&bed, domains)[0], 3 * COSTS[0], "{policy:?}: again, when nobody waits any more");
+    }
 }
 
 #[test]
@@ -103,7 +147,7 @@ fn a_capsule_is_charged_to_its_code_whether_it_came_or_began_here_or_has_waited_
         let mut bench = Bench::new();
         bench.driver.node.set_scheduler(policy, 0);
         let code = bench.add(0, &module("", "", "i32.const 0"));
-        let run = |bench: &mut Bench| {
+        let run_all = |bench: &mut Bench| {
             let now = bench.now;
             while let Some(ran) = bench.driver.turn(now, |node, turn| node.run_next(turn)) {
                 bench.driver.node.ran(ran, ran.steps, now);
@@ -121,7 +165,7 @@ fn a_capsule_is_charged_to_its_code_whether_it_came_or_began_here_or_has_waited_
             } else {
                 bench.receive(0, &packet(&header(code), b"x"));
             }
-            run(&mut bench);
+            run_all(&mut bench);
             let domains = bench.driver.node.domain_tree();
             let of_code = domains.into_iter().find(|domain| domain.code == Some(code.to_string())).unwrap();
             assert_eq!(of_code.usage.packets, expected, "{policy:?}");
