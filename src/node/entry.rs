@@ -23,10 +23,11 @@
 //!
 //! **Costs.** A payer is charged the time of its packets. Packets that wait for their turn are charged when they have
 //! run; the mean is taken beforehand, so that a queue holds no more than a burst. Packets done at once are charged
-//! their time; so is the domain that a packet turns out to be of. Later work of a packet (it waited for a name, a code or a signature, sent packets to this node, or left
-//! copies to be sent later) is charged then. Reading a batch is divided among its frames, refused ones included. Time
-//! is the work of the thread ([`WorkClock`]); other threads on its CPU are charged to nobody. Without a clock, in the
-//! simulator, a step of code counts as a nanosecond, and a frame as [`FRAME_STEPS`].
+//! their time; so is the domain that a packet turns out to be of. Later work of a packet (it waited for a name, a code
+//! or a signature, sent packets to this node, or left copies to be sent later) is charged then. Reading a batch is
+//! divided among its frames, refused ones included. Time is the work of the thread ([`WorkClock`]); other threads on
+//! its CPU are charged to nobody. Without a clock, in the simulator, a step of code counts as a nanosecond, and a frame
+//! as [`FRAME_STEPS`].
 
 mod charging;
 

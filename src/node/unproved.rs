@@ -20,8 +20,9 @@ pub(super) struct Unproved {
 }
 
 impl Cx {
-    /// A packet is not let in, perhaps since its sender could not be found out. Of that, once of a source the log says that it proves nothing to a
-    /// port that demands proofs, or has a key that the port does not know: a counter does not say who is meant.
+    /// A packet is not let in, perhaps since its sender could not be found out. Of that, once of a source the log says
+    /// that it proves nothing to a port that demands proofs, or has a key that the port does not know: a counter does
+    /// not say who is meant.
     #[cold]
     pub(super) fn turn_away(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
         if reason == Reason::Unauthenticated {

@@ -117,8 +117,9 @@ impl Entry {
 }
 
 impl Cx {
-    /// A packet is begun with: what is done until [`Cx::end`] is at its neighbour's expense, unless it waits where packets
-    /// wait, or comes of a packet that was begun with before. The clock is read when another one's frame comes, and after some of one's own.
+    /// A packet is begun with: what is done until [`Cx::end`] is at its neighbour's expense, unless it waits where
+    /// packets wait, or comes of a packet that was begun with before. The clock is read when another one's frame comes,
+    /// and after some of one's own.
     #[inline(always)]
     pub(in crate::node) fn begin(&mut self, now: u64, payer: Payer, waits: bool) -> Metered {
         let metered = !(waits && self.order.paths.is_queueing() || self.order.entry.is_open);
