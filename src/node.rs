@@ -218,6 +218,7 @@ impl Node {
             return self.cx.drop(turn, frame, Reason::ChannelGone);
         };
         channel.traffic.count((frame.marks.end - frame.marks.payload) as usize);
+        let is_full = channel.is_full();
         let admitted = match self.cx.core.domains.of(domain) {
             Some(domain) => domain.admit(turn.now, frame.len()).map(|()| domain.environment),
             None => Err(Reason::DomainEnded),
@@ -234,7 +235,7 @@ impl Node {
             self.environments.run(&mut self.cx, turn, domain, work, frame);
             return;
         }
-        let waits = if channel.is_full() {
+        let waits = if is_full {
             self.cx.order.paths.count_came(domain);
             self.cx.drop_in(turn, frame, Reason::ChannelQueueFull, domain);
             false

@@ -8,7 +8,8 @@
 use super::codes::Code;
 use super::output::{EventKind, Turn};
 use super::running::set_bound;
-use super::{Capsules, Cx, TokenBucket};
+use super::{Capsules, Cx};
+use crate::core::bucket::TokenBucket;
 use crate::frame::{Frame, PortId};
 use crate::topology::Ceiling;
 use crate::trust::ANYONE;
