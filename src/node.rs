@@ -19,6 +19,7 @@
 
 mod alarms;
 mod api;
+mod asked;
 mod balance;
 mod batch;
 mod capsules;

@@ -10,6 +10,7 @@
 //! come back by a neighbour would put what he brings at that neighbour's expense. But of one's own those that others
 //! use go after the others. Code that no packet has brought is his who uses it first.
 
+use super::asked::Asked;
 pub use super::tiers::Effort;
 use crate::code::bundle::Kind;
 use crate::code::judge::{Claim, Grant};
@@ -27,9 +28,6 @@ pub const REFUSED_FOR: u64 = 60_000_000_000;
 
 /// Code that has run within this time gives way to no other, unless all has, in nanoseconds.
 pub const BUSY_FOR: u64 = 1_000_000_000;
-
-/// Neighbours, or all strangers of a port together, that are asked for credentials of one code.
-const ASKED_MAX: usize = 8;
 
 /// Time without packets in which what a code has run comes to count half, in nanoseconds.
 const HALVES: u64 = 10_000_000_000;
@@ -169,7 +167,7 @@ struct Entry {
     /// Who pays for the packet that made the node look for it; nothing: none did.
     whose: Option<Payer>,
     /// Of signed code that no credential has given a role: by whose packets somebody was asked for one.
-    asked: Option<Vec<Payer>>,
+    asked: Option<Asked>,
     /// Whether nobody could be asked for the bpf representation yet.
     alone: bool,
 }
@@ -177,9 +175,8 @@ struct Entry {
 impl Entry {
     /// Whether the node behind a packet of this one's may have a credential that gives it a role.
     #[inline]
-    fn is_doubted_by(&self, payer: Payer) -> bool {
-        let anew = |asked: &Vec<Payer>| asked.len() < ASKED_MAX && !asked.contains(&payer);
-        payer != Payer::NOBODY && self.asked.as_ref().is_some_and(anew)
+    fn is_doubted_by(&self, payer: Payer, now: u64) -> bool {
+        payer != Payer::NOBODY && self.asked.as_ref().is_some_and(|asked| asked.may_ask(payer, now))
     }
 }
 
@@ -236,7 +233,7 @@ impl Codes {
     #[inline]
     pub fn find(&mut self, name: &Digest, now: u64, payer: Payer) -> FoundCode {
         let Some(entry) = self.table.get_mut(name) else { return FoundCode::Absent };
-        let doubted = entry.is_doubted_by(payer);
+        let doubted = entry.is_doubted_by(payer, now);
         match &mut entry.code {
             Code::Ready(ready) => {
                 ready.packets += 1;
@@ -292,24 +289,27 @@ impl Codes {
         gone.map(|(name, Entry { code, whose, .. })| Gone { name, code, whose })
     }
 
-    /// Whether no credential has given signed code a role: then nodes behind its packets are asked for one, and who brought it only if
-    /// it was not `asked`, since there were others already.
-    pub fn set_doubted(&mut self, name: &Digest, is: bool, asked: bool) {
+    /// Whether no credential has given signed code a role at `now`: then nodes behind its packets are asked for one, and who brought it
+    /// at once only if it was not `asked`, since there were others already.
+    pub fn set_doubted(&mut self, name: &Digest, is: bool, asked: bool, now: u64) {
         let Some(entry) = self.table.get_mut(name) else { return };
-        let first = entry.whose.filter(|_| asked);
-        let asked = entry.asked.take().unwrap_or_else(|| first.into_iter().collect());
-        entry.asked = is.then_some(asked);
+        if !is {
+            entry.asked = None;
+        } else if entry.asked.is_none() {
+            let list = entry.asked.insert(Asked::default());
+            entry.whose.filter(|_| asked).into_iter().for_each(|first| list.note(first, now));
+        }
     }
 
-    /// Whether the node behind a packet of this one's may have a credential that gives the code a role.
-    pub fn is_doubted_by(&self, name: &Digest, payer: Payer) -> bool {
-        self.table.get(name).is_some_and(|entry| entry.is_doubted_by(payer))
+    /// Whether the node behind a packet of this one's at `now` may have a credential that gives the code a role.
+    pub fn is_doubted_by(&self, name: &Digest, payer: Payer, now: u64) -> bool {
+        self.table.get(name).is_some_and(|entry| entry.is_doubted_by(payer, now))
     }
 
     /// That one is asked at `now`. What was refused is looked for anew by his packet, and so is his.
     pub fn asked(&mut self, name: &Digest, payer: Payer, now: u64) {
         let Some(entry) = self.table.get_mut(name) else { return };
-        entry.asked.get_or_insert_default().push(payer);
+        entry.asked.get_or_insert_default().note(payer, now);
         if let Code::Refused { until, .. } = &mut entry.code {
             (*until, entry.whose) = (now, Some(payer));
         }

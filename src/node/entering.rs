@@ -42,10 +42,10 @@ impl Capsules {
         self.enter(cx, turn, code, Code::Refused { until: turn.now + REFUSED_FOR, why, reason });
         self.fetch.end_beside(&code);
         cx.unlink(turn, code);
-        self.codes.set_doubted(&code, doubted, asked);
+        self.codes.set_doubted(&code, doubted, asked, turn.now);
         for waiter in self.fetch.settle(code) {
             // The first of somebody else's begins anew, and others wait with it.
-            match self.codes.is_doubted_by(&code, waiter.frame.payer) || self.fetch.is_pending(&code) {
+            match self.codes.is_doubted_by(&code, waiter.frame.payer, turn.now) || self.fetch.is_pending(&code) {
                 true => self.process_again(cx, turn, waiter),
                 false => cx.drop(turn, waiter.frame, Reason::CodeRefused),
             }

@@ -109,9 +109,9 @@ impl Capsules {
                         cx.withhold(Reason::Unanswered);
                     }
                 }
-                Step::Without { code } => match self.vouching.found(&code) {
-                    Some(_) => self.fetch.end_beside(&code),
-                    None => self.take_credentials(cx, turn, code, None),
+                Step::Without { code } => match self.vouching.is_without(&code) {
+                    true => self.fetch.end_beside(&code),
+                    false => self.take_credentials(cx, turn, code, None),
                 },
                 // A process before this one may have let it run in the kernel half.
                 Step::Alone(code) => {
@@ -158,8 +158,8 @@ impl Capsules {
         if digest == CredentialSet::name_for(&code) {
             return self.take_credentials(cx, turn, code, Some(bytes));
         }
-        if let Some(of) = self.vouching.found(&code) {
-            return self.take_offered(cx, turn, &code, of, bytes);
+        if let Some(of) = self.vouching.answered(&code, &digest) {
+            return self.take_offered(turn, &code, of, bytes);
         }
         if digest == code {
             return self.take_manifest(cx, turn, code, bytes);
@@ -220,7 +220,7 @@ impl Capsules {
         let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
         tracing::info!(node = cx.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
         self.enter(cx, turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
-        self.codes.set_doubted(&code, doubted, asked);
+        self.codes.set_doubted(&code, doubted, asked, turn.now);
         turn.out.event(0, EventKind::Ready(code));
         if let Some(result) = linked {
             self.linked(cx, turn, code, result);
@@ -367,6 +367,7 @@ impl Capsules {
     }
 
     pub(super) fn end(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, name: &Digest, code: Code) {
+        self.forget_questions(name);
         if code.bpf().is_some() {
             turn.out.effects.push(Effect::Kernel(KernelOrder::Unlink(*name)));
             self.fetch.end_beside(name);

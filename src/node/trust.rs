@@ -86,7 +86,7 @@ impl Capsules {
             return self.let_go(cx, turn, code);
         };
         coming.claim.credentials = credentials;
-        self.vouching.found(&CredentialSet::name_for(&code));
+        self.vouching.loaded(&CredentialSet::name_for(&code));
         let claim = coming.claim.clone();
         self.fetch.preparing(code);
         // Who says to have signed it shows when it is judged.
@@ -158,7 +158,8 @@ impl Capsules {
         }
     }
 
-    /// The same of credentials that were asked for beside code that runs: they take the place of those before only if they give it a role.
+    /// The same of credentials that were asked for beside code that runs: they take the place of those before only if they give it a
+    /// role. Where there were none, they are kept all the same for who comes next and can judge them.
     fn settle_offered(
         &mut self,
         cx: &mut Cx,
@@ -169,7 +170,18 @@ impl Capsules {
     ) {
         match result {
             Ok(grant) if grant.refused.is_none() => self.settle_credentials(cx, turn, code, Some(set), grant),
-            Ok(_) | Err(_) => self.credentials.refused += 1,
+            Ok(grant) => {
+                self.credentials.refused += 1;
+                let forged = grant.refused.as_ref().is_some_and(|refused| refused.forged);
+                if let Some(Code::Ready(ready)) = self.codes.of_mut(&code)
+                    && ready.claim.credentials.is_none()
+                    && !forged
+                {
+                    ready.claim.credentials = Some(set.clone());
+                    self.keep_object(cx, turn, CredentialSet::name_for(&code), set);
+                }
+            }
+            Err(_) => self.credentials.refused += 1,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Whose codes give way in a full table, and who is asked for what came without its credentials or its bpf representation.
 
-use crate::node_bench::{Bench, FAR, LEFT, RIGHT, header, module, packet};
+use crate::node_bench::{Bench, FAR, LEFT, RIGHT, header, module, packet, request};
 use anode::code::bundle::{Bundle, Kind};
 use anode::core::reason::Reason;
 use anode::frame::{Frame, PeerId, PortId};
@@ -239,7 +239,73 @@ fn who_waits_beside_the_first_bringer_is_asked_before_its_capsule_is_refused() {
 }
 
 #[test]
-fn neighbours_are_asked_for_credentials_within_a_rate_and_each_once() {
+fn who_has_no_credentials_yet_is_asked_again_after_a_pause() {
+    let (bundle, set) = signed(5);
+    let (code, name) = (bundle.name(), CredentialSet::name_for(&bundle.name()));
+    for (anyone, state) in [(&["an_now"][..], "ready"), (&[], "refused")] {
+        let (mut bench, has) = (judging(anyone), right_has(&bundle, &set));
+        let not_yet = |port, digest| if digest == name { None } else { has(port, digest) };
+        for from in [LEFT, RIGHT] {
+            give(&mut bench, from, code);
+            answer(&mut bench, not_yet);
+        }
+        assert_eq!(known(&bench, code).unwrap().0, state);
+        (0..3).for_each(|_| give(&mut bench, RIGHT, code));
+        assert_eq!(answer(&mut bench, &has), [], "{state}: not at once");
+        bench.now += SECOND;
+        give(&mut bench, RIGHT, code);
+        assert!(answer(&mut bench, &has).contains(&(1, name)), "{state}");
+        give(&mut bench, RIGHT, code);
+        answer(&mut bench, &has);
+        assert_eq!(known(&bench, code), Some(("ready".into(), "operator".into())), "{state}");
+    }
+}
+
+#[test]
+fn the_question_to_one_does_not_end_that_to_another() {
+    let (bundle, set) = signed(6);
+    let (mut bench, has, code) = (judging(&["an_now"]), right_has(&bundle, &set), bundle.name());
+    give(&mut bench, LEFT, code);
+    answer(&mut bench, |port, digest| if port == 1 { None } else { has(port, digest) });
+    bench.now += SECOND;
+    give(&mut bench, RIGHT, code);
+    let asked: Vec<_> = bench.driver.out.frames.drain(..).collect();
+    // The first bringer asks to be asked before the other has answered.
+    give(&mut bench, LEFT, code);
+    assert!(bench.driver.out.frames.drain(..).any(|frame| reply(&frame, &has).is_some_and(|(port, ..)| port == 0)));
+    let replies: Vec<_> = asked.iter().filter_map(|frame| reply(frame, &has)).collect();
+    assert_eq!(replies.iter().map(|(port, ..)| *port).collect::<Vec<_>>(), [1]);
+    replies.iter().for_each(|(port, _, bytes)| bench.take(*port, PeerId(0), bytes));
+    bench.settle();
+    give(&mut bench, LEFT, code);
+    // The store has what counts, whoever is being asked.
+    answer(&mut bench, |_, _| None);
+    assert_eq!(known(&bench, code), Some(("ready".into(), "operator".into())));
+}
+
+#[test]
+fn who_cannot_judge_credentials_that_come_later_keeps_them_for_others() {
+    let (bundle, _) = signed(7);
+    let code = bundle.name();
+    let terms = Terms { principal: author().id(), role: "operator".into(), checks: Restrictions::default() };
+    let foreign = Credential::grant(&PrincipalKey::from_seed([9; 32]), &terms).unwrap().bind(&code).unwrap();
+    let set: Arc<[u8]> = CredentialSet { code, credentials: vec![foreign] }.encode().into();
+    let (mut bench, has) = (judging(&["an_now"]), right_has(&bundle, &set));
+    for from in [LEFT, RIGHT] {
+        give(&mut bench, from, code);
+        answer(&mut bench, &has);
+    }
+    assert_eq!(known(&bench, code), Some(("ready".into(), "anyone".into())));
+    bench.receive(0, &request(CredentialSet::name_for(&code), LEFT));
+    let served = bench.driver.out.frames.drain(..).any(|frame| {
+        let anep = anep::Packet::new_checked(frame.bytes()).unwrap();
+        matches!(fetch::Message::parse(anep.payload()), Ok(fetch::Message::Part { bytes, .. }) if *bytes == *set)
+    });
+    assert!(served);
+}
+
+#[test]
+fn neighbours_are_asked_for_credentials_within_a_rate_and_less_and_less_often() {
     let mut bench = judging(&["an_now"]);
     let codes: Vec<_> = (0..100).map(|number| signed(100 + number).0).collect();
     for bundle in &codes {
@@ -255,13 +321,19 @@ fn neighbours_are_asked_for_credentials_within_a_rate_and_each_once() {
     let counts = status(&bench)["credentials"].clone();
     assert_eq!(counts["sought"], asked, "{counts}");
     assert!(counts["unsought"].as_u64().unwrap() > 0, "{counts}");
-    // Later those that were not, and no other again.
-    for _ in 0..100 {
-        bench.now += SECOND;
-        codes.iter().for_each(|bundle| give(&mut bench, RIGHT, bundle.name()));
-        answer(&mut bench, |_, _| None);
-    }
-    assert_eq!(status(&bench)["credentials"]["sought"], 100);
+    // Later those that were not, and each again after 1, 2, 4 … 60 s.
+    let seconds = |bench: &mut Bench, seconds| {
+        for _ in 0..seconds {
+            bench.now += SECOND;
+            codes.iter().for_each(|bundle| give(bench, RIGHT, bundle.name()));
+            answer(bench, |_, _| None);
+        }
+        status(bench)["credentials"]["sought"].as_u64().unwrap()
+    };
+    let early = seconds(&mut bench, 200);
+    assert!((400..=1000).contains(&early), "{early}");
+    let late = seconds(&mut bench, 200) - early;
+    assert!((200..=400).contains(&late), "{late}: each once a minute");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod bound;
 mod digests;
 mod fetch;
 mod guests;
+mod kept_back;
 mod lying;
 mod net;
 mod peers;
