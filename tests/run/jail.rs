@@ -5,7 +5,9 @@
 use crate::lease::Lease;
 use anode::sys::jail::{End, Group, Identity, Jail, Limits, Part, Paths, Program, Starter};
 use anode::sys::process::is_root;
+use anode::sys::seqpacket::SeqPacket;
 use rustix::mount::{MountPropagationFlags, mount_change};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::UnshareFlags;
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -423,6 +425,42 @@ fn exposed_jails() {
     assert_eq!(words, "pair x\nsocket refused\ndatagrams refused\nconnect refused\n");
 }
 
+/// What keeps as many descriptors on their way as it may, and says how many those are.
+const HOLD: &str = "import array, errno, socket, time
+had, pairs = 0, []
+try:
+    for _ in range(64):
+        pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1] * 250))
+        for _ in range(8): had += 250 * pairs[-1][0].sendmsg([b'x'], [rights], socket.MSG_DONTWAIT)
+except OSError as error: print(had, errno.errorcode[error.errno], flush=True)
+time.sleep(1000)";
+
+/// A jail without a user of its own leaves others of that user descriptors that they can pass: the kernel counts those
+/// on their way by user.
+fn leaves_descriptors_to_pass(starter: &Starter) {
+    use std::io::BufRead as _;
+    let few = Rlimit { current: Some(1024), maximum: getrlimit(Resource::Nofile).maximum };
+    setrlimit(Resource::Nofile, few).unwrap();
+    let words = ["python3", "-c", HOLD].map(str::to_owned).to_vec();
+    let limits = Limits { descriptors: Some(1024), ..jail("").limits };
+    let jail = Jail { program: Program::File(words), limits, ..jail("") };
+    let (said, saying) = std::io::pipe().unwrap();
+    let jailed = starter.start(&jail, &[saying.as_fd(), saying.as_fd()]).unwrap();
+    drop(saying);
+    let mut line = String::new();
+    std::io::BufReader::new(&said).read_line(&mut line).unwrap();
+    println!("on their way: {line}");
+    assert!(line.ends_with(" ETOOMANYREFS\n") && !line.starts_with("0 "), "{line}");
+    let (one, other) = SeqPacket::pair().map(|(one, other)| (one, SeqPacket::of(other))).unwrap();
+    for _ in 0..200 {
+        one.send_with(b"x", &[said.as_fd()]).unwrap();
+        assert_eq!(other.receive_with(&mut [0; 1]).unwrap().1.len(), 1);
+    }
+    jailed.kill();
+    assert_eq!(jailed.wait(), End::Unknown);
+}
+
 #[test]
 fn weaker_jails() {
     let Some(helper) = std::env::var_os("JAIL_AS_USER").filter(|_| std::env::var_os("JAIL_EXPOSED").is_none()) else {
@@ -438,6 +476,7 @@ fn weaker_jails() {
         run(&starter, &jail("cat /etc/passwd 2>&1; ls /run /proc/1/root 2>&1; sleep 1000 & kill -9 -1; exit 4"));
     println!("{said}");
     assert!(!said.contains("root:") && said.contains("cat: ") && end == End::Status(4), "{said} {end}");
+    leaves_descriptors_to_pass(&starter);
     let needs = Jail { required: vec![Part::User], keep: vec![], ..jail("true") };
     assert!(starter.start(&needs, &[]).unwrap_err().to_string().contains("no user of their own"));
 }

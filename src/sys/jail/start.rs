@@ -26,6 +26,10 @@ const ADDRESS_BYTES: u64 = 1 << 30;
 /// Descriptors of a jail that says nothing of them, as systems have it.
 const DESCRIPTORS: u64 = 1024;
 
+/// The most of one without a user of its own. The kernel counts descriptors that are being passed by user, and refuses
+/// one more to whoever has a limit below that count: so such a jail leaves the others of its user theirs.
+const DESCRIPTORS_SHARED: u64 = 256;
+
 /// Who starts jails: a process that has the privilege, or one that does without.
 #[derive(Debug)]
 pub struct Starter {
@@ -112,6 +116,11 @@ impl Starter {
         user_namespace: bool,
     ) -> Result<Jailed, Refusal> {
         let mut jail = jail.clone();
+        let own_user = jail.identity != Identity::Starter && !user_namespace;
+        if !own_user {
+            let most = jail.limits.descriptors.map_or(DESCRIPTORS_SHARED, |own| own.min(DESCRIPTORS_SHARED));
+            jail.limits.descriptors = Some(most);
+        }
         let mut weaker = if jail.group.is_some() { self.parent().lacks() } else { Vec::new() };
         if let (Some(data), true) = (jail.limits.data_bytes, weaker.contains(&Part::Memory)) {
             let addresses = *jail.limits.address_bytes.get_or_insert(data.saturating_add(ADDRESS_BYTES));
@@ -122,7 +131,6 @@ impl Starter {
         if let Some(group) = jail.group.as_ref().filter(|group| group.tasks > 0) {
             jail.limits.processes = weaker.contains(&Part::Processes).then_some(group.tasks.into());
         }
-        let own_user = jail.identity != Identity::Starter && !user_namespace;
         if own_user || namespaces {
             // The user, or the user in its namespace, has no other processes: so the limit of the process does as well.
             weaker.retain(|part| *part != Part::Processes);
