@@ -6,6 +6,7 @@ use crate::node::NodeConfig;
 use crate::node::proofs::{Demands, Guard, KEYS_MAX, NeighbourKey};
 use crate::sys::owners::{self, Untrusted};
 use crate::trust::LinkSecret;
+use crate::wire::Addr;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::os::unix::fs::MetadataExt as _;
@@ -104,8 +105,36 @@ impl NodeFile {
             guard.demands.push(demands);
             guard.keys.extend(keys);
         }
+        check_directions(config, &guard.keys)?;
         Ok(guard)
     }
+}
+
+/// Refuses a key with the same two addresses at two ports: the keys of its directions would be the same, but each port
+/// has a window of its own. So what was recorded at one would count at the other once more.
+fn check_directions(config: &NodeConfig, keys: &[NeighbourKey]) -> Result<(), ConfigError> {
+    let port = |key: &NeighbourKey| config.ports.get(usize::from(key.port.0));
+    let ends = |key: &NeighbourKey| {
+        let own = port(key).map_or(Addr::UNSPECIFIED, |port| port.address_towards(key.addr));
+        (own.min(key.addr), own.max(key.addr))
+    };
+    for (at, key) in keys.iter().enumerate() {
+        let is_same =
+            |other: &&NeighbourKey| other.port != key.port && other.secret == key.secret && ends(other) == ends(key);
+        if let Some(other) = keys[..at].iter().find(is_same) {
+            let name = |key: &NeighbourKey| port(key).map_or("?", |port| &port.name[..]);
+            return wrong(format!(
+                "ports {} and {}: keys: both have the key {:08x} with the same two addresses ({} and {}), so that what \
+                 one has heard could be sent to the other again: make another with anode cred secret",
+                name(other),
+                name(key),
+                key.id,
+                ends(key).0,
+                ends(key).1
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl PortFile {

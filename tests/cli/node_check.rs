@@ -243,6 +243,35 @@ fn addresses_of_other_hosts_and_users_that_are_accounts_are_refused_by_check_as_
 }
 
 #[test]
+fn a_key_between_the_same_two_addresses_on_two_ports_is_refused() {
+    let folder = folder();
+    for name in ["one.key", "other.key"] {
+        assert!(anode(folder.path(), &["cred", "secret", name]).status.success());
+    }
+    let near = |key: &str, address: &str| {
+        let key = folder.path().join(key);
+        format!("neighbours = [{{ address = \"{address}\", at = \"127.0.0.1:9\", keys = [{key:?}] }}]")
+    };
+    let second = |own: &str, neighbour: &str| {
+        format!("[[port]]\nname = \"east\"\nudp = \"127.0.0.1:0\"\naddress = [\"{own}/24\"]\n{neighbour}")
+    };
+    for (own, key, address, why) in [
+        ("10.8.0.1", "one.key", "10.8.0.2", Some("ports west and east")),
+        // What was sent by one is what the other hears.
+        ("10.8.0.2", "one.key", "10.8.0.1", Some("ports west and east")),
+        ("10.8.0.1", "other.key", "10.8.0.2", None),
+        ("10.8.0.1", "one.key", "10.8.0.3", None),
+        ("10.8.0.9", "one.key", "10.8.0.2", None),
+    ] {
+        config(folder.path(), &near("one.key", "10.8.0.2"), &second(own, &near(key, address)));
+        let checked = anode(folder.path(), &["node", "check", "node.toml"]);
+        let said = said(&checked);
+        assert_eq!(checked.status.success(), why.is_none(), "{own} {key} {address}: {said}");
+        assert!(why.is_none_or(|why| said.contains(why) && said.contains("anode cred secret")), "{said}");
+    }
+}
+
+#[test]
 fn a_secret_that_another_user_could_change_is_refused() {
     if !is_root() {
         println!("SKIPPED: not root, so nothing of others' can be made");
