@@ -59,6 +59,8 @@ impl Counts {
 /// Of all kinds.
 #[derive(Clone, Debug, Default)]
 pub struct Connections {
+    /// To `control.sock`.
+    pub control: Arc<Counts>,
     /// To `apps.sock`.
     pub applications: Arc<Counts>,
     /// By TCP, for PLAN.
@@ -71,6 +73,7 @@ impl Connections {
     /// All of them.
     pub fn status(&self) -> Value {
         json!({
+            "control": self.control.status(),
             "applications": self.applications.status(),
             "plan_tcp": self.plan_tcp.status(),
             "environments": self.environments.status(),

@@ -5,8 +5,11 @@
 //! `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`, `{"do":"unload-service","name":NAME}`,
 //! `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`,
 //! `{"do":"cut","title":…,"role":ROLE,"from":[PROTOCOL,ADDRESS],"to":[…],"bandwidth":N}`, `{"do":"down"}`, or with
-//! `"keep_kernel":true`. Answers: `{"ok":…}` or `{"error":WHY}`. Connections are few, and one that asks nothing for a
-//! minute is closed, so that those forgotten keep nobody out.
+//! `"keep_kernel":true`. Answers: `{"ok":…}` or `{"error":WHY}`. Connections are few: one that asks nothing for a minute
+//! is closed, and so is one whose request has not come within 5 s. Where there is no room for another, the one that has
+//! waited longest gives way (`places`), so that nobody keeps the operator out.
+
+mod places;
 
 use super::account::{self, Total};
 use super::connections::Connections;
@@ -29,9 +32,10 @@ use crate::sys::threads::{self, Duty};
 use crate::trust::Revocation;
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
+use places::{Place, Places, Times, read_line};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
@@ -40,13 +44,16 @@ use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 /// Bytes of the longest request: a bundle in hexadecimal, and some.
-const REQUEST_MAX: u64 = 1 << 20;
+const REQUEST_MAX: usize = 1 << 20;
 
 /// Connections served at the same time.
 const CONNECTIONS_MAX: usize = 32;
 
 /// For how long a connection may ask nothing, or not take its answer.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// For how long a request may be on its way that has begun.
+const LINE: Duration = Duration::from_secs(5);
 
 /// Pause when no connection can be taken: the process has no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -385,23 +392,24 @@ fn add_losses(ports: &mut Value) {
 
 /// Serves a control socket from threads of its own.
 pub fn serve(socket: OwnedFd, handle: Handle) -> io::Result<()> {
-    serve_within(UnixListener::from(socket), handle, CONNECTIONS_MAX, IDLE)
+    let places = Places::new(CONNECTIONS_MAX, handle.connections.control.clone());
+    serve_within(UnixListener::from(socket), handle, places, Times { idle: IDLE, line: LINE })
 }
 
-fn serve_within(listener: UnixListener, handle: Handle, connections: usize, idle: Duration) -> io::Result<()> {
-    let live = Arc::new(());
+fn serve_within(listener: UnixListener, handle: Handle, places: Places, times: Times) -> io::Result<()> {
     threads::start("anode-control", Duty::Control, move || {
         let mut failing = false;
         loop {
             match listener.accept() {
                 Ok((connection, _)) => {
                     failing = false;
-                    if Arc::strong_count(&live) > connections {
-                        refuse(&connection, "too many control connections");
-                    } else if !is_operator(&connection) {
+                    let connection = Arc::new(connection);
+                    if !is_operator(&connection) {
                         refuse(&connection, "control of the node is its own user's and root's");
+                    } else if let Some(place) = places.take(&connection) {
+                        start(place, handle.clone(), times);
                     } else {
-                        start(connection, handle.clone(), live.clone(), idle);
+                        refuse(&connection, "too many control connections");
                     }
                 }
                 Err(error) => {
@@ -417,13 +425,15 @@ fn serve_within(listener: UnixListener, handle: Handle, connections: usize, idle
     Ok(())
 }
 
-/// Serves a connection from a thread of its own, as long as that holds its ticket.
-fn start(connection: UnixStream, handle: Handle, ticket: Arc<()>, idle: Duration) {
+/// Serves a connection from a thread of its own, as long as that holds its place.
+fn start(place: Place, handle: Handle, times: Times) {
     let served = threads::start("anode-control", Duty::Control, move || {
-        let timeouts = connection.set_read_timeout(Some(idle)).and(connection.set_write_timeout(Some(idle)));
+        let written = place.stream.set_write_timeout(Some(times.idle));
         // A connection that breaks concerns only its other end.
-        let _ = timeouts.and_then(|()| converse(&connection, &handle));
-        drop(ticket);
+        let ended = written.and_then(|()| converse(&place, &handle, times));
+        if ended.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
+            place.was_silent();
+        }
     });
     if let Err(error) = served {
         tracing::warn!(%error, "no thread for a control connection");
@@ -445,18 +455,22 @@ fn say(mut connection: &UnixStream, answer: &Value) -> io::Result<()> {
     connection.write_all((clean::line(&answer.to_string()) + "\n").as_bytes())
 }
 
-fn converse(connection: &UnixStream, handle: &Handle) -> io::Result<()> {
+fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
+    let connection = &*place.stream;
     let mut reader = BufReader::new(connection);
     loop {
-        let mut line = String::new();
-        if reader.by_ref().take(REQUEST_MAX).read_line(&mut line)? == 0 {
+        let mut line = Vec::new();
+        if !read_line(&mut reader, &mut line, REQUEST_MAX, times)? {
             return Ok(());
         }
-        if !line.ends_with('\n') {
+        if line.last() != Some(&b'\n') {
             refuse(connection, "the request is too long, or its line does not end");
             return Ok(());
         }
-        let ask = serde_json::from_str::<Ask>(&line);
+        if !place.works() {
+            return Ok(());
+        }
+        let ask = serde_json::from_slice::<Ask>(&line);
         let stops = matches!(ask, Ok(Ask::Down { .. }));
         let answer = match ask {
             Ok(ask) => handle.answer(ask),
@@ -466,12 +480,16 @@ fn converse(connection: &UnixStream, handle: &Handle) -> io::Result<()> {
             Ok(value) => json!({ "ok": value }),
             Err(why) => json!({ "error": why }),
         };
-        let told = say(connection, &answer);
+        // It may not take its answer, so that another has its place.
+        let told = if place.waits() { say(connection, &answer) } else { Ok(()) };
         if stops {
             // Behind the answer: the process may be gone before another line is written.
             let _ = handle.order(Order::Stop);
         }
         told?;
+        if !place.stays() {
+            return Ok(());
+        }
     }
 }
 
@@ -482,6 +500,7 @@ mod tests {
     use crate::code::run::wasm::{Backstop, Compiler};
     use crate::code::store::Store;
     use crate::manage::loader::{Compiling, Loader, Policy};
+    use std::io::BufRead as _;
     use std::path::Path;
 
     /// A control socket for one connection at a time.
@@ -496,7 +515,8 @@ mod tests {
         let compiling = Compiling { compiler, jailed, jobs: 1 };
         let loader = Loader::start(store, compiling, policy, None, waker.clone()).unwrap();
         let listener = UnixListener::bind(&path).unwrap();
-        serve_within(listener, Handle::new(channel().0, waker, loader.shelf(), None), 1, idle).unwrap();
+        let (places, times) = (Places::new(1, Arc::default()), Times { idle, line: Duration::from_secs(3600) });
+        serve_within(listener, Handle::new(channel().0, waker, loader.shelf(), None), places, times).unwrap();
         path
     }
 
@@ -509,12 +529,14 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_few() {
+    fn connections_are_few_and_who_waits_gives_way() {
         let dir = tempfile::tempdir().unwrap();
         let path = listen(dir.path(), Duration::from_secs(3600));
         let first = UnixStream::connect(&path).unwrap();
-        assert!(said(&UnixStream::connect(&path).unwrap(), "").contains("too many"));
         assert!(said(&first, "x\n").contains("not understood"));
+        // Who waits gives way to who asks.
+        assert!(said(&UnixStream::connect(&path).unwrap(), "x\n").contains("not understood"));
+        assert_eq!(said(&first, ""), "", "closed without a word");
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod broker;
 mod build;
 mod clean;
 mod compiling;
+mod control;
 mod cpu;
 mod environments_end;
 mod files;
