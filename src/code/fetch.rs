@@ -10,6 +10,7 @@
 //! (`queue`). Every list has a limit, and the oldest entry of the payer with most gives way. The waiting capsules pay
 //! for the requests of a search and for the answers (`fares`).
 
+mod answered;
 mod answers;
 mod aside;
 pub mod asking;
@@ -28,9 +29,10 @@ use crate::code::run::Ingress;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, PeerId, PortId};
 use crate::wire::{Addr, Digest};
+use answered::Answered;
 use asking::Manner;
 pub use assembly::Part;
-pub use fares::{Toll, Waiter};
+pub use fares::{Given, Toll, Waiter};
 use nonces::Nonces;
 use pending::{Pending, Stage};
 use queue::Queue;
@@ -126,12 +128,18 @@ pub struct Fetch {
     pending: VecDeque<Pending>,
     queue: Queue,
     nonces: Nonces,
+    answered: Answered,
 }
 
 impl Fetch {
     /// A fetcher whose nonces nobody can guess who does not know `secret`.
     pub fn new(secret: [u8; 32]) -> Fetch {
-        Fetch { pending: VecDeque::new(), queue: Queue::default(), nonces: Nonces::new(secret) }
+        Fetch {
+            pending: VecDeque::new(),
+            queue: Queue::default(),
+            nonces: Nonces::new(secret),
+            answered: Answered::default(),
+        }
     }
 
     /// Codes on their way.
@@ -176,16 +184,18 @@ impl Fetch {
     /// the frames that had to give way to it.
     pub fn wait(&mut self, now: u64, code: Digest, waiter: Option<Waiter>) -> (Vec<Step>, Vec<Given>) {
         let (mut steps, mut given) = (Vec::new(), Vec::new());
+        let source = waiter.as_ref().and_then(|waiter| waiter.source);
+        let proven = source.is_some_and(|source| self.answered.has(&source));
         if let Some(pending) = self.pending.iter_mut().find(|pending| pending.is_of(&code)) {
             let (whose, had) = (waiter.as_ref().map(Waiter::whose), pending.lane);
-            given.extend(waiter.and_then(|waiter| pending.join(now, waiter)).map(Given::for_room));
+            given.extend(waiter.and_then(|waiter| pending.join(now, waiter, proven)).map(Given::for_room));
             let joined = whose.filter(|whose| *whose != had && pending.waits(*whose));
             joined.into_iter().for_each(|whose| self.share_turn(&code, whose));
             return (steps, given);
         }
         if self.queue.has(&code) {
             let (gone, is_in_another_lane) =
-                waiter.map(|waiter| self.queue.join(now, &code, waiter)).unwrap_or_default();
+                waiter.map(|waiter| self.queue.join(now, &code, waiter, proven)).unwrap_or_default();
             given.extend(gone.into_iter().map(Given::for_room));
             if is_in_another_lane {
                 self.go_on(now, &mut steps, &mut given);
@@ -195,7 +205,7 @@ impl Fetch {
         let lane = waiter.as_ref().map_or(Ingress::Node, Waiter::whose);
         let mut pending = Pending::new(code, lane, Sources::default(), Stage::LookingUp(code, None));
         pending.asking.wait_until(now);
-        given.extend(waiter.and_then(|waiter| pending.join(now, waiter)).map(Given::for_room));
+        given.extend(waiter.and_then(|waiter| pending.join(now, waiter, proven)).map(Given::for_room));
         given.extend(self.queue.push(pending).into_iter().map(Given::for_room));
         self.go_on(now, &mut steps, &mut given);
         (steps, given)
@@ -361,6 +371,7 @@ impl Fetch {
                 self.put_back(now, Pending { rounds, ..gone }, &mut given);
             } else {
                 if pending.is_turn_over(now) {
+                    pending.silent().into_iter().for_each(|source| self.answered.forget(&source));
                     pending.next_source();
                 }
                 if !pending.ask(now, &mut self.nonces, &mut steps) && !self.pays_beside(at) {
@@ -374,21 +385,5 @@ impl Fetch {
         }
         self.go_on(now, &mut steps, &mut given);
         (steps, given)
-    }
-}
-
-/// A capsule that waited in vain.
-#[derive(Debug)]
-pub struct Given {
-    /// The capsule.
-    pub frame: Frame,
-    /// Why.
-    pub reason: Reason,
-}
-
-impl Given {
-    /// One that there was no room for.
-    fn for_room(waiter: Waiter) -> Given {
-        Given { frame: waiter.frame, reason: Reason::FetchFull }
     }
 }

@@ -51,7 +51,7 @@ impl Fetch {
     /// A part has arrived from `from`.
     pub fn part(&mut self, now: u64, from: Source, part: Part<'_>) -> Result<Vec<Step>, Reason> {
         let mut steps = Vec::new();
-        let Fetch { pending, nonces, .. } = self;
+        let Fetch { pending, nonces, answered: proven, .. } = self;
         let pending = answered(pending, from, part.nonce, part.digest).ok_or(Reason::FetchSpoofed)?;
         let Stage::Fetching(assembly) = &mut pending.stage else { return Err(Reason::FetchSpoofed) };
         if let Some(other) = assembly.contradicted(&part) {
@@ -66,10 +66,13 @@ impl Fetch {
         pending.settle_reserved(part.bytes.len());
         let Stage::Fetching(assembly) = &mut pending.stage else { return Ok(steps) };
         if let Some(bytes) = assembly.whole() {
-            let digest = assembly.digest;
+            let (digest, only) = (assembly.digest, assembly.only_of());
             if object_name(&bytes) != digest {
                 pending.spoilt(now);
                 return Err(Reason::FetchHash);
+            }
+            if let Some(whose) = only.and_then(|source| pending.sources.whose(&source)) {
+                proven.note(from, whose);
             }
             steps.push(Step::Object { code: pending.code, digest, bytes });
             return Ok(steps);

@@ -7,7 +7,7 @@
 
 use super::pending::Pending;
 use super::sources::Sources;
-use super::{AGAIN, Fetch, Given, Source, Step};
+use super::{AGAIN, Fetch, Source, Step};
 use crate::code::run::Ingress;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
@@ -93,6 +93,22 @@ impl Waiter {
     /// Whether it pays for asking this neighbour: the one that it came from. One that came from none pays for any.
     fn pays_for(&self, source: &Source) -> bool {
         self.source.is_none_or(|own| own == *source)
+    }
+}
+
+/// A capsule that waited in vain.
+#[derive(Debug)]
+pub struct Given {
+    /// The capsule.
+    pub frame: Frame,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Given {
+    /// One that there was no room for.
+    pub(super) fn for_room(waiter: Waiter) -> Given {
+        Given { frame: waiter.frame, reason: Reason::FetchFull }
     }
 }
 

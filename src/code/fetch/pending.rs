@@ -101,9 +101,9 @@ impl Pending {
     }
 
     /// A neighbour can be asked for it that this payer names. The first of another payer has all the tries there are, and its turn at once
-    /// where nobody answers.
-    pub(super) fn learn(&mut self, now: u64, source: Source, whose: Ingress) {
-        if !self.sources.learn(source, whose) {
+    /// where nobody answers; and so has one that is `proven` to answer, before those of its payer that are not.
+    pub(super) fn learn(&mut self, now: u64, source: Source, whose: Ingress, proven: bool) {
+        if !self.sources.learn(source, whose, proven) {
             return;
         }
         self.rounds = 0;
@@ -116,14 +116,15 @@ impl Pending {
         }
     }
 
-    /// Another capsule waits: gives the oldest of whoever has most here, if there is no room for all.
-    pub(super) fn join(&mut self, now: u64, waiter: Waiter) -> Option<Waiter> {
+    /// Another capsule waits, whose source is `proven` to answer or not: gives the oldest of whoever has most here, if there is no room
+    /// for all.
+    pub(super) fn join(&mut self, now: u64, waiter: Waiter, proven: bool) -> Option<Waiter> {
         let (whose, source, toll) = (waiter.whose(), waiter.source, waiter.toll);
         self.waiting.push_back(waiter);
         let gone = if self.waiting.len() > WAITING_PER_CODE_MAX { self.give_way(whose) } else { None };
         if self.waits(whose) {
             self.pay_by(toll);
-            source.into_iter().for_each(|source| self.learn(now, source, whose));
+            source.into_iter().for_each(|source| self.learn(now, source, whose, proven));
         }
         gone
     }
@@ -256,6 +257,11 @@ impl Pending {
     /// after a few.
     pub(super) fn is_turn_over(&self, now: u64) -> bool {
         self.turn >= TURN_MAX || self.turn > 0 && self.sources.has_new() || self.is_turn_long(now)
+    }
+
+    /// Whose turn it is, if it has said nothing to all requests of a turn.
+    pub(super) fn silent(&self) -> Option<Source> {
+        self.sources.first().filter(|_| self.turn >= TURN_MAX)
     }
 
     /// Whether the source whose turn it is has answered for so long that another payer's has its turn. That is longer each time.

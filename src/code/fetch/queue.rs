@@ -76,12 +76,12 @@ impl Queue {
 
     /// Another capsule waits for a code that waits here: gives those that there is no room for any more, and whether the code is in another
     /// lane now.
-    pub fn join(&mut self, now: u64, code: &Digest, waiter: Waiter) -> (VecDeque<Waiter>, bool) {
+    pub fn join(&mut self, now: u64, code: &Digest, waiter: Waiter, proven: bool) -> (VecDeque<Waiter>, bool) {
         let key = (*code, false);
         let Some(pending) = self.all.get_mut(&key) else { return (VecDeque::from([waiter]), false) };
         let whose = waiter.whose();
         let is_new = pending.lane != whose && !pending.waits(whose);
-        let mut gone: VecDeque<_> = pending.join(now, waiter).into_iter().collect();
+        let mut gone: VecDeque<_> = pending.join(now, waiter, proven).into_iter().collect();
         let is_new = is_new && pending.waits(whose);
         if is_new {
             self.lane(whose).waiting.push_back(key);

@@ -150,3 +150,51 @@ fn of_what_two_sent_and_is_wrong_neither_is_blamed_and_one_is_asked_at_a_time_th
     assert_eq!(fetch.part(now, turn, part(nonce, 1, total, 1)), Err(Reason::FetchHash));
     assert_eq!(fetch.pending[0].sources.iter().collect::<Vec<_>>(), [&other], "who is wrong alone is not asked again");
 }
+
+/// A stranger of one port: all of them are one payer.
+fn stranger(number: u8) -> Option<Waiter> {
+    let mut frame = Frame::from_bytes(b"x");
+    frame.payer = Payer(7);
+    let source = Source { port: PortId(0), peer: PeerId::NONE, addr: crate::wire::Addr::v4([10, 0, 0, number]) };
+    Some(Waiter { frame, source: Some(source), toll: TOLL, means: MEANS, paid: 0 })
+}
+
+#[test]
+fn a_stranger_that_has_answered_before_goes_before_silent_ones_of_its_port() {
+    let mut fetch = Fetch::new([1; 32]);
+    let bytes = b"an object";
+    let code = crate::trust::object_name(bytes);
+    let honest = stranger(1).unwrap().source.unwrap();
+    let _ = fetch.wait(0, code, stranger(1));
+    let (source, nonce) = asked(&fetch.looked_up(0, code, None).0)[0];
+    assert_eq!(source, honest);
+    let part = Part { nonce, digest: code, part: 0, total: bytes.len() as u32, bytes };
+    assert!(matches!(fetch.part(1, honest, part).unwrap()[..], [Step::Object { .. }]));
+    assert_eq!(fetch.settle(code).count(), 1);
+    for round in 0..2 {
+        let name = name(round);
+        let mut now = 1_000_000_000 * (1 + round as u64);
+        (10..20).for_each(|number| drop(fetch.wait(now, name, stranger(number))));
+        assert_ne!(asked(&fetch.looked_up(now, name, None).0)[0].0, honest);
+        let _ = fetch.wait(now, name, stranger(1));
+        let mut silent = 0;
+        while now < 1_000_000_000 * (1 + round as u64) + 700_000_000 {
+            now = fetch.deadline().unwrap();
+            let all = asked(&fetch.expire(now).0);
+            silent += all.iter().filter(|(source, _)| *source != honest).count();
+            if all.iter().any(|(source, _)| *source == honest) {
+                break;
+            }
+        }
+        // The second time it has been silent itself.
+        match round {
+            0 => assert!(silent <= 1, "{silent} requests to others"),
+            _ => assert!(silent > 1, "{silent} requests to others"),
+        }
+        // It says nothing either.
+        while !fetch.is_empty() {
+            now = fetch.deadline().unwrap();
+            fetch.expire(now);
+        }
+    }
+}

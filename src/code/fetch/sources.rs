@@ -1,7 +1,8 @@
 //! Whom to ask for a code: neighbours that capsules came from, a share for each payer.
 //!
 //! Names of previous hops cost nothing, payers do. So a payer that has named none displaces one of whoever has named most, has the next
-//! turn, and turns alternate between payers: silent neighbours that one has made up cost the others a turn each. Who answers wrongly is
+//! turn, and turns alternate between payers: silent neighbours that one has made up cost the others a turn each. Of one payer's those
+//! that have answered before (`answered`) go before the others, since all strangers of a port are one. Who answers wrongly is
 //! not asked again while others may be, and who does so [`FAILURES_MAX`] times names nobody any more.
 
 use super::{FAILURES_MAX, SOURCES_MAX, Source};
@@ -14,6 +15,8 @@ struct Known {
     source: Source,
     /// Who has named it.
     whose: Ingress,
+    /// Whether it has answered before.
+    proven: bool,
     /// Whether it has had a turn.
     asked: bool,
     /// Whether it has said that it does not have the object.
@@ -36,7 +39,7 @@ impl Sources {
     /// One alone.
     pub fn of(source: Source, whose: Ingress) -> Sources {
         let mut sources = Sources::default();
-        sources.learn(source, whose);
+        sources.learn(source, whose, false);
         sources
     }
 
@@ -50,6 +53,11 @@ impl Sources {
 
     pub fn has(&self, source: &Source) -> bool {
         self.known.iter().any(|known| known.source == *source)
+    }
+
+    /// Who has named it.
+    pub fn whose(&self, source: &Source) -> Option<Ingress> {
+        self.known.iter().find(|known| known.source == *source).map(|known| known.whose)
     }
 
     /// Whose turn it is.
@@ -84,8 +92,9 @@ impl Sources {
         self.known.iter().filter(|known| known.whose == whose).count()
     }
 
-    /// This payer's can be asked as well; whether it is the first of a payer, which has the next turn.
-    pub fn learn(&mut self, source: Source, whose: Ingress) -> bool {
+    /// This payer's can be asked as well; whether it is the first of a payer, or of one's that have answered before, which has the next
+    /// turn.
+    pub fn learn(&mut self, source: Source, whose: Ingress, proven: bool) -> bool {
         let is_known = self.known.iter().any(|known| known.source == source && known.whose == whose);
         if is_known || self.failures(whose) >= FAILURES_MAX {
             return false;
@@ -93,23 +102,27 @@ impl Sources {
         let failed = self.failures.clone();
         self.known.retain(|known| !failed.iter().any(|(of, count)| *of == known.whose && *count >= FAILURES_MAX));
         if self.known.len() >= SOURCES_MAX {
-            let Some(at) = self.to_displace(whose) else { return false };
+            let Some(at) = self.to_displace(whose, proven) else { return false };
             self.known.remove(at);
         }
-        let known = Known { source, whose, asked: false, absent: false };
-        let is_new = self.count(whose) == 0 && self.failures(whose) == 0;
-        let at = if is_new { self.known.len().min(1) } else { self.known.len() };
-        self.known.insert(at, known);
+        let is_other = |known: &Known| known.whose == whose && !known.proven;
+        let is_first = proven && !self.known.iter().any(|known| known.whose == whose && known.proven);
+        let known = Known { source, whose, proven, asked: false, absent: false };
+        let is_new = self.failures(whose) == 0 && (self.count(whose) == 0 || is_first);
+        let before = self.known.iter().skip(1).position(is_other).filter(|_| proven).map(|at| at + 1);
+        let at = if self.count(whose) == 0 && is_new { Some(self.known.len().min(1)) } else { before };
+        self.known.insert(at.unwrap_or(self.known.len()), known);
         is_new
     }
 
     /// Which gives way to another of this payer: one of whoever has most; where each has one, one that was asked in vain gives way to a
-    /// payer that has none. Never the one whose turn it is.
-    fn to_displace(&self, whose: Ingress) -> Option<usize> {
+    /// payer that has none; and one's own that has not answered before to one that has. Never the one whose turn it is.
+    fn to_displace(&self, whose: Ingress, proven: bool) -> Option<usize> {
         let most = self.known.iter().map(|known| known.whose).max_by_key(|of| self.count(*of))?;
         let (many, own) = (self.count(most), self.count(whose));
         if many <= own + 1 && own > 0 {
-            return None;
+            let worse = |known: &Known| known.whose == whose && !known.proven;
+            return self.known.iter().skip(1).rposition(worse).filter(|_| proven).map(|at| at + 1);
         }
         let can = |known: &Known| many == 1 || known.whose == most;
         let asked = self.known.iter().skip(1).position(|known| can(known) && known.asked);
@@ -185,7 +198,7 @@ mod tests {
     }
 
     fn learn(sources: &mut Sources, (source, whose): (Source, Ingress)) -> bool {
-        sources.learn(source, whose)
+        sources.learn(source, whose, false)
     }
 
     fn payers(sources: &Sources) -> Vec<u16> {
@@ -209,6 +222,26 @@ mod tests {
         assert!(!learn(&mut sources, of(4, 0)));
         sources.next();
         assert!(learn(&mut sources, of(4, 0)) && payers(&sources) == [3, 4, 2, 1]);
+    }
+
+    #[test]
+    fn of_one_payers_those_that_have_answered_before_go_first() {
+        let mut sources = Sources::default();
+        (0..SOURCES_MAX as u8).for_each(|number| _ = learn(&mut sources, of(0, number)));
+        let prove = |sources: &mut Sources, number| {
+            let (source, whose) = of(0, number);
+            sources.learn(source, whose, true)
+        };
+        assert!(prove(&mut sources, 90) && !prove(&mut sources, 91), "the first of them has the next turn");
+        let all = |sources: &Sources| -> Vec<u8> {
+            sources.iter().filter_map(|source| Some(source.addr.bytes_v4()?[3])).collect()
+        };
+        assert_eq!(all(&sources), [0, 90, 91, 1]);
+        assert!(!learn(&mut sources, of(0, 5)) && !prove(&mut sources, 92) && !prove(&mut sources, 93));
+        assert_eq!(all(&sources), [0, 90, 91, 92]);
+        // Others lose nothing by that.
+        assert!(learn(&mut sources, of(1, 0)));
+        assert_eq!(payers(&sources), [0, 1, 0, 0]);
     }
 
     #[test]
