@@ -11,8 +11,10 @@ gives it other arguments, injects it, and reads the values that come back. Stand
         here.inject(ping)
         print(here.receive(timeout=2))
 
-PLAN's values are Python's: None for (), bool, int, str (of bytes, as Latin-1), bytes for blobs, tuple, list,
-`ipaddress` objects for hosts; and Char, Chunk, PortId, Key, Exn, Dev, Service for the others.
+PLAN's values are Python's: None for (), bool, int, str, bytes for blobs, tuple, list, `ipaddress` objects for hosts; and
+Char, Chunk, PortId, Key, Exn, Dev, Service for the others. A string of PLAN is bytes: text is UTF-8 both ways, and bytes
+that are no UTF-8 come as Python's surrogate escapes, which go back as the same bytes. Whatever cannot be sent, and
+whatever is read that is no packet, is `Malformed`.
 """
 
 import ipaddress
@@ -23,7 +25,7 @@ from dataclasses import dataclass
 
 import anode
 from anode_plan_form import NAMES, Char, Chunk, Dev, Exn, Key, Malformed, PortId, Service, host  # noqa: F401
-from anode_plan_form import Reader, Writer
+from anode_plan_form import Reader, Writer, byte_string, whole
 
 #: The version of packets that this module speaks.
 VERSION = 1
@@ -36,6 +38,13 @@ _ATTACHED, _PRINTED, _DELIVERED, _OPENED, _CLOSED, _REFUSED = 0x90, 0x91, 0x92, 
 _MESSAGE = 65536
 
 _NOWHERE = ipaddress.IPv6Address(0)
+
+
+def _address(address):
+    try:
+        return anode.pack_address(address)
+    except ValueError as error:
+        raise Malformed(f"{address!r} is no address") from error
 
 
 @dataclass
@@ -57,10 +66,14 @@ class Packet:
     def encode(self):
         """The bytes."""
         writer = Writer()
+        if not isinstance(self.chunk, Chunk):
+            raise Malformed(f"a packet carries a Chunk, not {self.chunk!r}")
         writer.collect(self.chunk)
-        addresses = [anode.pack_address(each) for each in (self.source, self.destination, self.previous)]
+        addresses = [_address(each) for each in (self.source, self.destination, self.previous)]
         flags = _REPORT if self.report else 0
-        writer.out += _FIXED.pack(VERSION, flags, 0, self.bound, self.flow, self.port, self.session, *addresses)
+        session = self.session.data if isinstance(self.session, Key) else self.session
+        numbers = [whole(self.bound, 32), whole(self.flow, 32), whole(self.port, 64)]
+        writer.out += _FIXED.pack(VERSION, flags, 0, *numbers, byte_string(session, "a session", 16), *addresses)
         writer.name(self.routing)
         writer.name(self.handler)
         writer.number(len(writer.codes))
@@ -72,6 +85,7 @@ class Packet:
     @classmethod
     def decode(cls, raw):
         """The packet in these bytes; `Malformed` if they are none."""
+        raw = byte_string(raw, "a packet")
         if len(raw) < FIXED:
             raise Malformed(f"a PLAN packet has at least {FIXED} bytes, these are {len(raw)}")
         version, flags, zero, bound, flow, port, session, *addresses = _FIXED.unpack_from(raw)
@@ -80,12 +94,9 @@ class Packet:
         source, destination, previous = map(anode.unpack_address, addresses)
         reader = Reader(raw)
         reader.at = FIXED
-        try:
-            routing, handler = reader.name(), reader.name()
-            reader.codes = [bytes(reader.data()) for _ in range(reader.number())]
-            chunk = reader.chunk(0)
-        except UnicodeDecodeError as error:
-            raise Malformed("a name is not ASCII") from error
+        routing, handler = reader.name(), reader.name()
+        reader.codes = [bytes(reader.data()) for _ in range(reader.number())]
+        chunk = reader.chunk(0)
         if reader.at != len(raw):
             raise Malformed("bytes follow the packet")
         return cls(

@@ -2,6 +2,7 @@
 """The binary form of PLAN's values and chunks (docs/plan.md), used by `anode_plan`."""
 
 import ipaddress
+import re
 import struct
 from dataclasses import dataclass, field
 
@@ -20,6 +21,9 @@ NAMES.insert(0, "")
 
 _NUMBERS = {name: number for number, name in enumerate(NAMES)}
 _DEPTH = 64
+#: The longest name, in bytes.
+NAME_MAX = 48
+_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_']*")
 
 
 class Malformed(anode.Error):
@@ -83,6 +87,35 @@ class Chunk:
     arguments: list = field(default_factory=list)
 
 
+def whole(value, bits):
+    """A number of so many bits that is not negative; `Malformed` if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << bits:
+        raise Malformed(f"{value!r} is no number of {bits} bits")
+    return value
+
+
+def byte_string(value, what, length=None):
+    """Bytes, so many if that is said; `Malformed` if they are not."""
+    if not isinstance(value, (bytes, bytearray)) or length is not None and len(value) != length:
+        raise Malformed(f"{what} is {'bytes' if length is None else f'{length} bytes'}, not {value!r}")
+    return bytes(value)
+
+
+def identifier(name):
+    """A name of a service or exception; `Malformed` if it cannot be one."""
+    if not isinstance(name, str) or len(name) > NAME_MAX or not _IDENTIFIER.fullmatch(name):
+        raise Malformed(f"{name!r} is no name")
+    return name
+
+
+def text_bytes(text):
+    """A string's bytes: UTF-8, but for bytes that came as none."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise Malformed(f"{text!r} is no text that can be sent") from error
+
+
 class Reader:
     def __init__(self, raw):
         self.raw, self.at, self.names, self.codes = raw, 0, [], []
@@ -119,7 +152,7 @@ class Reader:
         if at > len(self.names):
             raise Malformed("a name is used before it is given")
         if at == len(self.names):
-            self.names.append(self.data().decode("ascii", "strict"))
+            self.names.append(identifier(self.data().decode("ascii", "replace")))
         return self.names[at]
 
     def chunk(self, depth):
@@ -133,6 +166,18 @@ class Reader:
     def values(self, depth):
         return [self.value(depth) for _ in range(self.number())]
 
+    def tuple(self, depth):
+        items = tuple(self.values(depth))
+        if len(items) < 2:
+            raise Malformed("a tuple has at least two parts")
+        return items
+
+    def host6(self):
+        found = ipaddress.IPv6Address(self.take(16))
+        if found.ipv4_mapped:
+            raise Malformed("an IPv4 address stands in the form of IPv6")
+        return found
+
     def value(self, depth):
         if depth > _DEPTH:
             raise Malformed("a value nests too deep")
@@ -144,17 +189,17 @@ class Reader:
             return number >> 1 ^ -(number & 1)
         simple = {
             4: lambda: Char(self.take(1)[0]),
-            5: lambda: self.data().decode("latin-1"),
-            6: lambda: tuple(self.values(depth + 1)),
+            5: lambda: self.data().decode("utf-8", "surrogateescape"),
+            6: lambda: self.tuple(depth + 1),
             7: lambda: self.values(depth + 1),
             8: lambda: self.chunk(depth),
             9: lambda: ipaddress.IPv4Address(self.take(4)),
-            10: lambda: ipaddress.IPv6Address(self.take(16)),
+            10: lambda: self.host6(),
             11: lambda: PortId(int.from_bytes(self.take(8), "big")),
             12: lambda: Key(self.take(16)),
             13: lambda: bytes(self.data()),
             14: lambda: Exn(self.name()),
-            15: lambda: Dev(self.number()),
+            15: lambda: Dev(whole(self.number(), 32)),
             16: lambda: Service(self.name()),
         }
         if tag not in simple:
@@ -167,6 +212,7 @@ class Writer:
         self.out, self.names, self.codes = bytearray(), [], []
 
     def number(self, value):
+        value = whole(value, 64)
         while value >= 0x80:
             self.out.append(value & 0x7F | 0x80)
             value >>= 7
@@ -184,25 +230,29 @@ class Writer:
         else:
             self.number(2 * len(self.names) + 1)
             self.names.append(name)
-            self.data(name.encode("ascii"))
+            self.data(identifier(name).encode("ascii"))
 
-    def collect(self, value):
+    def collect(self, value, depth=0):
         """The codes of all chunks, in the order of their first use."""
+        if depth > _DEPTH:
+            raise Malformed("a value nests too deep")
         if isinstance(value, Chunk):
-            if value.code is not None and value.code not in self.codes:
-                self.codes.append(value.code)
+            if value.code is not None and byte_string(value.code, "a chunk's code") not in self.codes:
+                self.codes.append(bytes(value.code))
             value = value.arguments
+            if not isinstance(value, (tuple, list)):
+                raise Malformed(f"a chunk's arguments are a list, not {value!r}")
         if isinstance(value, (tuple, list)):
             for item in value:
-                self.collect(item)
+                self.collect(item, depth + 1)
 
     def chunk(self, chunk):
         if chunk.code is None:
             self.number(0)
             self.name(chunk.service)
         else:
-            self.number(self.codes.index(chunk.code) + 1)
-            self.number(chunk.function)
+            self.number(self.codes.index(bytes(chunk.code)) + 1)
+            self.number(whole(chunk.function, 16))
         self.values(chunk.arguments)
 
     def values(self, values):
@@ -224,8 +274,8 @@ class Writer:
             self.number(value << 1 if value >= 0 else ~value << 1 | 1)
         elif isinstance(value, str):
             self.tagged(5)
-            self.data(value.encode("latin-1"))
-        elif isinstance(value, bytes):
+            self.data(text_bytes(value))
+        elif isinstance(value, (bytes, bytearray)):
             self.tagged(13)
             self.data(value)
         elif isinstance(value, (tuple, list)):
@@ -247,16 +297,16 @@ class Writer:
         elif isinstance(value, ipaddress.IPv6Address):
             self.tagged(10, value.packed)
         elif isinstance(value, Char):
-            self.tagged(4, bytes([value.byte]))
+            self.tagged(4, whole(value.byte, 8).to_bytes(1, "big"))
         elif isinstance(value, PortId):
-            self.tagged(11, value.number.to_bytes(8, "big"))
+            self.tagged(11, whole(value.number, 64).to_bytes(8, "big"))
         elif isinstance(value, Key):
-            self.tagged(12, value.data)
+            self.tagged(12, byte_string(value.data, "a key", 16))
         elif isinstance(value, (Exn, Service)):
             self.tagged(14 if isinstance(value, Exn) else 16)
             self.name(value.name)
         elif isinstance(value, Dev):
             self.tagged(15)
-            self.number(value.number)
+            self.number(whole(value.number, 32))
         else:
             raise Malformed(f"{value!r} is no PLAN value")

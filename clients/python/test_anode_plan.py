@@ -38,9 +38,43 @@ class Encoding(unittest.TestCase):
         (values,) = plan.Packet.decode(raw).chunk.arguments
         self.assertEqual(values[:8], [None, True, False, plan.Char(255), "text", b"blob", (1, None), [-1, 0, 1]])
         self.assertEqual(values[8], ipaddress.ip_address("10.0.0.9"))
-        for bad in (1.5, {}, (1,), 1 << 63):
-            with self.assertRaises(plan.Malformed):
+
+    def test_text_is_utf_8_both_ways_and_other_bytes_come_back_as_they_were(self):
+        for text, raw in (("grüße ✓", "grüße ✓".encode()), (b"\xff\xc3".decode("utf-8", "surrogateescape"), b"\xff\xc3")):
+            encoded = plan.Packet(plan.Chunk("print", arguments=[text])).encode()
+            self.assertTrue(encoded.endswith(bytes([5, len(raw)]) + raw))
+            self.assertEqual(plan.Packet.decode(encoded).chunk.arguments, [text])
+
+    def test_every_bad_value_is_malformed(self):
+        endless = []
+        endless.append(endless)
+        values = (
+            *(1.5, {}, (1,), 1 << 63, -1 - (1 << 63), "\ud800", object(), set(), 1j, endless),
+            *(plan.Char(256), plan.Char(-1), plan.Char("a"), plan.PortId(-1), plan.PortId(1 << 64), plan.PortId("x")),
+            *(plan.Key(b"short"), plan.Key("x" * 16), plan.Dev(-1), plan.Dev(1 << 32), plan.Dev(None)),
+            *(plan.Exn("1x"), plan.Exn("ü"), plan.Exn("a" * 49), plan.Exn(7), plan.Service("a b"), plan.Service(None)),
+            *(plan.Chunk("a b"), plan.Chunk("f", arguments=7), plan.Chunk(code="x"), plan.Chunk(code=b"x", function=-1)),
+        )
+        for bad in values:
+            with self.subTest(repr(bad)), self.assertRaises(plan.Malformed):
                 plan.Packet(plan.Chunk("print", arguments=[bad])).encode()
+        fields = (
+            *({"bound": -1}, {"bound": 1 << 32}, {"bound": "x"}, {"flow": 1 << 32}, {"port": -1}, {"session": b"short"}),
+            *({"destination": "nowhere"}, {"source": None}, {"routing": "a b"}, {"handler": 7}, {"chunk": None}),
+        )
+        for bad in fields:
+            with self.subTest(repr(bad)), self.assertRaises(plan.Malformed):
+                plan.Packet(**{"chunk": plan.Chunk("print", arguments=[1]), **bad}).encode()
+
+    def test_values_that_nodes_do_not_write_are_malformed(self):
+        head = plan.Packet(plan.Chunk("print", arguments=[])).encode()[:-1]
+        mapped = b"\x0a" + anode.pack_address("10.0.0.1")
+        for bad in (b"\x06\x01\x00", mapped, b"\x0f\x80\x80\x80\x80\x10", b"\x10\x01\x02\xc3\xbc", b"\x10\x01\x021x", b"\x11"):
+            with self.subTest(bad), self.assertRaises(plan.Malformed):
+                plan.Packet.decode(head + b"\x01" + bad)
+        for bad in (None, "text", 7, []):
+            with self.subTest(bad), self.assertRaises(plan.Malformed):
+                plan.Packet.decode(bad)
 
     def test_what_is_no_packet_is_refused(self):
         raw = bytes.fromhex(vectors()["packets"][0]["bytes"])
