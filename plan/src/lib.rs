@@ -24,9 +24,11 @@ pub mod name;
 pub mod packet;
 pub mod program;
 pub mod resolve;
+pub mod source;
 pub mod span;
 pub mod syntax;
 pub mod types;
 pub mod value;
+mod warn;
 
-pub use check::check;
+pub use check::{check, check_sources};

@@ -98,7 +98,7 @@ fn what_is_wrong_is_said() {
         ("val v = w val w = 1", "'w' is used before its definition: not defined yet"),
         ("fun f() = a < b < c", "unexpected '<': expected 'and', 'or' or the end of the comparison, found '<'"),
         ("fun f() = let fun g() = g() in g() end", "'g' calls itself: inside its own definition"),
-        ("", "unexpected the end of the file: expected a definition, found the end of the file"),
+        ("", "unexpected end of the file: expected a definition, found the end of the file"),
     ];
     for (source, expected) in cases {
         let found = wrong(source);
@@ -170,4 +170,89 @@ fn a_diagnostic_has_its_line_a_caret_and_a_hint() {
     for part in ["Error: unknown name 'prnt'", "f.plan:2:7", "x + prnt(x)", "Help: did you mean 'print'?"] {
         assert!(shown.contains(part), "{part}\n{shown}");
     }
+}
+
+#[test]
+fn an_open_bracket_is_pointed_at_and_nothing_follows_from_it() {
+    let cases = [
+        ("fun f(x) = (print(x)\nfun g() = f(1)", (1, 12)),
+        ("fun f(x) = print(x\nfun g() = f(1)", (1, 17)),
+        ("fun f(x) = [1; 2\nval y = f(1)", (1, 12)),
+        ("fun f(x) = print([1; 2)", (1, 18)),
+        ("fun f(x, y\nfun g() = 1", (1, 6)),
+        ("fun f(h) = OnRemote(|f|(h, h, 1, defaultRoute)", (1, 20)),
+        ("svc s : (int, int -> int fun f() = s(1, 2)", (1, 9)),
+    ];
+    for (source, place) in cases {
+        let found = check(source).diagnostics;
+        assert_eq!(found.len(), 1, "{source}: {found:#?}");
+        assert_eq!(found[0].position(source), place, "{source}: {found:#?}");
+        assert!(found[0].message.ends_with("is not closed") && found[0].hint.is_some(), "{source}: {found:#?}");
+    }
+    // What is here instead of the bracket is pointed at, and the bracket beside it.
+    let found = check("fun f(x) = print(x x)").diagnostics;
+    assert_eq!((found.len(), found[0].other.as_ref().map(|(span, _)| span.start)), (1, Some(16)), "{found:#?}");
+}
+
+#[test]
+fn one_mistake_is_one_message() {
+    let once = [
+        "fun f() = prnt(1) + prnt(2) + prnt(3)",
+        "fun f() = print(\"no end)\nfun g() = f()",
+        "fun f() = (1; \"no end)\nfun g() = f()",
+        "fun f() = { print(1); print(2) }",
+        "fun f(a, b) = a == b",
+        "fun f(a) = if a then 1\nfun g() = f(true)",
+        "fun f() = let val x = 1 in x\nfun g() = f()",
+        "fun f() = try 1 with X => 2\nfun g() = f()",
+        "fun f() = |g(1)\nfun g(n) = n",
+        "fun f() = foldl(g, 1)\nfun g(n, m) = n",
+        "fun f() = (* no end \nfun g() = f()",
+    ];
+    for source in once {
+        let found = wrong(source);
+        assert_eq!(found.len(), 1, "{source}: {found:#?}");
+    }
+}
+
+#[test]
+fn a_long_line_is_cut_around_its_mistake() {
+    let long = "x; ".repeat(100);
+    let source = format!("fun f(x : int) = [{long}prnt(x); {long}1]");
+    let shown = plan::diagnostic::render(&check(&source).diagnostics, "f.plan", &source, false);
+    assert!(shown.lines().all(|line| line.chars().count() < 120), "{shown}");
+    let lines: Vec<&str> = shown.lines().collect();
+    let at = lines.iter().position(|line| line.contains("prnt(x)")).unwrap();
+    let column = |line: &str, text: &str| line[..line.find(text).unwrap()].chars().count();
+    assert_eq!(column(lines[at], "prnt"), column(lines[at + 1], "^^^^"), "{shown}");
+    assert!(shown.contains("f.plan:1:319"), "{shown}");
+    let name = "x".repeat(5000);
+    let source = format!("fun f() = {name}");
+    let shown = plan::diagnostic::render(&check(&source).diagnostics, "f.plan", &source, false);
+    assert!(shown.lines().all(|line| line.chars().count() < 260), "{shown}");
+}
+
+#[test]
+fn a_program_of_several_files_is_read_file_by_file() {
+    let program = |files: &[(&str, &str)]| {
+        let mut sources = plan::source::Sources::default();
+        files.iter().for_each(|(name, text)| sources.add(name, "", text));
+        let checked = plan::check_sources(&sources);
+        let place = |it: &plan::diagnostic::Diagnostic| {
+            let place = sources.place(it.span);
+            format!("{}:{}:{} {}", place.file, place.line, place.column, it.message)
+        };
+        (checked.code.is_some(), checked.diagnostics.iter().map(place).collect::<Vec<_>>())
+    };
+    assert_eq!(program(&[("a", "fun f(x) = x"), ("b", "fun g() = f(1)")]), (true, vec![]));
+    // Neither a comment, a string nor a bracket of one file goes on in the next.
+    for (open, message) in [("(* c", "a:1:21 the comment does not end"), ("\"s", "a:1:21 the string does not end")] {
+        let first = format!("fun f(x) = x val y = {open}");
+        let found = program(&[("a", &first.replace("y = (*", "y (*")), ("b", "fun g() = f(1)")]).1;
+        assert!(found.iter().all(|it| it.starts_with("a:")), "{found:?}");
+        assert!(found.iter().any(|it| it.ends_with(message.split_once(' ').unwrap().1)), "{found:?}");
+    }
+    assert_eq!(program(&[("a", "fun f(x) = (x"), ("b", "fun g() = f(1)")]).1, ["a:1:12 the '(' is not closed"]);
+    assert_eq!(program(&[("a", "fun f(x) = x"), ("b", "\n fun f(y) = y")]).1, ["b:2:6 'f' is defined twice"]);
+    assert_eq!(program(&[("a", "fun f() = 1"), ("b", "(* nothing *)")]).0, false);
 }

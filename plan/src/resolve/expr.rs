@@ -254,6 +254,10 @@ impl Resolver<'_> {
 
     fn unknown(&mut self, ident: &Ident) -> Kind {
         let message = format!("unknown name '{}'", ident.text);
+        // Said where it stands first: the other places are right once this one is.
+        if self.diagnostics.iter().any(|known| known.message == message) {
+            return Kind::Hole;
+        }
         let what = Diagnostic::new(ident.span, message, "neither defined here nor known to every node");
         let known = self.scope.names().chain(self.globals.iter().map(|global| global.name.as_str()));
         let known = known.chain(TABLE.iter().map(|(name, _)| *name)).chain(WORDS.iter().copied());

@@ -149,8 +149,9 @@ impl Parser<'_> {
             Token::Text => self.just(ExprKind::Text(contents(start.text(self.source)))),
             Token::Identifier => {
                 let name = self.ident("a name");
+                let open = self.span();
                 if self.take(Token::Sign("(")) {
-                    let arguments = self.arguments();
+                    let arguments = self.arguments(open);
                     ExprKind::Call(name, arguments)
                 } else {
                     ExprKind::Var(name)
@@ -159,7 +160,7 @@ impl Parser<'_> {
             Token::Sign("(") => self.parentheses(),
             Token::Sign("[") => {
                 self.next();
-                ExprKind::List(self.rows(";", "]"))
+                ExprKind::List(self.rows(start, ";", "]"))
             }
             Token::Sign("|") => self.chunk(),
             Token::Word("foldl") => self.fold(true),
@@ -187,12 +188,12 @@ impl Parser<'_> {
     }
 
     /// `a, b)` after the opening parenthesis.
-    fn arguments(&mut self) -> Vec<Expr> {
-        self.rows(",", ")")
+    fn arguments(&mut self, open: Span) -> Vec<Expr> {
+        self.rows(open, ",", ")")
     }
 
     /// Expressions up to the closing sign, which is taken.
-    fn rows(&mut self, separator: &'static str, close: &'static str) -> Vec<Expr> {
+    fn rows(&mut self, open: Span, separator: &'static str, close: &'static str) -> Vec<Expr> {
         let mut items = Vec::new();
         if self.take(Token::Sign(close)) {
             return items;
@@ -208,7 +209,7 @@ impl Parser<'_> {
             (",", Token::Sign(";")) => Some("arguments are separated by ','"),
             _ => None,
         };
-        if !self.need(Token::Sign(close), hint) {
+        if !self.close(open, close, hint) {
             // The rest of the brackets is left out, wrong separators too.
             while matches!(self.peek(), Token::Sign("," | ";" | "=>")) {
                 self.next();
@@ -220,6 +221,7 @@ impl Parser<'_> {
     }
 
     fn parentheses(&mut self) -> ExprKind {
+        let open = self.span();
         self.next();
         if self.take(Token::Sign(")")) {
             return ExprKind::Unit;
@@ -229,14 +231,14 @@ impl Parser<'_> {
             Token::Sign(sign @ ("," | ";")) => {
                 self.next();
                 let mut items = vec![first];
-                items.extend(self.rows(if sign == "," { "," } else { ";" }, ")"));
+                items.extend(self.rows(open, if sign == "," { "," } else { ";" }, ")"));
                 if items.len() < 2 {
                     self.unexpected("an expression before ')'", None);
                 }
                 if sign == "," { ExprKind::Tuple(items) } else { ExprKind::Sequence(items) }
             }
             _ => {
-                if !self.need(Token::Sign(")"), None) {
+                if !self.close(open, ")", None) {
                     self.recover();
                     self.take(Token::Sign(")"));
                 }
@@ -249,10 +251,12 @@ impl Parser<'_> {
         self.next();
         let name = self.ident("the name of a function or service");
         let hint = Some("a chunk is written |f|(a, b)");
-        if !self.need(Token::Sign("|"), hint) || !self.need(Token::Sign("("), hint) {
-            return ExprKind::Chunk(name, Vec::new());
+        let closed = self.need(Token::Sign("|"), hint);
+        let open = self.span();
+        if !closed || !self.need(Token::Sign("("), hint) {
+            return ExprKind::Error;
         }
-        let arguments = self.arguments();
+        let arguments = self.arguments(open);
         ExprKind::Chunk(name, arguments)
     }
 
@@ -261,11 +265,12 @@ impl Parser<'_> {
         self.next();
         let hint =
             Some(if left { "foldl(f, start, list), with f(sum, x)" } else { "foldr(f, list, start), with f(x, sum)" });
+        let open = self.span();
         if !self.need(Token::Sign("("), hint) {
             return ExprKind::Error;
         }
         let function: Ident = self.ident("the name of a function");
-        let operands = if self.take(Token::Sign(",")) { self.arguments() } else { Vec::new() };
+        let operands = if self.take(Token::Sign(",")) { self.arguments(open) } else { Vec::new() };
         let count = operands.len();
         match <[Expr; 2]>::try_from(operands) {
             Ok(operands) => ExprKind::Fold { left, function, operands: Box::new(operands) },
@@ -287,10 +292,11 @@ impl Parser<'_> {
     fn send(&mut self, primitive: Primitive) -> ExprKind {
         let start = self.span();
         self.next();
+        let open = self.span();
         if !self.need(Token::Sign("("), None) {
             return ExprKind::Error;
         }
-        let operands = self.arguments();
+        let operands = self.arguments(open);
         let wanted = primitive.operands();
         if !wanted.contains(&operands.len()) {
             let (name, hint) = match primitive {
@@ -313,9 +319,9 @@ impl Parser<'_> {
         let start = self.span();
         self.next();
         let condition = self.expr();
-        let hint = Some("if a then b else c: both branches are needed");
-        let then = if self.need(Token::Word("then"), hint) { self.expr() } else { self.missing() };
-        let otherwise = if self.need(Token::Word("else"), hint) { self.expr() } else { self.missing() };
+        let hint = "if a then b else c: both branches are needed";
+        let then = if self.word("then", start, hint) { self.expr() } else { self.missing() };
+        let otherwise = if self.word("else", start, hint) { self.expr() } else { self.missing() };
         Expr::new(ExprKind::If(Box::new([condition, then, otherwise])), self.since(start))
     }
 
@@ -333,13 +339,13 @@ impl Parser<'_> {
         if definitions.is_empty() {
             self.unexpected("a definition", Some("let val x = 1 in x + 1 end"));
         }
-        let body = if self.need(Token::Word("in"), Some("let val x = 1 in x + 1 end")) {
+        let body = if self.word("in", start, "let val x = 1 in x + 1 end") {
             self.expr()
         } else {
             self.recover();
             self.missing()
         };
-        if !self.need(Token::Word("end"), Some("let … in … end")) {
+        if !self.word("end", start, "let … in … end") {
             self.recover();
             self.take(Token::Word("end"));
         }
@@ -350,12 +356,12 @@ impl Parser<'_> {
         let start = self.span();
         self.next();
         let body = self.expr();
-        let hint = Some("try a handle E => b");
-        if !self.need(Token::Word("handle"), hint) {
+        let hint = "try a handle E => b";
+        if !self.word("handle", start, hint) {
             return body;
         }
         let name = self.ident("an exception, or a name for any");
-        let handler = if self.need(Token::Sign("=>"), hint) { self.expr() } else { self.missing() };
+        let handler = if self.need(Token::Sign("=>"), Some(hint)) { self.expr() } else { self.missing() };
         Expr::new(ExprKind::Try(Box::new([body, handler]), name), self.since(start))
     }
 }

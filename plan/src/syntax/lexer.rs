@@ -7,6 +7,7 @@
 use super::token::{Comment, SIGNS, Spanned, Token, WORDS};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
+use core::ops::Range;
 
 /// The largest source text, in bytes.
 pub const SOURCE_MAX: usize = 64 * 1024;
@@ -24,20 +25,53 @@ pub struct Lexed {
 
 /// Reads a text.
 pub fn lex(source: &str) -> Lexed {
-    let mut lexer = Lexer { source, at: 0, out: Lexed::default() };
+    lex_part(source, 0..source.len())
+}
+
+/// Reads a part of a text, such as one file of several: nothing begins in it and ends behind it.
+pub fn lex_part(whole: &str, part: Range<usize>) -> Lexed {
+    let end = part.end.min(whole.len());
+    let source = whole.get(..end).unwrap_or("");
+    let mut lexer = Lexer { source, at: part.start, out: Lexed::default() };
     if source.len() > SOURCE_MAX {
-        let span = Span::new(SOURCE_MAX, source.len());
+        let span = Span::new(part.start.max(SOURCE_MAX), source.len());
         lexer.out.diagnostics.push(Diagnostic::new(
             span,
             "the program is too long",
-            format!("a source text has at most {SOURCE_MAX} bytes"),
+            format!("all its files together have at most {SOURCE_MAX} bytes"),
         ));
     } else {
         while lexer.one() {}
     }
-    let end = source.len();
     lexer.out.tokens.push(Spanned { token: Token::End, span: Span::new(end, end) });
     lexer.out
+}
+
+/// Operators and brackets of other languages, what they mean here if that is one token, and what to write.
+const FOREIGN: &[(&str, Option<Token>, &str)] = &[
+    ("==", Some(Token::Sign("=")), "equality is written '=': a = b"),
+    ("!=", Some(Token::Sign("<>")), "inequality is written '<>': a <> b"),
+    ("&&", Some(Token::Word("and")), "write 'and': a and b; for the bits of numbers, 'andi'"),
+    ("&", Some(Token::Word("andi")), "the bits of numbers are joined by 'andi'; for booleans, write 'and'"),
+    ("||", Some(Token::Word("or")), "write 'or': a or b; for the bits of numbers, 'ori'"),
+    ("!", Some(Token::Word("not")), "write 'not': not a"),
+    ("//", None, "comments are written (* … *)"),
+    ("{", Some(Token::Sign("(")), "expressions in a row stand in parentheses, (a; b); local names in let … in … end"),
+    ("}", Some(Token::Sign(")")), "expressions in a row stand in parentheses, (a; b); local names in let … in … end"),
+];
+
+/// Where the ';' stands that ends a call: one in no bracket, string, character or comment.
+pub fn end_of_call(text: &str) -> Option<usize> {
+    let mut open = 0usize;
+    for Spanned { token, span } in lex(text).tokens {
+        match token {
+            Token::Sign("(" | "[") => open += 1,
+            Token::Sign(")" | "]") => open = open.saturating_sub(1),
+            Token::Sign(";") if open == 0 => return Some(span.start as usize),
+            _ => {}
+        }
+    }
+    None
 }
 
 struct Lexer<'a> {
@@ -58,6 +92,7 @@ impl Lexer<'_> {
         match first {
             c if c.is_ascii_whitespace() => self.at += 1,
             '(' if self.rest().starts_with("(*") => self.comment(),
+            '=' | '&' | '|' | '!' | '/' | '{' | '}' if self.foreign() => {}
             c if c.is_ascii_alphabetic() || c == '_' => {
                 self.skip(|c| c.is_ascii_alphanumeric() || c == '_' || c == '\'');
                 let text = self.source.get(start..self.at).unwrap_or("");
@@ -80,6 +115,28 @@ impl Lexer<'_> {
                     self.complain(start, "unknown character", &format!("{first:?} means nothing in PLAN"));
                 }
             },
+        }
+        true
+    }
+
+    /// What other languages write: said once, and read as what is meant. False if there is nothing of the kind here.
+    fn foreign(&mut self) -> bool {
+        let Some((text, meant, hint)) = FOREIGN.iter().find(|(text, ..)| self.rest().starts_with(text)) else {
+            return false;
+        };
+        let start = self.at;
+        self.at += text.len();
+        let span = Span::new(start, self.at);
+        let what = Diagnostic::new(span, format!("'{text}' means nothing in PLAN"), "other languages write this");
+        // A closing brace says no more than the opening one did.
+        let known = |known: &Diagnostic| *text == "}" && known.hint.as_deref() == Some(hint);
+        if !self.out.diagnostics.iter().any(known) {
+            self.out.diagnostics.push(what.hint(*hint));
+        }
+        match meant {
+            Some(token) => self.push(*token, start),
+            None if *text == "//" => self.skip(|c| c != '\n'),
+            None => {}
         }
         true
     }
@@ -149,7 +206,9 @@ impl Lexer<'_> {
                     self.escape();
                 }
                 None | Some('\n') => {
-                    self.complain(start, "the string does not end", "a string ends with '\"' on the same line");
+                    let span = Span::new(start, self.at);
+                    let what = Diagnostic::new(span, "the string does not end", "expected '\"' before the line ends");
+                    self.out.diagnostics.push(what.hint("write '\"' where it ends; a line feed in a string is \\n"));
                     break;
                 }
                 Some(c) => self.at += c.len_utf8(),
@@ -272,6 +331,34 @@ mod tests {
         assert_eq!(contents("'\\''"), b"'");
         assert_eq!(lex("\"\\q\"").diagnostics.len(), 1);
         assert_eq!(lex("\"\\256\"").diagnostics.len(), 1);
+    }
+
+    #[test]
+    fn a_call_ends_with_the_semicolon_that_stands_in_nothing() {
+        let cases = [
+            ("f(1);", Some(4)),
+            ("f([1; 2], \"a;b\", ';') (* ; *) ; rest", Some(30)),
+            ("f((1; 2)", None),
+            ("f(\"a;", None),
+            ("f(';'", None),
+            ("", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(end_of_call(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn operators_of_other_languages_are_said_once_and_read_as_what_is_meant() {
+        for (bad, hint) in
+            [("a == b", "'='"), ("a && b", "'and'"), ("a || b", "'or'"), ("!a", "'not'"), ("a != b", "'<>'")]
+        {
+            let lexed = lex(bad);
+            assert_eq!(lexed.diagnostics.len(), 1, "{bad}: {:?}", lexed.diagnostics);
+            assert!(lexed.diagnostics[0].hint.as_deref().unwrap().contains(hint), "{bad}: {:?}", lexed.diagnostics);
+        }
+        assert_eq!(lex("{ a; b }").diagnostics.len(), 1);
+        assert_eq!(lex("|f|(x) (* a == b *) \"&&\"").diagnostics.len(), 0);
     }
 
     #[test]

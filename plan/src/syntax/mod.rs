@@ -7,4 +7,4 @@ mod parser;
 pub mod token;
 mod types;
 
-pub use parser::{Parsed, parse, parse_type};
+pub use parser::{Parsed, parse, parse_part, parse_type};

@@ -6,11 +6,12 @@
 //! text nor walking its tree can exhaust the stack.
 
 use super::ast::{Definition, DefinitionKind, Expr, ExprKind, Ident, Program, Type};
-use super::lexer::{Lexed, lex};
+use super::lexer::{Lexed, lex, lex_part};
 use super::token::{Comment, Spanned, Token};
 use crate::code::PARAMS_MAX;
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
+use core::ops::Range;
 
 /// A program as it was written, and what is wrong with its form.
 #[derive(Debug)]
@@ -27,11 +28,31 @@ pub struct Parsed {
 
 /// Parses a program.
 pub fn parse(source: &str) -> Parsed {
-    let Lexed { tokens, comments, diagnostics } = lex(source);
+    parse_part(source, 0..source.len())
+}
+
+/// Parses a part of a text, such as one file of several. Places are those in the whole text.
+pub fn parse_part(source: &str, part: Range<usize>) -> Parsed {
+    let Lexed { tokens, comments, diagnostics } = lex_part(source, part);
     let mut parser = Parser { source, tokens: &tokens, at: 0, depth: 0, reported: None, diagnostics };
     let program = parser.program();
-    let diagnostics = parser.diagnostics;
+    let mut diagnostics = parser.diagnostics;
+    leave_followers_out(&mut diagnostics, &tokens);
     Parsed { program, tokens, comments, diagnostics }
+}
+
+/// A string or comment that does not end hides what follows, up to the next definition: brackets close in it.
+fn leave_followers_out(diagnostics: &mut Vec<Diagnostic>, tokens: &[Spanned]) {
+    let ends = |known: &&Diagnostic| known.message.ends_with(" does not end");
+    let Some(first) = diagnostics.iter().find(ends).map(|known| known.span.start) else { return };
+    let before = tokens.iter().filter(|it| it.token != Token::End && it.span.end <= first);
+    let begin = before.map(|it| it.span.end).max().unwrap_or(first);
+    let next = tokens.iter().find(|it| it.span.start > first && BEGINNINGS.contains(&it.token));
+    let next = next.map_or(u32::MAX, |it| it.span.start);
+    diagnostics.retain(|it| {
+        let last = it.other.as_ref().map_or(it.span.start, |(other, _)| it.span.start.max(other.start));
+        it.span.start == first || !(begin..=next).contains(&last)
+    });
 }
 
 /// Parses a type alone.
@@ -83,6 +104,18 @@ impl Parser<'_> {
         self.spanned().span
     }
 
+    /// Where the next token is; at the end of the text, behind the last one.
+    pub(super) fn here(&self) -> Span {
+        match self.peek() {
+            Token::End => self
+                .at
+                .checked_sub(1)
+                .and_then(|at| self.tokens.get(at))
+                .map_or(self.span(), |last| Span { start: last.span.end, end: last.span.end }),
+            _ => self.span(),
+        }
+    }
+
     /// From a place to the end of the token before this one.
     pub(super) fn since(&self, start: Span) -> Span {
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(start, |spanned| spanned.span);
@@ -117,11 +150,47 @@ impl Parser<'_> {
     pub(super) fn unexpected(&mut self, expected: &str, hint: Option<&str>) {
         let found = self.peek();
         let label = format!("expected {expected}, found {found}");
-        let diagnostic = Diagnostic::new(self.span(), format!("unexpected {}", plain(found)), label);
+        let diagnostic = Diagnostic::new(self.here(), format!("unexpected {}", plain(found)), label);
         self.report(match hint {
             Some(hint) => diagnostic.hint(hint),
             None => diagnostic,
         });
+    }
+
+    /// Takes what closes a bracket; if something else is here, says which bracket is open.
+    pub(super) fn close(&mut self, open: Span, close: &'static str, hint: Option<&str>) -> bool {
+        if self.take(Token::Sign(close)) {
+            return true;
+        }
+        let found = self.peek();
+        let bracket = open.text(self.source).to_owned();
+        let ends = self.at_definition() || matches!(found, Token::End | Token::Word("in" | "end" | "then" | "else"));
+        let ends = ends || matches!(found, Token::Sign(")" | "]"));
+        let what = if ends {
+            // What is missing is missing anywhere between the two.
+            let what = Diagnostic::new(open, format!("the '{bracket}' is not closed"), "it begins here");
+            what.other(self.here(), format!("expected '{close}' before {found}"))
+        } else {
+            let label = format!("expected '{close}', found {found}");
+            let what = Diagnostic::new(self.span(), format!("unexpected {}", plain(found)), label);
+            what.other(open, format!("this '{bracket}' is open"))
+        };
+        let remedy = format!("write '{close}' where it ends");
+        self.report(what.hint(hint.map_or(remedy, str::to_owned)));
+        false
+    }
+
+    /// Takes the next word of a form that began there, such as the `then` of an `if`.
+    pub(super) fn word(&mut self, word: &'static str, began: Span, hint: &str) -> bool {
+        let found = self.take(Token::Word(word));
+        if !found {
+            let what = self.peek();
+            let form = began.text(self.source).to_owned();
+            let label = format!("expected '{word}', found {what}");
+            let what = Diagnostic::new(self.here(), format!("unexpected {}", plain(what)), label);
+            self.report(what.other(began, format!("of this '{form}'")).hint(hint));
+        }
+        found
     }
 
     /// Takes a token that must be here.
@@ -222,6 +291,7 @@ impl Parser<'_> {
     fn fun(&mut self) -> DefinitionKind {
         let name = self.ident("the function's name");
         let mut params = Vec::new();
+        let bracket = self.span();
         let opened = self.need(Token::Sign("("), Some("a function without parameters is written fun f() = …"));
         if opened && !self.take(Token::Sign(")")) {
             loop {
@@ -236,7 +306,7 @@ impl Parser<'_> {
                     break;
                 }
             }
-            if !self.need(Token::Sign(")"), None) && self.peek() != Token::Sign("=") {
+            if !self.close(bracket, ")", None) && self.peek() != Token::Sign("=") {
                 self.recover();
                 self.take(Token::Sign(")"));
             }
@@ -270,5 +340,5 @@ impl Parser<'_> {
 
 fn plain(token: Token) -> String {
     let text = token.to_string();
-    text.strip_prefix("a ").unwrap_or(&text).to_owned()
+    text.strip_prefix("a ").or(text.strip_prefix("the ")).unwrap_or(&text).to_owned()
 }

@@ -109,7 +109,7 @@ impl Parser<'_> {
                 while self.take(Token::Sign(",")) {
                     inner.push(self.type_());
                 }
-                self.need(Token::Sign(")"), None);
+                self.close(span, ")", None);
                 match (inner.pop(), inner.is_empty()) {
                     (Some(only), true) => TypeKind::Paren(Box::new(only)),
                     (Some(last), false) => {

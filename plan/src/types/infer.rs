@@ -158,6 +158,12 @@ impl Inference<'_> {
             }
             (Type::Base(super::Base::Int), Type::Base(super::Base::Char)) => Some("ord gives a character's number"),
             (Type::Base(super::Base::String), Type::Base(super::Base::Char)) => Some("implode [c] is a string"),
+            (Type::Base(super::Base::Int), Type::Base(super::Base::String))
+            | (Type::Base(super::Base::String), Type::Base(super::Base::Int)) => {
+                Some("'^' joins strings; print shows any values, also in a tuple: print((n, s))")
+            }
+            (Type::Base(super::Base::Bool), Type::Base(super::Base::Int)) => Some("a number is compared: n <> 0"),
+            (Type::Base(super::Base::Unit), _) => Some("a value that nobody wants is left out: (e; ())"),
             (Type::List(_), Type::Tuple(_)) => Some("the elements of a list are separated by ';'"),
             _ => None,
         };
