@@ -56,6 +56,8 @@ pub struct Core {
     pub drops: Drops,
     /// Bytes of code in memory.
     pub object_bytes: usize,
+    /// Bytes of the process's heap that are in use, and those that it has besides, if the outside has said so.
+    pub heap: Option<(usize, usize)>,
     /// The node's source of random numbers.
     pub rng: Xoshiro256PlusPlus,
     /// Children of the packet that runs or has just run, with their resource bounds in their headers; empty between packets.
@@ -82,6 +84,7 @@ impl Core {
             ledger: ledger::Ledger::default(),
             drops: Drops::default(),
             object_bytes: 0,
+            heap: None,
             rng,
             children: Vec::with_capacity(crate::abi::CHILDREN_MAX),
             next_trace: trace,

@@ -61,6 +61,11 @@ impl Node {
         }
     }
 
+    /// What the process's heap has in use, and free besides, in bytes: for programs that ask what the node keeps.
+    pub fn set_heap(&mut self, heap: Option<(usize, usize)>) {
+        self.cx.core.heap = heap;
+    }
+
     /// The system has thrown away frames that came in by a port because nobody took them in time.
     pub fn count_missed(&mut self, port: PortId, frames: u32) {
         if let Some(gauge) = self.cx.core.gauge(port) {

@@ -248,6 +248,10 @@ impl PlanOs for Binding<'_, '_, '_> {
     }
 
     fn memory(&self, put: &mut dyn FnMut(&str, usize)) {
+        if let Some((used, free)) = self.cx.core.heap {
+            put("heap-bytes", used);
+            put("heap-free", free);
+        }
         put("object-bytes", self.cx.core.object_bytes);
         put("frames-ready", self.turn.out.pool.ready());
         put("neighbours", self.topology().neighbours.len());

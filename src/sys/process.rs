@@ -44,6 +44,19 @@ pub fn end_input() -> io::Result<()> {
     }
 }
 
+/// Bytes of this process's heap that are in use, and those that it has from the kernel besides; none where the C library
+/// does not say.
+pub fn heap() -> Option<(usize, usize)> {
+    #[cfg(target_env = "gnu")]
+    {
+        // SAFETY: it takes nothing and gives numbers; it may be called at any time by any thread.
+        let info = unsafe { libc::mallinfo2() };
+        Some((info.uordblks + info.hblkhd, info.fordblks))
+    }
+    #[cfg(not(target_env = "gnu"))]
+    None
+}
+
 /// What the calling thread is called in lists of processes.
 pub fn set_name(name: &core::ffi::CStr) {
     // A name that is refused leaves the old one.

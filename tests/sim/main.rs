@@ -12,6 +12,7 @@ mod lying;
 mod net;
 mod peers;
 mod plan_apps;
+mod plan_layers;
 mod plans;
 mod plans_bounds;
 mod plans_hostile;

@@ -81,7 +81,7 @@ fn which_services_a_signed_packet_sees_depends_on_its_principals_role() {
         // A root acts in the first of its roles; others in what it has granted them.
         (1, None, Some(0)),
         (2, Some(grant(1, 2, "guest", none())), Some(0)),
-        (3, Some(grant(1, 3, "operator", none())), Some(12)),
+        (3, Some(grant(1, 3, "operator", none())), Some(14)),
         (4, None, None),
         (4, Some(grant(1, 3, "operator", none())), None),
         (4, Some(grant(4, 4, "operator", none())), None),
@@ -117,7 +117,7 @@ fn a_signed_packet_counts_once_here_and_for_a_while() {
         Arc::new(signed(&key(signer), Some(&credential), unix_ns, host(to), chunk).unwrap())
     };
     let good = by(now(&net), 1, 3, &look());
-    let answer = format!("(\"{}\", 12)", key(3).id());
+    let answer = format!("(\"{}\", 14)", key(3).id());
     assert_eq!(send(&mut net, good.clone(), 4), answer);
     assert!(refused(&send(&mut net, good.clone(), 4)), "replayed");
     let at = now(&net);

@@ -72,6 +72,21 @@ pub fn size(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     Ok(Value::Int(bytes_of(at, chunk, &mut state.steps)?.len() as i64))
 }
 
+/// The checksum of a chunk with all that travels with it: the same on every node.
+pub fn checksum(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
+    let [Value::Chunk(chunk)] = given else { return wrong("csum") };
+    let bytes = bytes_of(at, chunk, &mut state.steps)?;
+    spend(&mut state.steps, work::reading(bytes.len()))?;
+    Ok(Value::Int(crc(&bytes).into()))
+}
+
+/// CRC-32 of IEEE 802.3: every change of 32 bits in a row, or fewer, changes it.
+fn crc(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0xedb8_8320 } else { 0 })
+    })
+}
+
 pub fn fragment(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Chunk(chunk), Value::Int(size)] = given else { return wrong("fragment") };
     let bytes = bytes_of(at, chunk, &mut state.steps)?;
@@ -89,4 +104,14 @@ pub fn fragment(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Give
     };
     let parts: Option<Vec<Value>> = bytes.chunks(size).enumerate().map(part).collect();
     list(parts.ok_or(Fault::Value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    /// The check value of the catalogues of such codes.
+    #[test]
+    fn the_checksum_is_that_of_ethernet() {
+        assert_eq!(super::crc(b"123456789"), 0xcbf4_3926);
+        assert_eq!(super::crc(b""), 0);
+    }
 }

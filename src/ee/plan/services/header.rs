@@ -78,10 +78,12 @@ pub fn memory(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     };
     line("codes", library.codes);
     line("code-bytes", library.bytes);
+    line("code-memory", library.memory);
     line("values", values);
     line("value-bytes", value_bytes as usize);
     line("flows", at.state.flows.len());
     line("jobs", at.state.jobs.len());
+    line("job-bytes", at.state.jobs.bytes() as usize);
     line("applications", applications);
     line("connections", connections);
     at.env.memory(&mut line);

@@ -54,6 +54,7 @@ pub(super) const CORE: &[(&str, Call)] = &[
     ("getBlobFromFile", data::blob_from_file),
     ("fragment", data::fragment),
     ("sizeOf", data::size),
+    ("csum", data::checksum),
     ("acknowledged", network::acknowledged),
     ("bandwidthReceive", network::receive),
     ("bandwidthSend", network::send),
