@@ -13,6 +13,7 @@ mod net;
 mod peers;
 mod plan_apps;
 mod plan_layers;
+mod plan_order;
 mod plans;
 mod plans_bounds;
 mod plans_hostile;

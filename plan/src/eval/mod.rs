@@ -126,6 +126,11 @@ pub trait Node: Services {
         None
     }
 
+    /// A chunk was to go to the source, and nothing was left of the bound to pay for that.
+    fn unpaid(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Takes a new packet; if it raises, no packet was made and nothing was spent of the bound. What that takes is
     /// taken from the steps that are left, which [`spend`] does.
     fn send(&mut self, packet: &NewPacket<'_>, steps: &mut u32) -> Result<()>;

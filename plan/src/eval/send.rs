@@ -34,7 +34,7 @@ pub enum Way<'a> {
     Routed {
         /// The routing function's name.
         routing: &'a Name,
-        /// How often the node tries until it knows of the arrival: 1 means once and never again.
+        /// How often the node tries until it knows of the arrival; 0 for a packet that nobody watches.
         tries: u32,
         /// Milliseconds between tries.
         interval_ms: u32,
@@ -63,7 +63,7 @@ impl Run<'_> {
             _ => return wrong,
         };
         let way = match (primitive, rest) {
-            (Primitive::OnRemote, [Value::Service(routing)]) => Way::Routed { routing, tries: 1, interval_ms: 0 },
+            (Primitive::OnRemote, [Value::Service(routing)]) => Way::Routed { routing, tries: 0, interval_ms: 0 },
             (Primitive::OnNeighbor, []) => Way::Neighbor(None),
             (Primitive::OnNeighbor, [Value::Dev(dev)]) => Way::Neighbor(Some(*dev)),
             (Primitive::RetransOnRemote, [Value::Service(routing), Value::Int(tries), Value::Int(interval)]) => {
@@ -76,17 +76,21 @@ impl Run<'_> {
         Ok(Value::Unit)
     }
 
-    /// Sends a chunk to the source with all that is left.
+    /// Sends a chunk to the source with all that is left. If that is nothing, nothing is sent, and the node counts it.
     pub(super) fn abort(&mut self, chunk: &Arc<Chunk>) -> Result<()> {
         let header = self.header();
-        let way = Way::Routed { routing: &header.routing, tries: 1, interval_ms: 0 };
+        if self.bound() == 0 {
+            self.look_at(chunk.extent())?;
+            return self.parts().0.unpaid();
+        }
+        let way = Way::Routed { routing: &header.routing, tries: 0, interval_ms: 0 };
         self.emit(chunk, header.source, self.bound().into(), way)
     }
 
     fn emit(&mut self, chunk: &Arc<Chunk>, destination: Host, donated: i64, way: Way<'_>) -> Result<()> {
         self.look_at(chunk.extent())?;
         // Every try may travel as far as the donation reaches, so every try is paid for.
-        let tries = if let Way::Routed { tries, .. } = way { tries } else { 1 };
+        let tries = if let Way::Routed { tries, .. } = way { tries.max(1) } else { 1 };
         let donated = u32::try_from(donated).ok().filter(|donated| *donated > 0);
         let cost = donated.and_then(|donated| donated.checked_mul(tries)).filter(|cost| *cost <= self.bound());
         let (Some(donated), Some(cost)) = (donated, cost) else { return Err(Stop::Raise(Name::NOT_ENOUGH_RB)) };

@@ -20,8 +20,10 @@ pub struct Account {
     pub routed: u64,
     /// Reports made.
     pub reports: u64,
-    /// Reports not made: nothing was left of the bound to pay for them, or their source may not be sent so much.
+    /// Reports and aborts not made: nothing was left of the bound to pay for them, or their source may not be sent so much.
     pub unreported: u64,
+    /// Packets that were sent again and again, and are not known to have arrived.
+    pub given_up: u64,
     /// Codes that were asked for.
     pub wanted: u64,
     /// Packets sent with codes by digest.

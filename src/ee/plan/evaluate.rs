@@ -84,6 +84,11 @@ impl eval::Node for At<'_> {
         }
     }
 
+    fn unpaid(&mut self) -> eval::Result<()> {
+        self.outbox.unpaid += 1;
+        Ok(())
+    }
+
     fn send(&mut self, packet: &NewPacket<'_>, steps: &mut u32) -> eval::Result<()> {
         let to = Addr(packet.destination.0);
         let next = match packet.way {
@@ -101,7 +106,7 @@ impl eval::Node for At<'_> {
         let here = Host(self.env.way(to).own.0);
         let header = packet.header(here);
         match packet.way {
-            Way::Routed { routing, tries, interval_ms } if tries > 1 => {
+            Way::Routed { routing, tries, interval_ms } if tries > 0 => {
                 let copies = Copies { again: tries - 1, interval_ms };
                 self.send_reliably(next, (header, routing), packet.chunk, copies, steps)
             }
@@ -113,8 +118,14 @@ impl eval::Node for At<'_> {
 impl At<'_> {
     /// What a routing function says of a destination. The steps of one that was loaded are the evaluation's.
     pub fn find(&mut self, routing: &Name, flow: ([u8; 16], u32), to: Addr, steps: &mut u32) -> eval::Result<Next> {
-        let At { env, state, loaded, config, .. } = self;
-        let mut guide = Guide { state, config, loaded, steps: *steps };
+        let At { env, state, loaded, config, outbox, .. } = self;
+        let set = if *routing == route::FLOW_ROUTE {
+            spend(steps, work::looking(outbox.deeds.len()))?;
+            outbox.way(flow)
+        } else {
+            None
+        };
+        let mut guide = Guide { state, config, loaded, set, steps: *steps };
         let found = route::find(&mut guide, &mut **env, routing, flow, to);
         let left = guide.steps;
         let used_up = left == 0 && *steps > 0;
@@ -213,6 +224,7 @@ impl Plan {
         if result == Err(Stop::Fault(Fault::Wait)) {
             outbox.packets.truncate(before);
             outbox.deeds.truncate(deeds);
+            outbox.unpaid = 0;
             self.flush(env, outbox, principal, used);
             return self.wait_for_outside(env, from, &packet, principal);
         }
@@ -221,18 +233,24 @@ impl Plan {
             // All that it had is to be spent later, and nothing is left for what it has caused.
             outbox.packets.truncate(before);
             outbox.deeds.truncate(deeds);
+            outbox.unpaid = 0;
             self.flush(env, outbox, principal, used);
             self.state.account.unused += u64::from(packet.header.bound);
             return Fate::Drop(Reason::FetchUnpaid);
         };
         outbox.undo.clear();
         self.state.account.evaluated += 1;
+        let watched =
+            outbox.deeds.iter().rev().find_map(|deed| if let Deed::Job(job) = deed { job.number } else { None });
         self.flush(env, outbox, principal, used);
         match result {
             Ok(_) => {
                 let tells = from.filter(|_| self.untold);
                 let left = tells.map_or(left, |from| self.tell_with(env, from, (left, spare)));
-                self.state.account.unused += u64::from(left);
+                // What is left pays for word to the source if what it has sent again and again does not arrive.
+                if !watched.is_some_and(|number| self.state.jobs.leave_rest(number, left)) {
+                    self.state.account.unused += u64::from(left);
+                }
                 Fate::Taken
             }
             Err(stop) => self.failed_evaluation(env, &packet, &stop.into(), (principal, left)),
@@ -273,6 +291,7 @@ impl Plan {
 
     /// Does what an evaluation has done.
     pub(super) fn flush(&mut self, env: &mut dyn PlanOs, mut outbox: Outbox, principal: usize, steps: u64) {
+        self.state.account.unreported += outbox.unpaid;
         for before in outbox.undo.drain(..).rev() {
             self.state.resident.undo(before);
         }

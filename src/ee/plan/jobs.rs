@@ -2,14 +2,21 @@
 //! 200 ms apart.
 //!
 //! All copies are paid when the job is made. Unsent copies are lost to the packet that paid, since it has ended long
-//! ago.
+//! ago. What that packet had left waits with the job: it pays for the report if no copy is known to have arrived.
 
 use super::holders::Holder;
 use super::{Plan, PlanOs, account};
 use crate::frame::Payer;
 use crate::frame::shares::Shares;
 use crate::wire::Addr;
+use plan::eval::Cause;
+use plan::name::Name;
+use plan::value::Value;
 use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// What is said of a packet that was sent again and again, and of which no copy is known to have arrived.
+static UNACKNOWLEDGED: LazyLock<Name> = LazyLock::new(|| Name::new("Unacknowledged").unwrap_or(Name::NONE));
 
 /// Jobs at the same time.
 const JOBS_MAX: u64 = 256;
@@ -17,7 +24,8 @@ const JOBS_MAX: u64 = 256;
 /// Bytes of their packets.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// Nanoseconds within which all copies leave that a program sends until it is known that one has arrived: a place comes back after that.
+/// Nanoseconds within which all copies leave that a program sends until it is known that one has arrived, and within
+/// which that is known: a place comes back after that.
 const WITHIN: u64 = 300_000_000_000;
 
 /// The shortest time between them, in nanoseconds.
@@ -34,7 +42,7 @@ const METERS_MAX: usize = 256;
 pub struct SendJob {
     /// The packet, with the bound of one copy before its first hop.
     pub bytes: Vec<u8>,
-    /// How many copies.
+    /// How many copies; with none left, word of an arrival is waited for once more.
     pub left: u32,
     /// When the next one leaves, in nanoseconds.
     pub due: u64,
@@ -44,15 +52,17 @@ pub struct SendJob {
     pub number: Option<i64>,
     /// Who has answered if that is said: the destination, if the packet went where all others for it go.
     pub proves: Option<Addr>,
+    /// What of the bound of the packet that made it is left to say that no copy has arrived.
+    pub rest: u32,
     /// Whose share of the worker pays for the copies, and who holds the place.
     pub payer: Payer,
     pub holder: Holder,
 }
 
 impl SendJob {
-    /// What the copies have been given.
+    /// What the copies have been given, and what is left for a report.
     pub fn bound(&self) -> u64 {
-        account::bound_of(&self.bytes) * u64::from(self.left)
+        account::bound_of(&self.bytes) * u64::from(self.left) + u64::from(self.rest)
     }
 }
 
@@ -66,9 +76,9 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Nanoseconds between them: all leave within [`WITHIN`].
+    /// Nanoseconds between them: all leave, and word of the last is waited for, within [`WITHIN`].
     pub fn interval(self) -> u64 {
-        let most = WITHIN / u64::from(self.again.max(1));
+        let most = WITHIN / u64::from(self.again.saturating_add(1));
         (u64::from(self.interval_ms) * 1_000_000).min(most).max(INTERVAL_MIN)
     }
 }
@@ -99,7 +109,25 @@ impl Default for Meters {
     }
 }
 
+impl Meter {
+    /// One that has counted nothing yet.
+    pub fn until(until: u64) -> Meter {
+        Meter { until, ..Meter::default() }
+    }
+
+    /// With one packet more, of so many bytes.
+    pub fn and(self, now: u64, bytes: usize) -> Meter {
+        let first = if self.packets == 0 { now } else { self.first };
+        Meter { packets: self.packets + 1, bytes: self.bytes + bytes as u64, first, last: now, ..self }
+    }
+}
+
 impl Meters {
+    /// Whether its holder may have another meter, or has this one.
+    pub fn has_room(&self, name: &[u8], holder: Holder) -> bool {
+        self.shares.fits(holder, 1) || self.open.contains_key(name)
+    }
+
     /// Begins to count.
     pub fn receive(&mut self, now: u64, name: Box<[u8]>, until: u64, holder: Holder) {
         let Meters { open, shares } = self;
@@ -111,7 +139,7 @@ impl Meters {
             stays
         });
         if shares.take(holder, 1) {
-            open.insert(name, (Meter { until, ..Meter::default() }, holder));
+            open.insert(name, (Meter::until(until), holder));
         }
     }
 
@@ -120,18 +148,22 @@ impl Meters {
         let Some(meter) = self.open.get_mut(name).map(|(meter, _)| meter).filter(|meter| meter.until > now) else {
             return;
         };
-        if meter.packets == 0 {
-            meter.first = now;
-        }
-        meter.packets += 1;
-        meter.bytes += bytes as u64;
-        meter.last = now;
+        *meter = meter.and(now, bytes);
     }
 
     /// What has been counted.
     pub fn of(&self, now: u64, name: &[u8]) -> Option<Meter> {
         self.open.get(name).map(|(meter, _)| *meter).filter(|meter| meter.until > now)
     }
+}
+
+/// What is due.
+#[derive(Debug)]
+enum Due {
+    /// A copy, and who pays for it.
+    Copy(Payer),
+    /// No copy has arrived, as far as is known.
+    GivenUp(SendJob),
 }
 
 /// The jobs of one node.
@@ -150,14 +182,14 @@ impl Default for Jobs {
 }
 
 impl Jobs {
-    /// Whether its holder may have another job: nobody has the last place, or the last byte.
-    pub fn has_room(&self, job: &SendJob) -> bool {
-        self.shares.fits(job.holder, 1) && self.bytes.fits(job.holder, job.bytes.len() as u64)
+    /// Whether its holder may have another job beside so many with so many bytes: nobody has the last place, or the last byte.
+    pub fn has_room(&self, job: &SendJob, (jobs, bytes): (u64, u64)) -> bool {
+        self.shares.fits(job.holder, jobs + 1) && self.bytes.fits(job.holder, bytes + job.bytes.len() as u64)
     }
 
     /// Adds a job; false if there are too many.
     pub fn add(&mut self, job: SendJob) -> bool {
-        let room = job.left > 0 && self.has_room(&job);
+        let room = self.has_room(&job, (0, 0));
         if room {
             self.shares.take_back(job.holder, 1);
             self.bytes.take_back(job.holder, job.bytes.len() as u64);
@@ -203,19 +235,28 @@ impl Jobs {
         self.bytes.held()
     }
 
-    /// A copy that is due, put into `into`; who pays for it.
-    fn due(&mut self, now: u64, into: &mut Vec<u8>) -> Option<Payer> {
+    /// Leaves a job what its packet had left when it ended; false if there is no such job.
+    pub fn leave_rest(&mut self, number: i64, rest: u32) -> bool {
+        let job = self.list.iter_mut().find(|job| job.number == Some(number));
+        job.map(|job| job.rest += rest).is_some()
+    }
+
+    /// A copy that is due, put into `into`; or a job that has waited long enough for word of an arrival.
+    fn due(&mut self, now: u64, into: &mut Vec<u8>) -> Option<Due> {
         let at = (0..self.list.len()).find(|&at| self.list[at].due <= now)?;
         let job = &mut self.list[at];
+        if job.left == 0 {
+            return Some(Due::GivenUp(self.remove(at)));
+        }
         into.extend_from_slice(&job.bytes);
         let payer = job.payer;
         job.left -= 1;
         // One that is late does not catch up at once.
         job.due = job.due.saturating_add(job.interval).max(now.saturating_sub(8 * job.interval));
-        if job.left == 0 {
+        if job.left == 0 && job.number.is_none() {
             self.remove(at);
         }
-        Some(payer)
+        Some(Due::Copy(payer))
     }
 }
 
@@ -226,17 +267,41 @@ impl Plan {
             let mut bytes = self.buffers.pop().unwrap_or_default();
             bytes.clear();
             let due = self.state.jobs.due(now, &mut bytes);
-            if let Some(payer) = due {
-                env.on_behalf(payer);
-                env.made(1);
-                self.take_up(env, &mut bytes);
-                env.on_behalf(Payer::NOBODY);
+            let more = due.is_some();
+            match due {
+                Some(Due::Copy(payer)) => {
+                    env.on_behalf(payer);
+                    env.made(1);
+                    self.take_up(env, &mut bytes);
+                    env.on_behalf(Payer::NOBODY);
+                }
+                Some(Due::GivenUp(job)) => {
+                    env.on_behalf(job.payer);
+                    self.give_up(env, &job);
+                    env.on_behalf(Payer::NOBODY);
+                }
+                None => {}
             }
             self.recycle(bytes);
-            if due.is_none() {
+            if !more {
                 return;
             }
         }
+    }
+
+    /// No copy has arrived, as far as is known: the source is told, as of a packet that failed.
+    fn give_up(&mut self, env: &mut dyn PlanOs, job: &SendJob) {
+        self.state.account.given_up += 1;
+        let rest = match self.decode(env, &job.bytes, &mut Vec::new()) {
+            Ok(mut packet) => {
+                if let Some(Value::Chunk(inside)) = packet.chunk.arguments().last() {
+                    packet.chunk = inside.clone();
+                }
+                self.report(env, &packet, &Cause::Exception(UNACKNOWLEDGED.clone()), job.rest)
+            }
+            Err(_) => job.rest.into(),
+        };
+        self.state.account.unused += rest;
     }
 }
 
@@ -269,6 +334,7 @@ mod tests {
             interval: 10,
             number,
             proves: None,
+            rest: 0,
             payer: Payer(3),
             holder: Holder::HERE,
         };
@@ -276,10 +342,16 @@ mod tests {
         assert!(jobs.add(job(Some(7))) && jobs.add(job(None)));
         let mut out = Vec::new();
         let mut due = |now| jobs.due(now, &mut out);
-        assert_eq!([due(4), due(5), due(5), due(5)], [None, Some(Payer(3)), Some(Payer(3)), None]);
+        assert!(due(4).is_none());
+        assert!((0..2).all(|_| matches!(due(5), Some(Due::Copy(Payer(3))))) && due(5).is_none());
         assert!(jobs.acknowledge(7).is_some() && jobs.acknowledge(7).is_none());
         assert_eq!((jobs.next_timer(), out.len()), (15, 2));
-        assert!(jobs.due(15, &mut out).is_some() && jobs.len() == 0);
+        assert!(jobs.due(15, &mut out).is_some() && jobs.len() == 0, "nobody waits for word of it");
+        assert!(jobs.add(job(Some(8))) && jobs.leave_rest(8, 3) && !jobs.leave_rest(7, 3));
+        assert!((0..2).all(|_| matches!(jobs.due(15, &mut out), Some(Due::Copy(_)))));
+        assert_eq!((jobs.len(), jobs.bounds()), (1, 3), "its last copy has left, and word of it may come");
+        assert!(matches!(jobs.due(25, &mut out), Some(Due::GivenUp(job)) if job.rest == 3));
+        assert_eq!(jobs.len(), 0);
     }
 
     #[test]
@@ -291,6 +363,7 @@ mod tests {
             interval: 10,
             number: Some(1),
             proves: None,
+            rest: 0,
             payer: Payer(3),
             holder,
         };
@@ -305,8 +378,8 @@ mod tests {
     #[test]
     fn all_copies_leave_in_time() {
         let interval = |again, interval_ms| Copies { again, interval_ms }.interval();
-        assert_eq!(interval(1, u32::MAX), WITHIN);
-        assert_eq!(interval(60, u32::MAX), WITHIN / 60);
+        assert_eq!([interval(0, u32::MAX), interval(1, u32::MAX)], [WITHIN, WITHIN / 2]);
+        assert_eq!(interval(60, u32::MAX), WITHIN / 61);
         assert_eq!((interval(60, 500), interval(u32::MAX, 0)), (500_000_000, INTERVAL_MIN));
     }
 }

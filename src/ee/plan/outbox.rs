@@ -2,12 +2,14 @@
 //!
 //! An evaluation that has to wait for something outside begins again later, as if it had never run; then its outbox is
 //! thrown away. Only values that it put are there at once, since it must see them itself. Their former values are kept,
-//! to be put back.
+//! to be put back. What else an evaluation has done it sees too, in the order of its deeds: a port that it closed, a way
+//! that it set, a meter that it opened ([`Outbox::port`], [`Outbox::way`], [`Outbox::meter`]).
 
+use super::Next;
 use super::flows::MeasuredFlow;
 use super::holders::Holder;
+use super::jobs::{Meter, SendJob};
 use super::resident::Before;
-use super::{Next, jobs::SendJob};
 use core::ops::Range;
 
 /// Packets that one evaluation can send.
@@ -71,6 +73,8 @@ pub struct Outbox {
     pub undo: Vec<Before>,
     /// Bytes that the first packet to another node is to pay for beside itself.
     pub debt: usize,
+    /// Chunks for the source that nothing was left to pay for.
+    pub unpaid: u64,
 }
 
 impl Outbox {
@@ -97,6 +101,39 @@ impl Outbox {
         room
     }
 
+    /// What this evaluation has made of a port, if it has opened or closed it: the application behind it, or none.
+    pub fn port(&self, port: u64) -> Option<Option<u64>> {
+        self.deeds.iter().rev().find_map(|deed| match deed {
+            Deed::Open(new, application, _) if *new == port => Some(Some(*application)),
+            Deed::Close(old) if *old == port => Some(None),
+            _ => None,
+        })
+    }
+
+    /// The way that this evaluation has set for a flow.
+    pub fn way(&self, flow: ([u8; 16], u32)) -> Option<MeasuredFlow> {
+        self.deeds.iter().rev().find_map(|deed| match deed {
+            Deed::Flow(set, way, _) if *set == flow => Some(*way),
+            _ => None,
+        })
+    }
+
+    /// What a meter shows after what this evaluation has done with it; `known` is what it showed before.
+    pub fn meter(&self, now: u64, name: &[u8], known: Option<Meter>) -> Option<Meter> {
+        self.deeds.iter().fold(known, |meter, deed| match deed {
+            Deed::Receive(opened, until, _) if **opened == *name => Some(Meter::until(*until)).filter(|_| *until > now),
+            Deed::Count(counted, bytes) if **counted == *name => meter.map(|meter| meter.and(now, *bytes)),
+            _ => meter,
+        })
+    }
+
+    /// Jobs of this evaluation that are not there yet, and their bytes.
+    pub fn jobs(&self) -> (u64, u64) {
+        let jobs =
+            self.deeds.iter().filter_map(|deed| if let Deed::Job(job) = deed { Some(job.bytes.len()) } else { None });
+        jobs.fold((0, 0), |(count, all), bytes| (count + 1, all + bytes as u64))
+    }
+
     /// Forgets all.
     pub fn clear(&mut self) {
         self.bytes.clear();
@@ -104,5 +141,6 @@ impl Outbox {
         self.deeds.clear();
         self.undo.clear();
         self.debt = 0;
+        self.unpaid = 0;
     }
 }

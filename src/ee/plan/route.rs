@@ -5,6 +5,7 @@
 
 use super::config::Config;
 use super::costs::frames;
+use super::flows::MeasuredFlow;
 use super::loaded::Loaded;
 use super::rip::Rip;
 use super::{ANYONE, Fate, Next, Plan, PlanOs, State, account};
@@ -20,7 +21,7 @@ use plan::value::{Host, Value};
 
 pub(super) const DEFAULT_ROUTE: Name = Name::known("defaultRoute");
 const RIP: Name = Name::known("RIP");
-const FLOW_ROUTE: Name = Name::known("flowRoute");
+pub(super) const FLOW_ROUTE: Name = Name::known("flowRoute");
 const NO_ROUTE: Name = Name::known("NoRoute");
 const RIP_NO_ROUTE: Name = Name::known("RIPNoRoute");
 
@@ -32,6 +33,8 @@ pub(super) struct Guide<'a> {
     pub state: &'a mut State,
     pub config: &'a Config,
     pub loaded: &'a mut [Loaded],
+    /// The way of the packet's flow that the evaluation under way has set, which counts before the one that is known.
+    pub set: Option<MeasuredFlow>,
     /// Steps that are left to who asks.
     pub steps: u32,
 }
@@ -47,9 +50,9 @@ pub(super) fn find(
     if let Some(service) = guide.loaded.iter_mut().find(|service| service.name == *routing) {
         return by_service(service, env, to, &mut guide.steps);
     }
-    let Guide { state, config, .. } = guide;
+    let Guide { state, config, set, .. } = guide;
     if *routing == FLOW_ROUTE
-        && let Some(way) = state.flows.of(env.now(), flow.0, flow.1)
+        && let Some(way) = set.or_else(|| state.flows.of(env.now(), flow.0, flow.1)).filter(|way| way.until > env.now())
     {
         let next = neighbour(env.topology(), Addr(way.next.0), Some(way.dev));
         return next.map(|next| Next { to, ..next }).ok_or(NO_ROUTE);
@@ -121,7 +124,8 @@ impl Plan {
         let (to, by_digest) = (Addr(view.destination().0), view.by_digest());
         let absent = self.take_codes(env, from, &outline);
         let steps = 2 * ROUTE_STEPS;
-        let mut guide = Guide { state: &mut self.state, config: &self.config, loaded: &mut self.loaded, steps };
+        let mut guide =
+            Guide { state: &mut self.state, config: &self.config, loaded: &mut self.loaded, set: None, steps };
         let flow = (view.session(), view.flow());
         let mut found = find(&mut guide, env, &routing, flow, to);
         if view.report() && found == Err(Name::SERVICE_NOT_PRESENT) {

@@ -52,7 +52,7 @@ impl At<'_> {
 
     /// Has packets sent by and by, if there is room for that.
     pub fn add_job(&mut self, job: SendJob) -> eval::Result<()> {
-        if !self.state.jobs.has_room(&job) {
+        if !self.state.jobs.has_room(&job, self.outbox.jobs()) {
             self.state.account.no_room += 1;
         } else if self.outbox.deed(Deed::Job(Box::new(job))) {
             return Ok(());
@@ -90,7 +90,7 @@ impl At<'_> {
         // Programs say ways of flows, so only the way that all packets take proves who is at its end.
         let proves = (*routing == route::DEFAULT_ROUTE).then_some(Addr(header.destination.0));
         let (payer, holder, left) = (self.env.payer(), self.holder(), copies.again);
-        let job = SendJob { bytes, left, due, interval, number: Some(number), proves, payer, holder };
+        let job = SendJob { bytes, left, due, interval, number: Some(number), proves, rest: 0, payer, holder };
         self.add_job(job)?;
         let sent = self.put(next, header, &later.chunk, steps);
         if sent.is_err() {

@@ -14,6 +14,8 @@ pub struct PlanStatus {
     /// Its account.
     #[serde(flatten)]
     pub account: Account,
+    /// The largest bound of an application's packet.
+    pub bound_max: u32,
     /// Bounds of packets that wait here.
     pub held: u64,
     /// Codes kept.
@@ -56,6 +58,7 @@ impl Plan {
                 no_room: self.state.account.no_room + self.state.rip.as_ref().map_or(0, Rip::no_room),
                 ..self.state.account
             },
+            bound_max: self.config.bound_max,
             held: self.held(),
             codes: library.codes,
             code_bytes: library.bytes,

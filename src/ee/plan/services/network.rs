@@ -3,9 +3,10 @@
 use super::super::evaluate::{At, raise};
 use super::super::jobs::SendJob;
 use super::super::outbox::Deed;
+use super::super::work;
 use super::{Given, not_found, refused, tuple, wrong};
 use crate::wire::Addr;
-use plan::eval::{Fault, State};
+use plan::eval::{Fault, State, spend};
 use plan::name::Name;
 use plan::packet::Header;
 use plan::value::{Callee, Chunk, Value};
@@ -41,7 +42,12 @@ pub fn receive(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     }
     let seconds = (*seconds).clamp(0, SECONDS_MAX) as u64;
     let until = at.env.now().saturating_add(seconds * 1_000_000_000);
-    done(at.outbox.deed(Deed::Receive((**name).into(), until, at.holder())))
+    let holder = at.holder();
+    if !at.state.jobs.meters.has_room(name, holder) {
+        at.state.account.no_room += 1;
+        return Err(refused());
+    }
+    done(at.outbox.deed(Deed::Receive((**name).into(), until, holder)))
 }
 
 pub fn count(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
@@ -49,9 +55,12 @@ pub fn count(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
     done(at.outbox.deed(Deed::Count((**name).into(), load.len())))
 }
 
-pub fn report(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
+pub fn report(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Text(name)] = given else { return wrong("bandwidthReport") };
-    let meter = at.state.jobs.meters.of(at.env.now(), name).ok_or_else(not_found)?;
+    let now = at.env.now();
+    let known = at.state.jobs.meters.of(now, name);
+    spend(&mut state.steps, work::looking(at.outbox.deeds.len()))?;
+    let meter = at.outbox.meter(now, name, known).ok_or_else(not_found)?;
     let milliseconds = (meter.last - meter.first) / 1_000_000;
     tuple([meter.packets, meter.bytes, milliseconds].map(|number| Value::Int(number as i64)))
 }
@@ -81,7 +90,7 @@ pub fn send(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let sent_bytes = bytes.len().saturating_mul(left as usize);
     let silent = !at.env.topology().is_own(Addr(to.0)) && !at.env.could_send(Addr(to.0), sent_bytes);
     let (due, payer, holder) = (at.env.now(), at.env.payer(), at.holder());
-    let job = SendJob { bytes, left, due, interval, number: None, proves: None, payer, holder };
+    let job = SendJob { bytes, left, due, interval, number: None, proves: None, rest: 0, payer, holder };
     if silent {
         return Err(refused());
     }

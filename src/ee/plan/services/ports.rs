@@ -3,6 +3,7 @@
 use super::super::evaluate::At;
 use super::super::outbox::Deed;
 use super::super::ports::{delivered, opened, printed};
+use super::super::work;
 use super::{Given, bad_host, bad_port, refused, wrong};
 use crate::wire::Addr;
 use plan::eval::{Fault, State, outcome, spend};
@@ -61,11 +62,14 @@ pub fn close(at: &mut At<'_>, given: &[Value], _: &mut State<'_>) -> Given {
 pub fn deliver(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> Given {
     let [Value::Port(port), _] = given else { return wrong("deliver") };
     let now = at.env.now();
-    let opening = at.outbox.deeds.iter().find_map(|deed| match deed {
-        Deed::Open(new, application, _) if new == port => Some(*application),
-        _ => None,
-    });
-    let application = opening.or_else(|| at.state.ports.application(now, *port)).ok_or_else(bad_port)?;
+    spend(&mut state.steps, work::looking(at.outbox.deeds.len()))?;
+    let known = match at.outbox.port(*port) {
+        // Only connections can be closed; an application's own port stays.
+        Some(None) if at.state.ports.session(*port).is_none() => None,
+        Some(Some(application)) => Some(application),
+        _ => at.state.ports.application(now, *port),
+    };
+    let application = known.ok_or_else(bad_port)?;
     let chunk = Chunk::new(Callee::Service(const { Name::known("deliver") }), given).ok_or(Fault::Value)?;
     let header = Header { by_digest: false, bound: state.bound, ..state.header.clone() };
     let mut message = delivered(*port);
