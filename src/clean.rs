@@ -120,6 +120,16 @@ macro_rules! say {
     ($($arguments:tt)*) => { println!("{}", $crate::clean::lines(format!($($arguments)*).trim_end_matches('\n'))) };
 }
 
+/// Prints a text to standard output as it stands, clean, with no line feed added.
+#[macro_export]
+macro_rules! say_text {
+    ($text:expr) => {{
+        print!("{}", $crate::clean::lines($text));
+        // What a program prints is seen when it comes, not with the next line.
+        let _ = std::io::Write::flush(&mut std::io::stdout());
+    }};
+}
+
 /// Prints to standard error, as `eprintln!` does, but clean.
 #[macro_export]
 macro_rules! say_err {

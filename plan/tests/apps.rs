@@ -77,6 +77,7 @@ fn traceroute_names_every_node() {
     let arguments = vec![value(0), value(4), Value::Int(0)];
     network.run(0, chunk(&app("traceroute"), "trace", arguments), 1 + 2 + 3 + 4 + 5 + 4);
     let mut printed = network.nodes[0].printed.clone();
+    printed.retain(|text| text != "\n");
     printed.sort();
     let expected: Vec<_> = (0..5).map(|hop| format!("({hop}, {})", host(hop))).collect();
     assert_eq!(printed, expected);
@@ -102,6 +103,7 @@ fn multicast_crosses_every_link_of_the_tree_once() {
     let arguments = vec![value(0), dests, Value::text(*b"news"), Value::Int(0)];
     network.run(0, chunk(&app("multicast"), "multicast", arguments), 200);
     let mut printed = network.nodes[0].printed.clone();
+    printed.retain(|text| text != "\n");
     printed.sort();
     assert_eq!(printed, [1, 4, 5, 6, 7].map(|node| format!("(\"news\", {})", host(node))));
     assert_eq!(network.reports, 0);

@@ -3,11 +3,15 @@
 //! The arguments of a first call, such as `ping(hd thisHost(), getHostByName("far"))`, are evaluated here and not on a
 //! node. So they may use the host's files and names. The result is a chunk, and a packet takes it to the node.
 
-use plan::diagnostic::render;
+use plan::check::{Checked, check_first_call, check_sources};
+use plan::code::Code;
+use plan::diagnostic::{Diagnostic, Severity, render_all};
 use plan::eval::{Fault, Limits, Machine, NewPacket, Node, Run, State, Stop};
 use plan::name::Name;
 use plan::packet::{Header, Packet};
 use plan::program::{Program, ServiceId, Services};
+use plan::source::Sources;
+use plan::syntax::lexer::end_of_call;
 use plan::value::{Callee, Chunk, Host, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,9 +22,33 @@ const FIRST: &str = "first'";
 /// A checked program.
 #[derive(Clone, Debug)]
 pub struct Script {
-    source: String,
+    sources: Sources,
     program: Arc<Program>,
+    warnings: Vec<Diagnostic>,
 }
+
+/// Why there is no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unevaluated {
+    /// The program or the call is wrong; every mistake, as text for people.
+    Wrong(String),
+    /// An exception that the program did not handle.
+    Raised(Name),
+    /// What no program can handle.
+    Failed(Fault),
+}
+
+impl std::fmt::Display for Unevaluated {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unevaluated::Wrong(shown) => write!(f, "it is wrong\n{shown}"),
+            Unevaluated::Raised(name) => write!(f, "it raises {name}"),
+            Unevaluated::Failed(fault) => write!(f, "it ends with {fault}"),
+        }
+    }
+}
+
+impl std::error::Error for Unevaluated {}
 
 /// Finds a host by name.
 pub type Resolve = fn(&str) -> Option<Host>;
@@ -41,6 +69,10 @@ pub struct Local {
     pub read: Option<Read>,
     /// The session of the application.
     pub session: [u8; 16],
+    /// The resource bound, for `getRB`: that of the packet which the call is for.
+    pub bound: u32,
+    /// Whether packets may be made. Arguments of a call that goes to a node make none: they would be lost.
+    pub sends: bool,
     /// What was printed.
     pub printed: Vec<String>,
     /// New packets: chunk, destination and bound.
@@ -104,19 +136,38 @@ impl Node for Local {
         }
     }
 
+    fn unpaid(&mut self) -> Result<(), Stop> {
+        if self.sends { Ok(()) } else { Err(Stop::Raise(const { Name::known("Refused") })) }
+    }
+
     fn send(&mut self, packet: &NewPacket<'_>, _: &mut u32) -> Result<(), Stop> {
+        if !self.sends {
+            return Err(Stop::Raise(const { Name::known("Refused") }));
+        }
         self.sent.push((packet.chunk.clone(), packet.destination, packet.bound));
         Ok(())
     }
 }
 
 impl Script {
-    /// Checks a program; the error shows every mistake in it, called `name`.
+    /// Checks a program of one file; the error shows every mistake in it, called `name`.
     pub fn new(name: &str, source: &str) -> Result<Script, String> {
-        let checked = plan::check(source);
-        let shown = || render(&checked.diagnostics, name, source, false);
-        let code = checked.code.ok_or_else(shown)?;
-        Ok(Script { source: source.to_owned(), program: Arc::new(Program::new(code, &Without)) })
+        Script::of(Sources::one(name, source)).map_err(|why| match why {
+            Unevaluated::Wrong(shown) => shown,
+            other => other.to_string(),
+        })
+    }
+
+    /// Checks a program of any files.
+    pub fn of(sources: Sources) -> Result<Script, Unevaluated> {
+        let checked = check_sources(&sources);
+        let (code, warnings) = right(&sources, checked)?;
+        Ok(Script { sources, program: Arc::new(Program::new(code, &Without)), warnings })
+    }
+
+    /// What of the program does not happen as it is written, as text for people.
+    pub fn warnings(&self) -> String {
+        render_all(&self.warnings, &self.sources, Severity::Warning, false)
     }
 
     /// A chunk of a function with these arguments; none if there is no such function.
@@ -125,42 +176,48 @@ impl Script {
     }
 
     /// The chunk of a first call as it is written, its arguments evaluated here.
-    pub fn first(&self, call: &str, local: &mut Local) -> Result<Arc<Chunk>, String> {
-        match self.evaluate(&chunk_of(call)?, local)? {
+    pub fn first(&self, call: &str, local: &mut Local) -> Result<Arc<Chunk>, Unevaluated> {
+        let call = call.get(..end_of_call(call).unwrap_or(call.len())).unwrap_or(call).trim();
+        match self.value("the first call", call, check_first_call, local)? {
             Value::Chunk(chunk) => Ok(chunk),
-            other => Err(format!("{call} is no call but {other}")),
+            other => Err(Unevaluated::Wrong(format!("no call but {other}"))),
         }
     }
 
     /// The value of an expression, evaluated here.
-    pub fn evaluate(&self, expression: &str, local: &mut Local) -> Result<Value, String> {
-        let source = format!("{}\nfun {FIRST}() = {expression}\n", self.source);
-        let checked = plan::check(&source);
-        let Some(code) = checked.code else {
-            return Err(render(&checked.diagnostics, "the first call", &source, false));
-        };
+    pub fn evaluate(&self, expression: &str, local: &mut Local) -> Result<Value, Unevaluated> {
+        self.value("the expression", expression, check_sources, local)
+    }
+
+    fn value(
+        &self,
+        name: &str,
+        text: &str,
+        check: fn(&Sources) -> Checked,
+        local: &mut Local,
+    ) -> Result<Value, Unevaluated> {
+        let mut sources = self.sources.clone();
+        sources.add(name, &format!("fun {FIRST}() = "), text);
+        let (code, _) = right(&sources, check(&sources))?;
         let program = Arc::new(Program::new(code, local));
-        let chunk = Chunk::of(&program, FIRST, []).ok_or("the first call has no function")?;
+        let none = || Unevaluated::Wrong("no function".into());
+        let chunk = Chunk::of(&program, FIRST, []).ok_or_else(none)?;
         let header = Header {
             session: local.session,
-            ..Header::injected(local.addresses.first().copied().unwrap_or_default(), u32::MAX)
+            ..Header::injected(local.addresses.first().copied().unwrap_or_default(), local.bound)
         };
         let mut run = Run::new(local, &header, Limits::default());
         Machine::new().evaluate(&mut run, &chunk).map_err(|stop| match stop {
-            Stop::Raise(name) => format!("{expression} raises {name}"),
-            Stop::Fault(fault) => format!("{expression}: {fault}"),
+            Stop::Raise(name) => Unevaluated::Raised(name),
+            Stop::Fault(fault) => Unevaluated::Failed(fault),
         })
     }
 }
 
-/// `f(a, b)` as a chunk: `|f|(a, b)`.
-fn chunk_of(call: &str) -> Result<String, String> {
-    let call = call.trim().trim_end_matches(';').trim_end();
-    let (name, arguments) = call.split_once('(').ok_or_else(|| format!("'{call}' is no call such as ping(a, b)"))?;
-    if !plan::name::is_identifier(name.trim()) {
-        return Err(format!("'{}' is no function's name", name.trim()));
-    }
-    Ok(format!("|{}|({arguments}", name.trim()))
+/// The code of a program if nothing is wrong with it, and its warnings.
+fn right(sources: &Sources, checked: Checked) -> Result<(Code, Vec<Diagnostic>), Unevaluated> {
+    let wrong = || Unevaluated::Wrong(render_all(&checked.diagnostics, sources, Severity::Error, false));
+    Ok((checked.code.ok_or_else(wrong)?, checked.warnings))
 }
 
 /// A packet to inject: the node fills in its source, and evaluates it itself unless it is given a destination.
@@ -186,7 +243,7 @@ mod tests {
     #[test]
     fn the_first_call_is_evaluated_here_and_its_chunk_is_not() {
         let script = Script::new("t", "fun f(a, b) = (print(a); b)").unwrap();
-        let mut local = Local { addresses: vec![Host::v4([10, 0, 0, 1])], ..Local::default() };
+        let mut local = Local { addresses: vec![Host::v4([10, 0, 0, 1])], bound: 9, ..Local::default() };
         local.hosts.insert("far".into(), Host::v4([10, 0, 0, 9]));
         let chunk = script.first(" f(hd thisHost(), getHostByName(\"far\"));\n", &mut local).unwrap();
         assert_eq!(
@@ -197,12 +254,14 @@ mod tests {
         for (wrong, why) in [
             ("f(1)", "expected 2, found 1"),
             ("g(1)", "g"),
-            ("f", "no call"),
-            ("1(2)", "no function"),
+            ("f", "this is no call"),
+            ("1(2)", "unexpected '('"),
+            ("f(1, 2) fun g() = 1", "this is no call"),
+            ("f(1, (OnRemote(|f|(1, 2), hd thisHost(), 1, defaultRoute); 2))", "Refused"),
             ("f(1, getHostByName(\"nobody\"))", "BadHost"),
             ("f(1, getBlobFromFile(\"/etc/passwd\"))", "FileNotFound"),
         ] {
-            let error = script.first(wrong, &mut local).unwrap_err();
+            let error = script.first(wrong, &mut local).unwrap_err().to_string();
             assert!(error.contains(why), "{wrong}: {error}");
         }
     }

@@ -5,6 +5,7 @@
 
 mod check;
 mod inject;
+mod say;
 
 use super::attach::Place;
 use crate::manage::client::Control;
@@ -24,10 +25,10 @@ pub(crate) struct Args {
 enum Verb {
     /// Check programs: their form, their names, their types.
     Check {
-        /// The source files; `-` is standard input.
+        /// The source files, each a program; `a.plan,b.plan` is one of two files; `-` is standard input.
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// Print JSON: an array with an object for each file.
+        /// Print JSON: an array with an object for each program.
         #[arg(long)]
         json: bool,
     },
@@ -70,8 +71,8 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
     let good = match arguments.verb {
         Verb::Check { files, json } => check::check_files(&files, json)?,
         Verb::Fmt { files, check } => check::format_files(&files, check)?,
-        Verb::Run(arguments) => inject::run(&arguments)?,
-        Verb::Inject(arguments) => inject::inject(&arguments)?,
+        Verb::Run(arguments) => return Ok(inject::run(&arguments)?.status()),
+        Verb::Inject(arguments) => return Ok(inject::inject(&arguments)?.status()),
         Verb::LoadService { name, signature, module, place } => {
             let module = std::fs::read(&module).with_context(|| module.display().to_string())?;
             Control::connect(&place.dir()?)?.load_service(&name, &signature, &module)?;

@@ -105,7 +105,7 @@ fn what_a_program_prints_or_is_written_with_stays_text() {
         "fun set() : unit = print(implode([chr(27); chr(93); chr(48); chr(59); chr(7); chr(10); chr(111)]))\n";
     fs::write(folder.path().join("set.plan"), program).unwrap();
     let text = anode(folder.path(), &["plan", "run", "set.plan", "set()"]);
-    assert_eq!(text, "\\u001b]0;\\u0007\n  o\n");
+    assert_eq!(text, "\\u001b]0;\\u0007\no");
     fs::write(folder.path().join("bad.plan"), "fun f() = \u{1b}]0;owned\u{7} + 1\n").unwrap();
     let text = anode(folder.path(), &["plan", "check", "bad.plan"]);
     assert!(text.contains("owned"), "{text}");

@@ -335,7 +335,7 @@ fn a_port_that_demands_proofs_and_signatures_lets_nothing_else_in() {
     let node = pair.dir(0);
     let mut inject = Command::new(ANODE);
     inject
-        .args(["plan", "inject", "hello.plan", "9", "hello()", "--eval-dest", &to, "--wait", "0", "--node"])
+        .args(["plan", "inject", "hello.plan", "9", "hello()", "--eval-dest", &to, "--replies", "0", "--node"])
         .arg(node);
     inject.current_dir(pair.folder.path());
     assert!(inject.output().unwrap().status.success());
@@ -407,7 +407,19 @@ fn a_revoked_key_or_token_is_no_signature_where_one_is_demanded() {
     let folder = pair.folder.path().to_owned();
     let inject = |key: &str| {
         let mut inject = Command::new(ANODE);
-        inject.args(["plan", "inject", "hello.plan", "9", "hello()", "--eval-dest", &to, "--wait", "0", "--sign", key]);
+        inject.args([
+            "plan",
+            "inject",
+            "hello.plan",
+            "9",
+            "hello()",
+            "--eval-dest",
+            &to,
+            "--replies",
+            "0",
+            "--sign",
+            key,
+        ]);
         assert!(inject.arg("--node").arg(&node).current_dir(&folder).output().unwrap().status.success());
     };
     inject("author.key");

@@ -40,6 +40,12 @@ pub fn network(links: &[(usize, usize)], line: Line) -> Network {
     network
 }
 
+/// What was printed, without the line feeds that programs print between their lines.
+#[allow(dead_code, reason = "not every test uses it")]
+pub fn lines(printed: Vec<String>) -> Vec<String> {
+    printed.into_iter().filter(|text| text != "\n").collect()
+}
+
 impl Net {
     pub fn new(network: Network, seed: u64) -> Net {
         let mut sim = Simulation::new(network, seed).unwrap();
@@ -78,7 +84,7 @@ impl Net {
         let chunk = script.first(call, &mut local).unwrap();
         self.inject(node, chunk, bound);
         self.sim.run_for(5 * SECOND);
-        self.sim.take_printed()
+        lines(self.sim.take_printed())
     }
 
     /// Every node's account balances; gives the sums of all nodes.

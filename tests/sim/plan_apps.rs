@@ -1,6 +1,6 @@
 //! The library of PLAN programs, each in a simulated network of a fitting shape.
 
-use crate::net::{Net, app, host, network, value};
+use crate::net::{Net, app, host, lines, network, value};
 use anode::apps::plan::Local;
 use anode::core::reason::Reason;
 use anode::ee::plan::config::Principal;
@@ -103,7 +103,7 @@ fn a_topology_is_what_the_grid_is() {
     let mut net = Net::new(open(shape, Line::default()), 0);
     net.inject(0, app("topology").chunk("topology", [value(0)]).unwrap(), 8000);
     net.sim.run_for(5 * SECOND);
-    let mut printed: Vec<String> = net.sim.take_printed();
+    let mut printed: Vec<String> = lines(net.sim.take_printed());
     printed.sort();
     let mut neighbours = vec![Vec::new(); 12];
     for link in &net.sim.network().links {
@@ -137,7 +137,7 @@ fn a_search_finds_what_is_there_though_nodes_and_links_fail() {
         let search = app("search").chunk("search", [value(0), Value::text(*b"treasure"), key, Value::Int(0)]).unwrap();
         net.inject(0, search, 2000);
         net.sim.run_for(5 * SECOND);
-        let printed = net.sim.take_printed();
+        let printed = lines(net.sim.take_printed());
         // Home goes by the routes of the network, which may lead through the broken node; the search itself does not.
         let reached = net.sim.node(4).unwrap().status().plan.unwrap().account.evaluated;
         assert!(reached >= 2, "{broken:?}");
@@ -204,14 +204,14 @@ fn a_sealed_letter_is_opened_where_it_is_for_and_once() {
         net.sim.take_printed().concat()
     };
     assert!(carry(look.clone(), 3).ends_with("raised ServiceNotPresent on 10.0.0.4"), "without a seal");
-    assert_eq!(carry(letter(KEY, 1), 3), "(\"operator\", 12)");
+    assert_eq!(carry(letter(KEY, 1), 3), "(\"operator\", 14)");
     for (why, letter, to) in
         [("twice", letter(KEY, 1), 3), ("elsewhere", letter(KEY, 2), 2), ("forged", letter([8; 32], 2), 3)]
     {
         let said = carry(letter, to);
         assert!(said.contains("authEval") && said.contains(" raised Refused on "), "{why}: {said}");
     }
-    assert_eq!(carry(letter(KEY, 2), 3), "(\"operator\", 12)");
+    assert_eq!(carry(letter(KEY, 2), 3), "(\"operator\", 14)");
 }
 
 #[test]

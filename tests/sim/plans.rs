@@ -3,7 +3,7 @@
 
 mod vectors;
 
-use crate::net::{Net, app, host, network, value};
+use crate::net::{Net, app, host, lines, network, value};
 use anode::apps::plan::{Script, delivered, packet};
 use anode::core::reason::Reason;
 use anode::ee::plan::{Config, config::Principal, message};
@@ -62,7 +62,7 @@ fn multicast_crosses_every_link_of_a_tree_once() {
     let arguments = [value(0), dests, Value::text(*b"news"), Value::Int(0)];
     net.inject(0, app("multicast").chunk("multicast", arguments).unwrap(), 200);
     net.sim.run_for(SECOND);
-    let mut printed = net.sim.take_printed();
+    let mut printed = lines(net.sim.take_printed());
     printed.sort();
     assert_eq!(printed, [1, 4, 5, 6, 7].map(|node| format!("(\"news\", {})", host(node))));
     net.audit();
@@ -379,13 +379,13 @@ fun look(home : host) : unit =
     };
     assert_eq!(send(look.clone()), "(\"anyone\", 0)");
     assert_eq!(send(sealed("guest", 1, 1, 1)), "(\"guest\", 0)");
-    assert_eq!(send(sealed("operator", 2, 1, 1)), "(\"operator\", 12)");
+    assert_eq!(send(sealed("operator", 2, 1, 1)), "(\"operator\", 14)");
     let refused = |printed: String| printed.contains("authEval") && printed.contains("raised Refused");
     assert!(refused(send(sealed("operator", 2, 1, 1))), "replayed");
     assert!(refused(send(sealed("operator", 1, 2, 1))), "with another key");
     assert!(refused(send(sealed("operator", 2, 2, 0))), "for another host");
     assert!(refused(send(sealed("nobody", 2, 2, 1))));
-    assert_eq!(send(sealed("operator", 2, 2, 1)), "(\"operator\", 12)");
+    assert_eq!(send(sealed("operator", 2, 2, 1)), "(\"operator\", 14)");
 }
 
 #[test]

@@ -174,7 +174,7 @@ impl Chain {
         let mut local = Local { addresses: vec![Host(host(INGRESS.peer).0)], ..Local::default() };
         let to = EGRESS.peer;
         let mut call = |call: &str, bound: u32| -> Result<(), Error> {
-            let chunk = script.first(call, &mut local).map_err(Error::Guest)?;
+            let chunk = script.first(call, &mut local).map_err(|why| Error::Guest(why.to_string()))?;
             let bytes = packet(chunk, bound).bytes().ok_or_else(|| Error::Guest("a call is too long".into()))?;
             port.inject(&bytes).map_err(failed)
         };
@@ -191,7 +191,7 @@ impl Chain {
             include_str!("../../../apps/plan/bandwidth.plan")
         );
         let ask = Script::new("ask", &ask).map_err(Error::Guest)?;
-        let chunk = ask.first(&asked, &mut local).map_err(Error::Guest)?;
+        let chunk = ask.first(&asked, &mut local).map_err(|why| Error::Guest(why.to_string()))?;
         port.inject(&packet(chunk, 10).bytes().unwrap_or_default()).map_err(failed)?;
         let said = match port.receive(Duration::from_secs(5)).map_err(failed)? {
             Some(Told::Printed(said)) => said,

@@ -4,9 +4,11 @@
 
 use crate::clean;
 use anyhow::{Context as _, Result};
-use plan::check::{Checked, check};
-use plan::diagnostic::{Diagnostic, render};
+use plan::check::{Checked, check_sources};
+use plan::diagnostic::{Diagnostic, Severity, render_all};
 use plan::format::format;
+use plan::source::Sources;
+use plan::span::Span;
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -20,25 +22,44 @@ pub(super) fn read(file: &Path) -> Result<String> {
     text.with_context(|| file.display().to_string())
 }
 
-fn complain(file: &Path, source: &str, diagnostics: &[Diagnostic]) {
+/// The texts of a program of these files.
+pub(super) fn sources(files: &[PathBuf]) -> Result<Sources> {
+    let mut sources = Sources::default();
+    for file in files {
+        sources.add(&file.display().to_string(), "", &read(file)?);
+    }
+    Ok(sources)
+}
+
+fn complain(sources: &Sources, diagnostics: &[Diagnostic], severity: Severity) {
     let colour = std::io::stderr().is_terminal();
     // Its colours are control characters, so what it shows of the file is cleaned before.
-    let shown = render(diagnostics, &clean::line(&file.display().to_string()), &clean::blotted(source), colour);
+    let cleaned = sources.shown_as(clean::line, clean::blotted);
+    let shown = render_all(diagnostics, &cleaned, severity, colour);
     let _ = std::io::stderr().write_all(shown.as_bytes());
+}
+
+/// The files of a program: `a.plan,b.plan` is one of two, unless a file has that very name.
+fn program(argument: &Path) -> Vec<PathBuf> {
+    match argument.to_str() {
+        Some(text) if !is_input(argument) && !argument.exists() => text.split(',').map(PathBuf::from).collect(),
+        _ => vec![argument.to_owned()],
+    }
 }
 
 /// Whether all files are right.
 pub(super) fn check_files(files: &[PathBuf], json: bool) -> Result<bool> {
     let (mut good, mut values) = (true, Vec::new());
     for file in files {
-        let source = read(file)?;
-        let checked = check(&source);
+        let sources = sources(&program(file))?;
+        let checked = check_sources(&sources);
         good &= checked.code.is_some();
         if json {
-            values.push(describe(file, &source, &checked));
+            values.push(describe(file, &sources, &checked));
             continue;
         }
-        complain(file, &source, &checked.diagnostics);
+        complain(&sources, &checked.diagnostics, Severity::Error);
+        complain(&sources, &checked.warnings, Severity::Warning);
         for (name, kind) in &checked.types {
             crate::say!("{}: {name} : {kind}", file.display());
         }
@@ -49,10 +70,11 @@ pub(super) fn check_files(files: &[PathBuf], json: bool) -> Result<bool> {
     Ok(good)
 }
 
-fn describe(file: &Path, source: &str, checked: &Checked) -> Value {
-    let place = |span: plan::span::Span, text: &str| {
-        let at = Diagnostic::new(span, "", "").position(source);
-        json!({"line": at.0, "column": at.1, "start": span.start, "end": span.end, "text": text})
+fn describe(file: &Path, sources: &Sources, checked: &Checked) -> Value {
+    let place = |span: Span, text: &str| {
+        let (at, (_, start)) = (sources.place(span), sources.offset(span));
+        let end = start + (span.end.saturating_sub(span.start)) as usize;
+        json!({"file": at.file, "line": at.line, "column": at.column, "start": start, "end": end, "text": text})
     };
     let diagnostic = |diagnostic: &Diagnostic| {
         let mut value = place(diagnostic.span, &diagnostic.label);
@@ -69,6 +91,7 @@ fn describe(file: &Path, source: &str, checked: &Checked) -> Value {
         "code_bytes": bytes.as_ref().map(Vec::len),
         "code": bytes.map(|bytes| plan::program::Digest::of(&bytes).to_string()),
         "diagnostics": checked.diagnostics.iter().map(diagnostic).collect::<Value>(),
+        "warnings": checked.warnings.iter().map(diagnostic).collect::<Value>(),
     })
 }
 
@@ -80,7 +103,8 @@ pub(super) fn format_files(files: &[PathBuf], check: bool) -> Result<bool> {
         let formatted = match format(&source) {
             Ok(formatted) => formatted,
             Err(diagnostics) => {
-                complain(file, &source, &diagnostics);
+                let sources = Sources::one(&file.display().to_string(), &source);
+                complain(&sources, &diagnostics, Severity::Error);
                 good = false;
                 continue;
             }

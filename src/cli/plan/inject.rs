@@ -1,20 +1,24 @@
 //! `anode plan run` and `inject`: a program's first call, evaluated here or taken to a node by a packet.
 
-use super::check::read;
-use crate::apps::plan::{Local, Script, delivered, packet};
+use super::check::sources;
+use super::say::{Outcome, Voice};
+use crate::apps::plan::{Local, Script, Unevaluated, delivered, packet};
 use crate::clean;
 use crate::cli::attach::Place;
 use crate::config::plan::{read_hosts, read_key};
 use crate::ee::plan::{authenticator, signed};
+use crate::manage::client::Control;
 use crate::manage::client::plan::{PlanPort, Told};
 use crate::manage::resolver;
 use crate::trust::{Credential, PrincipalKey};
 use crate::wire::Addr;
 use anyhow::{Context as _, Result, bail};
 use plan::name::Name;
+use plan::syntax::lexer::{SOURCE_MAX, end_of_call};
 use plan::value::{Callee, Chunk, Host, Value};
+use serde_json::json;
 use std::collections::BTreeMap;
-use std::io::BufRead as _;
+use std::io::{BufRead as _, Read as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,13 +27,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// What follows `anode plan run`.
 #[derive(clap::Args)]
 pub(super) struct RunArgs {
-    /// The source file; `-` is standard input.
-    file: PathBuf,
+    /// The source files, separated by commas; `-` is standard input.
+    files: String,
     /// The expression, such as 'f(1, 2)'.
     expression: String,
     /// Hosts by name: lines of an address and names.
     #[arg(long, visible_alias = "hf", value_name = "FILE")]
     hosts: Option<PathBuf>,
+    /// The resource bound, for getRB and what is sent.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    bound: u32,
+    /// Print one JSON object: outcome, value or exception, texts printed, packets made.
+    #[arg(long)]
+    json: bool,
 }
 
 /// What follows `anode plan inject`.
@@ -74,7 +84,10 @@ pub(super) struct InjectArgs {
     /// Say what is sent, and where to.
     #[arg(short, long)]
     verbose: bool,
-    /// End after so many replies.
+    /// Print JSON: an object for each reply, and one that says how it ended.
+    #[arg(long)]
+    json: bool,
+    /// End after so many replies; 0 waits for none.
     #[arg(long, value_name = "N")]
     replies: Option<usize>,
     /// End when no reply has come for so many seconds.
@@ -105,33 +118,64 @@ fn local(hosts: Option<&Path>) -> Result<Local> {
 }
 
 fn script(files: &[PathBuf]) -> Result<Script> {
-    let sources: Result<Vec<String>> = files.iter().map(|file| read(file)).collect();
-    let name = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(",");
-    Script::new(&name, &sources?.concat()).map_err(|shown| anyhow::anyhow!("the program is wrong\n{shown}"))
+    let script = Script::of(sources(files)?).map_err(|why| anyhow::anyhow!("the program: {why}"))?;
+    let warnings = script.warnings();
+    if !warnings.is_empty() {
+        crate::say_err!("{warnings}");
+    }
+    Ok(script)
+}
+
+/// A call's value; without one, how it ended, which is said.
+fn ended<T>(what: &str, given: Result<T, Unevaluated>, voice: &mut Voice) -> Result<Result<T, Outcome>> {
+    let why = match given {
+        Ok(value) => return Ok(Ok(value)),
+        Err(Unevaluated::Wrong(shown)) => bail!("{what}: it is wrong\n{shown}"),
+        Err(Unevaluated::Raised(name)) => (name.to_string(), format!("{what} raises {name}")),
+        Err(Unevaluated::Failed(fault)) => (fault.to_string(), format!("{what} ends with {fault}")),
+    };
+    let (exception, said) = why;
+    voice.object(json!({"outcome": Outcome::Exception.name(), "exception": exception}));
+    crate::say_err!("anode: {}", clean::shown(&said));
+    Ok(Err(Outcome::Exception))
 }
 
 /// Evaluates here.
-pub(super) fn run(arguments: &RunArgs) -> Result<bool> {
-    let script = script(std::slice::from_ref(&arguments.file))?;
+pub(super) fn run(arguments: &RunArgs) -> Result<Outcome> {
+    let mut voice = Voice::new(arguments.json);
+    let files: Vec<PathBuf> = arguments.files.split(',').map(PathBuf::from).collect();
+    let script = script(&files)?;
     let mut local = local(arguments.hosts.as_deref())?;
     local.addresses = vec![Host::v4([127, 0, 0, 1])];
+    (local.bound, local.sends) = (arguments.bound, true);
     let value = script.evaluate(&arguments.expression, &mut local);
-    local.printed.iter().for_each(|text| crate::say!("{}", clean::printed(text)));
-    for (chunk, to, bound) in &local.sent {
-        crate::say!("a packet to {to} with {bound}: {}", clean::shown(&Value::Chunk(chunk.clone()).to_string()));
-    }
-    match value {
-        Ok(Value::Unit) => Ok(true),
-        Ok(value) => {
-            crate::say!("{}", clean::printed(&value.to_string()));
-            Ok(true)
+    let sent = |(chunk, to, bound): &(Arc<Chunk>, Host, u32)| (Value::Chunk(chunk.clone()).to_string(), *to, *bound);
+    let sent: Vec<_> = local.sent.iter().map(sent).collect();
+    if !voice.json {
+        local.printed.iter().for_each(|text| voice.text(text));
+        for (chunk, to, bound) in &sent {
+            voice.line(&format!("a packet to {to} with {bound}: {}", clean::shown(chunk)));
         }
-        Err(why) => bail!("{}", clean::shown(&why.to_string())),
     }
+    let value = match ended(&arguments.expression, value, &mut voice)? {
+        Ok(value) => value,
+        Err(outcome) => return Ok(outcome),
+    };
+    let packet =
+        |(chunk, to, bound): &(String, Host, u32)| json!({"chunk": chunk, "to": to.to_string(), "bound": bound});
+    voice.object(json!({
+        "outcome": Outcome::Value.name(), "value": value.to_string(), "printed": local.printed,
+        "sent": sent.iter().map(packet).collect::<Vec<_>>(),
+    }));
+    if !voice.json && value != Value::Unit {
+        voice.line(&clean::lines(&value.to_string()));
+    }
+    Ok(Outcome::Value)
 }
 
 /// Has a node evaluate.
-pub(super) fn inject(arguments: &InjectArgs) -> Result<bool> {
+pub(super) fn inject(arguments: &InjectArgs) -> Result<Outcome> {
+    let mut voice = Voice::new(arguments.json);
     let files: Vec<PathBuf> = arguments.files.split(',').map(PathBuf::from).collect();
     let script = script(&files)?;
     let mut local = local(arguments.hosts.as_deref())?;
@@ -139,15 +183,24 @@ pub(super) fn inject(arguments: &InjectArgs) -> Result<bool> {
         Some(_) => None,
         None => Some(arguments.attach()?),
     };
+    local.bound = arguments.bound;
     if let Some(port) = &port {
         local.addresses = port.addresses().iter().map(|addr| Host(addr.0)).collect();
         local.session = port.session();
+        local.bound = arguments.clamped();
     }
     let call = match &arguments.call {
         Some(call) => call.clone(),
         None => first_call()?,
     };
-    let chunk = script.first(&call, &mut local).map_err(anyhow::Error::msg)?;
+    let chunk = script.first(&call, &mut local);
+    for text in &local.printed {
+        if voice.json { voice.object(json!({"said": text})) } else { voice.text(text) }
+    }
+    let chunk = match ended("the first call", chunk, &mut voice)? {
+        Ok(chunk) => chunk,
+        Err(outcome) => return Ok(outcome),
+    };
     let packet = arguments.packet(chunk, &local)?;
     let bytes = packet.bytes().context("the packet is too long")?;
     if arguments.verbose {
@@ -155,20 +208,26 @@ pub(super) fn inject(arguments: &InjectArgs) -> Result<bool> {
         crate::say_err!("{} bytes, bound {}, to {}", bytes.len(), header.bound, Addr(header.destination.0));
     }
     match (&mut port, &arguments.output) {
-        (Some(port), _) => arguments.converse(port, &bytes),
+        (Some(port), _) => arguments.converse(port, &bytes, &mut voice),
         (None, Some(file)) => {
             std::fs::write(file, &bytes).with_context(|| file.display().to_string())?;
-            Ok(true)
+            Ok(Outcome::Value)
         }
-        (None, None) => Ok(false),
+        (None, None) => Ok(Outcome::Silence),
     }
 }
 
-/// What stands on standard input up to a ';'.
+/// What stands on standard input up to the ';' that ends it, or to its end.
 fn first_call() -> Result<String> {
-    let mut text = Vec::new();
-    std::io::stdin().lock().read_until(b';', &mut text)?;
-    Ok(String::from_utf8(text)?)
+    let mut text = String::new();
+    let mut input = std::io::stdin().lock();
+    while end_of_call(&text).is_none() && text.len() <= SOURCE_MAX {
+        let room = (SOURCE_MAX + 1 - text.len()) as u64;
+        if (&mut input).take(room.max(1)).read_line(&mut text)? == 0 {
+            break;
+        }
+    }
+    Ok(text)
 }
 
 impl InjectArgs {
@@ -216,32 +275,65 @@ impl InjectArgs {
         Ok(Arc::new(chunk.context("the chunk is too large")?))
     }
 
-    /// Injects, and prints what comes back; whether anything that was waited for did.
-    fn converse(&self, port: &mut PlanPort, bytes: &[u8]) -> Result<bool> {
+    /// The bound that the node leaves to the packet, which is said if it is less. By TCP nobody can know before.
+    fn clamped(&self) -> u32 {
+        let status = match &self.port {
+            Some(_) => None,
+            None => self.place.dir().ok().and_then(|dir| Control::connect(&dir).ok()?.status().ok()),
+        };
+        let most = status.and_then(|status| u32::try_from(status.pointer("/plan/bound_max")?.as_u64()?).ok());
+        let bound = most.map_or(self.bound, |most| self.bound.min(most));
+        if bound < self.bound {
+            let why = "the most that this node lets an application have: bound_max of [plan]";
+            crate::say_err!("anode: the bound {} becomes {bound}, {why}", self.bound);
+        }
+        bound
+    }
+
+    /// Injects, and prints what comes back.
+    fn converse(&self, port: &mut PlanPort, bytes: &[u8], voice: &mut Voice) -> Result<Outcome> {
         port.inject(bytes)?;
         let wait = Duration::try_from_secs_f64(self.wait).context("--wait: seconds")?;
-        let (mut replies, mut last) = (0, Instant::now());
+        let (mut replies, mut last, mut outcome) = (0, Instant::now(), Outcome::Value);
         while self.replies.is_none_or(|wanted| replies < wanted) {
             let Some(told) = port.receive(wait.saturating_sub(last.elapsed()))? else { break };
-            if let Some(line) = self.line(&told) {
-                crate::say!("{line}");
+            if self.told(&told, voice) == Outcome::Exception {
+                outcome = Outcome::Exception;
             }
             replies += 1;
             last = Instant::now();
         }
-        Ok(self.replies.is_none_or(|wanted| replies >= wanted))
+        if outcome == Outcome::Value && replies < self.replies.unwrap_or(1) {
+            outcome = Outcome::Silence;
+        }
+        voice.object(json!({"outcome": outcome.name(), "replies": replies}));
+        Ok(outcome)
     }
 
-    fn line(&self, told: &Told) -> Option<String> {
+    fn told(&self, told: &Told, voice: &mut Voice) -> Outcome {
         match told {
-            Told::Printed(text) => Some(clean::printed(text)),
-            Told::Delivered(_, bytes) if self.values => Some(
-                delivered(bytes).map_or("an unknown value".into(), |(_, value)| clean::printed(&value.to_string())),
-            ),
-            Told::Opened(_, from, number) if self.verbose => Some(format!("opened by {from} to {number}")),
-            Told::Closed(_) if self.verbose => Some("closed".into()),
-            _ => None,
+            Told::Printed(text) => return voice.printed(text),
+            Told::Delivered(_, bytes) => {
+                let value = delivered(bytes).map_or("an unknown value".into(), |(_, value)| value.to_string());
+                voice.object(json!({"reply": "delivered", "value": value}));
+                if self.values && !voice.json {
+                    voice.line(&clean::lines(&value));
+                }
+            }
+            Told::Opened(_, from, number) => {
+                voice.object(json!({"reply": "opened", "host": from.to_string(), "number": number}));
+                if self.verbose && !voice.json {
+                    voice.line(&format!("opened by {from} to {number}"));
+                }
+            }
+            Told::Closed(_) => {
+                voice.object(json!({"reply": "closed"}));
+                if self.verbose && !voice.json {
+                    voice.line("closed");
+                }
+            }
         }
+        Outcome::Value
     }
 }
 
