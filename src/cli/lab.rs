@@ -91,11 +91,18 @@ fn import(files: &[PathBuf], name: &str, hosts: Option<&Path>, hosts_to: Option<
     };
     let sources = files.iter().map(source).collect::<anyhow::Result<Vec<_>>>()?;
     let hosts = hosts.map(read).transpose()?.unwrap_or_default();
-    let imported = lab::import::import(name, &sources, &hosts)?;
+    let mut imported = lab::import::import(name, &sources, &hosts)?;
     // What it means is checked as that of every topology.
     Topology::parse(&imported.topology, "the imported topology")?;
     if let Some(path) = hosts_to {
         std::fs::write(path, imported.hosts).with_context(|| path.display().to_string())?;
+        let path = path.canonicalize().with_context(|| path.display().to_string())?;
+        let line = |node: &str| format!("nodes.{node}.anode.plan.hosts = {:?}", path.display().to_string());
+        for node in sources.iter().map(|source| &source.node) {
+            let active = format!("nodes.{node}.active = true\n");
+            imported.topology = imported.topology.replacen(&active, &format!("{active}{}\n", line(node)), 1);
+        }
+        Topology::parse(&imported.topology, "the imported topology")?;
     }
     crate::say!("{}", imported.topology);
     Ok(())

@@ -3,8 +3,11 @@
 //! Such a file describes one node: the number of its interfaces, then for each a line with name, kind of link (`ip` or `ethernet`), own
 //! address, and the addresses of the neighbours. An address is a host, or host and port; several nodes of one host
 //! differ by their ports. A hosts file gives hosts names: an address and its names in a line. What comes out has the same
-//! nodes and links, with addresses of its own, as a lab's network cannot have two nodes with one, and a hosts file by which the old
-//! names and addresses mean the new ones. It does no I/O.
+//! nodes, links and segments, with addresses of its own, as a lab's network cannot have two nodes with one, and a hosts
+//! file by which the old names and addresses mean the new ones. It does no I/O.
+//!
+//! An `ethernet` interface is on a segment with its neighbours, and theirs: three or more are joined by a switch. Those
+//! that name no neighbour, as the old daemon found them itself, are on one segment together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,6 +20,9 @@ const INTERFACES_MAX: usize = 255;
 
 /// Links that the addresses suffice for.
 const LINKS_MAX: usize = 65_536;
+
+/// Interfaces on one segment: its addresses have 8 bits of their own.
+const MEMBERS_MAX: usize = 254;
 
 /// The port of an address without one: that of the first daemon on a host.
 const PORT: u16 = 3324;
@@ -53,6 +59,7 @@ impl core::error::Error for Wrong {}
 /// An interface, as its line says.
 struct Interface {
     line: usize,
+    ethernet: bool,
     own: String,
     neighbours: Vec<String>,
 }
@@ -86,49 +93,89 @@ pub fn import(name: &str, sources: &[Source], hosts: &str) -> Result<Imported, W
         }
         nodes.push(interfaces);
     }
-    let mut links = BTreeSet::new();
+    let segments = segments(sources, &nodes, &owners)?;
+    if segments.len() > LINKS_MAX {
+        return Err(wrong("", 0, format!("{} links: at most {LINKS_MAX}", segments.len())));
+    }
+    if let Some(segment) = segments.iter().find(|segment| segment.len() > MEMBERS_MAX) {
+        return Err(wrong("", 0, format!("{} interfaces on one segment: at most {MEMBERS_MAX}", segment.len())));
+    }
+    let topology = write(name, sources, &segments);
+    Ok(Imported { topology, hosts: write_hosts(sources, &nodes, &segments, &hosts) })
+}
+
+/// Interfaces that hear each other: each its node and its address, in order.
+type Segment = BTreeSet<(usize, String)>;
+
+/// All segments, in the order of their first members.
+fn segments(
+    sources: &[Source],
+    nodes: &[Vec<Interface>],
+    owners: &BTreeMap<String, usize>,
+) -> Result<BTreeSet<Vec<(usize, String)>>, Wrong> {
+    let mut all: Vec<Segment> = Vec::new();
+    let mut join = |members: Segment| {
+        let (apart, mut together): (Vec<_>, Vec<_>) = all.drain(..).partition(|known| known.is_disjoint(&members));
+        together.push(members);
+        all = apart;
+        all.push(together.into_iter().flatten().collect());
+    };
+    let mut alone = Segment::new();
     for (at, (interfaces, source)) in nodes.iter().zip(sources).enumerate() {
-        for Interface { line, own, neighbours } in interfaces {
+        for Interface { line, ethernet, own, neighbours } in interfaces {
+            let wrong = |why| Wrong { node: source.node.clone(), line: *line, why };
+            if neighbours.is_empty() {
+                alone.insert((at, own.clone()));
+            }
             for neighbour in neighbours {
                 let Some(other) = owners.get(neighbour) else {
                     let why = format!("no file has an interface with the address of its neighbour, {neighbour}");
-                    return Err(wrong(&source.node, *line, why));
+                    return Err(wrong(why));
                 };
                 let back = nodes[*other].iter().find(|interface| interface.own == *neighbour);
-                if *other == at || back.is_none_or(|back| !back.neighbours.contains(own)) {
-                    let why = format!("{neighbour} does not have this interface, {own}, as a neighbour");
-                    return Err(wrong(&source.node, *line, why));
+                let back = back.is_some_and(|back| back.neighbours.contains(own) || *ethernet && back.ethernet);
+                if *other == at || !back {
+                    return Err(wrong(format!("{neighbour} does not have this interface, {own}, as a neighbour")));
                 }
-                let mut ends = [(at, own.clone()), (*other, neighbour.clone())];
-                ends.sort();
-                links.insert(ends);
+                let ends = [(at, own.clone()), (*other, neighbour.clone())];
+                if *ethernet {
+                    join(ends.into_iter().collect());
+                }
             }
         }
     }
-    if links.len() > LINKS_MAX {
-        return Err(wrong("", 0, format!("{} links: at most {LINKS_MAX}", links.len())));
+    join(alone);
+    let mut found: BTreeSet<Vec<_>> =
+        all.into_iter().filter(|all| all.len() > 1).map(|all| all.into_iter().collect()).collect();
+    // An ip interface has a link of its own to each neighbour.
+    for (at, interface) in nodes.iter().enumerate().flat_map(|(at, all)| all.iter().map(move |it| (at, it))) {
+        for neighbour in interface.neighbours.iter().filter(|_| !interface.ethernet) {
+            let Some(other) = owners.get(neighbour) else { continue };
+            let mut ends = vec![(at, interface.own.clone()), (*other, neighbour.clone())];
+            ends.sort();
+            found.insert(ends);
+        }
     }
-    let topology = write(name, sources, &links);
-    Ok(Imported { topology, hosts: write_hosts(sources, &nodes, &links, &hosts) })
+    Ok(found)
 }
 
-/// The addresses of both ends of a link.
-fn ends(number: usize) -> [String; 2] {
+/// The address of a member of a segment, both from 0.
+fn address_on(number: usize, member: usize) -> String {
     let [.., high, low] = (number as u32).to_be_bytes();
-    [1, 2].map(|end| format!("10.{high}.{low}.{end}"))
+    format!("10.{high}.{low}.{}", member + 1)
 }
 
 /// A line for each interface with a link.
 fn write_hosts(
     sources: &[Source],
     nodes: &[Vec<Interface>],
-    links: &BTreeSet<[(usize, String); 2]>,
+    segments: &BTreeSet<Vec<(usize, String)>>,
     hosts: &BTreeMap<String, String>,
 ) -> String {
     let mut addresses = BTreeMap::new();
-    for (number, link) in links.iter().enumerate() {
-        for ((_, own), address) in link.iter().zip(ends(number)) {
-            addresses.entry(own.as_str()).or_insert(address);
+    for (number, segment) in segments.iter().enumerate() {
+        for (member, (_, own)) in segment.iter().enumerate() {
+            addresses.entry(own.as_str()).or_insert_with(|| address_on(number, member));
         }
     }
     // How many interfaces a host had: one alone needs no port to be found.
@@ -158,19 +205,27 @@ fn write_hosts(
     text
 }
 
-fn write(name: &str, sources: &[Source], links: &BTreeSet<[(usize, String); 2]>) -> String {
+fn write(name: &str, sources: &[Source], segments: &BTreeSet<Vec<(usize, String)>>) -> String {
     let mut text = format!("name = \"{name}\"\n\n");
     for source in sources {
         let _ = writeln!(text, "nodes.{}.active = true", source.node);
     }
-    for (number, [(a, _), (b, _)]) in links.iter().enumerate() {
+    let is_node = |name: &str| sources.iter().any(|source| source.node == name);
+    for (number, segment) in segments.iter().enumerate() {
         let [.., high, low] = (number as u32).to_be_bytes();
-        let ends = [&sources[*a].node, &sources[*b].node];
-        let _ = write!(
-            text,
-            "\n[[links]]\nends = [\"{}\", \"{}\"]\nprefixes = [\"10.{high}.{low}.0/24\"]\n",
-            ends[0], ends[1]
-        );
+        let prefix = format!("[\"10.{high}.{low}.0/24\"]");
+        let link = |a: &str, b: &str| format!("\n[[links]]\nends = [\"{a}\", \"{b}\"]\n");
+        let name = |member: &(usize, String)| sources[member.0].node.as_str();
+        if let [a, b] = segment.as_slice() {
+            let _ = write!(text, "{}prefixes = {prefix}\n", link(name(a), name(b)));
+            continue;
+        }
+        let mut switch = format!("segment{number}");
+        while is_node(&switch) {
+            switch.push('x');
+        }
+        let _ = write!(text, "\n[nodes.{switch}]\nkind = \"switch\"\nprefixes = {prefix}\n");
+        segment.iter().for_each(|member| text += &link(name(member), &switch));
     }
     text
 }
@@ -231,7 +286,7 @@ fn read_interfaces(source: &Source, hosts: &BTreeMap<String, String>) -> Result<
         if all.is_empty() && *kind == "ip" {
             return Err(wrong(line, "an ip interface has neighbours"));
         }
-        interfaces.push(Interface { line, own, neighbours: all });
+        interfaces.push(Interface { line, ethernet: *kind == "ethernet", own, neighbours: all });
     }
     if interfaces.len() != number {
         let why = format!("{number} interfaces were announced, there are {}", interfaces.len());
@@ -274,6 +329,38 @@ mod tests {
                 .any(|it| it.to_string().starts_with(&format!("{address}/")))
         };
         assert!(has("a", "10.0.0.1") && has("r", "10.0.0.2") && has("r", "10.0.1.1") && has("b", "10.0.1.2"));
+    }
+
+    #[test]
+    fn an_ethernet_segment_is_a_segment() {
+        // Four on one wire, one of which names all; two more beside it that name nobody are another.
+        let sources = [
+            source("a", "2\neth0 ethernet a b c d\nip0 ip a:1 e:1\n"),
+            source("b", "1\neth0 ethernet b a\n"),
+            source("c", "1\neth0 ethernet c a\n"),
+            source("d", "1\neth0 ethernet d a b c\n"),
+            source("e", "2\nip0 ip e:1 a:1\neth0 ethernet e\n"),
+            source("segment1", "1\neth0 ethernet g\n"),
+        ];
+        let Imported { topology: text, hosts } = import("old", &sources, "").unwrap();
+        let topology = Topology::parse(&text, "old.toml").unwrap_or_else(|why| panic!("{why}\n{text}"));
+        let switch = topology.nodes.iter().find(|node| node.kind == crate::lab::Kind::Switch).unwrap();
+        assert_eq!(switch.interfaces.len(), 4, "{text}");
+        let on = |name: &str| {
+            let all = topology.node(name).unwrap().interfaces.iter();
+            all.map(|interface| interface.segment).collect::<Vec<_>>()
+        };
+        assert!(["b", "c", "d"].iter().all(|name| on(name) == on("b")) && on("a").contains(&on("b")[0]), "{text}");
+        assert_eq!(topology.nodes.len(), 7, "two alone on a wire need no switch: {text}");
+        // Each address of the hosts file is that of its node's interface.
+        for line in hosts.lines() {
+            let (address, name) = line.split_once(' ').unwrap();
+            let name = name.split([' ', ':']).next().unwrap().replace('g', "segment1");
+            let name = if topology.node(&name).is_some() { name } else { continue };
+            let has = topology.node(&name).unwrap().all_addresses().any(|own| own.to_string() == address);
+            assert!(has, "{line}\n{text}\n{hosts}");
+        }
+        assert_eq!(hosts.lines().count(), 8, "{hosts}");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The active nodes of a lab: one `anode node run` in the namespace of each active node.
 //!
 //! Unless the topology says otherwise a node has a packet port on every interface of its namespace
-//! and follows the kernel's routes there. Its sockets, its configuration and its log are in
-//! `/run/anode/LAB.NODE`, so `--node LAB.NODE` finds it. A node that runs already is left alone.
+//! and follows the kernel's routes there. PLAN programs on it know the lab's nodes by name. Its sockets, its
+//! configuration and its log are in `/run/anode/LAB.NODE`, so `--node LAB.NODE` finds it. A node that runs already is
+//! left alone.
 
 use super::{Error, Lab, Node};
 use crate::config::default_run_dir;
@@ -99,6 +100,10 @@ impl Lab {
         };
         fs::create_dir_all(&run_dir).map_err(at(&run_dir))?;
         let (file, log) = (run_dir.join("node.toml"), run_dir.join("node.log"));
+        let (mut config, hosts) = (config.clone(), run_dir.join("hosts"));
+        if know_hosts(&mut config, &hosts) {
+            fs::write(&hosts, self.topology().hosts()).map_err(at(&hosts))?;
+        }
         fs::write(&file, config.to_string()).map_err(at(&file))?;
         let output = File::create(&log).map_err(at(&log))?;
         let errors = output.try_clone().map_err(at(&log))?;
@@ -114,6 +119,14 @@ impl Lab {
             .map_err(|source| Error::Tool { program: "anode", source })?;
         Ok(Daemon { node: node.name.clone(), run_dir, log, child })
     }
+}
+
+/// Has a node know the hosts of its lab by name, unless its configuration has hosts of its own; whether it has none.
+fn know_hosts(config: &mut Table, hosts: &Path) -> bool {
+    let plan = config.entry("plan").or_insert_with(|| Value::Table(Table::new()));
+    let Some(plan) = plan.as_table_mut().filter(|plan| !plan.contains_key("hosts")) else { return false };
+    plan.insert("hosts".into(), Value::String(hosts.display().to_string()));
+    true
 }
 
 impl Daemon {
@@ -135,7 +148,8 @@ impl Daemon {
 pub fn forget(lab: &str, nodes: &[Node]) {
     for node in nodes.iter().filter(|node| node.active) {
         let dir = default_run_dir(&format!("{lab}.{}", node.name));
-        for name in ["apps.sock", "control.sock", "nodeos.sock", "node.toml", "node.log", "rxvlan", "settings"] {
+        for name in ["apps.sock", "control.sock", "nodeos.sock", "node.toml", "node.log", "hosts", "rxvlan", "settings"]
+        {
             // What is not there needs no taking away.
             let _ = fs::remove_file(dir.join(name));
         }

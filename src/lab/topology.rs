@@ -145,6 +145,12 @@ impl Topology {
         self.nodes.binary_search_by(|node| node.name.as_str().cmp(name)).ok().and_then(|at| self.nodes.get(at))
     }
 
+    /// All nodes by name, as lines of a hosts file: a name's first line has the address that it means.
+    pub fn hosts(&self) -> String {
+        let lines = self.nodes.iter().flat_map(|node| node.all_addresses().map(move |addr| (addr, &node.name)));
+        lines.map(|(addr, name)| format!("{addr} {name}\n")).collect()
+    }
+
     /// The number of links.
     pub fn links(&self) -> usize {
         self.nodes
