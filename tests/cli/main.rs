@@ -6,4 +6,5 @@ mod docs;
 mod lacks;
 mod node_check;
 mod plan_cli;
+mod plan_wrong;
 mod sim_cli;
