@@ -217,14 +217,14 @@ fn write(name: &str, sources: &[Source], segments: &BTreeSet<Vec<(usize, String)
         let link = |a: &str, b: &str| format!("\n[[links]]\nends = [\"{a}\", \"{b}\"]\n");
         let name = |member: &(usize, String)| sources[member.0].node.as_str();
         if let [a, b] = segment.as_slice() {
-            let _ = write!(text, "{}prefixes = {prefix}\n", link(name(a), name(b)));
+            let _ = writeln!(text, "{}prefixes = {prefix}", link(name(a), name(b)));
             continue;
         }
         let mut switch = format!("segment{number}");
         while is_node(&switch) {
             switch.push('x');
         }
-        let _ = write!(text, "\n[nodes.{switch}]\nkind = \"switch\"\nprefixes = {prefix}\n");
+        let _ = writeln!(text, "\n[nodes.{switch}]\nkind = \"switch\"\nprefixes = {prefix}");
         segment.iter().for_each(|member| text += &link(name(member), &switch));
     }
     text
