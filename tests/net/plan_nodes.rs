@@ -410,6 +410,20 @@ fn packets_go_natively_from_interface_to_interface() {
     // 14 frames on each of four links.
     port.inject(&packet(chunk, 60).bytes().unwrap()).unwrap();
     assert_eq!(port.receive(PATIENCE).unwrap(), Some(Told::Printed("<blob of 20000 bytes>".into())));
+    // A lab's nodes know each other's names.
+    let ask = Script::new("ask", "fun ask(name : string) : unit = print(getHostByName(name))").unwrap();
+    for name in ["a", "b"] {
+        let said = call(dir, &ask, &format!("ask(\"{name}\")"), 1, 1).concat();
+        let address = said.parse().unwrap_or_else(|_| panic!("{name}: {said}"));
+        let known = net.lab.topology().node(name).unwrap().all_addresses().any(|own| own == address);
+        assert!(known, "{name}: {said}");
+    }
+    // The process's heap is known to programs from the first sweep on.
+    let kept = Script::new("kept", "fun kept() : unit = print(memoryUse())").unwrap();
+    let begin = Instant::now();
+    while !call(dir, &kept, "kept()", 1, 1).concat().contains("(\"heap-bytes\", ") {
+        assert!(begin.elapsed() < PATIENCE, "no figure of the heap");
+    }
 }
 
 /// The interface files of three daemons, two of them on one host, and their hosts file: what comes out runs, and the old names are known.
