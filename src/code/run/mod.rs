@@ -74,7 +74,7 @@ pub enum Ingress {
     /// By none: the node asks again whether what runs still has its role.
     Review,
     /// By a port, from whom this one pays for: a neighbour that the port knows, or that has proved with its key to have
-    /// sent it, has a row of its own; all others there share one, since addresses can be forged.
+    /// sent it, is a payer of its own; all others there are one, since addresses can be forged.
     Port(PortId, Payer),
 }
 
