@@ -288,6 +288,12 @@ impl NodeFile {
         self.run_dir.clone().unwrap_or_else(|| default_run_dir(&self.name))
     }
 
+    /// The same with that written out. By default it depends on who asks, and a node becomes somebody else.
+    pub fn placed(mut self) -> NodeFile {
+        self.run_dir = Some(self.run_dir());
+        self
+    }
+
     /// The node and its ports, as the host's interfaces are now.
     pub fn plan(&self) -> Result<(NodeConfig, Vec<Plan>), ConfigError> {
         self.check_lists()?;

@@ -148,7 +148,10 @@ impl Settings {
             let text = match fs::read_to_string(broker::reach(&self.run_dir).join(file)) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
+                Err(error) => {
+                    let path = self.run_dir.join(file);
+                    return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display())));
+                }
             };
             let mut lines = text.lines();
             if lines.next() != Some(&here) {

@@ -28,7 +28,7 @@ impl Undo {
     /// Looks at what there is before a start.
     pub fn begin(run_dir: &Path, settings: Arc<Settings>) -> Result<Undo> {
         let stood = Pins::standing(run_dir).context("what a node before has left in the kernel cannot be read")?;
-        let changed = settings.list()?;
+        let changed = settings.list().context("what a node before has changed cannot be read")?;
         Ok(Undo { run_dir: run_dir.to_owned(), settings, changed, stood, management: None, done: false })
     }
 

@@ -9,6 +9,7 @@ use anode::broker::allowed::Allowed;
 use anode::broker::message::{ANSWER_MAX, Jail, REQUEST_MAX};
 use anode::broker::{Answer, Helper, Lane, LocalSocket, Pin, PinRequest, Place, Request, Shape};
 use anode::config::NodeFile;
+use anode::manage::client::Control;
 use anode::sys::privileges::standing;
 use anode::sys::process::is_root;
 use anode::wire::Addr;
@@ -16,7 +17,7 @@ use proptest::prelude::*;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// Bytes of a set of soft state.
 const STATE_SET: u32 = anode::contract::set::SIZE as u32;
@@ -309,6 +310,31 @@ fn who_has_lost_its_broker_keeps_its_run_directory() {
     let why = String::from_utf8(second.stderr).unwrap();
     assert!(!second.status.success() && why.contains("a node is running with"), "{why}");
     assert!(std::os::unix::net::UnixStream::connect(node.run_dir().join("control.sock")).is_ok());
+}
+
+/// Its user is another then, who has another default, and may not look into root's home.
+#[test]
+fn roots_node_keeps_its_default_run_directory_when_it_becomes_somebody_else() {
+    crate::gate::pass();
+    if !single::is_root("only root's node becomes somebody else") {
+        return;
+    }
+    let name = format!("home-{}", std::process::id());
+    let run = Path::new("/run/anode").join(&name);
+    for at_root in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let text = format!("name = \"{name}\"\n[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.9.9.1/24\"]\n");
+        fs::write(dir.path().join("node.toml"), text).unwrap();
+        let mut command = anode(&["node", "run"], &dir.path().join("node.toml"));
+        command.env_clear().env("HOME", if at_root { Path::new("/") } else { dir.path() }).env("PATH", "/usr/bin:/bin");
+        let log = fs::File::create(dir.path().join("log")).unwrap();
+        let mut node = Node { process: command.stdout(Stdio::null()).stderr(log).spawn().unwrap(), dir };
+        node.until("its sockets", || Control::connect(&run).ok());
+        let down = anode(&["node", "down"], &run).output().unwrap();
+        assert!(down.status.success() && node.process.wait().unwrap().success(), "{}", node.log());
+        assert!(node.log().contains(&format!("\"run_dir\":\"{}\"", run.display())), "{}", node.log());
+    }
+    fs::remove_dir_all(&run).unwrap();
 }
 
 #[test]
