@@ -304,11 +304,11 @@ impl Handle {
     fn add_code(&self, bundle: &str) -> Result<Value, String> {
         let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
         let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
-        let (name, granted) = (bundle.name(), bundle.credentials().is_some());
+        let (name, credentials) = (bundle.name(), bundle.credentials().cloned());
         self.shelf.ask(Request::Add(Box::new(bundle)))?;
-        self.with_node(move |node, turn| match granted {
-            true => node.look_again(turn, &name),
-            false => node.forget_refusal(&name),
+        self.with_node(move |node, turn| match credentials {
+            Some(set) => node.look_again(turn, &name, &set),
+            None => node.forget_refusal(&name),
         })?;
         Ok(json!({"name": name.to_string()}))
     }

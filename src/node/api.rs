@@ -169,9 +169,10 @@ impl Node {
         self.ask(|capsules: &mut Capsules, _| capsules.forget_refusals()).unwrap_or_default()
     }
 
-    /// The same for code that came with credentials: what runs already is found anew, in the role that they give.
-    pub fn look_again(&mut self, turn: &mut Turn<'_>, code: &Digest) {
-        self.ask(|capsules: &mut Capsules, cx| capsules.look_again(cx, turn, code)).unwrap_or_default()
+    /// The same for code that came with credentials. What runs already is found anew, in the role that they give; what
+    /// runs by just these stays, and is judged again.
+    pub fn look_again(&mut self, turn: &mut Turn<'_>, code: &Digest, credentials: &[u8]) {
+        self.ask(|capsules: &mut Capsules, cx| capsules.look_again(cx, turn, code, credentials)).unwrap_or_default()
     }
 
     /// Takes code out, with its domain and all it owns.

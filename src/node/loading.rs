@@ -274,12 +274,21 @@ impl Capsules {
         self.codes.forget_refused();
     }
 
-    /// The same for code that came with credentials: what runs already is found anew, in the role that they give.
-    pub fn look_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: &Digest) {
+    /// The same for code that came with credentials. What runs already is found anew, in the role that they give; what
+    /// runs by just these stays, with its soft state, and is judged again.
+    pub fn look_again(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: &Digest, credentials: &[u8]) {
         self.forget_refusal(code);
-        self.forget_object(cx, &CredentialSet::name_for(code));
-        if matches!(self.codes.of(code), Some(Code::Ready(_))) {
-            self.withdraw(cx, turn, code);
+        match self.codes.of_mut(code) {
+            Some(Code::Ready(ready)) if ready.claim.credentials.as_deref() == Some(credentials) => {
+                super::trust::review(turn, ready);
+            }
+            ready => {
+                let runs = matches!(ready, Some(Code::Ready(_)));
+                self.forget_object(cx, &CredentialSet::name_for(code));
+                if runs {
+                    self.withdraw(cx, turn, code);
+                }
+            }
         }
     }
 

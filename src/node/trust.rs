@@ -229,15 +229,19 @@ impl Capsules {
     pub(super) fn review_grants(&mut self, turn: &mut Turn<'_>) {
         let names: Vec<Digest> = self.codes.iter().map(|(name, _)| *name).collect();
         for name in names {
-            if let Some(Code::Ready(ready)) = self.codes.of_mut(&name)
-                && ready.claim.credentials.is_some()
-                && ready.offered.is_none()
-            {
-                ready.is_reviewed = true;
-                let cause = Cause { ingress: Ingress::Review, principal: None };
-                turn.out.effects.push(Effect::Authorise(ready.claim.clone(), cause));
+            if let Some(Code::Ready(ready)) = self.codes.of_mut(&name) {
+                review(turn, ready);
             }
         }
+    }
+}
+
+/// Asks anew for the role that credentials have given to code.
+pub(super) fn review(turn: &mut Turn<'_>, ready: &mut Ready) {
+    if ready.claim.credentials.is_some() && ready.offered.is_none() {
+        ready.is_reviewed = true;
+        let cause = Cause { ingress: Ingress::Review, principal: None };
+        turn.out.effects.push(Effect::Authorise(ready.claim.clone(), cause));
     }
 }
 

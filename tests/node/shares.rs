@@ -221,11 +221,31 @@ fn credentials_that_do_not_count_keep_out_none_that_do() {
         answer(&mut bench, has);
         assert_eq!(known(&bench, code), Some(("ready".into(), "operator".into())), "{state}");
         // Those that count are kept in the place of the others.
-        bench.driver.turn(bench.now, |node, turn| node.look_again(turn, &code));
+        bench.driver.turn(bench.now, |node, turn| node.look_again(turn, &code, &foreign));
         give(&mut bench, LEFT, code);
         answer(&mut bench, has);
         assert_eq!(known(&bench, code), Some(("ready".into(), "operator".into())), "{state}");
     }
+}
+
+#[test]
+fn code_that_is_added_again_with_the_same_credentials_stays_and_is_judged_again() {
+    let (bundle, set) = signed(5);
+    let (mut bench, has, code) = (judging(&["an_now"]), right_has(&bundle, &set), bundle.name());
+    give(&mut bench, RIGHT, code);
+    answer(&mut bench, &has);
+    let operator = Some(("ready".into(), "operator".into()));
+    assert_eq!(known(&bench, code), operator);
+    for _ in 0..3 {
+        let asked = bench.driver.turn(bench.now, |node, turn| {
+            node.look_again(turn, &code, &set);
+            turn.out.effects.len()
+        });
+        assert_eq!((known(&bench, code), asked), (operator.clone(), 1));
+        assert_eq!((answer(&mut bench, &has), known(&bench, code)), (vec![], operator.clone()));
+    }
+    bench.driver.turn(bench.now, |node, turn| node.look_again(turn, &code, &set[1..]));
+    assert_eq!(known(&bench, code), None, "by others it is found anew");
 }
 
 #[test]

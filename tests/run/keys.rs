@@ -172,6 +172,34 @@ fn granted(pair: &Pair, number: u32, file: &Path) -> Bundle {
     bundle
 }
 
+/// Each `anode capsule send` adds its code first.
+#[test]
+fn code_that_is_added_again_with_the_credentials_that_it_has_runs_on() {
+    let mut pair = Pair::new();
+    (0..2).for_each(|at| pair.start(at));
+    let author = pair.key("author.key").id().to_string();
+    for name in ["one.cred", "two.cred"] {
+        pair.anode(&["cred", "grant", "--root", "root.key", "--to", &author, "--role", "guest", "-o", name]);
+    }
+    let one = granted(&pair, 1, &pair.path("one.cred"));
+    for _ in 0..5 {
+        Control::connect(&pair.dir(0)).unwrap().add_code(&one).unwrap();
+        assert!(pair.send(0, &one, true));
+    }
+    let code = pair.code(0, &one);
+    assert_eq!(
+        (&code["role"], &code["usage"]["packets"]),
+        (&"guest".into(), &5.into()),
+        "it keeps its account: {code}"
+    );
+    assert_eq!(pair.logged(0, "code ready"), 1);
+    // Another credential may give it more.
+    let other = granted(&pair, 1, &pair.path("two.cred"));
+    Control::connect(&pair.dir(0)).unwrap().add_code(&other).unwrap();
+    assert!(pair.send(0, &other, true));
+    assert_eq!((pair.code(0, &one)["usage"]["packets"].clone(), pair.logged(0, "code ready")), (1.into(), 2));
+}
+
 #[test]
 fn what_is_revoked_ends_here_before_the_answer_and_at_neighbours_soon_and_stays_so() {
     let mut pair = Pair::new();
