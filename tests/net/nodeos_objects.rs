@@ -136,7 +136,12 @@ fn what_is_no_program_is_said_and_the_node_goes_on() {
 fn beside(name: &str, example: &str, arguments: &[&str]) -> Option<(Running, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
     let object = build(&format!("examples/nodeos/{example}.c"), folder.path(), &["-O2"], Linked::Here);
-    let text = format!("{ROLE}{}", ee(example, &object, arguments));
+    let net = beside_by(name, &format!("{ROLE}{}", ee(example, &object, arguments)))?;
+    Some((net, folder))
+}
+
+/// The same with these lines in the router's configuration.
+fn beside_by(name: &str, text: &str) -> Option<Running> {
     let adjust = |_: &str, config: &mut toml::Table| config.extend(text.parse::<toml::Table>().unwrap());
     let net = Running::up_with(name, HOSTS, &adjust)?;
     let out = |all: &Value| all.as_array().is_some_and(|all| all.iter().any(|channel| channel["kind"] == "in"));
@@ -145,7 +150,18 @@ fn beside(name: &str, example: &str, arguments: &[&str]) -> Option<(Running, tem
         assert!(begin.elapsed() < PATIENCE, "it has not come up: {}", net.log("r"));
         std::thread::sleep(Duration::from_millis(5));
     }
-    Some((net, folder))
+    Some(net)
+}
+
+/// What docs/nodeos.md shows of an environment in the node's process, where the object has this path.
+fn shown(object: &Path) -> String {
+    const SHOWN: &str = "/usr/lib/anode/forwarder.so";
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/nodeos.md")).unwrap();
+    let (_, part) = text.split_once("## Environments in the node's process").unwrap();
+    let (_, part) = part.split_once("```toml\n").unwrap();
+    let (shown, _) = part.split_once("```").unwrap();
+    assert!(shown.contains(SHOWN), "{shown}");
+    shown.replace(SHOWN, object.to_str().unwrap())
 }
 
 fn socket(net: &Running, node: &str, at: &str) -> UdpSocket {
@@ -171,9 +187,10 @@ fn await_answer(socket: &UdpSocket, message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn the_smallest_forwarder_forwards_without_leaving_the_node() {
-    let arguments = ["ee", "if0/ip/udp", "10.0.1.2:5000", "if1/ip/udp", "*:6000 -> 10.0.2.2:7000"];
-    let Some((net, _folder)) = beside("ofwd", "forwarder", &arguments) else { return };
+fn the_smallest_forwarder_forwards_without_leaving_the_node_as_the_page_shows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = build("examples/nodeos/forwarder.c", folder.path(), &["-O2"], Linked::Here);
+    let Some(net) = beside_by("ofwd", &shown(&object)) else { return };
     let (a, b) = (socket(&net, "a", "10.0.1.1:4000"), socket(&net, "b", "10.0.2.2:7000"));
     a.connect("10.0.1.2:5000").unwrap();
     b.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
