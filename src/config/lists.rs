@@ -26,6 +26,9 @@ impl NodeFile {
         at_most("[[route]]", self.static_routes.len(), ROUTES_MAX)?;
         let neighbours = self.ports.iter().map(|port| port.neighbours.len()).sum();
         at_most("neighbours of all ports", neighbours, NEIGHBOURS_MAX)?;
+        if self.sizes.codes == 0 {
+            return wrong(format!("[sizes] codes = 0: from 1 to {DOMAINS_MAX}"));
+        }
         at_most("sizes.codes", self.sizes.codes, DOMAINS_MAX)?;
         once("[[port]] packet", self.ports.iter().filter_map(|port| port.packet.as_ref()))?;
         once("[[port]] udp", self.ports.iter().filter_map(|port| port.udp.filter(|listen| listen.port() != 0)))?;
@@ -149,6 +152,7 @@ mod tests {
         for (text, part) in [
             (neighbours(NEIGHBOURS_MAX + 1), "neighbours of all ports: 257 are more than a node holds, which is 256"),
             (port(&format!("address = [{}]", many(65))), "address: 65 are more than"),
+            (format!("{}\n[sizes]\ncodes = 0", neighbours(1)), "[sizes] codes = 0: from 1 to 32768"),
             (format!("{}\n[sizes]\ncodes = 40000", neighbours(1)), "sizes.codes: 40000 are more than"),
             (role("limits = { children_per_packet = 99 }"), "role r: limits.children_per_packet: 99 are more than"),
             (role("representations = []"), "at least one of wasm, bpf, native; only anyone"),

@@ -4,12 +4,17 @@ use super::{ConfigError, Opening, Plan, PortFile, wrong};
 use crate::frame::Link;
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
-use crate::wire::Prefix;
+use crate::wire::{Prefix, anep, fetch, proof};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 
 /// Bytes of an overlay packet unless the port says otherwise: an Ethernet frame's worth behind
 /// IPv6 and UDP headers.
 const OVERLAY_MTU: usize = 1452;
+
+/// What a file may say of the largest packet, in bytes. A part of code has to fit in, and the packet in a datagram of UDP
+/// over IPv4.
+const MTUS: RangeInclusive<usize> = anep::HEADER + fetch::PART_HEADER + fetch::PART + proof::PROOF..=65_507;
 
 impl PortFile {
     /// Its name, as people are told it.
@@ -24,6 +29,19 @@ impl PortFile {
             (Some(listen), None) => self.plan_udp(*listen),
             (None, Some(interface)) => self.plan_packet(interface, interfaces),
             _ => wrong("a [[port]] has either udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\""),
+        }
+    }
+
+    /// Bytes of its largest packet; so many if the file does not say.
+    fn mtu_or(&self, usual: usize) -> Result<usize, ConfigError> {
+        match self.mtu {
+            Some(mtu) if !MTUS.contains(&mtu) => wrong(format!(
+                "port {}: mtu = {mtu}: from {}, so that a part of code fits in, to {}",
+                self.title(),
+                MTUS.start(),
+                MTUS.end()
+            )),
+            written => Ok(written.unwrap_or(usual)),
         }
     }
 
@@ -61,7 +79,7 @@ impl PortFile {
             name,
             link: Link::Overlay,
             addresses,
-            mtu: self.mtu.unwrap_or(OVERLAY_MTU),
+            mtu: self.mtu_or(OVERLAY_MTU)?,
             bits_per_second: self.bits_per_second,
             ceiling: self.ceiling()?,
         };
@@ -85,7 +103,7 @@ impl PortFile {
             name: self.name.clone().unwrap_or_else(|| name.to_owned()),
             link: Link::Ethernet { mac, answers: false },
             addresses: interface.addresses.clone(),
-            mtu: self.mtu.unwrap_or(interface.mtu),
+            mtu: self.mtu_or(interface.mtu)?,
             bits_per_second: self.bits_per_second,
             ceiling: self.ceiling()?,
         };

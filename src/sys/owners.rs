@@ -2,8 +2,8 @@
 
 use super::privileges::Identity;
 use rustix::fs::{
-    Access, AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, accessat, chownat, fchown, fstat, open, openat,
-    readlinkat,
+    Access, AtFlags, CWD, Dir, FileType, FsWord, Gid, Mode, OFlags, PROC_SUPER_MAGIC, Stat, Uid, accessat, chownat,
+    fchown, fstat, open, openat, readlinkat, statfs,
 };
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
@@ -75,14 +75,18 @@ pub fn check_way(path: &Path) -> io::Result<Result<(), Untrusted>> {
     Ok(Ok(()))
 }
 
+/// What the kernel shows as files, where nobody makes any: /proc and /sys.
+const SHOWN: [FsWord; 2] = [PROC_SUPER_MAGIC, 0x6265_6572];
+
 /// The directory that keeps the calling user from writing to a directory, or from making it: itself, or the last one on
-/// the way that is there. Nothing: there is none, as far as rights go.
+/// the way that is there. Nothing: there is none, as far as rights and kinds of file systems go.
 pub fn unwritable(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     let there = absolute.ancestors().find(|step| std::fs::symlink_metadata(step).is_ok())?;
     let wanted = Access::WRITE_OK | Access::EXEC_OK;
     let refused = accessat(CWD, there, wanted, AtFlags::EACCESS) == Err(rustix::io::Errno::ACCESS);
-    refused.then(|| if there == absolute { path.to_owned() } else { there.to_owned() })
+    let shown = || statfs(there).is_ok_and(|facts| SHOWN.contains(&facts.f_type));
+    (refused || shown()).then(|| if there == absolute { path.to_owned() } else { there.to_owned() })
 }
 
 /// Who something belongs to that is neither this user's nor root's.
@@ -152,6 +156,13 @@ mod tests {
     use super::*;
     use std::fs::{self, Permissions};
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_the_kernel_only_shows_is_not_to_be_written_to_by_root_either() {
+        assert_eq!(unwritable(Path::new("/proc/none/below")), Some("/proc".into()));
+        assert_eq!(unwritable(Path::new("/sys/none")), Some("/sys".into()));
+        assert_eq!(unwritable(&tempfile::tempdir().unwrap().path().join("none")), None);
+    }
 
     #[test]
     fn ways_through_what_others_can_change_are_found() {
