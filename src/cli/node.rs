@@ -2,6 +2,7 @@
 
 mod check;
 mod loader;
+mod watch;
 mod words;
 
 use crate::broker;
@@ -97,7 +98,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 crate::say!("{}", describe(&clean::tree(status)))
             }
         }
-        Verb::Watch { node, interval, count, json } => watch(&node, interval, count, json)?,
+        Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
         Verb::Log { node, json } => log(&node, json)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
@@ -105,7 +106,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn run_node(path: &Path) -> anyhow::Result<()> {
-    let file = &NodeFile::read(path)?;
+    let file = &NodeFile::read(path)?.placed();
     let filter = tracing_subscriber::EnvFilter::try_from_env("ANODE_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
     let log = Log::default();
@@ -138,55 +139,6 @@ fn run_node(path: &Path) -> anyhow::Result<()> {
     node.run()?;
     tracing::info!(node = file.name, "node is down");
     Ok(())
-}
-
-fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {
-    let mut control = Control::connect(&run_dir(node))?;
-    let mut before = control.status()?;
-    let mut looks = 0;
-    while count == 0 || looks < count {
-        std::thread::sleep(Duration::from_secs_f64(interval.clamp(0.01, 3600.0)));
-        let now = control.status()?;
-        let mut changes = Vec::new();
-        difference("", &before, &now, &mut changes);
-        if json {
-            let map: serde_json::Map<String, Value> =
-                changes.into_iter().map(|(path, by)| (path, Value::from(by))).collect();
-            crate::say!("{}", Value::Object(map));
-        } else {
-            let texts: Vec<_> = changes.iter().map(|(path, by)| format!("{} {by:+}", clean::shown(path))).collect();
-            crate::say!("{}", if texts.is_empty() { "nothing has changed".into() } else { texts.join("  ") });
-        }
-        before = now;
-        looks += 1;
-    }
-    Ok(())
-}
-
-/// Every number that changed, with its path in the tree.
-fn difference(path: &str, before: &Value, now: &Value, changes: &mut Vec<(String, i64)>) {
-    let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    match now {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                difference(&join(key), before.get(key).unwrap_or(&Value::Null), value, changes);
-            }
-        }
-        Value::Array(items) => {
-            for (at, value) in items.iter().enumerate() {
-                let label = value.get("title").or_else(|| value.get("name")).and_then(Value::as_str);
-                let label = label.map_or_else(|| at.to_string(), str::to_owned);
-                difference(&join(&label), before.get(at).unwrap_or(&Value::Null), value, changes);
-            }
-        }
-        Value::Number(number) => {
-            let (now, before) = (number.as_i64().unwrap_or(0), before.as_i64().unwrap_or(0));
-            if now != before {
-                changes.push((path.to_owned(), now - before));
-            }
-        }
-        _ => {}
-    }
 }
 
 fn log(node: &str, json: bool) -> anyhow::Result<()> {
@@ -454,7 +406,7 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
             "  kernel half at port {} in the {}{why}{}",
             port["port"],
             port["mode"].as_str().unwrap_or("?"),
-            if port["redirected"] == 0 { "; redirects to it would not arrive: the user half sends" } else { "" }
+            if port["redirected"] == 0 { words::NOT_REDIRECTED } else { "" }
         );
     }
     for code in list("codes") {

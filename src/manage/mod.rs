@@ -19,7 +19,7 @@ pub mod kernel;
 pub mod linker;
 pub mod loader;
 pub mod management;
-mod names;
+pub mod names;
 pub mod plan;
 mod ports;
 mod recent;
@@ -110,6 +110,11 @@ impl Planned {
         let plan = file.plan_environment(&config)?;
         let guard = file.guard(&config, 0)?;
         Ok(Planned { config, plans, environments, plan, guard })
+    }
+
+    /// How its ports are opened.
+    pub fn openings(&self) -> impl Iterator<Item = &config::Opening> {
+        self.plans.iter().map(|plan| &plan.opening)
     }
 }
 

@@ -27,6 +27,11 @@ pub(super) fn add_former(tree: &mut Value) {
     }
 }
 
+/// Whether a field is there only for readers of the version before, beside the same count under its name of now.
+pub fn is_former(name: &str, of_drops: bool) -> bool {
+    COUNTERS.iter().any(|(_, former)| *former == name) || of_drops && !is_reason(name)
+}
+
 /// Adds them to the drops among these fields.
 fn add_beside(fields: &mut Map<String, Value>) {
     let Some(Value::Object(drops)) = fields.get_mut("drops") else { return };

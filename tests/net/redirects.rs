@@ -129,7 +129,25 @@ fn the_user_half_sends_where_redirected_frames_would_not_arrive() {
     bed.net.shell("b", "ethtool -K to-r gro off");
     bed.net.await_status("r", |status| status["kernel"]["ports"][1]["redirected"] == 0);
     let text = Command::new(ANODE).args(["node", "status"]).arg(bed.net.dir("r")).output().unwrap().stdout;
-    assert!(String::from_utf8(text).unwrap().contains("redirects to it would not arrive"));
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("redirects to it would not arrive") && text.contains("ethtool -K PEER gro on"), "{text}");
+}
+
+#[test]
+fn check_says_of_the_kernel_half_what_it_lacks_here() {
+    let Some(bed) = Bed::new("lacking") else { return };
+    let check = || bed.net.shell("r", &format!("{ANODE} node check {}", bed.net.dir("r").join("node.toml").display()));
+    bed.net.shell("b", "ethtool -K to-r gro on");
+    bed.net.await_status("r", |status| status["kernel"]["ports"][1]["redirected"] != 0);
+    let good = check();
+    assert!(good.contains(", kernel half, mtu 1500") && !good.contains("note: port"), "{good}");
+    bed.net.shell("b", "ethtool -K to-r gro off");
+    bed.net.shell("r", "echo 0 > /proc/sys/net/ipv4/ip_forward");
+    bed.net.await_status("r", |status| status["kernel"]["ports"][1]["redirected"] == 0);
+    let said = check();
+    for part in ["ipv4 forwarding is off", "sysctl net.ipv4.ip_forward=1", "its other end has neither XDP nor GRO"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `anode node check`: explains a configuration on this host.
 
+mod kernel;
 mod limits;
 
 use crate::broker;
@@ -23,7 +24,8 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     let planned = Planned::of(&file).with_context(named)?;
     broker::prepare::check(&file).with_context(named)?;
     let sandbox = sandbox::expected(&file).with_context(named)?;
-    let (changed, remarks) = (file.changed_defaults(), file.remarks());
+    let (changed, mut remarks) = (file.changed_defaults(), file.remarks());
+    remarks.extend(kernel::notes(&file, &planned));
     if json {
         let mut all = limits::value(&file, &planned);
         all["sandbox"] = serde_json::to_value(sandbox)?;

@@ -13,6 +13,10 @@ pub(super) fn keys(numbers: &[String], demanded: bool) -> String {
     }
 }
 
+/// What is said of a port of the kernel half to which nothing is redirected.
+pub(super) const NOT_REDIRECTED: &str = "; redirects to it would not arrive: the user half sends; see the log, or at \
+                                         the veth's other end: ethtool -K PEER gro on";
+
 /// A row for each reason of drops in the kernel half that has happened, as for those of the user half.
 pub(super) fn kernel_drops(text: &mut String, kernel: &Value) {
     let of_codes = |key: &str| {

@@ -48,9 +48,15 @@ impl Seen<'_> {
         let default = |written: bool| if written { "" } else { " (default)" };
         let plan =
             if self.plan < port.ceiling.unsigned { format!(" ({} of PLAN, [plan])", self.plan) } else { String::new() };
+        let before = match (file.kernel, file.xdp) {
+            (false, false) => "",
+            (true, false) => ", kernel half",
+            (false, true) => ", AF_XDP",
+            (true, true) => ", kernel half, AF_XDP",
+        };
         let demands = if demands.any() { format!("; demands {demands}") } else { String::new() };
         format!(
-            "port {}: {}, mtu {}, {}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker \
+            "port {}: {}{before}, mtu {}, {}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker \
              and {} MB/s beside others",
             port.name,
             port.link,
@@ -85,9 +91,9 @@ pub(super) fn tables(file: &NodeFile, planned: &Planned) -> Vec<String> {
     let mut lines = vec![
         format!("entry: beside others a neighbour has {} of a worker, {} ms at once", entry.share, entry.burst_ms),
         format!(
-            "cpu: {}, {} of one{}{}",
+            "cpu: {}, {} of one CPU{}{}",
             cpu.scheduler.unwrap_or_default().name(),
-            cpu.share,
+            if cpu.share == 1.0 { "all".to_owned() } else { cpu.share.to_string() },
             if cpu.realtime { format!(", real-time priority {}", cpu.priority) } else { String::new() },
             if affinity.is_empty() { String::new() } else { format!(", on {}", affinity.join(" ")) },
         ),
@@ -106,11 +112,11 @@ fn plan(file: &NodeFile, planned: &Planned) -> Vec<String> {
     if !config.enabled {
         return vec!["plan: not spoken here".into()];
     }
-    let list = |names: Vec<&str>| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
+    let list = |names: Vec<&str>| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let restricted = list(config.restricted.iter().map(|name| name.as_str()).collect());
     let open = list(file.plan.open.iter().map(String::as_str).collect());
     let mut lines =
-        vec![format!("plan: applications' bound {}; restricted {restricted}; opened {open}", config.bound_max)];
+        vec![format!("plan: applications' bound {}; restricted: {restricted}; open: {open}", config.bound_max)];
     lines.extend(config.principals.iter().map(|principal| {
         let services = list(principal.services.iter().map(|name| name.as_str()).collect());
         format!("plan principal {} in the role {}, services {services}", principal.name, principal.role)
@@ -122,12 +128,14 @@ fn plan(file: &NodeFile, planned: &Planned) -> Vec<String> {
 pub(super) fn value(file: &NodeFile, planned: &Planned) -> Value {
     let Planned { config, environments, plan, .. } = planned;
     let port = |seen: Seen<'_>| {
-        let Seen { port, demands, plan, bytes_per_second, .. } = seen;
+        let Seen { file, port, demands, plan, bytes_per_second } = seen;
         json!({
             "name": port.name,
             "link": port.link.to_string(),
             "addresses": port.addresses.iter().map(|(addr, _)| addr).collect::<Vec<_>>(),
             "mtu": port.mtu,
+            "kernel": file.kernel,
+            "xdp": file.xdp,
             "bound_max": port.ceiling.unsigned,
             "signed_bound_max": port.ceiling.signed,
             "plan_bound_max": plan,
@@ -195,13 +203,13 @@ mod tests {
             (port("[plan]\nbound_max = 8\n"), "bound 64 (default) (8 of PLAN, [plan]), signed"),
             (
                 port("[plan]\nbound_max = 8\n"),
-                "plan: applications' bound 8; restricted bandwidthReceive, bandwidthSend; opened nothing",
+                "plan: applications' bound 8; restricted: bandwidthReceive, bandwidthSend; open: none",
             ),
-            (port("[plan]\nopen = [\"bandwidthSend\"]\n"), "restricted bandwidthReceive; opened bandwidthSend"),
+            (port("[plan]\nopen = [\"bandwidthSend\"]\n"), "restricted: bandwidthReceive; open: bandwidthSend"),
             (port("[plan]\nenabled = false\n"), "plan: not spoken here"),
             (port("[entry]\nshare = 0.25\nbytes_per_second = 1_500_000\n"), "0.25 of the worker and 1.5 MB/s"),
             (port("[entry]\nburst_ms = 7\n"), "entry: beside others a neighbour has 0.5 of a worker, 7 ms at once"),
-            (port("[cpu]\nscheduler = \"fifo\"\naffinity = [0]\n"), "cpu: fifo, 1 of one, on 0"),
+            (port("[cpu]\nscheduler = \"fifo\"\naffinity = [0]\n"), "cpu: fifo, all of one CPU, on 0"),
             (
                 port("[compiler]\ncpu_ms = 9\n"),
                 "compiler: a module has 9 ms of CPU, 64 MiB, 20000 ms by the clock, 8 MiB of output; 2 at a time",

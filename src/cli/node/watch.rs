@@ -1,0 +1,132 @@
+//! `anode node watch`: what changes in the counters of a node.
+//!
+//! Things in lists are told apart by what they are called, so one that comes or goes makes no other look changed. What
+//! is no counter is left out: settings, numbers of domains, and the former names of counters, which count a second time.
+
+use crate::clean;
+use crate::manage::client::{Control, run_dir};
+use crate::manage::names;
+use serde_json::Value;
+use std::time::Duration;
+
+/// Fields that count nothing, or what another one counts.
+const NO_COUNTERS: [&str; 3] = ["drops_before", "limits", "domain"];
+
+/// Prints what has changed since the last look, `count` times; 0: until interrupted.
+pub(super) fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {
+    let mut control = Control::connect(&run_dir(node))?;
+    let mut before = control.status()?;
+    let mut looks = 0;
+    while count == 0 || looks < count {
+        std::thread::sleep(Duration::from_secs_f64(interval.clamp(0.01, 3600.0)));
+        let now = control.status()?;
+        let changes = changes(&before, &now);
+        if json {
+            let map: serde_json::Map<String, Value> =
+                changes.into_iter().map(|(path, by)| (path, Value::from(by))).collect();
+            crate::say!("{}", Value::Object(map));
+        } else {
+            let texts: Vec<_> = changes.iter().map(|(path, by)| format!("{} {by:+}", clean::shown(path))).collect();
+            crate::say!("{}", if texts.is_empty() { "nothing has changed".into() } else { texts.join("  ") });
+        }
+        before = now;
+        looks += 1;
+    }
+    Ok(())
+}
+
+/// Every counter that changed, with its path in the tree.
+fn changes(before: &Value, now: &Value) -> Vec<(String, i64)> {
+    let mut changes = Vec::new();
+    let titles = Titles { codes: now["codes"].as_array().map_or(&[], Vec::as_slice) };
+    titles.difference("", before, now, &mut changes);
+    changes
+}
+
+/// What things in lists are called.
+struct Titles<'a> {
+    codes: &'a [Value],
+}
+
+impl Titles<'_> {
+    fn difference(&self, path: &str, before: &Value, now: &Value, changes: &mut Vec<(String, i64)>) {
+        let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+        match now {
+            Value::Object(fields) => {
+                let of_drops = path == "drops" || path.ends_with(".drops");
+                let counts = |key: &str| !NO_COUNTERS.contains(&key) && !names::is_former(key, of_drops);
+                for (key, value) in fields.iter().filter(|(key, _)| counts(key)) {
+                    self.difference(&join(key), before.get(key).unwrap_or(&Value::Null), value, changes);
+                }
+            }
+            Value::Array(items) => {
+                let earlier = before.as_array().map_or(&[][..], Vec::as_slice);
+                for (at, value) in items.iter().enumerate() {
+                    let (label, same) = match self.title(value) {
+                        Some(title) => {
+                            let same = earlier.iter().find(|one| self.title(one).as_ref() == Some(&title));
+                            (title, same)
+                        }
+                        None => (at.to_string(), earlier.get(at)),
+                    };
+                    self.difference(&join(&label), same.unwrap_or(&Value::Null), value, changes);
+                }
+            }
+            Value::Number(number) => {
+                let (now, before) = (number.as_i64().unwrap_or(0), before.as_i64().unwrap_or(0));
+                if now != before {
+                    changes.push((path.to_owned(), now - before));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What something is called; a domain of codes like its first code.
+    fn title(&self, of: &Value) -> Option<String> {
+        let own = ["title", "name", "addr"].into_iter().find_map(|key| of[key].as_str());
+        let code = || {
+            let code = of["codes"].get(0)?.as_str()?;
+            let title = self.codes.iter().find(|known| known["name"] == code).and_then(|known| known["title"].as_str());
+            Some(title.map_or_else(|| code.chars().take(8).collect(), str::to_owned))
+        };
+        own.map(str::to_owned).or_else(code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn status(packets: u64, others: &[Value]) -> Value {
+        let usage = json!({"packets": packets, "drops": {"no-route": packets}, "drops_before": {"no-route": packets}});
+        let code = json!({"title": "f", "name": "ab12", "domain": 4, "limits": {"removed_s": 60}, "usage": usage});
+        let domain = json!({"domain": 4, "codes": ["ab12"], "total": {"packets": packets}});
+        let codes = [others, &[code]].concat();
+        json!({
+            "codes": codes, "domains": [domain],
+            "drops": {"no-route": packets, "reassembly": 1 + packets}, "kernel": {"punted": packets, "lifted": packets},
+        })
+    }
+
+    #[test]
+    fn every_counter_is_said_once_under_the_name_of_its_thing() {
+        let other = json!({"title": "g", "name": "cd34", "usage": {"packets": 9}});
+        let found = changes(&status(1, std::slice::from_ref(&other)), &status(3, &[]));
+        let found: Vec<_> = found.iter().map(|(path, by)| (path.as_str(), *by)).collect();
+        assert_eq!(
+            found,
+            [
+                ("codes.f.usage.drops.no-route", 2),
+                ("codes.f.usage.packets", 2),
+                ("domains.f.total.packets", 2),
+                ("drops.no-route", 2),
+                ("kernel.punted", 2)
+            ]
+        );
+        // What is new comes with what it has counted, and without its settings.
+        let found = changes(&status(3, &[]), &status(3, &[other]));
+        assert_eq!(found, [("codes.g.usage.packets".to_owned(), 9)]);
+    }
+}
