@@ -6,12 +6,13 @@
 //! ```
 //!
 //! Counters have the numbers, but somebody has to be told to look. A drop costs a few words of memory here, in a table
-//! with a place for each port and reason; nothing is written before the timer. The last source is the claim of the
-//! packet or, on an overlay, its sender: a hint.
+//! with a place for each port and reason; nothing is written before the timer. What applications of this node have sent
+//! came by no port, and has a row of its own. The last source is the claim of the packet or, on an overlay, its sender:
+//! a hint.
 
 use super::Cx;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, PeerId, PortId};
+use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::topology::Topology;
 use crate::wire::{Addr, capsule};
 
@@ -61,6 +62,8 @@ pub(super) enum Source {
     Node(Addr),
     /// Where it came from.
     From(Addr, u16),
+    /// An application of this node.
+    Own,
 }
 
 /// The drops of one port and reason.
@@ -83,7 +86,7 @@ struct Alarm {
     last: Source,
 }
 
-/// The drops of all ports that may be attacks.
+/// The drops of all ports that may be attacks, and behind them those of what began here.
 #[derive(Debug, Default)]
 pub(super) struct Alarms {
     places: Vec<[Place; REASONS.len()]>,
@@ -92,30 +95,40 @@ pub(super) struct Alarms {
 impl Alarms {
     /// For so many ports.
     pub(super) fn new(ports: usize) -> Alarms {
-        Alarms { places: vec![Default::default(); ports] }
+        Alarms { places: vec![Default::default(); ports + 1] }
     }
 
     /// A frame is dropped.
     #[inline]
     pub(super) fn note(&mut self, frame: &Frame, reason: Reason) {
-        if let Some(place) = self.place(frame.port, reason) {
+        if !REASONS.contains(&reason) {
+            return;
+        }
+        let (last, port, own) = (source(frame, reason), usize::from(frame.port.0), self.places.len().saturating_sub(1));
+        let row = match last {
+            Source::Own => own,
+            _ if port < own => port,
+            // A port that is not there.
+            _ => return,
+        };
+        if let Some(place) = self.place(row, reason) {
             place.count += 1;
-            place.last = source(frame, reason);
+            place.last = last;
         }
     }
 
     /// The same where no frame is dropped at once; `source`: as far as that is known.
     pub(super) fn note_of(&mut self, port: PortId, reason: Reason, source: Option<Source>) {
-        if let Some(place) = self.place(port, reason) {
+        if let Some(place) = self.place(port.0.into(), reason) {
             place.count += 1;
             place.last = source.unwrap_or(place.last);
         }
     }
 
     #[inline]
-    fn place(&mut self, port: PortId, reason: Reason) -> Option<&mut Place> {
+    fn place(&mut self, row: usize, reason: Reason) -> Option<&mut Place> {
         let at = REASONS.iter().position(|known| *known == reason)?;
-        self.places.get_mut(usize::from(port.0))?.get_mut(at)
+        self.places.get_mut(row)?.get_mut(at)
     }
 
     /// What is to be said at `now`, in nanoseconds.
@@ -157,6 +170,7 @@ pub(super) fn source(frame: &Frame, reason: Reason) -> Source {
     let header = of_capsule.then(|| capsule::Header::parse(frame.bytes()));
     match header {
         Some(Ok(header)) if !header.previous.is_unspecified() => Source::Node(header.previous),
+        Some(Ok(_)) if frame.payer == Payer::NOBODY => Source::Own,
         _ => Source::Unknown,
     }
 }
@@ -172,6 +186,7 @@ impl Source {
             },
             Source::Node(addr) => format!("node {addr}"),
             Source::From(addr, number) => format!("{addr} port {number}"),
+            Source::Own => "an application of this node".into(),
         }
     }
 }
@@ -181,7 +196,7 @@ impl Cx {
     pub(super) fn raise_alarms(&mut self, now: u64) {
         let topology = &self.core.topology;
         for Alarm { port, reason, drops, last } in self.control.alarms.due(now) {
-            let name = topology.port(port).map_or("?", |port| &port.name);
+            let name = if last == Source::Own { "none" } else { topology.port(port).map_or("?", |port| &port.name) };
             let (reason_name, last) = (reason.name(), last.words(port, topology));
             tracing::warn!(
                 node = self.core.name,
@@ -273,5 +288,30 @@ mod tests {
         assert_eq!(source(&capsule, Reason::Fuel), Source::Node(header.previous));
         assert_eq!(source(&capsule, Reason::FetchTimeout), Source::Node(header.previous));
         assert_eq!(source(&capsule, Reason::EntryShare), Source::Unknown, "there it may be anything");
+    }
+
+    /// Their frames have a port all the same: the first one.
+    #[test]
+    fn what_an_application_of_this_node_floods_is_blamed_on_no_port() {
+        let own = capsule::Header {
+            app_port: 1,
+            bound: 1,
+            code: Digest::of(b""),
+            previous: Addr::UNSPECIFIED,
+            source: Addr::v4([10, 0, 0, 8]),
+            destination: Addr::v4([10, 0, 0, 7]),
+        };
+        let mut bytes = [0; capsule::HEADER];
+        own.emit(&mut bytes).unwrap();
+        let mut alarms = Alarms::new(2);
+        let injected = Frame::from_bytes(&bytes);
+        (0..LEAST).for_each(|_| alarms.note(&injected, Reason::FetchFull));
+        // One of a neighbour's that looks alike is the neighbour's.
+        let mut alike = Frame::from_bytes(&bytes);
+        alike.payer = Payer(0);
+        (0..LEAST).for_each(|_| alarms.note(&alike, Reason::FetchFull));
+        let said: Vec<_> = alarms.due(1).map(|alarm| (alarm.port, alarm.drops, alarm.last)).collect();
+        assert_eq!(said, [(PortId(0), LEAST, Source::Unknown), (PortId(2), LEAST, Source::Own)]);
+        assert_eq!(Source::Own.words(PortId(2), &Topology::default()), "an application of this node");
     }
 }
