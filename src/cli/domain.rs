@@ -146,7 +146,7 @@ fn describe_rest(text: &mut String, all: &Value) {
     let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();
     for environment in list("environments") {
         let pid = environment["pid"].as_u64().map(|pid| format!(", process {pid}")).unwrap_or_default();
-        let ended = environment["ended"].as_str().map(|how| format!(", ended last by {how}")).unwrap_or_default();
+        let ended = environment["ended"].as_str().map(|how| format!(", ended last: {how}")).unwrap_or_default();
         let lacks: Vec<_> = environment["weaker"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let weaker = if lacks.is_empty() { String::new() } else { format!("; weaker here: {}", lacks.join(", ")) };
         let _ = writeln!(
