@@ -76,6 +76,11 @@ impl Seat {
     pub(crate) fn at(dir: &Path, port: u16) -> Result<Seat, ClientError> {
         Ok(Seat { attachment: Attachment::attach(dir, port)?, begin: Instant::now() })
     }
+
+    /// Waits until the node has taken in what was sent; an error: it has refused something.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        self.attachment.settle().map_err(failure)
+    }
 }
 
 impl Attached for Seat {
@@ -105,6 +110,18 @@ fn failure(error: ClientError) -> Error {
         ClientError::Refused(why) => Error::Refused(why),
         ClientError::NotRunning(_, error) | ClientError::Broken(error) => Error::Gone(error.to_string()),
     }
+}
+
+/// Says where to look when nothing has come back from there.
+pub(crate) fn say_nothing_came(to: Addr) {
+    crate::say!("nothing came back; status of each node on the way says why: anode node status NODE, its lines drop");
+    crate::say!("where ports demand nothing, anode trace {to} shows how far it comes. With demand = [\"signed-code\"]");
+    crate::say!(
+        "neither passes, as nobody has signed them (drop unsigned): anode capsule send of signed code does; with"
+    );
+    crate::say!(
+        "demand = [\"mac\"] nothing of a neighbour passes that has not the same key (unauthenticated, mac-forged)"
+    );
 }
 
 /// A destination on the command line: an address, or a name that the host's resolver knows.

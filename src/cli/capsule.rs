@@ -1,6 +1,6 @@
 //! `anode capsule`: send capsules of any code from a node, and receive those delivered there.
 
-use super::attach::{Place, Seat, destination, ms, seconds};
+use super::attach::{Place, Seat, destination, ms, say_nothing_came, seconds};
 use crate::apps::{Attached as _, Received, header};
 use crate::code::bundle::Bundle;
 use crate::wire::Addr;
@@ -96,8 +96,12 @@ impl Send {
         let (mut node, code) = self.place.attach_with(&bundle, 0)?;
         let mut header = header(&node, code, self.to, self.bound);
         header.app_port = self.app_port.unwrap_or(header.app_port);
-        for _ in 0..self.count {
+        for number in 0..self.count {
             node.send(&header, &payload)?;
+            if number == 0 {
+                // All are alike: if the node refuses one, nothing was sent.
+                node.settle()?;
+            }
         }
         if self.json {
             crate::say!("{}", json!({"sent": self.count, "code": code.to_string(), "bytes": payload.len()}));
@@ -107,6 +111,9 @@ impl Send {
         let got = receive(&mut node, self.answers, Some(self.timeout), self.json)?;
         if got < self.answers && !self.json {
             crate::say!("{got} of {} answers within {} ms", self.answers, self.timeout.as_millis());
+            if got == 0 {
+                say_nothing_came(self.to);
+            }
         }
         Ok(if got == self.answers { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

@@ -1,6 +1,6 @@
 //! `anode ping`: round-trip times to a node, by capsule.
 
-use super::attach::{Place, destination, ms, seconds, token};
+use super::attach::{Place, destination, ms, say_nothing_came, seconds, token};
 use crate::apps::{Attached as _, PING, ping};
 use crate::wire::Addr;
 use serde_json::json;
@@ -82,19 +82,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let times = [rtt.min_ns, rtt.median_ns, rtt.mean_ns, rtt.max_ns, rtt.deviation_ns].map(ms);
             crate::say!("round trip min/median/mean/max/deviation = {} ms", times.join("/"));
         } else {
-            crate::say!(
-                "nothing came back; status of each node on the way says why: anode node status NODE, its lines drop"
-            );
-            crate::say!(
-                "where ports demand nothing, anode trace {} shows how far it comes. With demand = [\"signed-code\"]",
-                args.to
-            );
-            crate::say!(
-                "neither passes, as nobody has signed them (drop unsigned): anode capsule send of signed code does; with"
-            );
-            crate::say!(
-                "demand = [\"mac\"] nothing of a neighbour passes that has not the same key (unauthenticated, mac-forged)"
-            );
+            say_nothing_came(args.to);
         }
     }
     Ok(if summary.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -7,11 +7,13 @@
 //! ```text
 //! application ▶ node   01 port(16)      attach; port 0 takes any free one
 //!                      02 capsule       header and payload; the node fills source and previous in
+//!                      03               asks whether all before was taken in
 //!                      11 number(32)    attach to a PLAN port, to listen as the number if it is not 0
 //!                      12 packet        a PLAN packet; the node fills source, port, session in
 //!                      13 port(64)      close a connection
 //! node ▶ application   81 port(16) address(128)
 //!                      82 capsule       delivered
+//!                      83               all before was taken in, or refused by now
 //!                      8f text          the last message was refused, and why
 //!                      90 port(64) session(128) address(128)…
 //!                      91 port(64) text                      printed
@@ -40,10 +42,14 @@ use std::sync::Arc;
 pub const ATTACH: u8 = 0x01;
 /// Send a capsule.
 pub const SEND: u8 = 0x02;
+/// Ask whether all before was taken in.
+pub const SETTLE: u8 = 0x03;
 /// Attached.
 pub const ATTACHED: u8 = 0x81;
 /// A capsule was delivered.
 pub const DELIVERED: u8 = 0x82;
+/// All before was taken in, or refused by now.
+pub const SETTLED: u8 = 0x83;
 /// Refused.
 pub const REFUSED: u8 = 0x8f;
 /// Attach to a PLAN port.
@@ -248,6 +254,10 @@ impl Apps {
                 frame.trace = self.trace;
                 node.inject(turn, frame).map_err(|reason| format!("{}: {}", reason.name(), reason.help()))
             }
+            [SETTLE] => {
+                self.answer(token, &[SETTLED]);
+                Ok(())
+            }
             [ATTACH_PLAN, a, b, c, d] => self.attach_plan(token, u32::from_be_bytes([a, b, c, d]), node, turn),
             [SEND_PLAN, ..] => {
                 let port = self.applications.get(&token).and_then(|application| application.plan);
@@ -261,7 +271,7 @@ impl Apps {
                 port.into_iter().for_each(|port| node.close_plan(port, closing));
                 Ok(())
             }
-            _ => Err("unknown message; known are 01 and 11 (attach), 02 and 12 (send), 13 (close)".into()),
+            _ => Err("unknown message; known are 01 and 11 (attach), 02 and 12 (send), 03 (settle), 13 (close)".into()),
         }
     }
 

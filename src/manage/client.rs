@@ -2,12 +2,13 @@
 
 pub mod plan;
 
-use super::apps::{ATTACH, ATTACHED, DELIVERED, REFUSED, SEND};
+use super::apps::{ATTACH, ATTACHED, DELIVERED, REFUSED, SEND, SETTLE, SETTLED};
 use crate::code::bundle::Bundle;
 use crate::config::default_run_dir;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::{Addr, Digest, capsule};
 use serde_json::{Value, json};
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -19,6 +20,9 @@ const MESSAGE: usize = 65_536;
 
 /// How long a node may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Capsules kept that come while something else is waited for.
+const EARLY_MAX: usize = 1024;
 
 /// Why a node could not be asked.
 #[derive(Debug)]
@@ -123,6 +127,8 @@ pub struct Attachment {
     port: u16,
     address: Addr,
     buffer: Vec<u8>,
+    /// Came while something else was waited for.
+    early: VecDeque<(capsule::Header, Vec<u8>)>,
 }
 
 impl Attachment {
@@ -138,7 +144,13 @@ impl Attachment {
             [ATTACHED, high, low, address @ ..] if address.len() == 16 => {
                 let mut addr = Addr::UNSPECIFIED;
                 addr.0.copy_from_slice(address);
-                Ok(Attachment { port: u16::from_be_bytes([*high, *low]), address: addr, socket, buffer })
+                Ok(Attachment {
+                    port: u16::from_be_bytes([*high, *low]),
+                    address: addr,
+                    socket,
+                    buffer,
+                    early: VecDeque::new(),
+                })
             }
             [REFUSED, why @ ..] => Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned())),
             _ => Err(ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, "no answer"))),
@@ -165,18 +177,53 @@ impl Attachment {
         self.socket.send(&message).map_err(ClientError::Broken)
     }
 
+    /// Waits until the node has taken in what was sent; an error: it has refused something. What it delivers meanwhile
+    /// comes with [`Attachment::receive`].
+    pub fn settle(&mut self) -> Result<(), ClientError> {
+        self.socket.send(&[SETTLE]).map_err(ClientError::Broken)?;
+        // With so many answers it was taken in.
+        while self.early.len() < EARLY_MAX {
+            match self.next(PATIENCE)? {
+                Some(Told::Delivered(capsule)) => self.early.push_back(capsule),
+                Some(Told::Settled) => break,
+                None => return Err(ClientError::Broken(io::ErrorKind::TimedOut.into())),
+            }
+        }
+        Ok(())
+    }
+
     /// The next capsule delivered, or nothing within the time.
     pub fn receive(&mut self, time: Duration) -> Result<Option<(capsule::Header, Vec<u8>)>, ClientError> {
+        if let Some(early) = self.early.pop_front() {
+            return Ok(Some(early));
+        }
+        loop {
+            match self.next(time)? {
+                Some(Told::Delivered(capsule)) => return Ok(Some(capsule)),
+                Some(Told::Settled) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn next(&mut self, time: Duration) -> Result<Option<Told>, ClientError> {
         let Some(length) = self.socket.receive_within(&mut self.buffer, time).map_err(ClientError::Broken)? else {
             return Ok(None);
         };
         match &self.buffer[..length] {
             [DELIVERED, bytes @ ..] => match capsule::Header::parse(bytes) {
-                Ok(header) => Ok(Some((header, bytes[capsule::HEADER..].to_vec()))),
+                Ok(header) => Ok(Some(Told::Delivered((header, bytes[capsule::HEADER..].to_vec())))),
                 Err(error) => Err(ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, error))),
             },
+            [SETTLED] => Ok(Some(Told::Settled)),
             [REFUSED, why @ ..] => Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned())),
             _ => Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into())),
         }
     }
+}
+
+/// What a node tells an application.
+enum Told {
+    Delivered((capsule::Header, Vec<u8>)),
+    Settled,
 }

@@ -23,6 +23,7 @@ mod old_configurations;
 mod overlay;
 #[path = "../running/mod.rs"]
 mod running;
+mod sending;
 mod shares;
 #[path = "../running/single.rs"]
 mod single;
