@@ -312,6 +312,5 @@ mod tests {
         (0..LEAST).for_each(|_| alarms.note(&alike, Reason::FetchFull));
         let said: Vec<_> = alarms.due(1).map(|alarm| (alarm.port, alarm.drops, alarm.last)).collect();
         assert_eq!(said, [(PortId(0), LEAST, Source::Unknown), (PortId(2), LEAST, Source::Own)]);
-        assert_eq!(Source::Own.words(PortId(2), &Topology::default()), "an application of this node");
     }
 }
