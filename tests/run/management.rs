@@ -120,6 +120,11 @@ fn a_process_that_fails_is_started_again_in_a_new_domain_and_one_that_does_not_i
         )
     };
     assert_eq!(ended("done"), (1, 0, json!("status 0")));
+    let (done, text) = node.anode(&["domain", "ls"]);
+    assert!(
+        done && text.contains("environment done is ended: started 1 times, failed 0 times, ended last: status 0"),
+        "{text}"
+    );
     assert_eq!(ended("once"), (1, 1, json!("signal 11")));
     let (starts, failures, why) = ended("absent");
     assert!(
@@ -127,6 +132,15 @@ fn a_process_that_fails_is_started_again_in_a_new_domain_and_one_that_does_not_i
             && why.as_str().unwrap().ends_with("cannot start no-such-program: no such program"),
         "{why}"
     );
+}
+
+#[test]
+fn a_cut_that_cannot_be_is_refused_by_the_end_that_is_meant() {
+    let node = start("");
+    let (done, text) = node.anode(&["channel", "cut", "if7/ip 10.0.2.0/24", "if8/ip * proto 17", "--role", "ee"]);
+    let why = "no cut-through channel: if7/ip 10.0.2.0/24: no interface, route or file of this name";
+    assert!(!done && text.contains(why), "{text}");
+    assert!(node.domains()["domains"].as_array().unwrap().iter().all(|domain| domain["title"] != "cut-through"));
 }
 
 #[test]

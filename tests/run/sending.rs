@@ -27,8 +27,7 @@ fn send(node: &Node, verdict: u32, to: &str, more: &[&str]) -> (bool, String) {
 #[test]
 fn a_capsule_that_the_node_refuses_was_not_sent() {
     let node = Node::start("");
-    let nowhere =
-        |more: &[&str]| send(&node, FORWARD, "10.7.7.7", &[&["--timeout", "0"], more].concat());
+    let nowhere = |more: &[&str]| send(&node, FORWARD, "10.7.7.7", &[&["--timeout", "0"], more].concat());
     let (done, said) = nowhere(&["--size", "4000", "--count", "9"]);
     assert!(!done && said.contains("the node refuses: a capsule has 88 to ") && !said.contains("sent"), "{said}");
     assert_eq!(node.control().status().unwrap()["balance"]["made"], 0);
