@@ -78,20 +78,20 @@ AN_INLINE void count(const struct an_addr *source)
     an_state_add(TOTAL_KEY, 1, KEEP_MS);
 }
 
-// Puts a counter into its place among the heaviest; the lightest falls out. Counts are in host
-// byte order until the list is complete.
+// Puts a counter into its place among the heaviest; the lightest falls out. Counts are numbers
+// as they lie until the list is complete.
 AN_INLINE void place(struct top *top, const struct an_addr *source, u64 count, u64 error)
 {
     struct top candidate;
 
     candidate.source = *source;
-    candidate.count = count;
-    candidate.error = error;
-    if (count <= top[TOP - 1].count)
+    candidate.count.network = count;
+    candidate.error.network = error;
+    if (count <= top[TOP - 1].count.network)
         return;
 #pragma clang loop unroll(full)
     for (u32 i = 0; i < TOP; i++) {
-        if (candidate.count > top[i].count) {
+        if (candidate.count.network > top[i].count.network) {
             struct top lighter = top[i];
             top[i] = candidate;
             candidate = lighter;
@@ -112,8 +112,8 @@ AN_INLINE void answer(struct heavy *h)
     }
 #pragma clang loop unroll(full)
     for (u32 i = 0; i < TOP; i++) {
-        h->top[i].count = an_be64(h->top[i].count);
-        h->top[i].error = an_be64(h->top[i].error);
+        h->top[i].count = an_be64(h->top[i].count.network);
+        h->top[i].error = an_be64(h->top[i].error.network);
     }
     an_state_get(TOTAL_KEY, (struct an_value *)&bucket);
     h->total = an_be64(((struct an_value *)&bucket)->word[0]);

@@ -75,7 +75,7 @@ AN_CAPSULE(multicast, struct multicast)
 
 AN_INLINE u64 group_key(const struct multicast *m)
 {
-    u64 key = (an_addr_key(&m->root) ^ m->group) * 0x9e3779b97f4a7c15ull;
+    u64 key = (an_addr_key(&m->root) ^ m->group.network) * 0x9e3779b97f4a7c15ull;
     return (key ^ key >> 32) & ~31ull;
 }
 
@@ -105,7 +105,7 @@ AN_INLINE int join(const struct an_context *ctx, struct multicast_window *w)
         if (an_neighbour(ctx->from, &from) != 0)
             from = w->payload.last;
         for (u32 i = 0; i < 4; i++)
-            put.half[i] = from.word[i];
+            put.half[i] = from.half[i];
     }
     for (u32 i = 0; i < BRANCHES; i++) {
         KNOWN(i);
@@ -148,9 +148,9 @@ AN_INLINE int seen_before(const struct multicast *m, u64 key)
     struct an_value seen;
     u32 sequence = an_be32(m->sequence);
 
-    if (an_state_get(key + SEEN, &seen) != 0 || seen.half[0] != m->stream) {
+    if (an_state_get(key + SEEN, &seen) != 0 || seen.half[0] != m->stream.network) {
         an_zero(&seen, sizeof(seen));
-        seen.half[0] = m->stream;
+        seen.half[0] = m->stream.network;
         seen.half[1] = sequence;
         seen.word[1] = 1;
     } else {
@@ -198,7 +198,7 @@ AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w)
         if (an_state_get(key + i, &branch) != 0 || branch.half[PORT])
             continue;
         for (u32 k = 0; k < 4; k++)
-            w->destination.word[k] = branch.half[k];
+            w->destination.half[k] = branch.half[k];
         if (left == 1 && !port)
             return an_forward();
         left--;

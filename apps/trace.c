@@ -44,7 +44,12 @@ struct trace {
 //  0 address 16 | 16 name 16 | 32 clock in ns 64 bit | 40 bytes queued 32 bit | 44 load in 1/1000 16 bit
 // 46 record of the same node on the way there + 1, 0 for none, 8 bit | 47 zero
 
-AN_INLINE u64 pair(be32 high, be32 low) { return (u64)an_be32(high) << 32 | an_be32(low); }
+AN_INLINE u64 pair(u32 high, u32 low) { return (u64)__builtin_bswap32(high) << 32 | __builtin_bswap32(low); }
+
+AN_INLINE u64 run(const struct trace *payload)
+{
+    return pair(payload->token.network, payload->sequence.network);
+}
 
 // Writes the record of this node; `twin` as in its last field.
 AN_INLINE void record(const struct an_context *ctx, struct trace *payload, const struct an_addr *to, u32 twin)
@@ -63,8 +68,8 @@ AN_INLINE void record(const struct an_context *ctx, struct trace *payload, const
         load = an_link_load((u32)port);
     }
     an_node_name(&name);
-    an_store(at, pair(ctx->here.word[0], ctx->here.word[1]), 8);
-    an_store(at + 8, pair(ctx->here.word[2], ctx->here.word[3]), 8);
+    an_store(at, pair(ctx->here.half[0], ctx->here.half[1]), 8);
+    an_store(at + 8, pair(ctx->here.half[2], ctx->here.half[3]), 8);
     an_store(at + 16, pair(name.word[0], name.word[1]), 8);
     an_store(at + 24, pair(name.word[2], name.word[3]), 8);
     an_store(at + 32, an_now(), 8);
@@ -83,7 +88,7 @@ AN_CAPSULE(trace, struct trace)
         return here ? an_deliver() : an_forward();
 
     if (w->payload.phase == BACK) {
-        u64 key = an_addr_key(&w->destination) ^ pair(w->payload.token, w->payload.sequence);
+        u64 key = an_addr_key(&w->destination) ^ run(&w->payload);
         u32 twin = an_state_get(key, &seen) == 0 ? seen.half[0] : 0;
         record(ctx, &w->payload, &w->destination, twin);
         return here ? an_deliver() : an_forward();
@@ -101,9 +106,9 @@ AN_CAPSULE(trace, struct trace)
     }
     an_zero(&seen, sizeof(seen));
     seen.half[0] = w->payload.count;
-    an_state_put(an_addr_key(&w->source) ^ pair(w->payload.token, w->payload.sequence), &seen, KEEP_MS);
+    an_state_put(an_addr_key(&w->source) ^ run(&w->payload), &seen, KEEP_MS);
 
-    if (w->payload.report_bound && !(ctx->flags & AN_INJECTED)) {
+    if (w->payload.report_bound.network && !(ctx->flags & AN_INJECTED)) {
         struct an_addr source = w->source, destination = w->destination;
         w->payload.phase = REPORT;
         w->destination = source;

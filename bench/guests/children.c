@@ -12,7 +12,7 @@ AN_CAPSULE(children, struct an_nothing)
 {
 #if COUNT > 1
     for (u32 i = 0; i < 3; i++)
-        w->destination.word[i] = i == 2 ? an_be32(0x0000ffff) : 0;
+        w->destination.word[i] = an_be32(i == 2 ? 0x0000ffff : 0);
     for (u32 k = 1; k < COUNT; k++) {
         w->destination.word[3] = an_be32(0xc6130000 + k);
         if (an_send(2) != 0)

@@ -6,24 +6,24 @@
 
 struct samples { be16 first, second; };
 
-AN_INLINE s16 host(be16 sample)
+AN_INLINE s16 host(u16 sample)
 {
     return (s16)(sample >> 8 | sample << 8);
 }
 
 AN_CAPSULE(halve, struct samples)
 {
-    SCRATCH(be16, x, SAMPLES + 2);
+    SCRATCH(u16, x, SAMPLES + 2);
 #ifdef ROUND
     // Another code for each round of a benchmark.
     if (ctx->bound == 0x10000 + ROUND)
         return an_drop();
 #endif
-    x[0] = w->payload.first;
-    x[SAMPLES - 1] = w->payload.second;
+    x[0] = w->payload.first.network;
+    x[SAMPLES - 1] = w->payload.second.network;
     UNROLL for (u32 i = 0; i < SAMPLES / 2; i++)
-        x[i] = (be16)host((be16)((host(x[2 * i]) + host(x[2 * i + 1])) >> 1));
-    w->payload.first = x[0];
-    w->payload.second = x[SAMPLES / 2 - 1];
+        x[i] = (u16)host((u16)((host(x[2 * i]) + host(x[2 * i + 1])) >> 1));
+    w->payload.first.network = x[0];
+    w->payload.second.network = x[SAMPLES / 2 - 1];
     return an_forward();
 }

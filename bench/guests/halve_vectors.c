@@ -10,14 +10,14 @@ struct samples { be16 first, second; };
 
 AN_CAPSULE(halve, struct samples)
 {
-    SCRATCH(be16, x, 8 * VECTORS);
+    SCRATCH(u16, x, 8 * VECTORS);
 #ifdef ROUND
     // Another code for each round of a benchmark.
     if (ctx->bound == 0x10000 + ROUND)
         return an_drop();
 #endif
-    x[0] = w->payload.first;
-    x[SAMPLES - 1] = w->payload.second;
+    x[0] = w->payload.first.network;
+    x[SAMPLES - 1] = w->payload.second.network;
     an_u16x8 *all = (an_u16x8 *)x;
     for (u32 i = 0; i < VECTORS / 2; i++) {
         an_s16x8 one = (an_s16x8)an_be16x8(all[2 * i]), other = (an_s16x8)an_be16x8(all[2 * i + 1]);
@@ -26,7 +26,7 @@ AN_CAPSULE(halve, struct samples)
         // Half of a sum that has one bit more than a sample.
         all[i] = an_be16x8((an_u16x8)((even & odd) + ((even ^ odd) >> 1)));
     }
-    w->payload.first = x[0];
-    w->payload.second = x[SAMPLES / 2 - 1];
+    w->payload.first.network = x[0];
+    w->payload.second.network = x[SAMPLES / 2 - 1];
     return an_forward();
 }

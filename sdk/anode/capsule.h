@@ -26,7 +26,8 @@
  * mutable globals, and string literals or tables in static memory are refused for bpf.
  *
  * Units: time in nanoseconds or milliseconds as named, sizes in bytes, load in 1/1000.
- * Fields named be16, be32, be64 are in network byte order: an_be32() converts either way.
+ * Fields of the types be16, be32, be64 are in network byte order. They are no numbers, so the compiler refuses `hops + 1`
+ * of a be32; an_be32() converts either way: `w->payload.hops = an_be32(an_be32(w->payload.hops) + 1)`.
  * Failures are negative numbers of enum an_error. docs/bundle.md is the normative text.
  */
 #ifndef ANODE_CAPSULE_H
@@ -50,12 +51,18 @@ typedef signed char s8;
 typedef short s16;
 typedef int s32;
 typedef long long s64;
-/** 16 bits in network byte order. */
-typedef u16 be16;
-/** 32 bits in network byte order. */
-typedef u32 be32;
-/** 64 bits in network byte order. */
-typedef u64 be64;
+/** 16 bits in network byte order: no number, an_be16() makes one of it. */
+typedef struct an_be16 {
+    u16 network;
+} be16;
+/** 32 bits in network byte order: no number, an_be32() makes one of it. */
+typedef struct an_be32 {
+    u32 network;
+} be32;
+/** 64 bits in network byte order: no number, an_be64() makes one of it. */
+typedef struct an_be64 {
+    u64 network;
+} be64;
 
 #define AN_INLINE static inline __attribute__((always_inline, unused))
 
@@ -66,6 +73,8 @@ typedef u64 be64;
 struct an_addr {
     union {
         be32 word[4];
+        /** The same as they lie, to compare and to copy. */
+        u32 half[4];
         u8 byte[16];
     };
 };
@@ -240,12 +249,20 @@ AN_INLINE int an_deliver(void) { return 2; }
 
 /* ---- Helpers, compiled into the capsule ------------------------------------------------- */
 
-/** Network to host byte order or back, 16 bits. */
-AN_INLINE u16 an_be16(u16 value) { return __builtin_bswap16(value); }
-/** Network to host byte order or back, 32 bits. */
-AN_INLINE u32 an_be32(u32 value) { return __builtin_bswap32(value); }
-/** Network to host byte order or back, 64 bits. */
-AN_INLINE u64 an_be64(u64 value) { return __builtin_bswap64(value); }
+/* No function: clang takes a structure that is passed as a value for one of bytes, and the kernel half would load it so. */
+#define AN_TURNED_(type, turn, value)                                                                          \
+    ({                                                                                                         \
+        __auto_type an_turned = (value);                                                                       \
+        _Generic(an_turned,                                                                                    \
+            type: turn(_Generic(an_turned, type: an_turned, default: (type){ 0 }).network),                    \
+            default: (type){ turn(_Generic(an_turned, type: 0, default: an_turned)) });                        \
+    })
+/** The number that a be16 is, or a number as a be16. */
+#define an_be16(value) AN_TURNED_(be16, __builtin_bswap16, value)
+/** The number that a be32 is, or a number as a be32. */
+#define an_be32(value) AN_TURNED_(be32, __builtin_bswap32, value)
+/** The number that a be64 is, or a number as a be64. */
+#define an_be64(value) AN_TURNED_(be64, __builtin_bswap64, value)
 
 /** Eight samples of 16 bits, wherever such lie: operators work on each of them, __builtin_shufflevector() moves them.
  *  One instruction in wasm (simd128) and on most processors; the kernel half does one after the other. */
@@ -269,20 +286,20 @@ AN_INLINE an_u16x8 an_be16x8(an_u16x8 values)
 /** 1 if two addresses are equal, else 0. */
 AN_INLINE int an_addr_equal(const struct an_addr *a, const struct an_addr *b)
 {
-    return ((a->word[0] ^ b->word[0]) | (a->word[1] ^ b->word[1]) | (a->word[2] ^ b->word[2]) |
-            (a->word[3] ^ b->word[3])) == 0;
+    return ((a->half[0] ^ b->half[0]) | (a->half[1] ^ b->half[1]) | (a->half[2] ^ b->half[2]) |
+            (a->half[3] ^ b->half[3])) == 0;
 }
 
 /** 1 if no address is given (all zeroes), else 0. */
 AN_INLINE int an_addr_none(const struct an_addr *a)
 {
-    return (a->word[0] | a->word[1] | a->word[2] | a->word[3]) == 0;
+    return (a->half[0] | a->half[1] | a->half[2] | a->half[3]) == 0;
 }
 
 /** 64 bits that differ for different addresses (nearly always): a key for an_state_*. */
 AN_INLINE u64 an_addr_key(const struct an_addr *a)
 {
-    u64 high = (u64)a->word[0] << 32 | a->word[1], low = (u64)a->word[2] << 32 | a->word[3];
+    u64 high = (u64)a->half[0] << 32 | a->half[1], low = (u64)a->half[2] << 32 | a->half[3];
     return (high ^ high >> 29) * 0x9e3779b97f4a7c15ull ^ low;
 }
 
@@ -302,6 +319,12 @@ AN_INLINE int an_equal(const void *a, const void *b, const u32 size)
         different |= x[i] ^ y[i];
     return different == 0;
 }
+
+/** For each `i` from 0 to `n`, exclusive, and to `most`, a constant, at most: `AN_EACH(i, w->payload.count, 8) sum += hop[i];`.
+ *  Written out by the compiler, `most` times the body: so the kernel's verifier knows each `i`, and takes `hop[i]`, which it
+ *  does not where `i` is counted in a loop. `n` is looked at each time. `break` and `continue` work. */
+#define AN_EACH(i, n, most)                                                                                    \
+    _Pragma("clang loop unroll(full)") for (u32 i = 0; i < (most); i++) if (i >= (n)) { } else
 
 /* ---- The entry -------------------------------------------------------------------------- */
 
@@ -379,11 +402,12 @@ __attribute__((weak, no_builtin)) void *memset(void *to, int value, __SIZE_TYPE_
  *  an_context *) and `w` with w->source, w->destination (struct an_addr) and w->payload (of the
  *  payload type), and returns a verdict. Once per file. Without payload: `struct an_nothing`. */
 #define AN_CAPSULE(name, payload_type)                                                                         \
-    struct name##_window {                                                                                     \
+    _Pragma("clang diagnostic push") _Pragma("clang diagnostic ignored \"-Wpadded\"") struct name##_window {    \
         struct an_addr source;                                                                                 \
         struct an_addr destination;                                                                            \
         payload_type payload;                                                                                  \
     };                                                                                                         \
+    _Pragma("clang diagnostic pop")                                                                            \
     _Static_assert(AN_WINDOW_OF_(name) <= AN_WINDOW_MAX, "the window of a capsule shows at most 512 bytes");   \
     _Static_assert(_Alignof(payload_type) <= 8, "the payload type must not ask for more than 8-byte alignment"); \
     AN_INLINE int name##_body(const struct an_context *ctx, struct name##_window *w);                          \

@@ -4,19 +4,21 @@
 //! a node's store, where they stay, and look at what it holds. Everything here works on files; no
 //! node has to run. `docs/bundle.md` explains what the output means.
 
+mod check;
 mod describe;
+mod new;
 
 use crate::clean;
-use crate::code::author::lint::{self, PATIENCE, Prevail};
 use crate::code::author::{self, AuthorOptions};
 use crate::code::bundle::{Bundle, Kind, Lines};
-use crate::code::check;
+use crate::code::check as rules;
 use crate::code::store::{Store, StoreLimits};
 use crate::manage::client::{Control, run_dir};
 use crate::manage::revoked::Revocations;
 use crate::trust::{CREDENTIALS_MAX, CredentialSet, PrincipalKey, Rights, Roles};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, bail, ensure};
+use check::Check;
 use clap::{Subcommand, ValueEnum};
 use describe::{At, describe};
 use serde_json::{Value, json};
@@ -37,9 +39,16 @@ pub(crate) struct Args {
 enum Verb {
     /// Build a bundle from C, or from a module of another language.
     Build(Build),
-    /// Check a bundle as a node would, without running it: name, sizes, symbols, limits; what is refused, with the
-    /// instruction, the line of the source and the remedy.
+    /// Check a bundle as a node would, without running it: what each half says of it, name, sizes, symbols, limits; what
+    /// is refused, with the line of the source and the remedy. As root the kernel's verifier is asked.
     Check(Check),
+    /// Make a project: a program, its test, and what clangd needs to know.
+    New(new::New),
+    /// Print the directory for `-I` in which compilers and clangd find anode/capsule.h of this version.
+    SdkPath {
+        #[command(flatten)]
+        print: Print,
+    },
     /// Put credentials beside a signed bundle, in place of those that are there. Its name stays.
     Attach {
         /// The bundle file.
@@ -96,25 +105,6 @@ enum Verb {
 }
 
 #[derive(clap::Args)]
-struct Check {
-    /// The bundle file, or a source (.c, .wasm, .wat) that is built for it and not kept.
-    file: PathBuf,
-    /// Payload bytes in the window of a .wasm or .wat source.
-    #[arg(long, value_name = "BYTES")]
-    window: Option<u32>,
-    /// The PREVAIL verifier, which is asked for a second opinion of bpf code if it is installed.
-    #[arg(long, value_name = "PROGRAM", default_value = lint::PREVAIL)]
-    prevail: PathBuf,
-    /// Ask for no second opinion.
-    #[arg(long, conflicts_with = "prevail")]
-    no_lint: bool,
-    #[command(flatten)]
-    at: At,
-    #[command(flatten)]
-    print: Print,
-}
-
-#[derive(clap::Args)]
 struct Build {
     /// The source: .c, .wasm or .wat.
     source: PathBuf,
@@ -156,6 +146,16 @@ enum Only {
     Native,
 }
 
+impl Only {
+    fn kind(self) -> Kind {
+        match self {
+            Only::Wasm => Kind::Wasm,
+            Only::Bpf => Kind::Bpf,
+            Only::Native => Kind::Native,
+        }
+    }
+}
+
 #[derive(clap::Args)]
 pub(super) struct Print {
     /// Print JSON.
@@ -175,16 +175,21 @@ struct Place {
 pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
     match arguments.verb {
         Verb::Build(arguments) => build(arguments)?,
-        Verb::Check(arguments) => return check(&arguments),
+        Verb::Check(arguments) => return check::run(&arguments),
+        Verb::New(arguments) => new::run(&arguments)?,
+        Verb::SdkPath { print } => {
+            let path = new::sdk_path()?.display().to_string();
+            print.show(&if print.json { json!({"path": path}) } else { json!(path) });
+        }
         Verb::Attach { file, credentials, print } => {
             let mut bundle = read(&file)?;
             attach(&mut bundle, &credentials)?;
             super::replace(&file, &bundle.write()).with_context(|| file.display().to_string())?;
-            print.show(&describe(&bundle, check::check(&bundle).ok().as_ref()));
+            print.show(&describe(&bundle, rules::check(&bundle).ok().as_ref()));
         }
         Verb::Add { file, place, print } => {
             let bundle = read(&file)?;
-            check::check(&bundle).with_context(|| file.display().to_string())?;
+            rules::check(&bundle).with_context(|| file.display().to_string())?;
             refuse_revoked(&place.path()?, &bundle)?;
             place.open()?.put_bundle(&bundle, true)?;
             print.show(&json!({"name": bundle.name().to_string()}));
@@ -194,7 +199,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
             let store = place.open()?;
             let name = resolve(&store, &name)?;
             match store.bundle(&name) {
-                Some(bundle) => print.show(&at.describe(&bundle, check::check(&bundle).ok().as_ref())?),
+                Some(bundle) => print.show(&at.describe(&bundle, rules::check(&bundle).ok().as_ref())?),
                 None => print.show(&json!({
                     "name": name.to_string(),
                     "kind": "object",
@@ -229,7 +234,7 @@ fn refuse_revoked(store: &Path, bundle: &Bundle) -> Result<()> {
 
 /// Puts the credentials of these files beside a bundle, each bound to it and sealed.
 fn attach(bundle: &mut Bundle, files: &[PathBuf]) -> Result<()> {
-    let signed = check::check(bundle)?.principal.is_some();
+    let signed = rules::check(bundle)?.principal.is_some();
     ensure!(signed, "nobody has signed the bundle, so no credential can be for it: build it with --sign KEY");
     ensure!(files.len() <= CREDENTIALS_MAX, "at most {CREDENTIALS_MAX} credentials travel with a bundle");
     let bind =
@@ -239,64 +244,9 @@ fn attach(bundle: &mut Bundle, files: &[PathBuf]) -> Result<()> {
     Ok(bundle.add_credentials(set.encode().into())?)
 }
 
-fn check(arguments: &Check) -> Result<ExitCode> {
-    let Check { file, window, prevail, no_lint, at, print } = arguments;
-    let source = file.extension().is_some_and(|ending| ["c", "wasm", "wat"].iter().any(|known| ending == *known));
-    let bundle = if source {
-        let options = AuthorOptions { window: *window, ..AuthorOptions::default() };
-        let (bundle, warnings) = author::build_with_warnings(file, &options)?;
-        if !warnings.is_empty() {
-            crate::say_err!("{warnings}");
-        }
-        bundle
-    } else {
-        read(file)?
-    };
-    let report = match check::check(&bundle) {
-        Ok(report) => report,
-        Err(refusal) => return refused(file, &bundle, &refusal, print),
-    };
-    let mut value = at.describe(&bundle, Some(&report))?;
-    if let Some(bytes) = bundle.representation(Kind::Bpf).filter(|_| !no_lint) {
-        let lint = lint::lint(
-            &Prevail { program: prevail.clone(), patience: PATIENCE },
-            bytes,
-            bundle.manifest().window(),
-            bundle.lines(),
-        )?;
-        value["lint"] = if print.json { serde_json::to_value(&lint)? } else { json!(lint.to_string()) };
-    }
-    print.show(&value);
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Says why a bundle is refused.
-fn refused(file: &Path, bundle: &Bundle, refusal: &check::BundleRefusal, print: &Print) -> Result<ExitCode> {
-    let explanation = refusal.explain(bundle);
-    if print.json {
-        let of = |of: fn(&check::Explanation) -> Value| explanation.as_ref().map_or(Value::Null, of);
-        print.show(&json!({
-            "name": bundle.name().to_string(),
-            "checked": false,
-            "refused": refusal.to_string(),
-            "representation": of(|why| json!(why.kind.to_string())),
-            "instruction": of(|why| json!(why.instruction)),
-            "source": of(|why| json!(why.source)),
-            "remedy": of(|why| json!(why.remedy)),
-        }));
-        return Ok(ExitCode::FAILURE);
-    }
-    let why = explanation.map_or_else(|| refusal.to_string(), |explanation| explanation.to_string());
-    bail!("{}: {why}", file.display())
-}
-
 fn build(arguments: Build) -> Result<()> {
     let key = arguments.sign.as_deref().map(PrincipalKey::load).transpose()?;
-    let only = arguments.only.map(|only| match only {
-        Only::Wasm => Kind::Wasm,
-        Only::Bpf => Kind::Bpf,
-        Only::Native => Kind::Native,
-    });
+    let only = arguments.only.map(Only::kind);
     let Build { title, window, native, clang, .. } = arguments;
     let options = AuthorOptions { key, title, window, only, native, clang };
     let (mut bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
@@ -315,7 +265,7 @@ fn build(arguments: Build) -> Result<()> {
     };
     super::replace(&output, &bundle.write()).with_context(|| output.display().to_string())?;
     if arguments.print.json {
-        let mut value = describe(&bundle, check::check(&bundle).ok().as_ref());
+        let mut value = describe(&bundle, rules::check(&bundle).ok().as_ref());
         value["file"] = json!(output.display().to_string());
         arguments.print.show(&value);
     } else {
@@ -418,8 +368,11 @@ fn default_store() -> Result<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Ok("/var/lib/anode".into());
     }
+    Ok(data_home().context("neither XDG_DATA_HOME nor HOME is set; give --store DIR")?.join("anode"))
+}
+
+/// Where a user's programs keep data.
+fn data_home() -> Option<PathBuf> {
     let data = std::env::var_os("XDG_DATA_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share"));
-    let data = data.or_else(home).context("neither XDG_DATA_HOME nor HOME is set; give --store DIR")?;
-    Ok(data.join("anode"))
+    data.or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/share")))
 }

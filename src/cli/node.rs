@@ -2,6 +2,7 @@
 
 mod check;
 mod loader;
+mod log;
 mod watch;
 mod words;
 
@@ -68,10 +69,13 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// Print what mobile code has logged lately at a running node
+    /// Print what mobile code has logged lately at a running node, and where it trapped
     Log {
         /// The node's name, or its run directory
         node: String,
+        /// A bundle file: its traps are said with the line of the source. More than once for more
+        #[arg(long, value_name = "FILE")]
+        code: Vec<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -99,7 +103,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
-        Verb::Log { node, json } => log(&node, json)?,
+        Verb::Log { node, code, json } => log::print(&node, &code, json)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -138,25 +142,6 @@ fn run_node(path: &Path) -> anyhow::Result<()> {
     tracing::info!(node = file.name, run_dir = %file.run_dir().display(), "node runs");
     node.run()?;
     tracing::info!(node = file.name, "node is down");
-    Ok(())
-}
-
-fn log(node: &str, json: bool) -> anyhow::Result<()> {
-    let lines = Control::connect(&run_dir(node))?.ask(&serde_json::json!({"do": "log"}))?;
-    if json {
-        crate::say!("{lines}");
-        return Ok(());
-    }
-    for line in lines.as_array().into_iter().flatten() {
-        let field = |name: &str| line[name].as_u64().unwrap_or(0);
-        crate::say!(
-            "{:.6} s  code {:.8}  tag {}  value {}",
-            field("at") as f64 / 1e9,
-            clean::shown(line["code"].as_str().unwrap_or("?")),
-            field("tag"),
-            field("value")
-        );
-    }
     Ok(())
 }
 

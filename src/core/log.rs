@@ -1,4 +1,4 @@
-//! The log of mobile code (`an_log(7, visits)`): the last lines, in a ring of fixed size.
+//! The log of mobile code (`an_log(7, visits)`, and where it trapped): the last lines, in a ring of fixed size.
 
 use crate::wire::Digest;
 use std::collections::VecDeque;
@@ -6,7 +6,16 @@ use std::collections::VecDeque;
 /// Lines kept; older ones are overwritten.
 const LINES_MAX: usize = 256;
 
-/// One line: a number chosen by the code's author and a value.
+/// Where a run of code ended without a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// Why, in words.
+    pub kind: &'static str,
+    /// The function's index in the module, and the byte from where its body begins; nothing: that is not known.
+    pub place: Option<(u32, u32)>,
+}
+
+/// One line: a number chosen by the code's author and a value; or a trap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
     /// When, in nanoseconds of the node's clock.
@@ -17,6 +26,8 @@ pub struct Line {
     pub tag: u32,
     /// The value.
     pub value: u64,
+    /// The trap, if it is a line about one: tag and value are zero.
+    pub trap: Option<Trap>,
 }
 
 /// The last lines of all code of one node.
@@ -53,7 +64,7 @@ mod tests {
     fn the_oldest_line_gives_way() {
         let mut log = Log::default();
         for value in 0..LINES_MAX as u64 + 3 {
-            log.write(Line { at: 0, code: Digest([0; 32]), tag: 1, value });
+            log.write(Line { at: 0, code: Digest([0; 32]), tag: 1, value, trap: None });
         }
         assert_eq!(log.lines().next().unwrap().value, 3);
         assert_eq!(log.lines().count(), LINES_MAX);

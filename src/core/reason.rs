@@ -202,7 +202,7 @@ reasons! {
     /// The code trapped.
     Trap = "trap", "the capsule's code failed (memory out of bounds, unreachable, division): a bug in the code";
     /// The code used up its steps, or its stack by calling itself.
-    Fuel = "fuel", "the capsule's code used more steps or calls inside calls than one packet may";
+    Fuel = "fuel", "the capsule's code used more steps than one packet may";
     /// The code returned a verdict that does not exist.
     Verdict = "verdict", "the capsule's code returned a verdict that does not exist";
     /// The code put a foreign source address on a packet.

@@ -8,6 +8,7 @@ mod account;
 mod channels;
 mod codes;
 mod copies;
+pub mod desk;
 mod error;
 mod filters;
 pub mod half;

@@ -102,7 +102,7 @@ pub(super) fn sets_for(entries: u32) -> u32 {
     entries.div_ceil(WAYS as u32).next_power_of_two()
 }
 
-fn shape(sets: u32) -> MapShape {
+pub(super) fn shape(sets: u32) -> MapShape {
     MapShape { kind: MapKind::Array, key: 4, value: set::SIZE, entries: sets }
 }
 

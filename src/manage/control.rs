@@ -332,7 +332,12 @@ impl Handle {
                 let lines = self.with_node(|node, _| node.log())?;
                 let line = |line: &crate::core::log::Line| {
                     let code = line.code.to_string();
-                    json!({"at": line.at, "code": code, "tag": line.tag, "value": line.value})
+                    let mut value = json!({"at": line.at, "code": code, "tag": line.tag, "value": line.value});
+                    if let Some(trap) = line.trap {
+                        let (function, byte) = trap.place.unzip();
+                        value["trap"] = json!({"kind": trap.kind, "function": function, "byte": byte});
+                    }
+                    value
                 };
                 Ok(lines.iter().map(line).collect())
             }

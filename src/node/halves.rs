@@ -219,7 +219,7 @@ impl Capsules {
         owner.counts.children += up.children as u64;
         for (tag, value) in lines.iter().copied() {
             if owner.may_log(turn.now) {
-                core.log.write(Line { at: turn.now, code: up.code, tag, value });
+                core.log.write(Line { at: turn.now, code: up.code, tag, value, trap: None });
             }
         }
         if up.links != 0 && self.links_wanted.take(turn.now, 1) {

@@ -28,7 +28,7 @@ AN_CAPSULE(calls, struct calls)
     w->payload.counted = an_be64(an_state_add(7, 3, 60000));
     an_zero(&value, sizeof(value));
     value.word[0] = 0x1122334455667788ull;
-    value.word[7] = w->payload.counted;
+    value.word[7] = w->payload.counted.network;
     an_state_put(9, &value, 1000);
     an_zero(&value, sizeof(value));
     if (an_state_get(9, &value) == 0)

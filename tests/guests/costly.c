@@ -19,6 +19,6 @@ AN_CAPSULE(costly, struct costly)
         for (u32 i = 0; i < 700; i++)
             sum = sum * 2654435761u ^ sum >> 15;
     }
-    w->payload.sum = sum;
+    w->payload.sum .network = sum;
     return an_forward();
 }

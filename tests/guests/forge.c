@@ -10,9 +10,9 @@ AN_CAPSULE(forge, struct forge)
 {
     struct an_context *writable = (struct an_context *)ctx;
 
-    w->payload.left = ctx->reserved[3];
+    w->payload.left.network = ctx->reserved[3];
     writable->reserved[3] = 0x11223344;
-    writable->here.word[3] ^= 0x01000000;
+    writable->here.half[3] ^= 0x01000000;
     w->source = ctx->here;
     return an_forward();
 }

@@ -33,7 +33,7 @@ fn code_that_misbehaves_is_stopped_and_counted() {
     let send = "(import \"anode\" \"an_send\" (func $send (param i32) (result i32)))";
     for (name, imports, rest, body, reason) in [
         ("loops", "", "", "(loop $l br $l) i32.const 1", Reason::Fuel),
-        ("calls itself for ever", "", "(func $f (result i32) call $f)", "call $f", Reason::Fuel),
+        ("calls itself for ever", "", "(func $f (result i32) call $f)", "call $f", Reason::Trap),
         (
             "moves more bytes than it may take steps",
             "",
@@ -316,4 +316,18 @@ fn a_log_line_says_which_code_wrote_it_when_that_has_gone() {
         .collect();
     let lines = bench.driver.node.log();
     assert_eq!(lines.iter().map(|line| (line.code, line.tag)).collect::<Vec<_>>(), [(codes[0], 1), (codes[1], 2)]);
+}
+
+#[test]
+fn code_whose_calls_are_too_deep_traps_and_says_so() {
+    // Two steps for each call, and room for its many results on the processor's stack: that ends before the steps do.
+    let results = "i64 ".repeat(16);
+    let deep = format!("(func $f (result {results}) call $f)");
+    let body = format!("call $f {} i32.const 1", "drop ".repeat(16));
+    let mut bench = Bench::new();
+    let code = bench.add(0, &module("", &deep, &body));
+    bench.receive(0, &packet(&header(code), b"x"));
+    assert_eq!(bench.outcome(), drops_one(Reason::Trap));
+    let trap = bench.driver.node.log().last().and_then(|line| line.trap).unwrap();
+    assert_eq!(trap.kind, "its calls are too deep for the stack");
 }

@@ -24,7 +24,7 @@ fn build_text(text: &str, options: &AuthorOptions) -> Result<Bundle, Error> {
 }
 
 fn capsule(body: &str) -> String {
-    format!("#include <anode/capsule.h>\nstruct p {{ be32 x; }};\nAN_CAPSULE(p, struct p) {{ {body} }}\n")
+    format!("#include <anode/capsule.h>\nstruct p {{ u32 x; }};\nAN_CAPSULE(p, struct p) {{ {body} }}\n")
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_signed_bundle_names_its_principal() {
 
 #[test]
 fn functions_of_the_program_are_called_where_they_were_placed() {
-    let text = "#include <anode/capsule.h>\nstruct p { be32 x; };\n\
+    let text = "#include <anode/capsule.h>\nstruct p { u32 x; };\n\
         static __attribute__((noinline)) u32 deep(u32 a) { return a * 3 ^ a >> 7; }\n\
         __attribute__((noinline)) u32 unused(u32 a) { return deep(a); }\n\
         static __attribute__((noinline)) u32 mid(u32 a) { return deep(a) + deep(a + 1); }\n\
@@ -107,7 +107,7 @@ fn what_bpf_cannot_have_is_refused_by_symbol_and_section() {
     let only = |kind| AuthorOptions { only: Some(kind), ..AuthorOptions::default() };
     let text = format!("static unsigned long long counter;\n{}", capsule("return counter++ & 1;"));
     let error = build_text(&text, &AuthorOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("'counter'") && error.contains(".bss"), "{error}");
+    assert!(error.contains("'counter' is a variable"), "{error}");
 
     let text = "#include <anode/capsule.h>\nstatic const u32 table[4] = {1, 9, 7, 3};\nstruct p { u32 x; };\n\
         AN_CAPSULE(p, struct p) { return (int)table[w->payload.x & 3]; }\n";
@@ -117,14 +117,14 @@ fn what_bpf_cannot_have_is_refused_by_symbol_and_section() {
 
     let text = format!("extern int an_fly(int);\n{}", capsule("return an_fly(2);"));
     let error = build_text(&text, &only(Kind::Bpf)).unwrap_err().to_string();
-    assert!(error.contains("'an_fly'") && error.contains("anode.capsule"), "{error}");
+    assert!(error.contains("'an_fly'") && error.contains("neither defined nor a call"), "{error}");
     let error = build_text(&text, &only(Kind::Wasm)).unwrap_err().to_string();
-    assert!(error.contains("undefined symbol: an_fly"), "{error}");
+    assert!(error.starts_with("sample.c:4: 'an_fly'"), "{error}");
 
     let text = "#include <anode/capsule.h>\nstruct p { unsigned long x; };\n\
         AN_CAPSULE(p, struct p) { return (int)w->payload.x; }\n";
     let error = build_text(text, &AuthorOptions::default()).unwrap_err();
-    assert!(matches!(error, Error::WindowDiffers { wasm: 4, bpf: 8 }), "{error}");
+    assert!(error.to_string().starts_with("sample.c:3: the payload type has 4 bytes in wasm and 8 in bpf"), "{error}");
 }
 
 #[test]
@@ -172,10 +172,8 @@ fn line_of(text: &str, what: &str) -> usize {
 #[test]
 fn a_refusal_names_the_instruction_its_line_and_the_remedy() {
     let text = capsule("u32 x = w->payload.x;\n__sync_fetch_and_add(&w->payload.x, x);\nreturn an_forward();");
-    let error = build_text(&text, &AuthorOptions { only: Some(Kind::Bpf), ..AuthorOptions::default() })
-        .unwrap_err()
-        .to_string();
-    let said = [&format!("source: sample.c:{}\n", line_of(&text, "__sync")), "lock *(u32 *)(r", "remedy: "];
+    let error = build_text(&text, &AuthorOptions { only: Some(Kind::Bpf), ..AuthorOptions::default() }).unwrap_err().to_string();
+    let said = [&format!("sample.c:{}: bpf: ", line_of(&text, "__sync")), "lock *(u32 *)(r", "remedy: "];
     assert!(said.iter().all(|said| error.contains(*said)), "{error}");
     let text = format!("extern int an_fly(int);\n{}", capsule("int x = 2;\nreturn an_fly(x);"));
     let error = build_text(&text, &AuthorOptions { only: Some(Kind::Bpf), ..AuthorOptions::default() })
@@ -219,7 +217,7 @@ fn a_bundle_that_is_refused_is_explained_by_the_lines_beside_it() {
     std::fs::write(directory.path().join("bad.anb"), bad.write()).unwrap();
     let (status, _, error) = anode(directory.path(), &["check", "bad.anb"]);
     assert_eq!(status, 1);
-    let source = format!("source: {}\n", lines.find(Kind::Bpf, at).unwrap());
+    let source = format!("{}: bpf: ", lines.find(Kind::Bpf, at).unwrap());
     assert!(error.contains("call of kernel helper 12") && error.contains(&source), "{error}");
     let (status, out, _) = anode(directory.path(), &["check", "bad.anb", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -282,3 +282,36 @@ fn state_of_the_program_itself_is_refused_by_name() {
     let refused = author::build(&path, &options).unwrap_err().to_string();
     assert!(refused.contains("counter"), "{refused}");
 }
+
+#[test]
+fn a_trap_names_its_kind_its_function_and_the_line_of_the_source() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("trap.c");
+    let text = "#include <anode/capsule.h>\nstruct p { u8 n; };\n\
+        static __attribute__((noinline)) u32 part(u32 n)\n{\n    u32 sum = (u32)an_now();\n    return 100 / n + sum;\n}\n\
+        static __attribute__((noinline)) u32 deep(u32 n)\n{\n    volatile u32 kept = n;\n    \
+        return kept ? deep(n - 1) + kept : 0;\n}\n\
+        AN_CAPSULE(p, struct p)\n{\n    if (w->payload.n == 3)\n        __builtin_trap();\n    \
+        w->payload.n = (u8)(w->payload.n == 2 ? deep(1000) : part(w->payload.n));\n    return an_forward();\n}\n";
+    std::fs::write(&path, text).unwrap();
+    let bundle = author::build(&path, &Options { only: Some(Kind::Wasm), ..Options::default() }).unwrap();
+    let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
+    let mut arm = Arm::new(role(&[Kind::Wasm]), &compiler);
+    arm.add(&bundle);
+    let line = |what: &str| text.lines().position(|line| line.contains(what)).unwrap() + 1;
+    for (n, kind, what, is_entry) in [
+        (0, "a division by zero", "100 / n", false),
+        (3, "a place that was not to be reached", "__builtin_trap", true),
+        // The stack in memory lies at its bottom: below it is an address outside.
+        (2, "an address outside its memory", "kept", false),
+    ] {
+        arm.receive(0, &packet(bundle.name(), FAR, 9, &[n]));
+        let trap = arm.driver.node.log().last().and_then(|line| line.trap).unwrap();
+        let (function, byte) = trap.place.unwrap();
+        let (name, source) = anode::code::run::traps::source(&bundle, function, byte);
+        assert_eq!((trap.kind, name.as_deref()), (kind, is_entry.then_some("capsule")), "payload {n}");
+        let source = source.unwrap();
+        let lines: Vec<_> = (0..3).map(|more| format!("trap.c:{}", line(what) + more)).collect();
+        assert!(lines.contains(&source), "payload {n}: {source}, not one of {lines:?}");
+    }
+}

@@ -5,6 +5,7 @@
 
 use super::Error;
 use super::lines::Names;
+use super::said::{self, Said};
 use super::toolchain::{self, BPF, COMMON, DEBUG, LINK, NATIVE, NATIVE_LINK, STRIP, WASM};
 use std::ffi::OsString;
 use std::fs;
@@ -13,82 +14,74 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 const HEADER: &str = include_str!("../../../sdk/anode/capsule.h");
 
-/// A compiler and its working directory.
+/// A compiler and its working directory. Several of its runs at once are as good as one after the other.
 pub(super) struct Clang {
     program: PathBuf,
     directory: PathBuf,
-    warnings: Vec<String>,
+    names: Names,
+    warnings: Mutex<Vec<Said>>,
 }
 
 impl Clang {
-    /// Finds the compiler and makes the directory.
-    pub(super) fn new(program: Option<&Path>) -> Result<Clang, Error> {
+    /// Finds the compiler for a source and makes the directory.
+    pub(super) fn new(program: Option<&Path>, source: &Path) -> Result<Clang, Error> {
         let program = match program {
             Some(program) => program.into(),
             None => toolchain::find().ok_or_else(|| Error::NoClang { tried: "clang".into() })?,
         };
-        let clang = Clang { program, directory: directory()?, warnings: Vec::new() };
-        let sdk = clang.directory.join("anode");
-        fs::create_dir(&sdk)
-            .and_then(|()| fs::write(sdk.join("capsule.h"), HEADER))
-            .map_err(|cause| Error::Temporary { path: sdk, cause })?;
+        let directory = directory()?;
+        let names = Names::new(source, Some(&directory));
+        let clang = Clang { program, directory, names, warnings: Mutex::default() };
+        write_header(&clang.directory).map_err(|(path, cause)| Error::Temporary { path, cause })?;
         Ok(clang)
     }
 
     /// Compiles for wasm32; the object file's bytes.
-    pub(super) fn wasm_object(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
+    pub(super) fn wasm_object(&self, source: &Path) -> Result<Vec<u8>, Error> {
         self.compile("wasm32", &WASM, source, "wasm.o")
     }
 
     /// Links what [`Clang::wasm_object`] made; the module's bytes.
-    pub(super) fn wasm_link(&mut self) -> Result<Vec<u8>, Error> {
+    pub(super) fn wasm_link(&self) -> Result<Vec<u8>, Error> {
         let mut arguments: Vec<OsString> = LINK.iter().map(Into::into).collect();
         arguments.push(self.directory.join("wasm.o").into());
         self.run("wasm32", arguments, "module.wasm")
     }
 
     /// Compiles for bpf; the object file's bytes.
-    pub(super) fn bpf_object(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
+    pub(super) fn bpf_object(&self, source: &Path) -> Result<Vec<u8>, Error> {
         self.compile("bpf", &BPF, source, "bpf.o")
     }
 
-    /// The same as [`Clang::bpf_object`] with debugging information. What it says has been said.
-    pub(super) fn bpf_traced(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
-        self.quietly(|clang| clang.compile("bpf", &[&BPF[..], &[DEBUG]].concat(), source, "bpf.g.o"))
+    /// The same as [`Clang::bpf_object`] with debugging information.
+    pub(super) fn bpf_traced(&self, source: &Path) -> Result<Vec<u8>, Error> {
+        self.compile("bpf", &[&BPF[..], &[DEBUG]].concat(), source, "bpf.g.o")
     }
 
     /// The same as [`Clang::wasm_object`] and [`Clang::wasm_link`] with debugging information.
-    pub(super) fn wasm_traced(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
-        self.quietly(|clang| {
-            clang.compile("wasm32", &[&WASM[..], &[DEBUG]].concat(), source, "wasm.g.o")?;
-            let mut arguments: Vec<OsString> = LINK.iter().filter(|flag| **flag != STRIP).map(Into::into).collect();
-            arguments.push(clang.directory.join("wasm.g.o").into());
-            clang.run("wasm32", arguments, "module.g.wasm")
-        })
-    }
-
-    fn quietly<T>(&mut self, work: impl FnOnce(&mut Clang) -> T) -> T {
-        let said = self.warnings.len();
-        let done = work(self);
-        self.warnings.truncate(said);
-        done
+    pub(super) fn wasm_traced(&self, source: &Path) -> Result<Vec<u8>, Error> {
+        self.compile("wasm32", &[&WASM[..], &[DEBUG]].concat(), source, "wasm.g.o")?;
+        let mut arguments: Vec<OsString> = LINK.iter().filter(|flag| **flag != STRIP).map(Into::into).collect();
+        arguments.push(self.directory.join("wasm.g.o").into());
+        self.run("wasm32", arguments, "module.g.wasm")
     }
 
     /// How names of files are shortened.
-    pub(super) fn names(&self, source: &Path) -> Names {
-        Names::new(source, Some(&self.directory))
+    pub(super) fn names(&self) -> &Names {
+        &self.names
     }
 
     /// Compiles for this processor; the object file's bytes.
-    pub(super) fn native_object(&mut self, source: &Path) -> Result<Vec<u8>, Error> {
+    pub(super) fn native_object(&self, source: &Path) -> Result<Vec<u8>, Error> {
         self.compile("native", &NATIVE, source, "native.o")
     }
 
     /// Links what [`Clang::native_object`] made with this table in C; the shared object's bytes.
-    pub(super) fn native_link(&mut self, table: &str) -> Result<Vec<u8>, Error> {
+    pub(super) fn native_link(&self, table: &str) -> Result<Vec<u8>, Error> {
         let path = self.directory.join("table.c");
         fs::write(&path, table).map_err(|cause| Error::Temporary { path: path.clone(), cause })?;
         let flags = COMMON.iter().chain(&NATIVE).chain(&NATIVE_LINK);
@@ -97,14 +90,12 @@ impl Clang {
         self.run("native", arguments, "native.so")
     }
 
-    /// What the compiler said without refusing; the same warning for all targets once.
+    /// What the compiler said without refusing, each warning once, whatever it is compiled for.
     pub(super) fn warnings(&self) -> String {
-        let mut warnings = self.warnings.clone();
-        warnings.dedup();
-        warnings.concat()
+        said::show(&self.warnings.lock().unwrap_or_else(PoisonError::into_inner), false, None)
     }
 
-    fn compile(&mut self, target: &'static str, flags: &[&str], source: &Path, output: &str) -> Result<Vec<u8>, Error> {
+    fn compile(&self, target: &'static str, flags: &[&str], source: &Path, output: &str) -> Result<Vec<u8>, Error> {
         fs::metadata(source).map_err(|cause| Error::Unreadable { path: source.into(), cause })?;
         let mut arguments: Vec<OsString> = COMMON.iter().chain(flags).map(Into::into).collect();
         arguments.push("-I".into());
@@ -115,7 +106,7 @@ impl Clang {
         self.run(target, arguments, output)
     }
 
-    fn run(&mut self, target: &'static str, arguments: Vec<OsString>, output: &str) -> Result<Vec<u8>, Error> {
+    fn run(&self, target: &'static str, arguments: Vec<OsString>, output: &str) -> Result<Vec<u8>, Error> {
         let path = self.directory.join(output);
         let result = Command::new(&self.program)
             .args(arguments)
@@ -124,15 +115,18 @@ impl Clang {
             .env("LC_ALL", "C")
             .output()
             .map_err(|cause| Error::NoClang { tried: format!("{}: {cause}", self.program.display()) })?;
-        let said = String::from_utf8_lossy(&result.stderr).replace(&format!("{}/", self.directory.display()), "");
+        let output = String::from_utf8_lossy(&result.stderr).replace(&format!("{}/", self.directory.display()), "");
+        let said = said::read(&output, &self.names);
         if result.status.success() {
-            self.warnings.push(said);
+            self.warnings.lock().unwrap_or_else(PoisonError::into_inner).extend(said);
             return fs::read(&path).map_err(|cause| Error::Temporary { path, cause });
         }
-        if toolchain::lacks_linker(&said) {
-            return Err(Error::NoLinker { output: said });
+        if toolchain::lacks_linker(&output) {
+            return Err(Error::NoLinker { output });
         }
-        Err(Error::Compile { target, output: said })
+        let shown = said::show(&said, true, None);
+        let output = if shown.is_empty() { output } else { shown };
+        Err(Error::Compile { target, output, said })
     }
 }
 
@@ -140,6 +134,16 @@ impl Drop for Clang {
     fn drop(&mut self) {
         // Nothing depends on it: a directory that stays behind is only untidy.
         let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Puts the header where `-I DIRECTORY` finds it; the file that cannot be written is in an error.
+pub fn write_header(directory: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
+    let sdk = directory.join("anode");
+    let path = sdk.join("capsule.h");
+    match fs::create_dir_all(&sdk).and_then(|()| fs::write(&path, HEADER)) {
+        Ok(()) => Ok(path),
+        Err(cause) => Err((path, cause)),
     }
 }
 

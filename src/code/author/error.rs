@@ -1,8 +1,10 @@
 //! Causes for a program not to build, each with its remedy.
 
+use super::said::Said;
 use super::toolchain::REMEDY;
 use crate::code::bundle;
 use crate::code::check::{Explanation, Refusal};
+use crate::trust::limits::BPF_INSTRUCTIONS_MAX;
 use core::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -41,6 +43,13 @@ pub enum Error {
         /// Bytes in bpf.
         bpf: u32,
     },
+    /// The bpf program is too long for a representation.
+    TooLong {
+        /// Its instructions.
+        found: usize,
+    },
+    /// A C source without a program.
+    NoCapsule,
     /// A C source has no native representation.
     NothingToBuild,
     /// There is no clang.
@@ -64,8 +73,10 @@ pub enum Error {
     Compile {
         /// For which target.
         target: &'static str,
-        /// What the compiler says.
+        /// What the compiler says, for people: each message once.
         output: String,
+        /// The same, message by message.
+        said: Vec<Said>,
     },
     /// The text of a module is wrong.
     Text {
@@ -88,6 +99,8 @@ pub enum Error {
         symbol: String,
         /// The object file's section that holds it.
         section: String,
+        /// Whether nothing changes it.
+        constant: bool,
     },
     /// The bpf program calls what no node has.
     Undefined {
@@ -141,9 +154,17 @@ impl fmt::Display for Error {
             ),
             Error::WindowDiffers { wasm, bpf } => write!(
                 f,
-                "the payload type has {wasm} bytes in wasm and {bpf} in bpf; use only u8..u64, be16..be64 and struct \
-                 an_addr, no pointers, long or size_t"
+                "the payload type has {wasm} bytes in wasm and {bpf} in bpf\n  remedy: use only u8..u64, be16..be64 and \
+                 struct an_addr in it, no pointers, long or size_t"
             ),
+            Error::TooLong { found } => write!(
+                f,
+                "{found} instructions for the kernel half, which takes {BPF_INSTRUCTIONS_MAX}\n  remedy: do what is done \
+                 twice in a function, and less at once; or build with --only wasm"
+            ),
+            Error::NoCapsule => {
+                f.write_str("there is no program in it\n  remedy: begin one with AN_CAPSULE(name, payload type) { … }")
+            }
             Error::NothingToBuild => f.write_str("a C source is built for wasm and bpf only; leave --only out"),
             Error::NoClang { tried } => {
                 write!(f, "no C compiler ({tried} not found); {REMEDY}")
@@ -154,7 +175,7 @@ impl fmt::Display for Error {
             Error::Temporary { path, cause } => {
                 write!(f, "intermediate files in {}: {cause}; set TMPDIR to a directory with space", path.display())
             }
-            Error::Compile { target, output } => write!(f, "clang refuses the source for {target}:\n{output}"),
+            Error::Compile { output, .. } => f.write_str(output),
             Error::Text { output } => write!(f, "not a module:\n{output}"),
             Error::Module { cause } => write!(f, "the module cannot become a representation: {cause}"),
             Error::Object { cause } => {
@@ -163,22 +184,47 @@ impl fmt::Display for Error {
                     "the bpf object file is not that of a capsule: {cause}; begin the program with AN_CAPSULE(name, payload type)"
                 )
             }
-            Error::Data { symbol, section } => write!(
+            Error::Data { symbol, constant: false, .. } => write!(
                 f,
-                "bpf code has no static memory, but '{symbol}' is in section {section}; keep state with \
-                 an_state_put(), constants in the code, or build with --only wasm"
+                "{symbol} is a variable in static memory, and nothing but soft state survives a packet\n  remedy: keep \
+                 it with an_state_put() or an_state_add(), or in a variable of the function"
             ),
-            Error::Undefined { symbol, section } => {
-                write!(f, "'{symbol}', called in section {section}, is neither defined nor a call of anode/capsule.h")
-            }
+            Error::Data { symbol, section, .. } => write!(
+                f,
+                "{symbol} is a constant in static memory ({section}), which the kernel half has not\n  remedy: write \
+                 it into the code, by if or switch; or build with --only wasm"
+            ),
+            Error::Undefined { symbol, .. } if symbol.starts_with("__") => write!(
+                f,
+                "'{symbol}' of the compiler's library is needed here, and there is none\n  remedy: use numbers of 64 bits \
+                 at most"
+            ),
+            Error::Undefined { symbol, .. } => write!(
+                f,
+                "'{symbol}' is declared and called, but neither defined nor a call of anode/capsule.h\n  remedy: define it \
+                 in this file, or take the call out"
+            ),
             Error::Relocation { symbol, section, offset } => write!(
                 f,
-                "section {section} refers to '{symbol}' at byte {offset} in a way that bpf code cannot (only calls); \
-                 do not take addresses of functions or variables"
+                "section {section} takes the address of '{symbol}' at byte {offset}, and the kernel half has none of \
+                 functions\n  remedy: call it by its name, in an if for each; or build with --only wasm"
             ),
             Error::Refused { explanation, .. } => explanation.fmt(f),
             Error::At { source, error } => write!(f, "{source}: {error}"),
             Error::Bundle(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error {
+    /// Whether it is about the representation for the kernel half, so that the other may be right.
+    pub fn is_of_kernel_half(&self) -> bool {
+        match self {
+            Error::Compile { target, .. } => *target == "bpf",
+            Error::TooLong { .. } | Error::Data { .. } | Error::Relocation { .. } | Error::Object { .. } => true,
+            Error::Refused { explanation, .. } => explanation.kind == bundle::Kind::Bpf,
+            Error::At { error, .. } => error.is_of_kernel_half(),
+            _ => false,
         }
     }
 }

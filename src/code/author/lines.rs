@@ -19,6 +19,9 @@ pub(super) type Places = Vec<(u32, String, u32)>;
 pub(super) struct Names {
     /// Directories that names may lie below, made absolute.
     pub(super) roots: Vec<PathBuf>,
+    /// The source's own, and its path.
+    source: String,
+    path: PathBuf,
 }
 
 impl Names {
@@ -28,11 +31,22 @@ impl Names {
         let real = |path: &Path| path.canonicalize().ok();
         let as_written = |path: &Path| std::path::absolute(path).ok();
         let roots = [Some(below), headers].into_iter().flatten().flat_map(|root| [real(root), as_written(root)]);
-        Names { roots: roots.flatten().collect() }
+        let name = source.file_name().unwrap_or(source.as_os_str());
+        Names { roots: roots.flatten().collect(), source: name.to_string_lossy().into_owned(), path: source.into() }
     }
 
-    fn short(&self, name: &str) -> String {
-        let path = Path::new(name);
+    /// The path of the source.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The name of the source.
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(super) fn short(&self, name: &str) -> String {
+        let path = Path::new(name.strip_prefix("./").unwrap_or(name));
         let inside = self.roots.iter().find_map(|root| path.strip_prefix(root).ok());
         let last = || path.file_name().map(Path::new);
         inside.or_else(last).unwrap_or(path).to_string_lossy().into_owned()
@@ -125,6 +139,34 @@ pub(super) fn wasm(traced: &[u8], module: &[u8], names: &Names) -> Option<Places
         }
     }
     Some(places)
+}
+
+/// Where a variable of this name is declared, by a module with debugging information.
+pub(super) fn declared(traced: &[u8], wanted: &str, names: &Names) -> Option<String> {
+    let section = |id: gimli::SectionId| {
+        let bytes = custom(traced, id.name()).unwrap_or_default();
+        Ok::<_, gimli::Error>(gimli::EndianSlice::new(bytes, gimli::LittleEndian))
+    };
+    let dwarf = gimli::Dwarf::load(section).ok()?;
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let Ok(unit) = dwarf.unit(header) else { continue };
+        let mut entries = unit.entries();
+        while let Ok(Some(entry)) = entries.next_dfs() {
+            let text = |value| dwarf.attr_string(&unit, value).ok().map(|text| text.to_string_lossy().into_owned());
+            let of = |what| entry.attr_value(what);
+            let named = entry.tag() == gimli::DW_TAG_variable
+                && of(gimli::DW_AT_name).and_then(text).as_deref() == Some(wanted);
+            let (true, Some(line)) = (named, of(gimli::DW_AT_decl_line).and_then(|line| line.udata_value())) else {
+                continue;
+            };
+            let file = of(gimli::DW_AT_decl_file).and_then(|file| file.udata_value());
+            let header = unit.line_program.as_ref().map(|program| program.header());
+            let file = header.zip(file).and_then(|(header, file)| name_of(&dwarf, &unit, header, header.file(file)?));
+            return Some(format!("{}:{line}", file.map_or_else(|| names.source.clone(), |file| names.short(&file))));
+        }
+    }
+    None
 }
 
 type Slice<'a> = gimli::EndianSlice<'a, gimli::LittleEndian>;

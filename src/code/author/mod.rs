@@ -11,6 +11,7 @@
 //! compiler give the same bytes, hence the same code name, wherever and whenever they are built.
 //! A `.wasm` or `.wat` file of another language gives a bundle with that one representation.
 
+mod c;
 mod clang;
 mod elf;
 mod error;
@@ -19,14 +20,16 @@ pub mod lint;
 mod module;
 mod native;
 mod program;
+mod said;
 pub mod toolchain;
 
+pub use clang::write_header;
 pub use error::Error;
+pub use said::Said;
 
 use super::bundle::{Bundle, Kind, Lines};
 use super::check::{self, Explanation, Refusal};
 use crate::trust::PrincipalKey;
-use clang::Clang;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -57,7 +60,7 @@ pub fn build(source: &Path, options: &AuthorOptions) -> Result<Bundle, Error> {
 pub fn build_with_warnings(source: &Path, options: &AuthorOptions) -> Result<(Bundle, String), Error> {
     let mut warnings = String::new();
     let parts = match source.extension().and_then(|ending| ending.to_str()) {
-        Some("c") => compile(source, options, &mut warnings)?,
+        Some("c") => c::compile(source, options, &mut warnings)?,
         Some("wasm" | "wat") => {
             let bytes = std::fs::read(source).map_err(|cause| Error::Unreadable { path: source.into(), cause })?;
             let window = options.window.ok_or_else(|| Error::NoWindow { path: source.into() })?;
@@ -86,6 +89,10 @@ pub fn from_compiled(title: &str, module: &[u8], object: &[u8]) -> Result<Bundle
     let lines = Lines::default();
     bundle(title, Parts { window, wasm: Some(wasm), bpf: Some(program.encode()), native: None, lines }, None)
 }
+
+/// What to do about too much stack.
+const STACK: &str =
+    "keep less in variables: change w->payload in place, or use an_load() and an_store(); or build with --only wasm";
 
 /// The representations of one program.
 struct Parts {
@@ -119,49 +126,6 @@ fn bundle(title: &str, parts: Parts, key: Option<&PrincipalKey>) -> Result<Bundl
     let mut bundle = Bundle::build(title, window, &representations, key).map_err(Error::Bundle)?;
     bundle.add_lines(lines);
     Ok(bundle)
-}
-
-fn compile(source: &Path, options: &AuthorOptions, warnings: &mut String) -> Result<Parts, Error> {
-    let mut clang = Clang::new(options.clang.as_deref())?;
-    let wanted = |kind| options.only.is_none_or(|only| only == kind);
-    let mut windows = Vec::new();
-    let (mut wasm, mut bpf, mut shared) = (None, None, None);
-    let (names, mut lines) = (clang.names(source), Lines::default());
-    if wanted(Kind::Wasm) {
-        let object = clang.wasm_object(source)?;
-        windows.push(module::window(&object)?);
-        let module = module::normalise(&clang.wasm_link()?)?;
-        let places = clang.wasm_traced(source).ok().and_then(|traced| lines::wasm(&traced, &module, &names));
-        lines.add(Kind::Wasm, places.unwrap_or_default());
-        wasm = Some(module);
-    }
-    if wanted(Kind::Bpf) {
-        let plain = clang.bpf_object(source)?;
-        let traced = clang.bpf_traced(source).unwrap_or_default();
-        let converted = program::convert(&plain).map_err(|broken| {
-            let at = broken.at.and_then(|(section, offset)| lines::at(&traced, &section, offset, &names));
-            broken.error.at(at)
-        })?;
-        lines.add(Kind::Bpf, lines::bpf(&traced, &converted, &names).unwrap_or_default());
-        windows.push(converted.window);
-        bpf = Some(converted.program.encode());
-    }
-    if options.native || options.only == Some(Kind::Native) {
-        let needs = native::needs(&clang.native_object(source)?)?;
-        windows.push(needs.window);
-        shared = Some(clang.native_link(&native::table(&needs.symbols)?)?);
-    }
-    warnings.push_str(&clang.warnings());
-    let (Some(&window), true) = (windows.first(), windows.iter().min() == windows.iter().max()) else {
-        return Err(match windows[..] {
-            [wasm, bpf] | [wasm, bpf, _] => Error::WindowDiffers { wasm, bpf },
-            _ => Error::NothingToBuild,
-        });
-    };
-    match options.window {
-        Some(asked) if asked != window => Err(Error::WindowIsFixed { asked, window }),
-        _ => Ok(Parts { window, wasm, bpf, native: shared, lines }),
-    }
 }
 
 /// The module's bytes, whether the source is binary or text.

@@ -34,6 +34,52 @@ pub(super) fn window(object: &[u8]) -> Result<u32, Error> {
     Err(Error::Module { cause: "there is no an_arena; begin the program with AN_CAPSULE(name, payload type)".into() })
 }
 
+/// The functions that an object file for wasm32 calls and nobody has: not its own, and no call of the header.
+pub(super) fn undefined(object: &[u8]) -> Result<Option<String>, Error> {
+    for payload in Parser::new(0).parse_all(object) {
+        let Payload::ImportSection(imports) = payload? else { continue };
+        for import in imports.into_imports() {
+            let import = import?;
+            if import.module == "env" && matches!(import.ty, wasmparser::TypeRef::Func(_)) {
+                return Ok(Some(import.name.to_owned()));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The variables in the static memory of an object file for wasm32 that code may change.
+pub(super) fn variables(object: &[u8]) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    for payload in Parser::new(0).parse_all(object) {
+        let Payload::CustomSection(custom) = payload? else { continue };
+        let KnownCustom::Linking(linking) = custom.as_known() else { continue };
+        let (mut names, mut symbols) = (Vec::new(), Vec::new());
+        for subsection in linking.subsections() {
+            match subsection? {
+                Linking::SegmentInfo(segments) => {
+                    for segment in segments {
+                        names.push(segment?.name);
+                    }
+                }
+                Linking::SymbolTable(table) => {
+                    for symbol in table {
+                        if let SymbolInfo::Data { name, symbol: Some(place), .. } = symbol? {
+                            symbols.push((name, place.index as usize));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let changes =
+            |at: usize| names.get(at).is_some_and(|name| name.starts_with(".bss") || name.starts_with(".data."));
+        let kept = symbols.into_iter().filter(|(name, at)| *name != "an_arena" && changes(*at));
+        found.extend(kept.map(|(name, _)| name.to_owned()));
+    }
+    Ok(found)
+}
+
 /// What has to be known of a module before it is written again.
 #[derive(Default)]
 struct Survey {

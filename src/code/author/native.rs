@@ -29,8 +29,10 @@ pub(super) fn needs(bytes: &[u8]) -> Result<Needs, Error> {
         let state = sh_flags & u64::from(elf::SHF_WRITE) != 0 && !name.starts_with(".data.rel.ro");
         if state && section.size() > 0 {
             let inside = file.symbols().find(|symbol| symbol.section_index() == Some(section.index()));
-            let symbol = inside.and_then(|symbol| symbol.name().ok()).unwrap_or("a variable").to_owned();
-            return Err(Error::Data { symbol, section: name.into() });
+            let symbol = inside
+                .and_then(|symbol| symbol.name().ok())
+                .map_or_else(|| "a variable".to_owned(), |name| format!("'{name}'"));
+            return Err(Error::Data { symbol, section: name.into(), constant: false });
         }
     }
     let mut symbols = Vec::new();

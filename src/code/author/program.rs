@@ -50,7 +50,6 @@ impl<E: Into<Error>> From<E> for Broken {
 pub(super) fn convert(bytes: &[u8]) -> Result<Converted, Broken> {
     let file = Elf::parse(bytes)?;
     let window = window(&file)?;
-    data(&file)?;
     let entry = file.section_by_name(ENTRY).ok_or_else(|| broken("there is no entry"))?;
     let mut placed = Placed::default();
     placed.place(&entry)?;
@@ -124,6 +123,12 @@ impl Placed {
         if !offset.is_multiple_of(8) || offset >= section.size() {
             return Err(broken("a relocation outside its section"));
         }
+        let place = symbol.section_index().and_then(|index| file.section_by_index(index).ok());
+        if let Some(kept) = place.filter(|place| !is_code(place)) {
+            let local = symbol.kind() == SymbolKind::Section;
+            let address = if local { self.code[at].imm as u32 as u64 } else { symbol.address() };
+            return Err(data(file, &kept, address)?);
+        }
         if self.code[at].opcode != CALL {
             let section = section.name()?.into();
             return Err(Error::Relocation { symbol: name, section, offset });
@@ -135,11 +140,7 @@ impl Placed {
                 let local = symbol.kind() == SymbolKind::Section;
                 let instruction = if local { i64::from(self.code[at].imm) + 1 } else { (symbol.address() / 8) as i64 };
                 if !self.base.contains_key(&target) {
-                    let function = file.section_by_index(target)?;
-                    if !is_code(&function) {
-                        return Err(Error::Data { symbol: name, section: function.name()?.into() });
-                    }
-                    self.place(&function)?;
+                    self.place(&file.section_by_index(target)?)?;
                 }
                 Target::Function { section: target, instruction }
             }
@@ -177,6 +178,19 @@ impl Placed {
     }
 }
 
+/// Where a function of this name is called: section and byte.
+pub(super) fn call_of(bytes: &[u8], wanted: &str) -> Option<(String, u64)> {
+    let file = Elf::parse(bytes).ok()?;
+    file.sections().filter(is_code).find_map(|section| {
+        let calls = |target| match target {
+            RelocationTarget::Symbol(index) => file.symbol_by_index(index).is_ok_and(|one| one.name() == Ok(wanted)),
+            _ => false,
+        };
+        let (offset, _) = section.relocations().find(|(_, relocation)| calls(relocation.target()))?;
+        Some((section.name().ok()?.to_owned(), offset))
+    })
+}
+
 fn is_code(section: &Section<'_, '_>) -> bool {
     flags(section) & u64::from(elf::SHF_EXECINSTR) != 0
 }
@@ -194,21 +208,16 @@ pub(super) fn window(file: &Elf<'_>) -> Result<u32, Error> {
     Ok(u32::from_le_bytes(*bytes))
 }
 
-/// Refuses static memory, used or not.
-fn data(file: &Elf<'_>) -> Result<(), Error> {
-    for section in file.sections() {
-        let allocated = flags(&section) & u64::from(elf::SHF_ALLOC) != 0;
-        if !allocated || is_code(&section) || section.size() == 0 || section.name() == Ok(META) {
-            continue;
-        }
-        let inside = |symbol: &object::read::elf::ElfSymbol64<'_, '_, LittleEndian>| {
-            symbol.section_index() == Some(section.index()) && symbol.kind() != SymbolKind::Section
-        };
-        let symbol = file.symbols().find(inside).and_then(|symbol| symbol.name().ok()).filter(|name| !name.is_empty());
-        let symbol = symbol.unwrap_or("a constant").to_owned();
-        return Err(Error::Data { symbol, section: section.name()?.into() });
-    }
-    Ok(())
+/// What is kept at an address of a section of data.
+fn data(file: &Elf<'_>, section: &Section<'_, '_>, address: u64) -> Result<Error, Error> {
+    let inside = |symbol: &object::read::elf::ElfSymbol64<'_, '_, LittleEndian>| {
+        let begins = symbol.section_index() == Some(section.index()) && symbol.kind() != SymbolKind::Section;
+        begins && (symbol.address()..symbol.address() + symbol.size().max(1)).contains(&address)
+    };
+    let symbol = file.symbols().find(inside).and_then(|symbol| symbol.name().ok()).filter(|name| !name.is_empty());
+    let symbol = symbol.map_or_else(|| "a text or table".to_owned(), |name| format!("'{name}'"));
+    let constant = flags(section) & u64::from(elf::SHF_WRITE) == 0;
+    Ok(Error::Data { symbol, section: section.name()?.into(), constant })
 }
 
 /// A symbol's name; a section's own symbol bears the section's.

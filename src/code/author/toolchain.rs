@@ -8,8 +8,21 @@
 use std::path::PathBuf;
 
 /// Flags of both targets.
-pub(crate) const COMMON: [&str; 7] =
-    ["-O2", "-std=gnu17", "-ffreestanding", "-Wall", "-Wextra", "-fno-ident", "-fno-asynchronous-unwind-tables"];
+pub(crate) const COMMON: [&str; 12] = [
+    "-O2",
+    "-std=gnu17",
+    "-ffreestanding",
+    "-Wall",
+    "-Wextra",
+    // What a payload has between its members would travel unset.
+    "-Wpadded",
+    "-Werror=return-type",
+    "-Werror=implicit-function-declaration",
+    "-Werror=vla",
+    "-fno-crash-diagnostics",
+    "-fno-ident",
+    "-fno-asynchronous-unwind-tables",
+];
 
 /// Flags for an object file for wasm32.
 pub(crate) const WASM: [&str; 6] =

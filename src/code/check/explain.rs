@@ -4,6 +4,7 @@ use super::refusal::remedy;
 use super::{BundleRefusal, Refusal, disassemble};
 use crate::code::bundle::{Bundle, Kind, Lines, Program};
 use core::fmt;
+use wasmparser::{Parser, Payload};
 
 /// What is said of one refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,11 +31,21 @@ impl Explanation {
             }
             Refusal::Instruction { name, offset } => (Some(*offset), Some(format!("at byte {offset}: {name}"))),
             Refusal::Invalid { offset, .. } => (Some(*offset), None),
+            Refusal::Limit { .. } if kind == Kind::Wasm => (longest(bytes), None),
             _ => (None, None),
         };
         let source = lines.zip(place).and_then(|(lines, place)| lines.find(kind, place));
         Explanation { kind, why: refusal.to_string(), instruction, source, remedy: remedy(refusal) }
     }
+}
+
+/// Where the longest function of a module begins: what is too much is there.
+fn longest(module: &[u8]) -> Option<usize> {
+    let bodies = Parser::new(0).parse_all(module).filter_map(|payload| match payload {
+        Ok(Payload::CodeSectionEntry(body)) => Some(body.range()),
+        _ => None,
+    });
+    bodies.max_by_key(|range| range.len()).map(|range| range.start)
 }
 
 impl BundleRefusal {
@@ -47,9 +58,12 @@ impl BundleRefusal {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(source) = &self.source {
+            write!(f, "{source}: ")?;
+        }
         write!(f, "{}: {}", self.kind, self.why)?;
         let remedy = self.remedy.map(str::to_owned);
-        for (what, said) in [("instruction", &self.instruction), ("source", &self.source), ("remedy", &remedy)] {
+        for (what, said) in [("instruction", &self.instruction), ("remedy", &remedy)] {
             if let Some(said) = said {
                 write!(f, "\n  {what}: {said}")?;
             }

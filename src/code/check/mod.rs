@@ -8,6 +8,7 @@
 
 mod bpf;
 mod cost;
+mod depth;
 mod disassemble;
 mod explain;
 mod native;
@@ -17,6 +18,7 @@ mod wasm;
 
 pub use bpf::{BpfFacts, bpf};
 pub use cost::bounds;
+pub use depth::{Depth, FRAMES_MAX, STACK_MAX, depth};
 pub use disassemble::disassemble;
 pub use explain::Explanation;
 pub use native::native;

@@ -152,7 +152,13 @@ impl fmt::Display for BpfFault {
 
 /// What an author can do about a refusal whose text does not say it.
 pub(super) fn remedy(refusal: &Refusal) -> Option<&'static str> {
-    let Refusal::Bpf { opcode, fault, .. } = refusal else { return None };
+    let (opcode, fault) = match refusal {
+        Refusal::Bpf { opcode, fault, .. } => (opcode, fault),
+        Refusal::Limit { .. } => {
+            return Some("do what is done twice in a function, and less at once");
+        }
+        _ => return None,
+    };
     Some(match fault {
         BpfFault::Opcode => match opcode {
             0xc3 | 0xdb => {

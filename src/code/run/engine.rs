@@ -6,18 +6,19 @@
 //! every processor; the relaxed ones, whose results differ, are left out.
 
 use super::Tier;
+use core::num::NonZeroUsize;
 use wasmtime::{Config, OptLevel, RegallocAlgorithm};
 
 /// For code of capsules; `ticked`: a clock watches it beside its fuel.
 pub(crate) fn capsule(ticked: bool, tier: Tier) -> Config {
     let mut config = Config::new();
     config.wasm_custom_page_sizes(true).wasm_relaxed_simd(false);
-    config.cranelift_nan_canonicalization(true).wasm_backtrace_max_frames(None);
+    config.cranelift_nan_canonicalization(true).wasm_backtrace_max_frames(NonZeroUsize::new(1));
     config.consume_fuel(true).epoch_interruption(ticked);
     // First contents are copied: memories are small, and not all are wasmtime's own.
     config.memory_init_cow(false);
-    // Nobody reads backtraces of capsules.
-    config.generate_address_map(false);
+    // Of a trap the log says where it was: one frame and, from the map of addresses, its instruction.
+    config.generate_address_map(true);
     match tier {
         // The author's compiler has optimised already: what a tiny capsule could gain is less than what it costs to be late.
         Tier::Fast => {

@@ -13,6 +13,7 @@ pub mod native;
 mod native_calls;
 pub mod scope;
 mod tier;
+pub mod traps;
 pub mod trusted;
 pub mod wasm;
 

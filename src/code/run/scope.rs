@@ -8,7 +8,7 @@ use crate::abi::{CHILDREN_MAX, CONTEXT, CallError, LINES_MAX, NONE, NONE64};
 use crate::contract::an_context;
 use crate::core::Core;
 use crate::core::domain::{Domain, DomainId};
-use crate::core::log::Line;
+use crate::core::log::{Line, Trap};
 use crate::core::state_store::{Change, Refused, Value};
 use crate::frame::{Frame, FramePool, PortId};
 use crate::wire::{Addr, Digest, capsule};
@@ -214,13 +214,25 @@ impl Scope<'_> {
             return Err(CallError::Full);
         }
         packet.lines += 1;
+        self.write(tag, value, None)
+    }
+
+    /// Writes where the code trapped into the node's log, as long as its lines a second last.
+    #[cold]
+    pub fn write_trap(&mut self, trap: Trap) {
+        // A line more is no reason for anything.
+        let _ = self.write(0, 0, Some(trap));
+    }
+
+    fn write(&mut self, tag: u32, value: u64, trap: Option<Trap>) -> Result<(), CallError> {
+        let packet = &mut *self.packet;
         let at = packet.now;
         if !self.core.domains.of(packet.domain).is_some_and(|owner: &mut Domain| owner.may_log(at)) {
             return Err(CallError::Full);
         }
         let name = packet.frame.bytes().get(capsule::CODE..).and_then(|rest| rest.first_chunk());
         let code = name.map_or(Digest([0; Digest::LENGTH]), |bytes| Digest(*bytes));
-        self.core.log.write(Line { at, code, tag, value });
+        self.core.log.write(Line { at, code, tag, value, trap });
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use super::calls;
 use super::guarded::{self, Guarded};
 use super::lent::Lent;
 use super::scope::{RunPacket, Scope};
-use super::{Outcome, Tier, Verdict, engine};
+use super::{Outcome, Tier, Verdict, engine, traps};
 use crate::abi::CONTEXT;
 use crate::code::check::{self, WasmFacts};
 use crate::code::compiler::{Failure, Job, Lane, Purpose};
@@ -24,7 +24,7 @@ use core::ptr::NonNull;
 use std::sync::Arc;
 use wasmtime::{
     Engine, Global, InstanceAllocationStrategy, InstancePre, Linker, Memory, Module, Mutability,
-    PoolingAllocationConfig, Store, Trap, TypedFunc, Val,
+    PoolingAllocationConfig, Store, TypedFunc, Val,
 };
 
 /// Steps charged for a failure, since raising one costs the node far more than the steps before it.
@@ -320,9 +320,12 @@ impl Instance {
         let taken = steps - self.store.get_fuel().unwrap_or(0).min(steps);
         let (verdict, taken) = match returned {
             Ok(code) => (Verdict::from_code(code), taken),
-            // When the stack ends depends on how much of it the tier's code takes; the steps charged must not.
-            Err(error) if is_stack(&error) => (Err(Reason::Fuel), steps + TRAP_STEPS),
-            Err(error) => (Err(failure(&error)), taken + TRAP_STEPS),
+            Err(error) => {
+                traps::note(scope, &error);
+                // When the stack ends depends on how much of it the tier's code takes; the steps charged must not.
+                let taken = if traps::is_stack(&error) { steps } else { taken };
+                (Err(traps::reason(&error)), taken + TRAP_STEPS)
+            }
         };
         if self.writes {
             let memory = self.memory.bytes(&mut self.store);
@@ -359,19 +362,6 @@ fn place(memory: &mut [u8], arena: usize, window: &Range<usize>, packet: &RunPac
     packet.write_context(context);
     memory[window.clone()].copy_from_slice(source);
     true
-}
-
-#[cold]
-fn is_stack(error: &wasmtime::Error) -> bool {
-    matches!(error.downcast_ref::<Trap>(), Some(Trap::StackOverflow))
-}
-
-#[cold]
-fn failure(error: &wasmtime::Error) -> Reason {
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::OutOfFuel | Trap::Interrupt) => Reason::Fuel,
-        _ => Reason::Trap,
-    }
 }
 
 const _: () = assert!(capsule::HEADER - capsule::LOCKED == 2 * size_of::<Addr>());

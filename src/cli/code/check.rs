@@ -1,0 +1,194 @@
+//! `anode code check`: what each half of a node would say of a program, at its author's desk.
+//!
+//! ```text
+//! source or bundle ─▶ the rules of every node ─▶ user half: yes | no
+//!                                             └▶ linker, depth, as root the verifier ─▶ kernel half: yes | no, why, where
+//! ```
+//!
+//! A no of the user half, or a fault that the kernel half finds, ends with status 1. That the kernel half lacks a call is
+//! no fault: such code runs in the user half.
+
+use super::describe::At;
+use super::{Only, Print, read};
+use crate::code::author::lint::{self, PATIENCE, Prevail};
+use crate::code::author::{self, AuthorOptions};
+use crate::code::bundle::{Bundle, Kind, Program};
+use crate::code::check::{self as rules, disassemble};
+use crate::kernel::desk::{self, Verdict};
+use crate::trust::limits::Limits;
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub(super) struct Check {
+    /// The bundle file, or a source (.c, .wasm, .wat) that is built for it and not kept.
+    file: PathBuf,
+    /// Payload bytes in the window of a .wasm or .wat source.
+    #[arg(long, value_name = "BYTES")]
+    window: Option<u32>,
+    /// Of a C source only this representation.
+    #[arg(long)]
+    only: Option<Only>,
+    /// The PREVAIL verifier, which is asked for a second opinion of bpf code if it is installed.
+    #[arg(long, value_name = "PROGRAM", default_value = lint::PREVAIL)]
+    prevail: PathBuf,
+    /// Ask for no second opinion.
+    #[arg(long, conflicts_with = "prevail")]
+    no_lint: bool,
+    /// Do not ask the kernel's verifier, also as root.
+    #[arg(long)]
+    no_verifier: bool,
+    #[command(flatten)]
+    at: At,
+    #[command(flatten)]
+    print: Print,
+}
+
+/// What the kernel half says: for people, for programs, and the refusal, if it is one.
+struct KernelHalf {
+    says: String,
+    value: Value,
+    refusal: Option<String>,
+}
+
+pub(super) fn run(arguments: &Check) -> Result<ExitCode> {
+    let Check { file, prevail, no_lint, at, print, .. } = arguments;
+    let bundle = bundle(arguments)?;
+    let report = match rules::check(&bundle) {
+        Ok(report) => report,
+        Err(refusal) => return refused(file, &bundle, &refusal, print),
+    };
+    let mut value = at.describe(&bundle, Some(&report))?;
+    let user = if report.wasm.is_some() { "yes" } else { "no, it has no wasm representation" };
+    let kernel = kernel_half(&bundle, arguments)?;
+    (value["user_half"], value["kernel_half"]) = match print.json {
+        true => (json!({"runs": report.wasm.is_some()}), kernel.value),
+        false => (json!(user), json!(kernel.says)),
+    };
+    if let Some(bytes) = bundle.representation(Kind::Bpf).filter(|_| !no_lint) {
+        let lint = lint::lint(
+            &Prevail { program: prevail.clone(), patience: PATIENCE },
+            bytes,
+            bundle.manifest().window(),
+            bundle.lines(),
+        )?;
+        value["lint"] = if print.json { serde_json::to_value(&lint)? } else { json!(lint.to_string()) };
+    }
+    print.show(&value);
+    match kernel.refusal {
+        Some(refusal) if !print.json => bail!("{refusal}"),
+        Some(_) => Ok(ExitCode::FAILURE),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The bundle of a file, or of a source, built for this.
+fn bundle(arguments: &Check) -> Result<Bundle> {
+    let Check { file, window, only, print, .. } = arguments;
+    let is_source = file.extension().is_some_and(|ending| ["c", "wasm", "wat"].iter().any(|known| ending == *known));
+    if !is_source {
+        return read(file);
+    }
+    let options = |only| AuthorOptions { window: *window, only, ..AuthorOptions::default() };
+    match author::build_with_warnings(file, &options(only.map(Only::kind))) {
+        Ok((bundle, warnings)) => {
+            if !warnings.is_empty() {
+                crate::say_err!("{warnings}");
+            }
+            Ok(bundle)
+        }
+        Err(error) if error.is_of_kernel_half() && only.is_none() => {
+            // The other half may take it. If not, what it says is about something else.
+            if let Ok(other) = author::build(file, &options(Some(Kind::Wasm))) {
+                let runs = rules::check(&other).is_ok();
+                let halves =
+                    json!({"user_half": {"runs": runs}, "kernel_half": {"runs": false, "refused": error.to_string()}});
+                let said = json!({"user_half": if runs { "yes" } else { "no" }, "kernel_half": "no"});
+                print.show(if print.is_json() { &halves } else { &said });
+            }
+            Err(error.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Asks the kernel half, as far as that can be done here.
+fn kernel_half(bundle: &Bundle, arguments: &Check) -> Result<KernelHalf> {
+    let no =
+        |why: &str| KernelHalf { says: format!("no, {why}"), value: json!({"runs": false, "why": why}), refusal: None };
+    let Some(bytes) = bundle.representation(Kind::Bpf) else { return Ok(no("it has no bpf representation")) };
+    let program = Program::parse(bytes)?;
+    let loader = match (arguments.no_verifier, rustix::process::geteuid().is_root()) {
+        (true, _) => Err("its verifier was not asked (--no-verifier)".to_owned()),
+        (_, false) => Err("its verifier is asked as root only".to_owned()),
+        _ => std::env::current_exe().map_err(|error| error.to_string()),
+    };
+    let lines = bundle.lines();
+    // Of what a function of the header does, the author's line is the one before it.
+    let line = |at: usize| {
+        let before = (0..=at.min(program.code.len())).rev();
+        let mut places = before.filter_map(|at| lines.and_then(|lines| lines.find(Kind::Bpf, at)));
+        places.find(|place| !place.starts_with("anode/"))
+    };
+    Ok(match desk::verdict(&program, bundle.manifest().window(), &Limits::default(), loader)? {
+        Verdict::Takes(Ok(verified)) => KernelHalf {
+            says: format!("yes, its verifier goes through {verified} instructions"),
+            value: json!({"runs": true, "verified_instructions": verified}),
+            refusal: None,
+        },
+        Verdict::Takes(Err(why)) => KernelHalf {
+            says: format!("yes by the checks of this program; {why}"),
+            value: json!({"runs": true, "unverified": why}),
+            refusal: None,
+        },
+        Verdict::Lacks(call) => {
+            let index = program.symbols.iter().position(|symbol| *symbol == call);
+            let calls = |insn: &crate::code::bundle::Insn| {
+                insn.opcode == 0x85 && insn.src == 14 && Some(insn.imm as usize) == index
+            };
+            let source = program.code.iter().position(calls).and_then(line);
+            let place = source.as_ref().map_or_else(String::new, |source| format!(" ({source})"));
+            let why = format!("{call} is not there{place}: the code runs in the user half");
+            KernelHalf { value: json!({"runs": false, "why": why, "lacks": call, "source": source}), ..no(&why) }
+        }
+        Verdict::Refuses(fault) => {
+            let source = line(fault.at.unwrap_or(0));
+            let instruction = fault.at.filter(|at| *at < program.code.len());
+            let instruction = instruction.map(|at| format!("{at}: {}", disassemble(&program, at)));
+            let place = source.clone().unwrap_or_else(|| arguments.file.display().to_string());
+            let shown = instruction.as_ref().map_or_else(String::new, |text| format!("\n  instruction: {text}"));
+            KernelHalf {
+                says: "no".into(),
+                value: json!({
+                    "runs": false, "refused": fault.why, "source": source, "instruction": instruction, "remedy": fault.remedy,
+                }),
+                refusal: Some(format!("{place}: {}{shown}\n  remedy: {}", fault.why, fault.remedy)),
+            }
+        }
+    })
+}
+
+/// Says why a bundle is refused.
+fn refused(file: &Path, bundle: &Bundle, refusal: &rules::BundleRefusal, print: &Print) -> Result<ExitCode> {
+    let explanation = refusal.explain(bundle);
+    if print.json {
+        let of = |of: fn(&rules::Explanation) -> Value| explanation.as_ref().map_or(Value::Null, of);
+        print.show(&json!({
+            "name": bundle.name().to_string(),
+            "checked": false,
+            "refused": refusal.to_string(),
+            "representation": of(|why| json!(why.kind.to_string())),
+            "instruction": of(|why| json!(why.instruction)),
+            "source": of(|why| json!(why.source)),
+            "remedy": of(|why| json!(why.remedy)),
+        }));
+        return Ok(ExitCode::FAILURE);
+    }
+    match explanation {
+        Some(why) if why.source.is_some() => bail!("{why}"),
+        Some(why) => bail!("{}: {why}", file.display()),
+        None => bail!("{}: {refusal}", file.display()),
+    }
+}

@@ -1,0 +1,9 @@
+#include <anode/capsule.h>
+struct p { u8 n; u8 pad[3]; be32 x; u8 hop[32]; };
+AN_CAPSULE(p, struct p)
+{
+    u8 some[w->payload.n];
+    some[0] = 1;
+    w->payload.n = some[0];
+    return an_forward();
+}

@@ -1,0 +1,8 @@
+#include <stdio.h>
+#include <anode/capsule.h>
+struct p { u8 n; u8 pad[3]; be32 x; u8 hop[32]; };
+AN_CAPSULE(p, struct p)
+{
+    printf("%u", w->payload.n);
+    return an_forward();
+}

@@ -1,0 +1,9 @@
+// The verifier of the kernel is asked, which takes root.
+#include <anode/capsule.h>
+struct p { u8 n; u8 pad[3]; be32 x; u8 hop[32]; };
+AN_CAPSULE(p, struct p)
+{
+    struct an_value *value = 0;
+    an_state_get(1, value);
+    return an_forward();
+}

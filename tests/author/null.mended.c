@@ -1,0 +1,8 @@
+#include <anode/capsule.h>
+struct p { u8 n; u8 pad[3]; be32 x; u8 hop[32]; };
+AN_CAPSULE(p, struct p)
+{
+    struct an_value value;
+    an_state_get(1, &value);
+    return an_forward();
+}

@@ -1,0 +1,6 @@
+#include <anode/capsule.h>
+struct p { u8 x[512]; };
+AN_CAPSULE(p, struct p)
+{
+    return an_forward();
+}
