@@ -55,6 +55,7 @@ SHARED(channels);
 SHARED(cut);
 SHARED(cut_flow);
 SHARED(cut_usage);
+SHARED(lengths);
 SHARED(fib);
 SHARED(key);
 SHARED(owners);

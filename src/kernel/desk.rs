@@ -15,7 +15,7 @@ use super::loader::{Loader, Wanted};
 use super::{own, state};
 use crate::code::bundle::Program as Code;
 use crate::code::check::{Depth, depth};
-use crate::code::link::{self, Constants, LinkError, Linked};
+use crate::code::link::{self, Constants, LinkError, LinkedProgram};
 use crate::sys::bpf::Map;
 use crate::trust::limits::Limits;
 use std::io;
@@ -95,7 +95,7 @@ fn map(name: &str, sets: u32) -> io::Result<Map> {
 }
 
 /// The instruction of the code that one of the linked program is, or that calls the function that it is in.
-fn in_code(linked: &Linked, code: &Code, begin: usize, at: usize) -> Option<usize> {
+fn in_code(linked: &LinkedProgram, code: &Code, begin: usize, at: usize) -> Option<usize> {
     let inside = |at: usize| at.checked_sub(begin).filter(|at| *at < code.code.len());
     let function = linked.functions.iter().rev().map(|(start, _)| *start).find(|start| *start <= at)?;
     let calls = |place: &usize| {

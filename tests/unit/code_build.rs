@@ -172,7 +172,9 @@ fn line_of(text: &str, what: &str) -> usize {
 #[test]
 fn a_refusal_names_the_instruction_its_line_and_the_remedy() {
     let text = capsule("u32 x = w->payload.x;\n__sync_fetch_and_add(&w->payload.x, x);\nreturn an_forward();");
-    let error = build_text(&text, &AuthorOptions { only: Some(Kind::Bpf), ..AuthorOptions::default() }).unwrap_err().to_string();
+    let error = build_text(&text, &AuthorOptions { only: Some(Kind::Bpf), ..AuthorOptions::default() })
+        .unwrap_err()
+        .to_string();
     let said = [&format!("sample.c:{}: bpf: ", line_of(&text, "__sync")), "lock *(u32 *)(r", "remedy: "];
     assert!(said.iter().all(|said| error.contains(*said)), "{error}");
     let text = format!("extern int an_fly(int);\n{}", capsule("int x = 2;\nreturn an_fly(x);"));

@@ -294,7 +294,7 @@ fn a_trap_names_its_kind_its_function_and_the_line_of_the_source() {
         AN_CAPSULE(p, struct p)\n{\n    if (w->payload.n == 3)\n        __builtin_trap();\n    \
         w->payload.n = (u8)(w->payload.n == 2 ? deep(1000) : part(w->payload.n));\n    return an_forward();\n}\n";
     std::fs::write(&path, text).unwrap();
-    let bundle = author::build(&path, &Options { only: Some(Kind::Wasm), ..Options::default() }).unwrap();
+    let bundle = author::build(&path, &AuthorOptions { only: Some(Kind::Wasm), ..AuthorOptions::default() }).unwrap();
     let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
     let mut arm = Arm::new(role(&[Kind::Wasm]), &compiler);
     arm.add(&bundle);

@@ -5,13 +5,16 @@
 
 use super::clang::Clang;
 use super::said;
-use super::{Error, AuthorOptions, Parts, lines, module, native, program};
+use super::{AuthorOptions, Error, Parts, lines, module, native, program};
 use crate::code::bundle::{Kind, Lines, REPRESENTATION_MAX};
 use std::path::Path;
 use std::thread;
 
+/// The object file that a run of the compiler has made.
+type Object = Result<Vec<u8>, Error>;
+
 /// What the runs for one target have made, with debugging information and without.
-type Made = Option<(Result<Vec<u8>, Error>, Result<Vec<u8>, Error>)>;
+type Made = Option<(Object, Object)>;
 
 /// Compiles a C source for all that is asked for; adds what the compiler had to say.
 pub(super) fn compile(source: &Path, options: &AuthorOptions, warnings: &mut String) -> Result<Parts, Error> {
@@ -71,7 +74,7 @@ fn run(clang: &Clang, source: &Path, options: &AuthorOptions) -> (Made, Made) {
         let bpf = wanted(Kind::Bpf)
             .then(|| (scope.spawn(|| clang.bpf_object(source)), scope.spawn(|| clang.bpf_traced(source))));
         let join =
-            |one: thread::ScopedJoinHandle<'_, Result<Vec<u8>, Error>>| one.join().unwrap_or_else(|_| Err(lost()));
+            |one: thread::ScopedJoinHandle<'_, Object>| one.join().unwrap_or_else(|_| Err(lost()));
         let both = |(plain, traced)| (join(plain), join(traced));
         (wasm.map(both), bpf.map(both))
     })
@@ -80,8 +83,8 @@ fn run(clang: &Clang, source: &Path, options: &AuthorOptions) -> (Made, Made) {
 /// The bpf program of an object file, its lines added; an error says its line.
 fn converted(
     clang: &Clang,
-    plain: Result<Vec<u8>, Error>,
-    traced: Result<Vec<u8>, Error>,
+    plain: Object,
+    traced: Object,
     lines: &mut Lines,
 ) -> Result<program::Converted, Error> {
     let names = clang.names();
@@ -99,7 +102,7 @@ fn converted(
 
 /// Why there is no object file for bpf. With debugging information the back end knows the line of an instruction, without
 /// that of its function.
-fn refused(clang: &Clang, plain: Result<Vec<u8>, Error>, traced: Result<Vec<u8>, Error>) -> Error {
+fn refused(clang: &Clang, plain: Object, traced: Object) -> Error {
     let (target, output, said, closer) = match (plain, traced) {
         (Err(Error::Compile { target, output, said }), Err(Error::Compile { said: closer, .. })) => {
             (target, output, said, closer)
@@ -117,7 +120,7 @@ fn refused(clang: &Clang, plain: Result<Vec<u8>, Error>, traced: Result<Vec<u8>,
 fn called(
     clang: &Clang,
     source: &Path,
-    bpf: Option<&(Result<Vec<u8>, Error>, Result<Vec<u8>, Error>)>,
+    bpf: Option<&(Object, Object)>,
     name: &str,
 ) -> Option<String> {
     let again;
