@@ -35,6 +35,15 @@ fn open(protocol: &str, address: &str, of_domain: u64, of_channel: u64) -> (Bed,
     let net = NetSpec { bandwidth: of_channel, ..NetSpec::default() };
     let spec = ChanSpec { protocol: protocol.into(), address: address.into(), net, ..ChanSpec::default() };
     let out = bed.os(domain, |os| os.outchan_create(domain, &spec)).unwrap();
+    // Another domain asks for the link address.
+    let grants = Grants { channels: 1, bandwidth: u64::MAX, ..Grants::default() };
+    let other = bed.domain(&Role { grants, ..Role::anyone(Limits::default()) }, Box::new(Silent));
+    let (protocol, address) = ("if1/ip/udp".into(), "*:9 -> 10.0.1.2:9".into());
+    let asking = ChanSpec { protocol, address, ..ChanSpec::default() };
+    let asking = bed.os(other, |os| os.outchan_create(other, &asking)).unwrap();
+    let mut asks = (bed, other, asking);
+    send(&mut asks, None, b"").unwrap();
+    let mut bed = asks.0;
     bed.say(1, TO, Mac([2, 0, 0, 0, 1, 50]));
     bed.driver.out.frames.clear();
     (bed, domain, out)

@@ -9,6 +9,7 @@ use anode::node::hosts::InProcess;
 use anode::nodeos::interface::{DomainId, NodeOs, Upcall};
 use anode::schedule::Policy;
 use anode::trust::Role;
+use anode::trust::grants::Grants;
 use anode::wire::{Addr, capsule};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -59,8 +60,10 @@ fn node(policy: Policy) -> (Bed, [DomainId; 2]) {
     let clock = Arc::new(AtomicU64::new(1000));
     let mut bed = Bed::new(policy);
     bed.driver.node.set_clock(Box::new(WorkOnly(clock.clone())));
+    let grants = Grants { channels: 1, ..Grants::default() };
+    let role = Role { grants, ..Role::anyone(Default::default()) };
     let domains = [0, 1].map(|at| {
-        let domain = bed.domain(&Role::anyone(Default::default()), Box::new(Busy(clock.clone(), COSTS[at])));
+        let domain = bed.domain(&role, Box::new(Busy(clock.clone(), COSTS[at])));
         bed.channel(domain, PORTS[at]);
         domain
     });

@@ -320,7 +320,7 @@ fn codes_are_not_compiled_when_there_is_nobody_to_pay_for_that() {
     let mut length = 0;
     let mut forge = |net: &mut Net, number: usize| {
         // Another code each time, of a kilobyte: compiling it costs more than comes back meanwhile.
-        let source = format!("val n = {number} fun main() = length(\"{}\")", "x".repeat(1000));
+        let source = format!("fun main() = print(\"{number}{}\")", "x".repeat(1000));
         let chunk = Script::new("forged", &source).unwrap().chunk("main", []).unwrap();
         let header = Header { destination: host(1), source: host(0), ..Header::injected(host(0), 5) };
         let bytes = Packet { header, chunk }.bytes().unwrap();
@@ -329,12 +329,12 @@ fn codes_are_not_compiled_when_there_is_nobody_to_pay_for_that() {
         anep::emit_basic(&mut frame, anep::type_id::PLAN, bytes.len()).unwrap();
         frame.extend_from_slice(&bytes);
         net.sim.put_frame(0, 0, &frame);
-        net.sim.run_for(SECOND / 1000);
+        net.sim.run_for(SECOND / 500);
     };
     (0..100).for_each(|number| forge(&mut net, number));
     let account = |net: &Net| net.sim.node(1).unwrap().status().plan.unwrap().account;
     let before = account(&net);
-    assert!(drops(&net, 1, Reason::Budget) >= 95, "{before:?}");
+    assert!(drops(&net, 1, Reason::Budget) >= 90, "{before:?}");
     net.sim.run_for(5 * SECOND);
     forge(&mut net, 100);
     let after = account(&net);

@@ -102,6 +102,7 @@ fn a_neighbour_that_invents_destinations_leaves_room_for_those_of_another() {
         net.sim.put_frame(0, 0, &told((first..first + ROUTES_MAX).map(invented)));
         net.sim.run_for(SECOND / 1000);
     }
+    net.sim.run_for(SECOND / 10);
     let filled = routes(&net, 1);
     assert!((2000..=DESTINATIONS_MAX / 2 + 2).contains(&filled), "half of the places: {filled}");
     let no_room = net.sim.node(1).unwrap().status().plan.unwrap().account.no_room;

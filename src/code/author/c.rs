@@ -73,20 +73,14 @@ fn run(clang: &Clang, source: &Path, options: &AuthorOptions) -> (Made, Made) {
             .then(|| (scope.spawn(|| clang.wasm_object(source)), scope.spawn(|| clang.wasm_traced(source))));
         let bpf = wanted(Kind::Bpf)
             .then(|| (scope.spawn(|| clang.bpf_object(source)), scope.spawn(|| clang.bpf_traced(source))));
-        let join =
-            |one: thread::ScopedJoinHandle<'_, Object>| one.join().unwrap_or_else(|_| Err(lost()));
+        let join = |one: thread::ScopedJoinHandle<'_, Object>| one.join().unwrap_or_else(|_| Err(lost()));
         let both = |(plain, traced)| (join(plain), join(traced));
         (wasm.map(both), bpf.map(both))
     })
 }
 
 /// The bpf program of an object file, its lines added; an error says its line.
-fn converted(
-    clang: &Clang,
-    plain: Object,
-    traced: Object,
-    lines: &mut Lines,
-) -> Result<program::Converted, Error> {
+fn converted(clang: &Clang, plain: Object, traced: Object, lines: &mut Lines) -> Result<program::Converted, Error> {
     let names = clang.names();
     let (plain, traced) = match (plain, traced) {
         (Ok(plain), traced) => (plain, traced.unwrap_or_default()),
@@ -117,12 +111,7 @@ fn refused(clang: &Clang, plain: Object, traced: Object) -> Error {
 }
 
 /// Where a function is called, by the lines of the object file for bpf, or by the text.
-fn called(
-    clang: &Clang,
-    source: &Path,
-    bpf: Option<&(Object, Object)>,
-    name: &str,
-) -> Option<String> {
+fn called(clang: &Clang, source: &Path, bpf: Option<&(Object, Object)>, name: &str) -> Option<String> {
     let again;
     let traced = match bpf {
         Some((_, traced)) => traced.as_ref().ok(),

@@ -20,7 +20,7 @@ use crate::frame::{Link, Payer, PeerId, PortId};
 use crate::topology::Neighbour;
 use crate::wire::Addr;
 use crate::wire::plan::{self as wire, INFINITY, ROUTES_MAX, Route, RoutesView};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Destinations kept.
 pub const DESTINATIONS_MAX: usize = 4096;
@@ -67,8 +67,8 @@ pub struct Rip {
     places: Shares<Payer>,
     /// Destinations that found no place.
     no_room: u64,
-    /// When a route ends, or earlier; whether one has changed. So nothing is looked through for that.
-    first_end: u64,
+    /// When routes end, and whether one has changed: so nothing is looked through for that.
+    ends: BTreeSet<(u64, Addr)>,
     any_changed: bool,
     next_update: u64,
     /// When changes are told.
@@ -86,7 +86,7 @@ impl Rip {
             routes: BTreeMap::new(),
             places: Shares::new(DESTINATIONS_MAX as u64),
             no_room: 0,
-            first_end: u64::MAX,
+            ends: BTreeSet::new(),
             any_changed: false,
             next_update: 0,
             next_triggered: u64::MAX,
@@ -138,6 +138,7 @@ impl Rip {
         let metric = (route.metric + 1).min(INFINITY);
         let (live, dead) = (now + self.timers.timeout, now + self.timers.garbage);
         let until = if metric < INFINITY { live } else { dead };
+        let ended = self.routes.get(&route.to).map(|entry| entry.until);
         let heard = RipEntry { by: *from, metric, until, changed: true, payer };
         match self.routes.get_mut(&route.to) {
             Some(entry) if entry.by == *from => {
@@ -161,9 +162,12 @@ impl Rip {
             None if metric < INFINITY && self.places.take(payer, 1) => drop(self.routes.insert(route.to, heard)),
             None => self.no_room += u64::from(metric < INFINITY),
         }
-        let entry = self.routes.get(&route.to);
-        self.first_end = entry.map_or(self.first_end, |entry| self.first_end.min(entry.until));
-        self.any_changed |= entry.is_some_and(|entry| entry.changed);
+        let Some(entry) = self.routes.get(&route.to) else { return };
+        self.any_changed |= entry.changed;
+        if ended != Some(entry.until) {
+            ended.map(|ended| self.ends.remove(&(ended, route.to)));
+            self.ends.insert((entry.until, route.to));
+        }
     }
 
     fn plan_triggered(&mut self, now: u64, random: u64) {
@@ -176,7 +180,8 @@ impl Rip {
 
     /// When something is due.
     pub fn next_timer(&self) -> u64 {
-        self.first_end.min(self.next_update).min(self.next_triggered)
+        let ends = self.ends.first().map_or(u64::MAX, |(until, _)| *until);
+        ends.min(self.next_update).min(self.next_triggered)
     }
 
     /// Does what is due.
@@ -196,24 +201,21 @@ impl Rip {
         }
     }
 
-    /// Looks through all routes, if one may have ended.
     fn expire(&mut self, now: u64) {
-        if now < self.first_end {
-            return;
-        }
-        let Rip { routes, places, timers, any_changed, .. } = self;
-        routes.retain(|_, entry| {
-            let stays = entry.until > now || entry.metric < INFINITY;
-            if !stays {
-                places.give(entry.payer, 1);
+        while let Some((_, to)) = self.ends.first().copied().filter(|(until, _)| *until <= now) {
+            self.ends.pop_first();
+            match self.routes.get_mut(&to).filter(|entry| entry.metric < INFINITY) {
+                Some(entry) => {
+                    (entry.metric, entry.until, entry.changed) = (INFINITY, now + self.timers.garbage, true);
+                    self.ends.insert((entry.until, to));
+                    self.any_changed = true;
+                }
+                None => {
+                    let gone = self.routes.remove(&to);
+                    gone.into_iter().for_each(|gone| self.places.give(gone.payer, 1));
+                }
             }
-            stays
-        });
-        for entry in routes.values_mut().filter(|entry| entry.until <= now) {
-            (entry.metric, entry.until, entry.changed) = (INFINITY, now + timers.garbage, true);
-            *any_changed = true;
         }
-        self.first_end = self.routes.values().map(|entry| entry.until).min().unwrap_or(u64::MAX);
     }
 
     fn tell_all(&mut self, env: &mut dyn PlanOs, changes: bool, ask: bool) {
