@@ -172,7 +172,8 @@ fn following_a_remedy_never_gives_the_message_again() {
 
 fn capsule(payload: &str, before: &str, body: &str) -> String {
     format!(
-        "#include <anode/capsule.h>\n{before}\nstruct p {{ {payload} }};\nAN_CAPSULE(p, struct p)\n{{\n    {body}\n    return an_forward();\n}}\n"
+        "#include <anode/capsule.h>\n{before}\nstruct p {{ {payload} }};\nAN_CAPSULE(p, struct p)\n{{\n    {body}\n    \
+         return an_forward();\n}}\n"
     )
 }
 
@@ -211,7 +212,8 @@ fn a_verdict_is_given_for_each_half() {
 
 #[test]
 fn the_natural_loop_over_a_window_is_taken_by_both_halves() {
-    let body = "u32 sum = 0;\n    AN_EACH(i, w->payload.n, 8)\n        sum += an_be32(w->payload.hop[i]);\n    w->payload.sum = an_be32(sum);";
+    let body = "u32 sum = 0;\n    AN_EACH(i, w->payload.n, 8)\n        sum += an_be32(w->payload.hop[i]);\n    \
+                w->payload.sum = an_be32(sum);";
     let said = check("each", &capsule("u8 n; u8 pad[3]; be32 sum; be32 hop[8];", "", body), &[]);
     assert!(
         said.status == 0 && said.err.is_empty() && said.out.contains("kernel_half: yes"),

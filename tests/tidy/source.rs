@@ -30,7 +30,7 @@ impl Source {
 
     /// Whether the whole file is tests.
     pub fn is_test(&self) -> bool {
-        self.path.ends_with("/tests.rs") || self.path.starts_with("tests/")
+        self.path.ends_with("/tests.rs") || self.path.contains("/tests/") || self.path.starts_with("tests/")
     }
 
     /// A complaint about the line `at`, counted from 0.

@@ -184,6 +184,18 @@ impl fmt::Display for Error {
                     "the bpf object file is not that of a capsule: {cause}; begin the program with AN_CAPSULE(name, payload type)"
                 )
             }
+            Error::Data { .. } | Error::Undefined { .. } | Error::Relocation { .. } => self.of_symbol(f),
+            Error::Refused { explanation, .. } => explanation.fmt(f),
+            Error::At { source, error } => write!(f, "{source}: {error}"),
+            Error::Bundle(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Error {
+    /// What is wrong with a symbol.
+    fn of_symbol(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Error::Data { symbol, constant: false, .. } => write!(
                 f,
                 "{symbol} is a variable in static memory, and nothing but soft state survives a packet\n  remedy: keep \
@@ -209,14 +221,10 @@ impl fmt::Display for Error {
                 "section {section} takes the address of '{symbol}' at byte {offset}, and the kernel half has none of \
                  functions\n  remedy: call it by its name, in an if for each; or build with --only wasm"
             ),
-            Error::Refused { explanation, .. } => explanation.fmt(f),
-            Error::At { source, error } => write!(f, "{source}: {error}"),
-            Error::Bundle(error) => error.fmt(f),
+            _ => Ok(()),
         }
     }
-}
 
-impl Error {
     /// Whether it is about the representation for the kernel half, so that the other may be right.
     pub fn is_of_kernel_half(&self) -> bool {
         match self {

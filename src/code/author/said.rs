@@ -11,9 +11,11 @@
 
 use super::lines::Names;
 use core::fmt::Write as _;
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// The header of capsules, in which no author has lines.
-const HEADER: &str = "anode/capsule.h";
+const HEADER: &str = "capsule.h";
 
 /// One message of the compiler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +167,7 @@ pub(super) fn show(said: &[Said], refuses: bool, or_at: Option<&str>) -> String 
     for one in said.iter().filter(|one| one.refuses == refuses) {
         let (cause, remedy) = one.meaning();
         let place = match &one.place {
-            Some((file, line)) if file != HEADER => format!("{file}:{line}"),
+            Some((file, line)) if Path::new(file).file_name() != Some(OsStr::new(HEADER)) => format!("{file}:{line}"),
             _ => or_at.unwrap_or("the source").to_owned(),
         };
         // Two causes of one line may have one remedy; the same cause again says nothing new, wherever.

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(below(-256, -256), Ok(()));
         assert_eq!(below(-256, -264), Err(Depth::Stack { at: 3, bytes: 256 + 272 }));
         assert_eq!(below(-520, -8), Err(Depth::Stack { at: 0, bytes: 528 }));
-        let two = [call(3), call(4), EXIT, EXIT, store(-500), EXIT, store(-500), EXIT];
+        let two = [call(3), call(4), EXIT, EXIT, store(-496), EXIT, store(-496), EXIT];
         assert_eq!(depth(&two), Ok(()));
         let copy =
             [Insn { opcode: MOVE, dst: 2, src: FRAME, ..EXIT }, Insn { opcode: ADD, dst: 2, imm: -600, ..EXIT }, EXIT];

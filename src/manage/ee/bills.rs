@@ -7,8 +7,9 @@
 //!
 //! The order of packets cannot give a process the processor: that is the kernel's. So its group weighs what the process
 //! is to have beside the worker, which weighs 100. A process that is given packets weighs half as much again ([`MORE`])
-//! unless it is far ahead, since the order bounds it. One that computes without packets is bounded by its weight alone. Example: of 10 ms of a CPU, environments of weight 300 in the worker are to have 3, one of weight
-//! 700 in a process 7, of which the worker used 1 for its packets. So the worker is to have 4, the process 6, and its
+//! unless it is far ahead, since the order bounds it. One that computes without packets is bounded by its weight alone.
+//! Example: of 10 ms of a CPU, environments of weight 300 in the worker are to have 3, one of weight 700 in a process 7,
+//! of which the worker used 1 for its packets. So the worker is to have 4, the process 6, and its
 //! group weighs 150, or 225.
 
 use super::accounts::Account;
