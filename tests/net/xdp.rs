@@ -389,7 +389,9 @@ fn another_program_at_the_interface_is_left_there() {
     let text = std::fs::read_to_string(first.join("node.toml")).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let config = dir.path().join("second.toml");
-    std::fs::write(&config, text.replace(first.to_str().unwrap(), dir.path().join("run").to_str().unwrap())).unwrap();
+    let own = |dir: &std::path::Path| format!("run_dir = \"{}\"", dir.display());
+    assert!(text.contains(&own(&first)), "{text}");
+    std::fs::write(&config, text.replace(&own(&first), &own(&dir.path().join("run")))).unwrap();
     let log = std::fs::File::create(dir.path().join("log")).unwrap();
     let mut command = net.lab.command("r", running::ANODE).unwrap();
     let mut second = command.args(["node", "run"]).arg(&config).stderr(log).spawn().unwrap();
