@@ -272,19 +272,16 @@ fn a_channel_has_no_more_than_its_bandwidth() {
         a.connect("10.0.2.2:7000").unwrap();
         a.send(&[1; 500]).unwrap();
         b.recv(&mut [0; 600]).unwrap();
-        for _ in 0..500 {
-            a.send(&[1; 500]).unwrap();
-            // Nothing is to be lost before the channel.
-            std::thread::yield_now();
-        }
+        (0..500).for_each(|_| assert_eq!(a.send(&[1; 500]).unwrap(), 500));
         let begin = std::time::Instant::now();
         let (sent, dropped) = loop {
             let out = node.traffic("out");
             let (sent, dropped, _) = *out.iter().max().unwrap();
-            if sent + dropped == 501 {
+            // As many as there are places wait for the CPU; of a burst some find none.
+            if sent + dropped + node.drops(Reason::ChannelQueueFull) == 501 {
                 break (sent, dropped);
             }
-            assert!(begin.elapsed() < PATIENCE, "{out:?}");
+            assert!(begin.elapsed() < PATIENCE, "{ports}: {out:?} {}", node.accounts());
         };
         // A frame has 542 bytes. In the kernel another CPU may hold a share of 16,384 bytes, and each leaves a rest.
         let held = 32 * (std::thread::available_parallelism().unwrap().get() as u64 - 1);

@@ -179,6 +179,11 @@ impl Node {
         (each.iter().map(|cut| cut.0).sum(), each.iter().filter_map(|cut| cut.2).sum())
     }
 
+    /// What the node says of its frames, for the message of a test that fails.
+    pub fn accounts(&self) -> String {
+        self.handle.with_node(|node, _| format!("{:?}", node.status())).unwrap()
+    }
+
     pub fn drops(&self, reason: Reason) -> u64 {
         self.handle.with_node(move |node, _| node.drops().of(reason)).unwrap()
     }
