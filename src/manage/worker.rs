@@ -397,8 +397,8 @@ impl Worker {
                     }
                 }
                 Order::Settled(done) => {
-                    // As above.
-                    let _ = done.send(());
+                    // What the ports had before may still have to be closed.
+                    self.around.opener.iter().for_each(|opener| opener.answer(done.clone()));
                 }
                 Order::Attach(host, half) => {
                     if let Err(error) = self.around.processes.attach(host, half, &self.poll, PROCESSES) {

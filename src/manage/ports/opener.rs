@@ -1,7 +1,8 @@
 //! The opener's thread: opens sockets and guards of native ports, so that the worker need not wait.
 //!
 //! The worker states a wish and goes on; an open socket comes back as an order. Wishes are carried out in their order,
-//! and so is the wish to [settle](Opener::settle): when it is answered, all wishes before it are done.
+//! and so is the wish to [settle](Opener::settle): when it is answered, all wishes before it are done, and what they
+//! replaced is closed.
 
 use crate::classify::rule::Rule;
 use crate::frame::PortId;
@@ -27,6 +28,8 @@ enum Wish {
     Settle(Sender<()>),
     /// What a port had before goes, which may take its time.
     Close(Change),
+    /// Whoever waits is told that this is done too.
+    Answer(Sender<()>),
 }
 
 /// The way to the thread.
@@ -93,6 +96,11 @@ impl Opener {
         None
     }
 
+    /// Says so when what was to be closed is closed: the last that is done for who waits.
+    pub fn answer(&self, done: Sender<()>) {
+        self.wish(Wish::Answer(done));
+    }
+
     /// Ends the thread and has nothing more taken from the Linux stack.
     pub fn stop(&mut self) -> io::Result<()> {
         let takings = self.end();
@@ -148,6 +156,10 @@ fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<
             }
             Wish::Settle(done) => tell(Order::Settled(done)),
             Wish::Close(before) => drop(before),
+            Wish::Answer(done) => {
+                // Whoever asked may have gone away meanwhile.
+                let _ = done.send(());
+            }
         }
     }
 }
