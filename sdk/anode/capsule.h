@@ -185,7 +185,8 @@ AN_CALL(an_load) u64 an_load(u32 offset, u32 size);
 AN_CALL(an_store) int an_store(u32 offset, u64 value, u32 size);
 
 /** Reads the soft state that this code (every capsule of the same name, whoever sent it) keeps at
- *  this node under `key`. 0, or AN_E_ABSENT (never put, timed out or evicted; *value is zeroed). */
+ *  this node under `key`. 0; AN_E_ABSENT (never put, timed out, evicted), AN_E_FULL (unreadable):
+ *  then *value is zeroed. */
 AN_CALL(an_state_get) int an_state_get(u64 key, struct an_value *value);
 
 /** Keeps `value` under `key` for at most `keep_ms` milliseconds from now (the node has a longest

@@ -315,7 +315,7 @@ struct an_StateValue {
  * is zeroes. Kept for keep_ms milliseconds, at most as long as the role's limits say; 0 removes it. AN_ELIMIT: the domain has
  * as many entries as its role's limits give it (state_entries), or the table has no place for this one; nothing has changed then. */
 
-/** Reads what is kept under a key, into *value. AN_ENOENT: nothing, and *value is zeroes. */
+/** Reads what is kept under a key, into *value. AN_ENOENT: nothing; AN_ELIMIT: it cannot be read. Then *value is zeroes. */
 int an_stateGet(an_Domain_t domain, uint64_t key, struct an_StateValue *value);
 /** Keeps a value. */
 int an_statePut(an_Domain_t domain, uint64_t key, const struct an_StateValue *value, unsigned int keep_ms);

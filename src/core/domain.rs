@@ -11,7 +11,7 @@ use super::bucket::TokenBucket;
 use super::reason::{Drops, Reason};
 use super::record::SharedRecords;
 use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedBytes, Spent};
-use super::state_store::SharedState;
+use super::state_store::{Refused, SharedState};
 use super::table::Table;
 use crate::object_name;
 use crate::trust::Role;
@@ -84,7 +84,7 @@ pub struct Counts {
     pub state_entries: u32,
     /// Soft-state entries refused because of its quota, or because others hold their place.
     pub state_refused: u64,
-    /// Changes of soft state that the kernel did not carry out, for another reason than want of room.
+    /// Reads and changes of soft state that the kernel did not carry out, for another reason than want of room.
     #[serde(skip_serializing_if = "is_zero")]
     pub state_failed: u64,
     /// Soft-state entries that gave way to those of domains with less than their share.
@@ -93,6 +93,18 @@ pub struct Counts {
     pub logs_suppressed: u64,
     /// Its packets that were dropped.
     pub drops: Drops,
+}
+
+impl Counts {
+    /// Soft state was refused.
+    #[cold]
+    pub fn refuse(&mut self, why: Refused) {
+        match why {
+            Refused::Full => self.state_refused += 1,
+            Refused::Failed => self.state_failed += 1,
+            Refused::Changed => {}
+        }
+    }
 }
 
 impl core::ops::Deref for Usage {

@@ -105,10 +105,13 @@ impl Core {
 
     /// The soft state of a domain under `key` at `now`: in the node's table, or in the map that the kernel half shares.
     #[inline]
-    pub fn state_value(&self, domain: DomainId, key: u64, now: u64) -> Option<Value> {
+    pub fn state_value(&mut self, domain: DomainId, key: u64, now: u64) -> Result<Option<Value>, Refused> {
         match self.domains.by_id(domain).and_then(|domain| domain.shared.as_deref()) {
-            Some(shared) => shared.value(key, now),
-            None => self.state.value(domain, key, now).copied(),
+            Some(shared) => {
+                let value = shared.value(key, now);
+                self.note(domain, value)
+            }
+            None => Ok(self.state.value(domain, key, now).copied()),
         }
     }
 
@@ -125,14 +128,15 @@ impl Core {
             return self.state.change(&mut self.domains, domain, key, change, keep_ms, now);
         };
         let changed = shared.change(key, change, keep_ms, now);
-        if let (Err(refused), Some(domain)) = (changed, self.domains.of(domain)) {
-            match refused {
-                Refused::Full => domain.counts.state_refused += 1,
-                Refused::Failed => domain.counts.state_failed += 1,
-                Refused::Changed => {}
-            }
+        self.note(domain, changed)
+    }
+
+    /// Counts an answer that is a refusal.
+    fn note<T>(&mut self, domain: DomainId, answer: Result<T, Refused>) -> Result<T, Refused> {
+        if let (Err(refused), Some(domain)) = (&answer, self.domains.of(domain)) {
+            domain.counts.refuse(*refused);
         }
-        changed
+        answer
     }
 
     /// One more child of the running packet, with so much of that packet's bound.
@@ -160,8 +164,8 @@ mod tests {
     struct Always(Result<u64, Refused>);
 
     impl state_store::SharedState for Always {
-        fn value(&self, _: u64, _: u64) -> Option<Value> {
-            None
+        fn value(&self, _: u64, _: u64) -> Result<Option<Value>, Refused> {
+            self.0.map(|_| None)
         }
 
         fn change(&self, _: u64, _: Change<'_>, _: u32, _: u64) -> Result<u64, Refused> {
@@ -169,8 +173,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_keeper_of_state_that_fails_does_not_count_as_a_full_table() {
+    /// A core, and in it a domain whose state has such a keeper.
+    fn with_keeper(answer: Result<u64, Refused>) -> (Core, DomainId) {
         let rng = Xoshiro256PlusPlus::seed_from_u64(1);
         let mut core = Core::new(
             "n".into(),
@@ -183,13 +187,28 @@ mod tests {
             rng,
             0,
         );
+        let root = core.domains.root();
+        let id = core.domains.create(root, Domain::new("code".into(), Limits::default())).unwrap();
+        core.domains.of(id).unwrap().shared = Some(Arc::new(Always(answer)));
+        (core, id)
+    }
+
+    #[test]
+    fn a_keeper_of_state_that_fails_does_not_count_as_a_full_table() {
         for (answer, counted) in [(Err(Refused::Failed), (0, 1)), (Err(Refused::Full), (1, 0)), (Ok(3), (0, 0))] {
-            let root = core.domains.root();
-            let id = core.domains.create(root, Domain::new("code".into(), Limits::default())).unwrap();
-            core.domains.of(id).unwrap().shared = Some(Arc::new(Always(answer)));
+            let (mut core, id) = with_keeper(answer);
             assert_eq!(core.change_state(id, 1, Change::Add(1), 9, 0), answer);
             let counts = &core.domains.by_id(id).unwrap().counts;
             assert_eq!((counts.state_refused, counts.state_failed), counted);
+        }
+    }
+
+    #[test]
+    fn state_that_cannot_be_read_is_not_absent() {
+        for (answer, found, failed) in [(Err(Refused::Failed), Err(Refused::Failed), 1), (Ok(3), Ok(None), 0)] {
+            let (mut core, id) = with_keeper(answer);
+            assert_eq!(core.state_value(id, 1, 0), found);
+            assert_eq!(core.domains.by_id(id).unwrap().counts.state_failed, failed);
         }
     }
 }

@@ -93,7 +93,7 @@ pub enum Change<'a> {
     },
 }
 
-/// Why a change was refused; then nothing has changed.
+/// Why a change was refused; then nothing has changed. A read is refused for the last reason only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The quota is used up, or others hold the set.
@@ -106,8 +106,8 @@ pub enum Refused {
 
 /// Soft state of one domain that is kept elsewhere, since others use it too.
 pub trait SharedState: Send + Sync + core::fmt::Debug {
-    /// The value under `key` if it is still kept at `now`.
-    fn value(&self, key: u64, now: u64) -> Option<Value>;
+    /// The value under `key` if it is still kept at `now`. Refused only if whoever keeps it did not answer.
+    fn value(&self, key: u64, now: u64) -> Result<Option<Value>, Refused>;
 
     /// As [`StateStore::change`].
     fn change(&self, key: u64, change: Change<'_>, keep_ms: u32, now: u64) -> Result<u64, Refused>;

@@ -125,11 +125,11 @@ fn until(entry: &[u8; entry::SIZE]) -> u64 {
 }
 
 impl SharedState for CodeState {
-    fn value(&self, key: u64, now: u64) -> Option<Value> {
+    fn value(&self, key: u64, now: u64) -> Result<Option<Value>, Refused> {
         let mut set = [0; set::SIZE];
-        self.map.get(&self.set_of(key), &mut set).ok()?;
+        self.map.get(&self.set_of(key), &mut set).map_err(|_| Refused::Failed)?;
         let found = entries(&set).find(|entry| key_of(entry) == key && until(entry) > now);
-        found.map(|entry| entry::VALUE.of(entry))
+        Ok(found.map(|entry| entry::VALUE.of(entry)))
     }
 
     fn change(&self, key: u64, change: Change<'_>, keep_ms: u32, now: u64) -> Result<u64, Refused> {

@@ -13,7 +13,7 @@ use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::contract::passed_up;
 use crate::core::bucket::TokenBucket;
-use crate::core::domain::DomainId;
+use crate::core::domain::{Counts, DomainId};
 use crate::core::log::Line;
 use crate::core::reason::Reason;
 use crate::core::record::Written;
@@ -300,11 +300,16 @@ impl Capsules {
             Ok(shared) => {
                 tracing::info!(node = cx.core.name, code = %code.short(), "code runs in the kernel");
                 let (core, now) = (&mut cx.core, turn.now);
+                let mut lost = Counts::default();
                 core.state.hand_over(&mut core.domains, ready.domain, now, |key, value, keep_ms| {
                     // What finds no place there vanishes early, as soft state may.
-                    let _ = shared.state.change(key, Change::Put(value), keep_ms, now);
+                    if let Err(why) = shared.state.change(key, Change::Put(value), keep_ms, now) {
+                        lost.refuse(why);
+                    }
                 });
                 if let Some(domain) = core.domains.of(ready.domain) {
+                    domain.counts.state_refused += lost.state_refused;
+                    domain.counts.state_failed += lost.state_failed;
                     domain.shared = Some(shared.state.clone());
                     domain.share_budget(shared.account.clone().map(OtherHalf::new));
                     domain.records = shared.records.clone();

@@ -452,18 +452,15 @@ impl NodeOs for Os<'_, '_> {
         Ok(())
     }
 
-    fn state_get(&self, domain: DomainId, key: u64) -> Result<Value, Error> {
+    fn state_get(&mut self, domain: DomainId, key: u64) -> Result<Value, Error> {
         self.may(domain)?;
-        self.cx.core.state_value(domain, key, self.turn.now).ok_or(Error::Unknown)
+        self.cx.core.state_value(domain, key, self.turn.now).map_err(as_error)?.ok_or(Error::Unknown)
     }
 
     fn state_change(&mut self, domain: DomainId, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, Error> {
         self.may(domain)?;
         let changed = self.cx.core.change_state(domain, key, change, keep_ms, self.turn.now);
-        changed.map_err(|refused| match refused {
-            Refused::Full | Refused::Failed => Error::Limit,
-            Refused::Changed => Error::Changed,
-        })
+        changed.map_err(as_error)
     }
 
     fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error> {
@@ -495,5 +492,13 @@ impl NodeOs for Os<'_, '_> {
     fn packet_free(&mut self, domain: DomainId, frame: Frame) {
         self.cx.let_go(domain);
         self.turn.out.pool.give(frame);
+    }
+}
+
+/// What an environment is told of a refusal: of a keeper that did not answer the same as of a full table.
+fn as_error(refused: Refused) -> Error {
+    match refused {
+        Refused::Full | Refused::Failed => Error::Limit,
+        Refused::Changed => Error::Changed,
     }
 }

@@ -158,7 +158,7 @@ pub trait NodeOs {
     /// Parts them again.
     fn cutchan_destroy(&mut self, channel: CutChanId) -> Result<(), Error>;
     /// What a domain's soft state has under a key.
-    fn state_get(&self, domain: DomainId, key: u64) -> Result<Value, Error>;
+    fn state_get(&mut self, domain: DomainId, key: u64) -> Result<Value, Error>;
     /// Changes it in one step, and keeps it for so many milliseconds, 0: not at all. Gives the number in what is kept.
     fn state_change(&mut self, domain: DomainId, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, Error>;
     /// Has an event come to a domain in so many milliseconds.

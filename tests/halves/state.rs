@@ -46,7 +46,7 @@ fn shared(guest: &str, first: impl Fn(Digest) -> Vec<u8>) -> Option<(Place, Dige
 
 /// The words of what is kept.
 fn words(place: &Place, code: Digest, key: u64, now: u64) -> Option<Vec<u64>> {
-    let value = SharedState::value(place.state(code), key, now)?;
+    let value = SharedState::value(place.state(code), key, now).unwrap()?;
     Some(value.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
@@ -58,7 +58,7 @@ fn neighbours(sets: u32) -> Vec<u64> {
 
 impl Kept for CodeState {
     fn value(&mut self, key: u64, now: u64) -> Option<Value> {
-        SharedState::value(self, key, now)
+        SharedState::value(self, key, now).unwrap()
     }
 
     fn change(&mut self, key: u64, change: Change<'_>, keep_ms: u32, now: u64) -> Result<u64, Refused> {
@@ -86,7 +86,7 @@ fn who_holds_the_state_changes_it_without_any_privilege() {
     set_capabilities(None, CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing }).unwrap();
     assert!(CodeState::create(1, KEEP_MS).is_err(), "to make one needs some");
     assert_eq!(SharedState::change(&state, 1, Change::Add(7), KEEP_MS, 1), Ok(7));
-    assert_eq!(SharedState::value(&state, 1, 2).map(|value| value[0]), Some(7));
+    assert_eq!(SharedState::value(&state, 1, 2).unwrap().map(|value| value[0]), Some(7));
 }
 
 /// Both halves change one entry, and each another one of the same set, as fast as they can.

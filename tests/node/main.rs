@@ -10,6 +10,7 @@ mod fair;
 mod forms;
 mod greedy;
 mod heads;
+mod keeper;
 mod links;
 mod node_bench;
 mod nodeos_ending;

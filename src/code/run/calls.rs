@@ -79,7 +79,7 @@ fn route(mut call: Call<'_>, to: u32, next: u32) -> Result<i32> {
 fn state_get(mut call: Call<'_>, key: u64, to: u32) -> Result<i32> {
     let found = scope(|scope| scope.state_get(key))?;
     write(&mut call, to, &found.unwrap_or([0; VALUE]))?;
-    Ok(if found.is_some() { 0 } else { CallError::Absent as i32 })
+    Ok(status(found.map(drop)))
 }
 
 pub(super) fn status(result: Result<(), CallError>) -> i32 {

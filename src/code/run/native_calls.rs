@@ -53,10 +53,10 @@ extern "C" fn an_store(offset: u32, value: u64, size: u32) -> i32 {
 /// # Safety
 /// `to` points to a value.
 unsafe extern "C" fn an_state_get(key: u64, to: *mut Value) -> i32 {
-    let found = with(|scope, _| scope.state_get(key)).flatten();
+    let found = with(|scope, _| scope.state_get(key)).unwrap_or(Err(CallError::Denied));
     // SAFETY: the caller's.
     unsafe { write(to, found.unwrap_or([0; VALUE])) };
-    if found.is_some() { 0 } else { CallError::Absent as i32 }
+    status(found.map(drop))
 }
 
 /// # Safety

@@ -129,8 +129,9 @@ impl Scope<'_> {
 
     /// `an_state_get`.
     #[inline]
-    pub fn state_get(&self, key: u64) -> Option<Value> {
-        self.core.state_value(self.packet.domain, key, self.packet.now)
+    pub fn state_get(&mut self, key: u64) -> Result<Value, CallError> {
+        let found = self.core.state_value(self.packet.domain, key, self.packet.now);
+        found.map_err(as_error)?.ok_or(CallError::Absent)
     }
 
     /// `an_state_put`.
@@ -155,10 +156,7 @@ impl Scope<'_> {
 
     fn change_state(&mut self, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, CallError> {
         let changed = self.core.change_state(self.packet.domain, key, change, keep_ms, self.packet.now);
-        changed.map_err(|refused| match refused {
-            Refused::Full | Refused::Failed => CallError::Full,
-            Refused::Changed => CallError::Changed,
-        })
+        changed.map_err(as_error)
     }
 
     /// `an_route`: the outgoing port and the next hop (the destination itself when it is on link).
@@ -234,6 +232,14 @@ impl Scope<'_> {
         let code = name.map_or(Digest([0; Digest::LENGTH]), |bytes| Digest(*bytes));
         self.core.log.write(Line { at, code, tag, value, trap });
         Ok(())
+    }
+}
+
+/// What code is told of a refusal: of a keeper that did not answer the same as of a full table.
+fn as_error(refused: Refused) -> CallError {
+    match refused {
+        Refused::Full | Refused::Failed => CallError::Full,
+        Refused::Changed => CallError::Changed,
     }
 }
 

@@ -48,8 +48,8 @@ pub struct User {
 struct Recorder(Mutex<Vec<(u64, Value, u32)>>);
 
 impl SharedState for Recorder {
-    fn value(&self, _: u64, _: u64) -> Option<Value> {
-        None
+    fn value(&self, _: u64, _: u64) -> Result<Option<Value>, Refused> {
+        Ok(None)
     }
 
     fn change(&self, key: u64, change: Change<'_>, keep_ms: u32, _: u64) -> Result<u64, Refused> {
