@@ -115,6 +115,11 @@ impl Asked {
         self.mask != [0; ADDRESS]
     }
 
+    /// How many bits of it matter.
+    pub fn bits(&self) -> u8 {
+        u128::from_be_bytes(self.mask).count_ones() as u8
+    }
+
     /// The value of a field of two bytes.
     pub fn as_number(&self) -> u16 {
         u16::from_be_bytes([self.value[0], self.value[1]])

@@ -9,6 +9,7 @@ pub mod fields;
 pub mod headers;
 pub mod rule;
 pub mod shapes;
+pub mod table;
 
 use crate::frame::{Envelope, Link};
 use crate::wire::ethernet::ethertype;

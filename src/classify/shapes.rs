@@ -9,7 +9,7 @@
 
 mod flows;
 
-use super::fields::words;
+use super::fields::{Field, words};
 use super::headers::Layers;
 use super::rule::{Layer, Rule};
 use crate::frame::{Ends, Frame, Marks, PortId};
@@ -167,17 +167,25 @@ fn bits(addr: Addr, length: u8) -> [u64; 2] {
 }
 
 impl Shape {
-    /// That of a rule.
+    /// That of a rule, from what it asks of each field.
     pub fn of(rule: &Rule) -> Shape {
+        let [kind, protocol, source, destination, source_port, destination_port] =
+            Field::ALL.map(|field| rule.asks(field).bits());
+        let anep = rule.layer == Layer::Anep && rule.kind.is_some();
         Shape {
             layer: rule.layer,
-            source_port: rule.source_port.is_some(),
-            destination_bits: rule.destination.length,
-            destination_port: rule.destination_port.is_some(),
-            source_bits: rule.source.length,
-            kind: rule.kind.is_some() || matches!(rule.layer, Layer::Udp | Layer::Tcp),
+            source_port: source_port > 0,
+            destination_bits: destination,
+            destination_port: destination_port > 0,
+            source_bits: source,
+            kind: kind > 0 || protocol > 0 || anep,
             port: rule.port.is_some(),
         }
+    }
+
+    /// The same where UDP and TCP are told apart by the number of the protocol, so that they are of one layer.
+    pub(super) fn by_number(self) -> Shape {
+        Shape { layer: if self.layer == Layer::Tcp { Layer::Udp } else { self.layer }, ..self }
     }
 
     fn anep(&self, port: PortId, kind: u16) -> Flow {
@@ -276,6 +284,40 @@ mod tests {
             demux.remove(rule, at);
         }
         assert!(demux.is_empty());
+    }
+
+    #[test]
+    fn shapes_stand_in_the_order_of_what_rules_say() {
+        let mut rules = vec![];
+        for number in 0..5 * 3 * 3 * 16 {
+            let (flags, rest) = (number % 16, number / 16);
+            let set = |bit: usize, value: u16| (flags >> bit & 1 == 1).then_some(value);
+            let block = |at: usize| ["0::/0", "10.0.0.0/8", "fd01::1/128"][at].parse().unwrap();
+            let layer = [Layer::Link, Layer::Ip, Layer::Udp, Layer::Tcp, Layer::Anep][rest / 9];
+            // What only Ethernet, IP and ANEP ask for is the kind, and what only transports do are ports.
+            let transport = matches!(layer, Layer::Udp | Layer::Tcp);
+            rules.push(Rule {
+                port: set(0, 1).map(PortId),
+                layer,
+                kind: set(1, 9).filter(|_| !transport),
+                source: block(rest % 3),
+                destination: block(rest / 3 % 3),
+                source_port: set(2, 7).filter(|_| transport),
+                destination_port: set(3, 8).filter(|_| transport),
+                key: vec![],
+            });
+        }
+        let said = |rule: &Rule| {
+            let kind = rule.kind.is_some() || matches!(rule.layer, Layer::Udp | Layer::Tcp);
+            let (from, to) = (rule.source.length, rule.destination.length);
+            let ports = (rule.source_port.is_some(), rule.destination_port.is_some());
+            (rule.layer, ports.0, to, ports.1, from, kind, rule.port.is_some())
+        };
+        for one in &rules {
+            for other in &rules {
+                assert_eq!(Shape::of(one).cmp(&Shape::of(other)), said(one).cmp(&said(other)), "{one:?} {other:?}");
+            }
+        }
     }
 
     #[test]

@@ -5,15 +5,15 @@
 //! the next one begins with none.
 
 use super::account::Account;
-use super::filters::{Pattern, pattern, value};
+use super::filters::{Pattern, full, pattern, value};
 use super::half::KernelHalf;
 use super::layout::CUT_LAYOUT;
 use super::maps::{Maps, RATE_MAX, budget, sums};
 use super::own;
 use super::program_slots::{PROGRAM_SLOTS, ProgramSlots, Programs};
 use super::sockets::Steering;
-use crate::classify::rule::{DemuxKey, Layer, Rule};
-use crate::classify::shapes::{SHAPES_MAX, Shape};
+use crate::classify::rule::{Layer, Rule};
+use crate::classify::table::{Changed, Table};
 use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
 use crate::core::share::{Bandwidth, SharedBytes};
 use crate::frame::PortId;
@@ -21,7 +21,7 @@ use crate::graph::half::{ChannelHalf, Cut, CutCounts, Passed, SharedCut, Whose};
 use crate::sys::bpf::{Map, Program};
 use crate::sys::mapping::SharedWords;
 use crate::wire::Addr;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -70,9 +70,8 @@ pub struct KernelChannels {
     /// Interface of each port that packets may leave by.
     interfaces: HashMap<PortId, u32>,
     generation: u64,
-    /// Masks, most specific first, and how many patterns have each.
-    shapes: Vec<(Shape, Pattern, u32)>,
-    known: BTreeMap<Pattern, Vec<(DemuxKey, u32)>>,
+    /// Filters, and the number of the cut-through channel that has the packets of each; 0: the user half has them.
+    rules: Table<Pattern, u32>,
     cuts: Numbers,
     allowances: Numbers,
     domains: Numbers,
@@ -120,8 +119,7 @@ impl KernelChannels {
             punts,
             interfaces,
             generation: 0,
-            shapes: Vec::new(),
-            known: BTreeMap::new(),
+            rules: Table::new(pattern),
             cuts: Numbers::below(CUTS),
             allowances: Numbers::below(ALLOWANCES),
             domains: Numbers::below(CUTS),
@@ -152,50 +150,35 @@ impl KernelChannels {
     }
 
     fn is_needed(&self) -> bool {
-        self.running > 0 || self.punts && !self.known.is_empty()
+        self.running > 0 || self.punts && !self.rules.is_empty()
     }
 
     fn tell_shapes(&self) -> io::Result<()> {
         let mut all = [0; shapes::SIZE];
-        shapes::COUNT.put(&mut all, (self.shapes.len() as u32).to_ne_bytes());
-        for (place, (_, mask, _)) in all[shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(&self.shapes) {
+        shapes::COUNT.put(&mut all, (self.rules.masks().len() as u32).to_ne_bytes());
+        for (place, mask) in all[shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(self.rules.masks()) {
             *place = *mask;
         }
         self.set("shapes_map", 0, &all)
     }
 
-    fn add_shape(&mut self, shape: Shape, mask: Pattern) -> io::Result<()> {
-        match self.shapes.binary_search_by(|(known, ..)| shape.cmp(known)) {
-            Ok(at) => self.shapes[at].2 += 1,
-            Err(_) if self.shapes.len() >= SHAPES_MAX => {
-                return Err(io::Error::other("more shapes of filters than the kernel's map holds"));
-            }
-            Err(at) => {
-                self.shapes.insert(at, (shape, mask, 1));
-                self.tell_shapes()?;
-            }
+    /// Tells what a change of a filter has changed.
+    fn tell(&mut self, changed: &Changed<Pattern>) -> io::Result<()> {
+        let owners = self.maps.of("owners_map")?;
+        match self.rules.keys(&changed.pattern) {
+            [] => owners.remove(&changed.pattern)?,
+            keys => owners.set(&changed.pattern, &value(keys))?,
         }
-        Ok(())
-    }
-
-    fn drop_shape(&mut self, shape: Shape) -> io::Result<()> {
-        let Ok(at) = self.shapes.binary_search_by(|(known, ..)| shape.cmp(known)) else { return Ok(()) };
-        self.shapes[at].2 -= 1;
-        if self.shapes[at].2 == 0 {
-            self.shapes.remove(at);
+        if changed.masks {
             self.tell_shapes()?;
         }
-        Ok(())
+        self.renew()
     }
 
     /// Whose packets of a filter are: the user half's (0), or a cut-through channel's.
     fn give(&mut self, filter: &Rule, cut: u32) -> io::Result<()> {
-        let (_, flow) = pattern(filter);
-        let Some(keys) = self.known.get_mut(&flow) else { return Ok(()) };
-        keys.iter_mut().filter(|(key, _)| *key == filter.key).for_each(|(_, owner)| *owner = cut);
-        let told = value(keys.iter().map(|(key, cut)| (key, *cut)));
-        self.maps.of("owners_map")?.set(&flow, &told)?;
-        self.renew()
+        let Some(pattern) = self.rules.give(filter, cut) else { return Ok(()) };
+        self.tell(&Changed { pattern, masks: false })
     }
 
     /// A bandwidth of a domain or a channel: its place, once it is bounded.
@@ -296,31 +279,14 @@ impl ChannelHalf for KernelChannels {
             return Ok(());
         }
         let before = self.is_needed();
-        let (mask, flow) = pattern(filter);
-        let mut keys = self.known.remove(&flow).unwrap_or_default();
-        let count = keys.len();
-        keys.retain(|(key, _)| *key != filter.key);
-        if exists {
-            // Longer keys before shorter ones, as in the node's own table.
-            let at = keys.partition_point(|(key, _)| key.len() >= filter.key.len());
-            keys.insert(at, (filter.key.clone(), 0));
-        }
-        match (count, keys.len()) {
-            (0, 0) => return Ok(()),
-            (_, 0) => {
-                self.maps.of("owners_map")?.remove(&flow)?;
-                self.drop_shape(Shape::of(filter))?;
+        let Some(changed) = self.rules.change(filter, exists).map_err(full)? else { return Ok(()) };
+        if let Err(error) = self.tell(&changed) {
+            if exists {
+                // As if it had never been there.
+                let _ = self.rules.change(filter, false);
             }
-            (was, _) => {
-                let told = value(keys.iter().map(|(key, cut)| (key, *cut)));
-                self.maps.of("owners_map")?.set(&flow, &told)?;
-                self.known.insert(flow, keys);
-                if was == 0 {
-                    self.add_shape(Shape::of(filter), mask)?;
-                }
-            }
+            return Err(error);
         }
-        self.renew()?;
         self.look_for(before);
         Ok(())
     }

@@ -5,11 +5,11 @@ use super::own;
 use crate::broker::Place;
 use crate::classify::fields::Field;
 use crate::classify::rule::{DemuxKey, Layer, Rule};
-use crate::classify::shapes::SHAPES_MAX;
+use crate::classify::shapes::NoPlace;
+use crate::classify::table::{Changed, Table};
 use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shapes, stack_pattern, stack_shapes};
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
 use core::ops::Range;
-use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -55,9 +55,7 @@ pub enum Which {
 pub struct Filters {
     shapes: Map,
     flows: Map,
-    /// Masks, and how many flows have each.
-    masks: Vec<(Flow, u32)>,
-    known: BTreeMap<Flow, Vec<DemuxKey>>,
+    rules: Table<Flow, u32>,
     /// Whether frames are taken at all.
     listens: bool,
 }
@@ -66,8 +64,7 @@ impl Filters {
     /// The rules of a node without channels.
     pub fn create() -> io::Result<Filters> {
         let [shapes, flows] = LAYOUT.map(|(name, shape)| own::map(name, shape));
-        let filters =
-            Filters { shapes: shapes?, flows: flows?, masks: Vec::new(), known: BTreeMap::new(), listens: true };
+        let filters = Filters { shapes: shapes?, flows: flows?, rules: Table::new(fields), listens: true };
         filters.tell_shapes()?;
         Ok(filters)
     }
@@ -83,60 +80,29 @@ impl Filters {
         if filter.layer == Layer::Anep {
             return Ok(());
         }
-        let (mask, flow) = fields(filter);
-        let mut keys = self.known.remove(&flow).unwrap_or_default();
-        let count = keys.len();
-        keys.retain(|key| *key != filter.key);
-        if exists {
-            // Longer keys before shorter ones, as in the node's own table.
-            let at = keys.partition_point(|key| key.len() >= filter.key.len());
-            keys.insert(at, filter.key.clone());
+        let Some(changed) = self.rules.change(filter, exists).map_err(full)? else { return Ok(()) };
+        let told = self.tell(&changed);
+        if told.is_err() && exists {
+            // As if it had never been there.
+            let _ = self.rules.change(filter, false);
         }
-        match (count, keys.len()) {
-            (0, 0) => return Ok(()),
-            (_, 0) => {
-                self.flows.remove(&flow)?;
-                self.drop_shape(&mask)?;
-            }
-            (before, _) => {
-                self.flows.set(&flow, &value(keys.iter().map(|key| (key, 0))))?;
-                self.known.insert(flow, keys);
-                if before == 0 {
-                    self.add_shape(mask)?;
-                }
-            }
-        }
-        Ok(())
+        told
     }
 
-    fn add_shape(&mut self, mask: Flow) -> io::Result<()> {
-        if let Some((_, flows)) = self.masks.iter_mut().find(|(known, _)| *known == mask) {
-            *flows += 1;
-            return Ok(());
+    fn tell(&self, changed: &Changed<Flow>) -> io::Result<()> {
+        match self.rules.keys(&changed.pattern) {
+            [] => self.flows.remove(&changed.pattern)?,
+            keys => self.flows.set(&changed.pattern, &value(keys))?,
         }
-        if self.masks.len() >= SHAPES_MAX {
-            return Err(io::Error::other("more shapes of filters than the kernel's map holds"));
-        }
-        self.masks.push((mask, 1));
-        self.tell_shapes()
-    }
-
-    fn drop_shape(&mut self, mask: &Flow) -> io::Result<()> {
-        let Some(at) = self.masks.iter().position(|(known, _)| known == mask) else { return Ok(()) };
-        self.masks[at].1 -= 1;
-        if self.masks[at].1 == 0 {
-            self.masks.remove(at);
-            self.tell_shapes()?;
-        }
-        Ok(())
+        if changed.masks { self.tell_shapes() } else { Ok(()) }
     }
 
     fn tell_shapes(&self) -> io::Result<()> {
         let mut all = [0; stack_shapes::SIZE];
-        let count = if self.listens { self.masks.len() as u32 } else { 0 };
+        let count = if self.listens { self.rules.masks().len() as u32 } else { 0 };
         stack_shapes::COUNT.put(&mut all, count.to_ne_bytes());
         stack_shapes::LISTENS.put(&mut all, u32::from(self.listens).to_ne_bytes());
-        for (place, (mask, _)) in all[stack_shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(&self.masks) {
+        for (place, mask) in all[stack_shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(self.rules.masks()) {
             *place = *mask;
         }
         self.shapes.set(&0u32.to_ne_bytes(), &all)
@@ -144,7 +110,7 @@ impl Filters {
 
     /// Whether no frames are taken beside those that are taken throughout.
     pub fn is_empty(&self) -> bool {
-        self.masks.is_empty()
+        self.rules.is_empty()
     }
 
     /// The filter of an AF_PACKET socket.
@@ -217,8 +183,13 @@ pub(super) fn pattern(rule: &Rule) -> (Pattern, Pattern) {
     (with(fields.0, rule.port.map_or(0, |_| u32::MAX)), with(fields.1, port))
 }
 
+/// There is no room for another shape.
+pub(super) fn full(_: NoPlace) -> io::Error {
+    io::Error::other("more shapes of filters than the kernel's map holds")
+}
+
 /// A `struct owners`: keys, each with the number of whoever has its packets.
-pub(super) fn value<'a>(keys: impl ExactSizeIterator<Item = (&'a DemuxKey, u32)>) -> [u8; owners::SIZE] {
+pub(super) fn value(keys: &[(DemuxKey, u32)]) -> [u8; owners::SIZE] {
     let mut value = [0; owners::SIZE];
     owners::COUNT.put(&mut value, (keys.len() as u32).to_ne_bytes());
     let places = value[owners::KEYS.range()].as_chunks_mut::<{ contract::key::SIZE }>().0;
