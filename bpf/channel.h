@@ -137,7 +137,7 @@ INLINE void find_channel(struct xdp *ctx, const struct fields *it, u32 port, str
         key->layer = (u16)layer;
         key->kind = it->type & mask->kind;
         key->port = port & mask->port;
-        key->zero = 0;
+        key->shape = mask->shape;
         if (layer != ON_LINK) {
             payload = layer == ON_IP ? it->ip_payload : it->payload;
             if (!payload)

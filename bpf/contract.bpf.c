@@ -65,8 +65,6 @@ SHARED(refused);
 SHARED(scratch);
 SHARED(shapes);
 SHARED(spent);
-SHARED(stack_pattern);
-SHARED(stack_shapes);
 SHARED(state_call);
 SHARED(tuple);
 

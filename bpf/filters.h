@@ -37,32 +37,21 @@ struct pattern {
     u16 kind;
     /* ON_LINK, ON_IP or ON_TRANSPORT. */
     u16 layer;
-    /* The node's number of the port. */
-    u32 port, zero;
-};
-
-/* The same at the Linux stack, where maps are of one port each. */
-struct stack_pattern {
-    u64 source[2], destination[2];
-    u16 source_port, destination_port;
-    u16 kind, layer;
+    /* Which mask it is: all filters are in one map, and 10.0.0.0/8 and 10.0.0.0/16 have the same fields. */
+    u32 shape;
+    /* The node's number of the port; not at the Linux stack, where maps are of one port each. */
+    u32 port;
 };
 
 /* Map `shapes`, one entry: the most specific first. */
 struct shapes {
-    u32 count, zero;
+    /* How many there are; at the Linux stack, whether the node takes what is its own without any. Guard and filter look here both, so
+     * they begin and end to take frames at the same moment: none is taken from the stack that nobody has, and none is had twice. */
+    u32 count, listens;
     struct pattern masks[SHAPES];
 };
 
-/* The same at the Linux stack, in any order. */
-struct stack_shapes {
-    /* How many there are; whether the node takes what is its own without any. Guard and filter look here both, so they begin and end
-     * to take frames at the same moment: none is taken from the stack that nobody has, and none is had twice. */
-    u32 count, listens;
-    struct stack_pattern masks[SHAPES];
-};
-
-/* Map `owners`, by pattern, and map `flows` at the Linux stack, by stack_pattern: filters that differ in their keys alone. */
+/* Map `owners`, and map `flows` at the Linux stack, by pattern: filters that differ in their keys alone. */
 struct owners {
     u32 count, zero;
     struct key keys[KEYS];

@@ -30,7 +30,7 @@ MAP(flows_map);
 
 /* The fields of a frame, and where the payload of each layer begins; 0: it has none. */
 struct fields {
-    struct stack_pattern flow;
+    struct pattern flow;
     u32 ip_payload, payload;
     u16 type;
     u8 protocol, is_anep;
@@ -118,7 +118,7 @@ INLINE int holds(const struct sk_buff *skb, u32 payload, const struct owners *ke
 INLINE int is_listening(void)
 {
     u32 zero = 0;
-    const struct stack_shapes *shapes = map_lookup(shapes_map, &zero);
+    const struct shapes *shapes = map_lookup(shapes_map, &zero);
 
     return shapes && shapes->listens;
 }
@@ -126,7 +126,7 @@ INLINE int is_listening(void)
 /* Whether a frame is a channel's. */
 INLINE int is_channel(const struct sk_buff *skb, const struct fields *it)
 {
-    const struct stack_shapes *shapes;
+    const struct shapes *shapes;
     u32 zero = 0;
 
     shapes = map_lookup(shapes_map, &zero);
@@ -134,14 +134,16 @@ INLINE int is_channel(const struct sk_buff *skb, const struct fields *it)
         return 0;
 #pragma clang loop unroll(disable)
     for (u32 i = 0; i < SHAPES; i++) {
-        const struct stack_pattern *mask = &shapes->masks[i];
-        struct stack_pattern flow;
+        const struct pattern *mask = &shapes->masks[i];
+        struct pattern flow;
         const struct owners *keys;
         u32 payload = 0;
 
         if (i >= shapes->count)
             break;
         flow.layer = mask->layer;
+        flow.shape = mask->shape;
+        flow.port = 0;
         flow.kind = it->type & mask->kind;
         if (flow.layer != ON_LINK) {
             payload = flow.layer == ON_IP ? it->ip_payload : it->payload;

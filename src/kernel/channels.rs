@@ -119,7 +119,7 @@ impl KernelChannels {
             punts,
             interfaces,
             generation: 0,
-            rules: Table::new(pattern),
+            rules: Table::new(|rule| pattern(rule, rule.port)),
             cuts: Numbers::below(CUTS),
             allowances: Numbers::below(ALLOWANCES),
             domains: Numbers::below(CUTS),

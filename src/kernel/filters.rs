@@ -7,7 +7,8 @@ use crate::classify::fields::Field;
 use crate::classify::rule::{DemuxKey, Layer, Rule};
 use crate::classify::shapes::NoPlace;
 use crate::classify::table::{Changed, Table};
-use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shapes, stack_pattern, stack_shapes};
+use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shapes};
+use crate::frame::PortId;
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
 use core::ops::Range;
 use std::io;
@@ -15,9 +16,6 @@ use std::os::fd::AsFd;
 
 pub(super) static GUARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
 pub(super) static FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.bpf.o"));
-
-// Both maps of patterns begin alike, and so do both maps of shapes.
-const _: () = assert!(pattern::PORT.at() == stack_pattern::SIZE && shapes::MASKS.at() == stack_shapes::MASKS.at());
 
 // Fields are as long in patterns as in what rules ask for.
 const _: () = {
@@ -34,12 +32,12 @@ const FLOWS: u32 = 65_536;
 
 /// The maps: shapes, flows.
 pub(super) const LAYOUT: [(&str, MapShape); 2] = [
-    ("anode_shapes", MapShape { kind: MapKind::Array, key: 4, value: stack_shapes::SIZE, entries: 1 }),
-    ("anode_flows", MapShape { kind: MapKind::Hash, key: stack_pattern::SIZE, value: owners::SIZE, entries: FLOWS }),
+    ("anode_shapes", MapShape { kind: MapKind::Array, key: 4, value: shapes::SIZE, entries: 1 }),
+    ("anode_flows", MapShape { kind: MapKind::Hash, key: pattern::SIZE, value: owners::SIZE, entries: FLOWS }),
 ];
 
-/// A `struct stack_pattern`.
-type Flow = [u8; stack_pattern::SIZE];
+/// A `struct pattern`.
+pub(super) type Pattern = [u8; pattern::SIZE];
 
 /// Which frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +53,7 @@ pub enum Which {
 pub struct Filters {
     shapes: Map,
     flows: Map,
-    rules: Table<Flow, u32>,
+    rules: Table<Pattern, u32>,
     /// Whether frames are taken at all.
     listens: bool,
 }
@@ -64,7 +62,8 @@ impl Filters {
     /// The rules of a node without channels.
     pub fn create() -> io::Result<Filters> {
         let [shapes, flows] = LAYOUT.map(|(name, shape)| own::map(name, shape));
-        let filters = Filters { shapes: shapes?, flows: flows?, rules: Table::new(fields), listens: true };
+        let filters =
+            Filters { shapes: shapes?, flows: flows?, rules: Table::new(|rule| pattern(rule, None)), listens: true };
         filters.tell_shapes()?;
         Ok(filters)
     }
@@ -89,7 +88,7 @@ impl Filters {
         told
     }
 
-    fn tell(&self, changed: &Changed<Flow>) -> io::Result<()> {
+    fn tell(&self, changed: &Changed<Pattern>) -> io::Result<()> {
         match self.rules.keys(&changed.pattern) {
             [] => self.flows.remove(&changed.pattern)?,
             keys => self.flows.set(&changed.pattern, &value(keys))?,
@@ -98,11 +97,11 @@ impl Filters {
     }
 
     fn tell_shapes(&self) -> io::Result<()> {
-        let mut all = [0; stack_shapes::SIZE];
+        let mut all = [0; shapes::SIZE];
         let count = if self.listens { self.rules.masks().len() as u32 } else { 0 };
-        stack_shapes::COUNT.put(&mut all, count.to_ne_bytes());
-        stack_shapes::LISTENS.put(&mut all, u32::from(self.listens).to_ne_bytes());
-        for (place, mask) in all[stack_shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(self.rules.masks()) {
+        shapes::COUNT.put(&mut all, count.to_ne_bytes());
+        shapes::LISTENS.put(&mut all, u32::from(self.listens).to_ne_bytes());
+        for (place, mask) in all[shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(self.rules.masks()) {
             *place = *mask;
         }
         self.shapes.set(&0u32.to_ne_bytes(), &all)
@@ -143,44 +142,49 @@ impl Filters {
 /// Where a field stands in a pattern. What is inside of Ethernet or of IP stands in one place, since no rule asks for both.
 const fn place(field: Field) -> Range<usize> {
     match field {
-        Field::Type | Field::Protocol => stack_pattern::KIND.range(),
-        Field::Source => stack_pattern::SOURCE.range(),
-        Field::Destination => stack_pattern::DESTINATION.range(),
-        Field::SourcePort => stack_pattern::SOURCE_PORT.range(),
-        Field::DestinationPort => stack_pattern::DESTINATION_PORT.range(),
+        Field::Type | Field::Protocol => pattern::KIND.range(),
+        Field::Source => pattern::SOURCE.range(),
+        Field::Destination => pattern::DESTINATION.range(),
+        Field::SourcePort => pattern::SOURCE_PORT.range(),
+        Field::DestinationPort => pattern::DESTINATION_PORT.range(),
     }
 }
 
-/// Mask and value of a rule's fields.
-fn fields(rule: &Rule) -> (Flow, Flow) {
-    let (mut mask, mut flow) = ([0; stack_pattern::SIZE], [0; stack_pattern::SIZE]);
+/// Mask and value of a rule's fields, and of this port.
+pub(super) fn pattern(rule: &Rule, port: Option<PortId>) -> (Pattern, Pattern) {
+    let (mut mask, mut value) = ([0; pattern::SIZE], [0; pattern::SIZE]);
+    let mut shape = 0u32;
     for (field, asked) in Field::ALL.map(|field| (field, rule.asks(field))).iter().filter(|(_, asked)| asked.is_any()) {
         mask[place(*field)].copy_from_slice(&asked.mask[..field.bytes()]);
-        flow[place(*field)].copy_from_slice(&asked.value[..field.bytes()]);
+        value[place(*field)].copy_from_slice(&asked.value[..field.bytes()]);
+        shape |= which(*field, asked.bits());
     }
     let layer = match rule.layer {
         Layer::Link => ON_LINK,
         Layer::Ip => ON_IP,
         _ => ON_TRANSPORT,
     };
-    stack_pattern::LAYER.put(&mut mask, (layer as u16).to_ne_bytes());
-    stack_pattern::LAYER.put(&mut flow, (layer as u16).to_ne_bytes());
-    (mask, flow)
+    pattern::LAYER.put(&mut mask, (layer as u16).to_ne_bytes());
+    pattern::LAYER.put(&mut value, (layer as u16).to_ne_bytes());
+    if let Some(port) = port {
+        pattern::PORT.put(&mut mask, u32::MAX.to_ne_bytes());
+        pattern::PORT.put(&mut value, u32::from(port.0).to_ne_bytes());
+        shape |= 1 << 19;
+    }
+    pattern::SHAPE.put(&mut mask, shape.to_ne_bytes());
+    pattern::SHAPE.put(&mut value, shape.to_ne_bytes());
+    (mask, value)
 }
 
-/// A `struct pattern`.
-pub(super) type Pattern = [u8; pattern::SIZE];
-
-/// Mask and value of a rule's fields with the port.
-pub(super) fn pattern(rule: &Rule) -> (Pattern, Pattern) {
-    let (fields, port) = (fields(rule), rule.port.map_or(0, |port| u32::from(port.0)));
-    let with = |fields: Flow, port: u32| {
-        let mut whole = [0; pattern::SIZE];
-        whole[..fields.len()].copy_from_slice(&fields);
-        pattern::PORT.put(&mut whole, port.to_ne_bytes());
-        whole
-    };
-    (with(fields.0, rule.port.map_or(0, |_| u32::MAX)), with(fields.1, port))
+/// What a field's mask of so many bits adds to the number of a shape: a byte for each address, and a bit for each number.
+fn which(field: Field, bits: u8) -> u32 {
+    match field {
+        Field::Source => u32::from(bits),
+        Field::Destination => u32::from(bits) << 8,
+        Field::Type | Field::Protocol => 1 << 16,
+        Field::SourcePort => 1 << 17,
+        Field::DestinationPort => 1 << 18,
+    }
 }
 
 /// There is no room for another shape.

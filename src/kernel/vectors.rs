@@ -4,10 +4,12 @@ use super::maps::{code_places, place};
 use super::state::place_of_key;
 use super::{Filters, maps, object};
 use crate::classify::fields::tests::{self, Vector};
+use crate::classify::rule::KeyTuple;
 use crate::code::link;
 use crate::contract::{NEIGHBOUR_PLACES, NEXT_HOPS, budget};
 use crate::core::bucket::TokenBucket;
 use crate::core::share::Bandwidth;
+use crate::nodeos;
 use crate::sys::bpf::{Hook, Program};
 use crate::wire::checksum::checksum;
 use crate::wire::{Addr, Digest};
@@ -185,5 +187,25 @@ fn the_guard_reads_the_fields_of_the_list() {
         filters.change(&rule, true).unwrap();
         assert_eq!(guard.run_on(&mut frame).unwrap() == DROP, holds, "{what}: {frame:02x?}");
         filters.change(&rule, false).unwrap();
+    }
+}
+
+#[test]
+fn the_guard_tells_blocks_of_one_beginning_apart() {
+    const DROP: u32 = 2;
+    if Kernel::open().is_none() {
+        return;
+    }
+    let to = |address: &str, key: &[KeyTuple]| nodeos::channel::rule("*/ip", address, key, |_| None).unwrap();
+    let never = KeyTuple { offset: 0, length: 1, value: 0xff, mask: 0xff };
+    let mut frame = tests::frame(true, 17);
+    // It goes to 10.4.5.6: into the wide block alone, which has the narrow one's address.
+    let (narrow, wide, keyed) = (to("10.0.0.0/16", &[]), to("10.0.0.0/8", &[]), to("10.0.0.0/8", &[never]));
+    let mut filters = Filters::create().unwrap();
+    let guard = filters.load("guard_channels").unwrap();
+    let steps = [(&narrow, true, false), (&keyed, true, false), (&wide, true, true), (&narrow, false, true)];
+    for (step, (rule, exists, takes)) in steps.into_iter().chain([(&wide, false, false)]).enumerate() {
+        filters.change(rule, exists).unwrap();
+        assert_eq!(guard.run_on(&mut frame).unwrap() == DROP, takes, "step {step}");
     }
 }

@@ -418,6 +418,21 @@ fn frames_by_chance_come_out_alike() {
     assert!(pair.in_kernel * 10 > pair.frames * 4, "{} of {}", pair.in_kernel, pair.frames);
 }
 
+/// Blocks of one beginning, the wide one made first and last: each packet goes by the narrowest that has it.
+#[test]
+fn blocks_within_blocks_are_cut_through_alike() {
+    let wide = || cut(["if0/ip/udp", "10.0.0.0/16:5000"], ["if1/ip/udp", "*:6000 -> *:*"]);
+    let narrow = || cut(["if0/ip/udp", "10.0.0.0/21:5000"], ["if1/ip/udp", "*:6001 -> *:*"]);
+    for wanted in [[wide(), narrow()], [narrow(), wide()]] {
+        let Some(mut pair) = Pair::new(&wanted) else { return };
+        for (to, port) in [(RIGHT, 6001u16), (FAR, 6000)] {
+            let came = pair.same("a datagram", &datagram(Ends { to, ports: (4000, 5000), ..PLAIN }, b"abc"));
+            assert_eq!(sent(&came)[34..36], port.to_be_bytes(), "{to}");
+        }
+        assert_eq!(pair.in_kernel(), 2);
+    }
+}
+
 #[test]
 fn nothing_is_cut_through_once_a_channel_or_its_domain_has_ended() {
     let wanted = [cut(["if0/ip", "10.0.9.0/24"], ["if1/ip", "* proto 17"])];

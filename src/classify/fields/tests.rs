@@ -30,7 +30,7 @@ fn start(header: HeaderKind, v4: bool) -> Option<usize> {
 }
 
 /// A segment from port 4000 to port 5000 with four bytes.
-fn frame(v4: bool, protocol: u8) -> Vec<u8> {
+pub fn frame(v4: bool, protocol: u8) -> Vec<u8> {
     let segment = if protocol == UDP { 12 } else { 24 };
     let mut bytes = vec![0; start(HeaderKind::Transport, v4).unwrap() + segment];
     let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };
