@@ -11,8 +11,6 @@
 #include "parse.h"
 #include "sockets.h"
 
-enum { VERDICT_DROP = 0, VERDICT_FORWARD = 1, VERDICT_DELIVER = 2 };
-
 /* Gives a packet whose code has run to the user half, which goes on where this stopped: with what is in a record, if there is one. */
 INLINE int pass_up(struct xdp *ctx, const struct current *now, const struct cached_flow *cached, u32 verdict, const struct record *record,
                    u32 at, u64 links)

@@ -11,8 +11,6 @@
 #include "filters.h"
 #include "plain.h"
 
-enum { ICMPV6 = 58, ARP = 0x0806, VLAN = 0x8100, SERVICE_VLAN = 0x88a8 };
-
 /* BPF_FUNC_xdp_load_bytes: copies bytes of a frame, in whichever of its buffers they lie; not 0 if it is too short. */
 static long (*const load)(struct xdp *ctx, u32 offset, void *to, u32 length) = (void *)189;
 

@@ -128,6 +128,15 @@ enum numbers {
     NUMBER(ANEP),
     NUMBER(UDP),
     NUMBER(TCP),
+    NUMBER(ICMPV6),
+    NUMBER(IPV4),
+    NUMBER(ARP),
+    NUMBER(VLAN),
+    NUMBER(IPV6),
+    /* Verdicts. */
+    NUMBER(VERDICT_DROP),
+    NUMBER(VERDICT_FORWARD),
+    NUMBER(VERDICT_DELIVER),
     /* Families of addresses. */
     NUMBER(INET),
     NUMBER(INET6),

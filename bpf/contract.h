@@ -258,6 +258,9 @@ struct current {
     u64 began;
 };
 
+/* What code returns; beside VERDICT_DELIVER in the upper half an application port, or 0: the header's. */
+enum { VERDICT_DROP, VERDICT_FORWARD, VERDICT_DELIVER };
+
 /* What goes up the Linux stack to the node is in an Ethernet frame of this type (IEEE 802, local experiments), which is never
  * taken from a wire: as it came, but for the type; or, if its code has run, with this structure behind the Ethernet header. The four bits
  * behind that header tell which: a version of IP, or the first of an Ethernet type, 0 or 8. */

@@ -8,8 +8,6 @@
 
 #include "wire.h"
 
-enum { TCP = 6 };
-
 /* A packet whose headers have nothing unusual in them. */
 struct plain {
     u64 from[2], to[2];

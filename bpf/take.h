@@ -14,6 +14,7 @@
 #define ANODE_TAKE_H
 
 #include "filters.h"
+#include "wire.h"
 
 /* The part of struct __sk_buff (linux/bpf.h) up to what is needed here. */
 struct sk_buff {
@@ -23,8 +24,7 @@ struct sk_buff {
 /* BPF_FUNC_skb_load_bytes: copies bytes of a frame, wherever they lie; not 0 if it is too short. */
 static long (*const load)(const struct sk_buff *skb, u32 offset, void *to, u32 length) = (void *)26;
 
-enum { OTHER_HOST = 3, ETHERNET = 14, HEAD = 24, IPV4 = 0x0800, ARP = 0x0806, IPV6 = 0x86dd, PASSED_UP = 0x88b5 };
-enum { ANEP = 107, UDP = 17, TCP = 6, ICMPV6 = 58, PORT = 3322 };
+enum { OTHER_HOST = 3, ETHERNET = sizeof(struct ethernet), HEAD = 24 };
 MAP(shapes_map);
 MAP(flows_map);
 

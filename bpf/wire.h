@@ -51,8 +51,10 @@ _Static_assert(sizeof(struct udp) == 8 && sizeof(struct anep) == 8 && sizeof(str
 /* In a capsule header: where the window begins, with source and destination, and bytes of these two. */
 enum { LOCKED = 56, ADDRESSES = 32 };
 
-enum { IPV4 = 0x0800, IPV6 = 0x86dd };
-enum { UDP = 17, ANEP = 107, PORT = 3322, CAPSULE = 0x0ac0 };
+/* Types of Ethernet, protocols of IP, the port of UDP, and the type of ANEP. */
+enum { IPV4 = 0x0800, ARP = 0x0806, VLAN = 0x8100, IPV6 = 0x86dd, SERVICE_VLAN = 0x88a8 };
+enum { TCP = 6, UDP = 17, ICMPV6 = 58, ANEP = 107 };
+enum { PORT = 3322, CAPSULE = 0x0ac0 };
 
 /* The second half of an IPv4-mapped address. */
 INLINE u64 mapped(u32 v4) { return 0xffff0000 | (u64)v4 << 32; }

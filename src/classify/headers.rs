@@ -10,7 +10,7 @@ use crate::wire::{Addr, ipv4, ipv6};
 use core::ops::Range;
 
 /// TCP's number in IP headers.
-pub const TCP: u8 = 6;
+pub const TCP: u8 = crate::contract::TCP as u8;
 /// UDP's.
 pub const UDP: u8 = crate::wire::udp::IP_PROTOCOL;
 

@@ -16,16 +16,18 @@ pub const TAG: usize = 4;
 
 /// What a frame carries.
 pub mod ethertype {
+    use crate::contract;
+
     /// IPv4.
-    pub const IPV4: u16 = 0x0800;
+    pub const IPV4: u16 = contract::IPV4 as u16;
     /// ARP.
-    pub const ARP: u16 = 0x0806;
+    pub const ARP: u16 = contract::ARP as u16;
     /// An 802.1Q tag.
-    pub const VLAN: u16 = 0x8100;
+    pub const VLAN: u16 = contract::VLAN as u16;
     /// IPv6.
-    pub const IPV6: u16 = 0x86dd;
+    pub const IPV6: u16 = contract::IPV6 as u16;
     /// What XDP programs of the node's pass up: see `bpf/contract.h`. The first type for local experiments (IEEE 802).
-    pub const PASSED_UP: u16 = crate::contract::PASSED_UP as u16;
+    pub const PASSED_UP: u16 = contract::PASSED_UP as u16;
 }
 
 const DESTINATION: usize = 0;

@@ -14,7 +14,7 @@ use super::{Addr, Error, Result, field, put};
 /// ICMP's number as an IP protocol.
 pub const IP_PROTOCOL_V4: u8 = 1;
 /// ICMPv6's number as an IP protocol.
-pub const IP_PROTOCOL_V6: u8 = 58;
+pub const IP_PROTOCOL_V6: u8 = crate::contract::ICMPV6 as u8;
 /// Length in bytes of what stands before an error's quotation or an echo's data.
 pub const HEADER: usize = 8;
 /// Most bytes that an error over IPv4 quotes, so that its packet stays below 576 bytes (RFC 1812 §4.3.2.3).

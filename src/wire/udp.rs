@@ -10,7 +10,7 @@ use super::{Addr, Error, Result, field, put};
 /// Length of the header in bytes.
 pub const HEADER: usize = 8;
 /// UDP's number as an IP protocol.
-pub const IP_PROTOCOL: u8 = 17;
+pub const IP_PROTOCOL: u8 = crate::contract::UDP as u8;
 
 const SOURCE_PORT: usize = 0;
 const DESTINATION_PORT: usize = 2;

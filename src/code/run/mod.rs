@@ -19,6 +19,7 @@ pub mod wasm;
 
 use crate::code::bundle::Kind;
 use crate::code::compiler::Lane;
+use crate::contract::{VERDICT_DELIVER, VERDICT_DROP, VERDICT_FORWARD};
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PortId};
 use crate::trust::{PrincipalId, Role};
@@ -48,10 +49,10 @@ impl Verdict {
     #[inline]
     pub fn from_code(code: i32) -> Result<Verdict, Reason> {
         match code as u32 {
-            0 => Ok(Verdict::Drop),
-            1 => Ok(Verdict::Forward),
-            2 => Ok(Verdict::Deliver(None)),
-            code if code & 0xffff == 2 => Ok(Verdict::Deliver(Some((code >> 16) as u16))),
+            VERDICT_DROP => Ok(Verdict::Drop),
+            VERDICT_FORWARD => Ok(Verdict::Forward),
+            VERDICT_DELIVER => Ok(Verdict::Deliver(None)),
+            code if code & 0xffff == VERDICT_DELIVER => Ok(Verdict::Deliver(Some((code >> 16) as u16))),
             _ => Err(Reason::Verdict),
         }
     }
