@@ -8,10 +8,10 @@
 //! the NodeOS interface; PLAN on OSKit §3.3.
 
 use super::bucket::TokenBucket;
+use super::kept::{Refused, SharedState};
 use super::reason::{Drops, Reason};
 use super::record::SharedRecords;
 use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedBytes, Spent};
-use super::state_store::{Refused, SharedState};
 use super::table::Table;
 use crate::object_name;
 use crate::trust::Role;

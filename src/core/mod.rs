@@ -5,6 +5,7 @@
 
 pub mod bucket;
 pub mod domain;
+pub mod kept;
 pub mod ledger;
 pub mod log;
 pub mod memory_pool;

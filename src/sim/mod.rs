@@ -18,6 +18,7 @@ pub mod network;
 mod packets;
 mod paths;
 mod plan;
+mod problem;
 mod queue;
 pub mod report;
 mod run;

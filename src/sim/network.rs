@@ -4,6 +4,8 @@
 //! address alone. A port of an Ethernet link is in a subnet of its own besides (172.16.0.0 + 4k/30 and fd01:0:0:k::/64
 //! for link k), as on real interfaces, and its neighbour's hardware address must be resolved first.
 
+use super::problem::ETHERNET_LINKS_MAX;
+pub use super::problem::Problem;
 use super::shape::Shape;
 use crate::ee::plan::Config;
 use crate::node::Sizes;
@@ -12,15 +14,11 @@ use crate::topology::Ceiling;
 use crate::topology::Neighbour;
 use crate::trust::Roles;
 use crate::wire::{Addr, Digest, Prefix};
-use core::fmt;
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Ethernet links that the IPv4 subnets suffice for.
-const ETHERNET_LINKS_MAX: usize = 1 << 18;
 
 /// What travels on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
@@ -143,56 +141,6 @@ pub struct Network {
     /// Time a look into a node's store takes, in nanoseconds.
     pub look_up_ns: u64,
 }
-
-/// Why there can be no such network.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Problem {
-    /// Too few or too many nodes.
-    Nodes {
-        /// How many were asked for.
-        nodes: usize,
-    },
-    /// The shape's numbers contradict each other.
-    Shape {
-        /// What it needs.
-        needs: &'static str,
-    },
-    /// A link to nowhere, or to its own beginning.
-    Link {
-        /// Its ends.
-        ends: (usize, usize),
-    },
-    /// A line's number is out of range.
-    Line {
-        /// Which one.
-        field: &'static str,
-        /// What was given.
-        found: f64,
-        /// What is possible.
-        expected: &'static str,
-    },
-    /// More Ethernet links than subnets.
-    Subnets,
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let most = super::shape::NODES_MAX;
-        match self {
-            Problem::Nodes { nodes } => write!(f, "a network of {nodes} nodes: between 1 and {most} are possible"),
-            Problem::Shape { needs } => f.write_str(needs),
-            Problem::Link { ends: (a, b) } => {
-                write!(f, "a link between nodes {a} and {b}: link two different nodes that exist")
-            }
-            Problem::Line { field, found, expected } => write!(f, "a link's {field} is {found}; give {expected}"),
-            Problem::Subnets => {
-                write!(f, "more than {ETHERNET_LINKS_MAX} Ethernet links have no subnets: make some overlay links")
-            }
-        }
-    }
-}
-
-impl core::error::Error for Problem {}
 
 impl Network {
     /// A network of `nodes` nodes n0, n1 … without links.

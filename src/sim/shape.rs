@@ -1,6 +1,7 @@
 //! Shapes of networks: line, ring, grid, tree, and their links.
 
-use super::network::Problem;
+pub use super::problem::NODES_MAX;
+use super::problem::Problem;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde::Deserialize;
@@ -8,9 +9,6 @@ use std::collections::HashSet;
 
 /// Exchanges of two links for each link of a random shape: enough to forget the ring it begins as.
 const SWAPS_PER_LINK: usize = 10;
-
-/// The most nodes of a network: their numbers are the last bytes of their addresses.
-pub const NODES_MAX: usize = 60_000;
 
 /// A shape with its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -2,7 +2,7 @@
 //!
 //! The socket is given a copy where the stack delivers, so frames that are only forwarded never meet it.
 
-use super::packet::set_option;
+use super::option::set_option;
 use crate::wire::Addr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};

@@ -90,7 +90,7 @@ pub fn dropped(socket: BorrowedFd<'_>) -> io::Result<u32> {
 
 /// Lets the kernel keep so many bytes of datagrams for a socket, whatever its limit for others is; needs CAP_NET_ADMIN.
 pub fn deepen(socket: BorrowedFd<'_>, bytes: u32) -> io::Result<()> {
-    super::packet::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
+    super::option::set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
 }
 
 /// Bytes of one message that the kernel cuts into datagrams; below what an IPv4 packet holds.

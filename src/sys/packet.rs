@@ -5,6 +5,7 @@
 //! for a type of its own costs the frames of other types nothing.
 
 use super::bpf::Program;
+use super::option::set_option;
 pub use super::ring::Room;
 use super::ring::{self, ReceiveRing};
 use std::io;
@@ -136,20 +137,6 @@ fn bind(socket: BorrowedFd<'_>, interface: u32, kind: u16) -> io::Result<()> {
     // SAFETY: the address is a whole sockaddr_ll and its length is given.
     let done = unsafe {
         libc::bind(socket.as_raw_fd(), (&raw const addr).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t)
-    };
-    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// Sets an option whose value the kernel takes as a C value of this very type.
-pub(super) fn set_option<T>(
-    socket: BorrowedFd<'_>,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: the kernel reads the value, whose length is given.
-    let done = unsafe {
-        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const *value).cast(), size_of::<T>() as libc::socklen_t)
     };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

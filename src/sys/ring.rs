@@ -4,6 +4,7 @@
 //! A slot belongs to the kernel or to us, by its status word; taking a frame is a look at memory, and no
 //! system call. Version 2 shows a frame at once, where version 3 holds it back to fill a block.
 
+use super::option::set_option;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
@@ -53,7 +54,7 @@ fn sizes(longest: usize, room: Room) -> (usize, usize, usize) {
 /// Has the kernel make a ring for a socket, which must not be bound yet.
 pub fn make(socket: BorrowedFd<'_>, longest: usize, room: Room) -> io::Result<()> {
     let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
-    super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
     let (slot, block, bytes) = sizes(longest, room);
     let request = libc::tpacket_req {
         tp_block_size: block as libc::c_uint,
@@ -61,7 +62,7 @@ pub fn make(socket: BorrowedFd<'_>, longest: usize, room: Room) -> io::Result<()
         tp_frame_size: slot as libc::c_uint,
         tp_frame_nr: (bytes / slot) as libc::c_uint,
     };
-    super::packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
 }
 
 impl ReceiveRing {

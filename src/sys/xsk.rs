@@ -8,7 +8,7 @@
 //! would be missing at the interface.
 
 use super::mapping::Mapping;
-use super::packet::set_option;
+use super::option::set_option;
 use super::xsk_ring::{Inbound, Outbound};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::io;

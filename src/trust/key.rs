@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 
 const LABEL: &str = "anode-key ed25519 ";
 
+/// What the file of a secret of neighbours begins with.
+pub(super) const SECRET_LABEL: &str = "anode-secret ";
+
 /// What stands before the digits of a principal.
 const SCHEME: &str = "ed25519:";
 
@@ -104,7 +107,7 @@ impl KeyKind {
 
     /// The error for a text that is no such key.
     pub(super) fn not_in(self, path: &Path, text: &str) -> KeyError {
-        let begins = [(LABEL, KeyKind::Signing), (super::secret::LABEL, KeyKind::Neighbours)];
+        let begins = [(LABEL, KeyKind::Signing), (SECRET_LABEL, KeyKind::Neighbours)];
         let found = begins.iter().find(|(label, kind)| *kind != self && text.starts_with(label));
         KeyError::Format { path: path.into(), kind: self, found: found.map(|(_, kind)| *kind) }
     }

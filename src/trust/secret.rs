@@ -4,10 +4,8 @@
 //! as 64 more, with mode 0600. Reading refuses a file that others can read. Both neighbours have a copy; the number in
 //! a packet names the secret.
 
-use super::key::{KeyError, KeyKind, random, read_private, write_private};
+use super::key::{KeyError, KeyKind, SECRET_LABEL as LABEL, random, read_private, write_private};
 use std::path::Path;
-
-pub(super) const LABEL: &str = "anode-secret ";
 
 /// A secret and its number.
 #[derive(Clone, PartialEq, Eq)]

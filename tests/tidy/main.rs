@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod files;
 mod folders;
 mod prose;
 mod reasons;

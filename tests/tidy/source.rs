@@ -58,14 +58,26 @@ impl Source {
 
     /// Every path in the code that is not test code (`a::b::c`, `use` trees spread out), with its line from 0.
     pub fn paths(&self) -> Vec<(usize, String)> {
+        let (mut imports, mut others) = self.all_paths();
+        imports.append(&mut others);
+        imports
+    }
+
+    /// The paths of `use` alone.
+    pub fn imports(&self) -> Vec<String> {
+        self.all_paths().0.into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// Those of `use`, and the others.
+    fn all_paths(&self) -> (Vec<(usize, String)>, Vec<(usize, String)>) {
         let tokens = tokens(&self.live);
-        let mut paths = vec![];
+        let (mut imports, mut paths) = (vec![], vec![]);
         let mut at = 0;
         while at < tokens.len() {
             // `use<…>` in a type captures lifetimes.
             let captures = tokens.get(at + 1).is_some_and(|token| token.1 == "<");
             if tokens[at].1 == "use" && !captures {
-                at = use_tree(&tokens, at + 1, "", &mut paths);
+                at = use_tree(&tokens, at + 1, "", &mut imports);
             } else if is_word(tokens[at].1) {
                 let (line, path, next) = path(&tokens, at);
                 paths.push((line, path));
@@ -74,7 +86,7 @@ impl Source {
                 at += 1;
             }
         }
-        paths
+        (imports, paths)
     }
 
     /// Every function with a body: its line from 0, its name, and its length in lines.

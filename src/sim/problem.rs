@@ -1,0 +1,59 @@
+//! Why there can be no network as it was asked for. Example: one of no nodes.
+
+use core::fmt;
+
+/// Ethernet links that the IPv4 subnets suffice for.
+pub(super) const ETHERNET_LINKS_MAX: usize = 1 << 18;
+
+/// The most nodes of a network: their numbers are the last bytes of their addresses.
+pub const NODES_MAX: usize = 60_000;
+
+/// Why there can be no such network.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Problem {
+    /// Too few or too many nodes.
+    Nodes {
+        /// How many were asked for.
+        nodes: usize,
+    },
+    /// The shape's numbers contradict each other.
+    Shape {
+        /// What it needs.
+        needs: &'static str,
+    },
+    /// A link to nowhere, or to its own beginning.
+    Link {
+        /// Its ends.
+        ends: (usize, usize),
+    },
+    /// A line's number is out of range.
+    Line {
+        /// Which one.
+        field: &'static str,
+        /// What was given.
+        found: f64,
+        /// What is possible.
+        expected: &'static str,
+    },
+    /// More Ethernet links than subnets.
+    Subnets,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = NODES_MAX;
+        match self {
+            Problem::Nodes { nodes } => write!(f, "a network of {nodes} nodes: between 1 and {most} are possible"),
+            Problem::Shape { needs } => f.write_str(needs),
+            Problem::Link { ends: (a, b) } => {
+                write!(f, "a link between nodes {a} and {b}: link two different nodes that exist")
+            }
+            Problem::Line { field, found, expected } => write!(f, "a link's {field} is {found}; give {expected}"),
+            Problem::Subnets => {
+                write!(f, "more than {ETHERNET_LINKS_MAX} Ethernet links have no subnets: make some overlay links")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Problem {}

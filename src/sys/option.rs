@@ -1,0 +1,18 @@
+//! Options of sockets that take C values. Example: the number of slots of a ring.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Sets an option whose value the kernel takes as a C value of this very type.
+pub(super) fn set_option<T>(
+    socket: BorrowedFd<'_>,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the kernel reads the value, whose length is given.
+    let done = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const *value).cast(), size_of::<T>() as libc::socklen_t)
+    };
+    if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
