@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * The runner: the program around the code of one capsule. The node links it anew with every code (src/code/link):
+ * The runner: the program around the code of one capsule. The node links it anew with every code (src/code/link.rs):
  * `capsule` below is that code. The kernel verifies it by itself, over the context and the window and nothing else.
  * The linker fills in `constant` values.
  *

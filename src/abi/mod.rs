@@ -1,5 +1,5 @@
-//! The interface of mobile code as data: the numbers, names and errors of `sdk/anode/capsule.h`. Example: `AN_FORWARD`
-//! is 1 on both sides.
+//! The interface of mobile code as data: the numbers, names and errors of `sdk/anode/capsule.h`. Example: `AN_E_FULL`
+//! is -3 on both sides.
 //!
 //! Both halves, the author's side and the policy of roles mean the same by them, so they lie below all of these.
 //! Sizes and numbers are the header file's own, by [`crate::contract`]. [`symbols`] lists the calls; what a call does is

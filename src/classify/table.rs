@@ -13,7 +13,7 @@ type Keyed<T> = Vec<(DemuxKey, T)>;
 
 /// Rules by patterns `P`, of which the bytes go into a map, and their owners.
 #[derive(Debug)]
-pub struct Table<P, T> {
+pub struct RuleTable<P, T> {
     /// Mask and value of a rule.
     pattern: fn(&Rule) -> (P, P),
     /// Masks, the most specific first, and how many patterns have each.
@@ -24,16 +24,16 @@ pub struct Table<P, T> {
 /// What a change of a rule has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed<P> {
-    /// The pattern whose keys are others now: see [`Table::keys`].
+    /// The pattern whose keys are others now: see [`RuleTable::keys`].
     pub pattern: P,
     /// Whether the masks are others too.
     pub masks: bool,
 }
 
-impl<P: Copy + Ord, T: Copy + Default> Table<P, T> {
+impl<P: Copy + Ord, T: Copy + Default> RuleTable<P, T> {
     /// No rules yet; `pattern` gives mask and value of one.
-    pub fn new(pattern: fn(&Rule) -> (P, P)) -> Table<P, T> {
-        Table { pattern, masks: Vec::new(), patterns: BTreeMap::new() }
+    pub fn new(pattern: fn(&Rule) -> (P, P)) -> RuleTable<P, T> {
+        RuleTable { pattern, masks: Vec::new(), patterns: BTreeMap::new() }
     }
 
     /// Whether there is no rule.
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn keys_of_one_pattern_stand_by_length_and_the_last_takes_it_away() {
-        let mut table = Table::<Asked, u32>::new(asked);
+        let mut table = RuleTable::<Asked, u32>::new(asked);
         let [plain, keyed] = [&[][..], &[KEY]].map(|key| rule("if0/ip/udp", "*:5000", key));
         let pattern = asked(&plain).1;
         let told = |masks| Ok(Some(Changed { pattern, masks }));
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn udp_and_tcp_of_the_same_fields_share_a_mask_between_the_others() {
-        let mut table = Table::<Asked, u32>::new(asked);
+        let mut table = RuleTable::<Asked, u32>::new(asked);
         let rules =
             ["ip/udp|*:5000", "ip/tcp|*:6000", "ip/tcp|10.0.0.1:* -> *:*", "ip/tcp|10.0.0.1:* -> *:7", "ip|", "*|"];
         let rules = rules.map(|text| text.split_once('|').unwrap()).map(|(protocol, address)| {
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_shape_too_many_changes_nothing() {
-        let mut table = Table::<Asked, u32>::new(asked);
+        let mut table = RuleTable::<Asked, u32>::new(asked);
         let of = |length: usize| Rule { layer: Layer::Ip, ..rule("*/ip", &format!("* -> 10.0.0.0/{length}"), &[]) };
         for length in 1..=SHAPES_MAX {
             assert!(table.change(&of(length), true).unwrap().unwrap().masks);

@@ -11,20 +11,19 @@ use crate::core::domain::DomainId;
 use crate::core::share::{SharedAccount, SharedBytes};
 use crate::nodeos::interface::OutChanId;
 use core::fmt::Debug;
-use std::io;
 use std::sync::Arc;
 
-/// What looks at frames before the node does.
+/// What looks at frames before the node does. Errors say for people why it did not do it.
 pub trait ChannelHalf: Send {
     /// Packets of a filter are an incoming channel's from now on, or not any more.
-    fn change(&mut self, filter: &Rule, exists: bool) -> io::Result<()>;
+    fn change(&mut self, filter: &Rule, exists: bool) -> Result<(), String>;
 
     /// Packets of an incoming channel pass there by cut-through from now on, as far as nothing unusual is in them. Nothing: it
     /// does not carry such channels, or has no room.
-    fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<SharedCut>>;
+    fn begin(&mut self, cut: &Cut<'_>) -> Result<Option<SharedCut>, String>;
 
     /// No packet passes there any more. What passed can be asked for until the next call.
-    fn end(&mut self, number: u32, filter: &Rule) -> io::Result<()>;
+    fn end(&mut self, number: u32, filter: &Rule) -> Result<(), String>;
 
     /// A domain has ended, or an outgoing channel: nothing is shared with it any more.
     fn forget(&mut self, whose: Whose);

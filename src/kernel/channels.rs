@@ -13,7 +13,7 @@ use super::own;
 use super::program_slots::{PROGRAM_SLOTS, ProgramSlots, Programs};
 use super::sockets::Steering;
 use crate::classify::rule::{Layer, Rule};
-use crate::classify::table::{Changed, Table};
+use crate::classify::table::{Changed, RuleTable};
 use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
 use crate::core::share::{Bandwidth, SharedBytes};
 use crate::frame::PortId;
@@ -71,7 +71,7 @@ pub struct KernelChannels {
     interfaces: HashMap<PortId, u32>,
     generation: u64,
     /// Filters, and the number of the cut-through channel that has the packets of each; 0: the user half has them.
-    rules: Table<Pattern, u32>,
+    rules: RuleTable<Pattern, u32>,
     cuts: Numbers,
     allowances: Numbers,
     domains: Numbers,
@@ -119,7 +119,7 @@ impl KernelChannels {
             punts,
             interfaces,
             generation: 0,
-            rules: Table::new(|rule| pattern(rule, rule.port)),
+            rules: RuleTable::new(|rule| pattern(rule, rule.port)),
             cuts: Numbers::below(CUTS),
             allowances: Numbers::below(ALLOWANCES),
             domains: Numbers::below(CUTS),
@@ -273,8 +273,8 @@ fn loading(before: Before, maps: Arc<Maps>) -> impl Fn() -> io::Result<[Program;
     }
 }
 
-impl ChannelHalf for KernelChannels {
-    fn change(&mut self, filter: &Rule, exists: bool) -> io::Result<()> {
+impl KernelChannels {
+    fn change_filter(&mut self, filter: &Rule, exists: bool) -> io::Result<()> {
         if filter.layer == Layer::Anep {
             return Ok(());
         }
@@ -291,7 +291,7 @@ impl ChannelHalf for KernelChannels {
         Ok(())
     }
 
-    fn begin(&mut self, cut: &Cut<'_>) -> io::Result<Option<SharedCut>> {
+    fn begin_cut(&mut self, cut: &Cut<'_>) -> io::Result<Option<SharedCut>> {
         if !matches!(self.before, Before::Half(_)) || self.describe(cut, [0; 3]).is_none() {
             return Ok(None);
         }
@@ -312,7 +312,7 @@ impl ChannelHalf for KernelChannels {
         Ok(Some(SharedCut { number, account, of_domain, of_channel, passed }))
     }
 
-    fn end(&mut self, number: u32, filter: &Rule) -> io::Result<()> {
+    fn end_cut(&mut self, number: u32, filter: &Rule) -> io::Result<()> {
         let before = self.is_needed();
         self.set("cuts_map", number, &[0; contract::cut::SIZE])?;
         self.give(filter, 0)?;
@@ -320,6 +320,20 @@ impl ChannelHalf for KernelChannels {
         self.running = self.running.saturating_sub(1);
         self.look_for(before);
         Ok(())
+    }
+}
+
+impl ChannelHalf for KernelChannels {
+    fn change(&mut self, filter: &Rule, exists: bool) -> Result<(), String> {
+        self.change_filter(filter, exists).map_err(|error| error.to_string())
+    }
+
+    fn begin(&mut self, cut: &Cut<'_>) -> Result<Option<SharedCut>, String> {
+        self.begin_cut(cut).map_err(|error| error.to_string())
+    }
+
+    fn end(&mut self, number: u32, filter: &Rule) -> Result<(), String> {
+        self.end_cut(number, filter).map_err(|error| error.to_string())
     }
 
     fn forget(&mut self, whose: Whose) {

@@ -6,7 +6,7 @@ use crate::broker::Place;
 use crate::classify::fields::Field;
 use crate::classify::rule::{DemuxKey, Layer, Rule};
 use crate::classify::shapes::NoPlace;
-use crate::classify::table::{Changed, Table};
+use crate::classify::table::{Changed, RuleTable};
 use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shapes};
 use crate::frame::PortId;
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
@@ -53,7 +53,7 @@ pub enum Which {
 pub struct Filters {
     shapes: Map,
     flows: Map,
-    rules: Table<Pattern, u32>,
+    rules: RuleTable<Pattern, u32>,
     /// Whether frames are taken at all.
     listens: bool,
 }
@@ -62,8 +62,12 @@ impl Filters {
     /// The rules of a node without channels.
     pub fn create() -> io::Result<Filters> {
         let [shapes, flows] = LAYOUT.map(|(name, shape)| own::map(name, shape));
-        let filters =
-            Filters { shapes: shapes?, flows: flows?, rules: Table::new(|rule| pattern(rule, None)), listens: true };
+        let filters = Filters {
+            shapes: shapes?,
+            flows: flows?,
+            rules: RuleTable::new(|rule| pattern(rule, None)),
+            listens: true,
+        };
         filters.tell_shapes()?;
         Ok(filters)
     }

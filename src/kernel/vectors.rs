@@ -4,12 +4,11 @@ use super::maps::{code_places, place};
 use super::state::place_of_key;
 use super::{Filters, maps, object};
 use crate::classify::fields::tests::{self, Vector};
-use crate::classify::rule::KeyTuple;
+use crate::classify::rule::{ANYWHERE, KeyTuple, Layer, Rule};
 use crate::code::link;
 use crate::contract::{NEIGHBOUR_PLACES, NEXT_HOPS, budget};
 use crate::core::bucket::TokenBucket;
 use crate::core::share::Bandwidth;
-use crate::nodeos;
 use crate::sys::bpf::{Hook, Program};
 use crate::wire::checksum::checksum;
 use crate::wire::{Addr, Digest};
@@ -196,7 +195,16 @@ fn the_guard_tells_blocks_of_one_beginning_apart() {
     if Kernel::open().is_none() {
         return;
     }
-    let to = |address: &str, key: &[KeyTuple]| nodeos::channel::rule("*/ip", address, key, |_| None).unwrap();
+    let to = |block: &str, key: &[KeyTuple]| Rule {
+        port: None,
+        layer: Layer::Ip,
+        kind: None,
+        source: ANYWHERE,
+        destination: block.parse().unwrap(),
+        source_port: None,
+        destination_port: None,
+        key: key.to_vec(),
+    };
     let never = KeyTuple { offset: 0, length: 1, value: 0xff, mask: 0xff };
     let mut frame = tests::frame(true, 17);
     // It goes to 10.4.5.6: into the wide block alone, which has the narrow one's address.

@@ -63,11 +63,12 @@ const ROWS: &[Row] = &[
 ];
 
 /// What is imported against the order: from where, what, and what will end it.
-type Exception = (&'static str, &'static str, &'static str);
+pub type Exception = (&'static str, &'static str, &'static str);
 
 const SPLIT: &str = "ends when asking the broker and carrying out what it is asked for are two folders";
 
-const EXCEPTIONS: &[Exception] = &[("broker", "code", SPLIT), ("broker", "kernel", SPLIT), ("broker", "config", SPLIT)];
+pub const EXCEPTIONS: &[Exception] =
+    &[("broker", "code", SPLIT), ("broker", "kernel", SPLIT), ("broker", "config", SPLIT)];
 
 /// One import: from which folder, which, and where it stands.
 struct Import<'a> {

@@ -3,6 +3,9 @@
 //! No parser: a scanner that knows comments, strings and braces. Code is blanked rather than cut,
 //! so every line keeps its number.
 
+/// Paths, each with its line from 0.
+type Paths = Vec<(usize, String)>;
+
 /// One source file.
 pub struct Source {
     /// Path from the project's root, with slashes.
@@ -57,7 +60,7 @@ impl Source {
     }
 
     /// Every path in the code that is not test code (`a::b::c`, `use` trees spread out), with its line from 0.
-    pub fn paths(&self) -> Vec<(usize, String)> {
+    pub fn paths(&self) -> Paths {
         let (mut imports, mut others) = self.all_paths();
         imports.append(&mut others);
         imports
@@ -69,7 +72,7 @@ impl Source {
     }
 
     /// Those of `use`, and the others.
-    fn all_paths(&self) -> (Vec<(usize, String)>, Vec<(usize, String)>) {
+    fn all_paths(&self) -> (Paths, Paths) {
         let tokens = tokens(&self.live);
         let (mut imports, mut paths) = (vec![], vec![]);
         let mut at = 0;
