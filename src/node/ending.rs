@@ -102,7 +102,12 @@ impl Cx {
     }
 
     /// The same of several. Tables that others fill too are gone through once, however many domains end.
-    fn end_domains(&mut self, turn: &mut Turn<'_>, tops: &[DomainId], tell: impl Fn(HostId) -> bool) -> Ended {
+    pub(super) fn end_domains(
+        &mut self,
+        turn: &mut Turn<'_>,
+        tops: &[DomainId],
+        tell: impl Fn(HostId) -> bool,
+    ) -> Ended {
         self.settle_hand();
         let core = &mut self.core;
         let mut all: Vec<_> = tops.iter().flat_map(|top| core.domains.with_those_below(*top)).collect();
@@ -220,13 +225,7 @@ impl Node {
 
     /// A host is gone: with it all its domains.
     pub fn disconnect(&mut self, turn: &mut Turn<'_>, host: HostId) -> Ended {
-        let domains = &self.cx.core.domains;
-        let is_its = |id: DomainId| domains.by_id(id).is_some_and(|domain| domain.host == host);
-        let is_top = |id: &DomainId| {
-            let parent = domains.by_id(*id).and_then(|domain| domain.parent());
-            is_its(*id) && !parent.is_some_and(is_its)
-        };
-        let tops: Vec<_> = domains.iter().map(|(id, _)| id).filter(is_top).collect();
+        let tops = self.cx.tops_of(host);
         let ended = self.cx.end_domains(turn, &tops, |_| false);
         let codes = self.environments.settle(&mut self.cx, turn);
         self.ask(|hosts: &mut Hosts, _| hosts.remove(host));
@@ -263,6 +262,17 @@ impl Node {
 }
 
 impl Cx {
+    /// The domains of a host that are below none of it.
+    pub(super) fn tops_of(&self, host: HostId) -> Vec<DomainId> {
+        let domains = &self.core.domains;
+        let is_its = |id: DomainId| domains.by_id(id).is_some_and(|domain| domain.host == host);
+        let is_top = |id: &DomainId| {
+            let parent = domains.by_id(*id).and_then(|domain| domain.parent());
+            is_its(*id) && !parent.is_some_and(is_its)
+        };
+        domains.iter().map(|(id, _)| id).filter(is_top).collect()
+    }
+
     /// The hosts of all domains.
     pub(super) fn hosts(&self) -> HashSet<HostId> {
         self.core.domains.iter().map(|(_, domain)| domain.host).collect()

@@ -9,7 +9,7 @@
 //! All of it is done in the domain's turn, so the domain pays for it with its share of the CPU.
 
 use super::Cx;
-use super::ending::Gone;
+use super::ending::{EndedBy, Gone};
 use super::environment::Environment;
 use super::hosts::{Hosts, Reached};
 use super::os::Os;
@@ -20,9 +20,10 @@ use crate::frame::{BUFFER, Frame};
 use crate::graph::engine::INWARD;
 use crate::graph::exit::{self, Carried, Departure};
 use crate::graph::{Exit, Form, Target};
-use crate::nodeos::interface::{CutChanId, InChanId, Upcall};
+use crate::nodeos::interface::{CutChanId, HostId, InChanId, Upcall};
 use crate::topology::Topology;
 use crate::wire::Addr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Where the checksum of a datagram is: the last bytes of its header.
 const CHECKSUM: usize = 2;
@@ -66,12 +67,22 @@ impl Environment for Hosts {
             match self.reach(host) {
                 Reached::Remote if tell => turn.out.upcalls.push((host, domain, Upcall::Ended)),
                 Reached::Local(_) if !runs => self.remove(host),
-                Reached::Local(environment) if tell => environment.ended(domain),
+                Reached::Local(environment) if tell => {
+                    if !returns(|| environment.ended(domain)) {
+                        self.give_up(cx, turn, host);
+                    }
+                }
                 _ => {}
             }
         }
         0
     }
+}
+
+/// Calls an environment of this process, and says whether it has returned: else it has panicked.
+#[inline]
+fn returns(call: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(call)).is_ok()
 }
 
 /// Takes off what is around the payload.
@@ -114,6 +125,17 @@ impl Hosts {
         cx.graphs.scratch[0] = scratch;
     }
 
+    /// An environment of this process has panicked. It is not called again: what it holds may be half of something. Its
+    /// domains end, with what waits for them. The packet that it was called for was handed to it, and is its own.
+    #[cold]
+    fn give_up(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, host: HostId) {
+        let tops = cx.tops_of(host);
+        tracing::error!(node = cx.core.name, host = host.0, ?tops, "an environment has panicked: its domains end");
+        tops.iter().for_each(|domain| cx.fell(*domain, EndedBy::Node));
+        cx.end_domains(turn, &tops, |other| other != host);
+        self.remove(host);
+    }
+
     /// Tells whoever runs a domain what has happened to it, but for packets.
     pub(super) fn tell(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, upcall: Upcall) {
         let Some(found) = cx.core.domains.of(domain) else { return };
@@ -122,9 +144,14 @@ impl Hosts {
         match self.reach(host) {
             Reached::Remote => turn.out.upcalls.push((host, domain, upcall)),
             Reached::Local(environment) => {
-                let caller = environment.acts_for(domain);
-                environment.upcall(&mut Os::within(cx, turn, caller), domain, upcall);
+                let returned = returns(|| {
+                    let caller = environment.acts_for(domain);
+                    environment.upcall(&mut Os::within(cx, turn, caller), domain, upcall);
+                });
                 cx.settle_hand();
+                if !returned {
+                    self.give_up(cx, turn, host);
+                }
             }
             Reached::Nobody => {}
         }
@@ -150,10 +177,15 @@ impl Hosts {
             }
             Reached::Local(environment) if cx.hand(domain) => {
                 cx.core.ledger.delivered += 1;
-                let caller = environment.acts_for(domain);
-                // Made where it is handed over: a copy would wait for its parts to be written.
-                environment.upcall(&mut Os::within(cx, turn, caller), domain, Upcall::Packet { channel, frame });
+                let returned = returns(|| {
+                    let caller = environment.acts_for(domain);
+                    // Made where it is handed over: a copy would wait for its parts to be written.
+                    environment.upcall(&mut Os::within(cx, turn, caller), domain, Upcall::Packet { channel, frame });
+                });
                 cx.settle_hand();
+                if !returned {
+                    self.give_up(cx, turn, host);
+                }
             }
             Reached::Local(_) => {
                 cx.look_after_pools(turn);

@@ -2,12 +2,13 @@
 //! [`super::Output::upcalls`]. They are an environment of the node, whose packets come by channels: `forms` runs those.
 
 use crate::nodeos::interface::{DomainId, HostId, NodeOs, Upcall};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Hosts of one node at the same time.
 pub const HOSTS_MAX: usize = 1024;
 
 /// An execution environment in the node's process: it is called on the packet path and must not wait for anything. It
-/// goes with the last of its domains.
+/// goes with the last of its domains. If a call panics, its domains end and it is gone; the node works on.
 pub trait InProcess: Send {
     /// Something has happened to one of its domains; `os` acts for that domain.
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall);
@@ -82,7 +83,7 @@ impl Hosts {
     pub fn replace(&mut self, host: HostId, environment: Box<dyn InProcess>) -> bool {
         match self.0.get_mut(host.0 as usize) {
             Some(Host::Local(place)) => {
-                *place = environment;
+                let_go(core::mem::replace(place, environment));
                 true
             }
             _ => false,
@@ -94,7 +95,9 @@ impl Hosts {
         if host != HostId::NODE
             && let Some(place) = self.0.get_mut(host.0 as usize)
         {
-            *place = Host::Free;
+            if let Host::Local(environment) = core::mem::replace(place, Host::Free) {
+                let_go(environment);
+            }
         }
     }
 
@@ -111,5 +114,12 @@ impl Hosts {
             Some(Host::Local(environment)) => Reached::Local(&mut **environment),
             _ => Reached::Nobody,
         }
+    }
+}
+
+/// An environment goes with what it holds; if it panics, the node works on.
+fn let_go(environment: Box<dyn InProcess>) {
+    if catch_unwind(AssertUnwindSafe(|| drop(environment))).is_err() {
+        tracing::error!("an environment has panicked as it went");
     }
 }

@@ -1,15 +1,19 @@
 //! No frame is lost without a counter, whatever channels, modules and environments do with it: `Bed` asserts that when it goes, too.
 
 use crate::bed::{Bed, datagram_with};
+use anode::code::run::trusted;
 use anode::core::ledger::Balance;
 use anode::core::reason::Reason;
 use anode::frame::Frame;
+use anode::node::EndedBy;
 use anode::node::hosts::InProcess;
-use anode::nodeos::interface::{ChanSpec, DomainId, InChanId, NodeOs, OutChanId, Upcall};
+use anode::node::os::Resources;
+use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, InChanId, NodeOs, OutChanId, Upcall};
 use anode::schedule::Policy;
 use anode::trust::Role;
 use anode::trust::grants::Grants;
 use anode::trust::limits::Limits;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What an environment does with its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,15 +26,25 @@ enum Manner {
     EndsItself,
     /// Loses them: they are its own.
     Loses,
+    /// Panics at the first, while others wait.
+    Panics,
+    /// Panics when it is told of the end of a domain.
+    PanicsAtAnEnd,
+    /// Panics when it is told of an event, and once more as it goes.
+    PanicsByEvent,
 }
 
 struct Guest(Manner, Vec<Frame>);
 
 impl InProcess for Guest {
     fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
-        let Upcall::Packet { frame, .. } = upcall else { return };
+        let frame = match upcall {
+            Upcall::Packet { frame, .. } => frame,
+            Upcall::Event { .. } => panic!("as wanted"),
+            _ => return,
+        };
         match self.0 {
-            Manner::Frees => os.packet_free(domain, frame),
+            Manner::Frees | Manner::PanicsAtAnEnd | Manner::PanicsByEvent => os.packet_free(domain, frame),
             Manner::Keeps => self.1.push(frame),
             Manner::SendsNowhere => {
                 if let Err((frame, _)) = os.outchan_send(OutChanId(7), None, frame) {
@@ -42,12 +56,26 @@ impl InProcess for Guest {
                 let _ = os.domain_terminate(domain);
             }
             Manner::Loses => drop(frame),
+            Manner::Panics => panic!("as wanted, with {} bytes", frame.len()),
         }
+    }
+
+    fn ended(&mut self, _: DomainId) {
+        assert_ne!(self.0, Manner::PanicsAtAnEnd, "as wanted");
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        assert_ne!(self.0, Manner::PanicsByEvent, "as wanted");
     }
 }
 
 fn role() -> Role {
-    Role { grants: Grants { channels: 4, ..Grants::default() }, ..Role::anyone(Limits::default()) }
+    Role {
+        grants: Grants { channels: 4, events: 8, domains: 4, ..Grants::default() },
+        ..Role::anyone(Limits::default())
+    }
 }
 
 fn balance(bed: &Bed) -> Balance {
@@ -75,7 +103,8 @@ fn piece(bed: &mut Bed, number: u8, index: u8) {
 #[test]
 fn whatever_an_environment_does_with_its_packets_they_are_accounted_for() {
     for policy in [Policy::Fifo, Policy::Wfq] {
-        for manner in [Manner::Frees, Manner::Keeps, Manner::SendsNowhere, Manner::EndsItself, Manner::Loses] {
+        let ends = [Manner::EndsItself, Manner::Panics];
+        for manner in [Manner::Frees, Manner::Keeps, Manner::SendsNowhere, Manner::Loses].into_iter().chain(ends) {
             let mut bed = Bed::new(policy);
             let domain = bed.domain(&role(), Box::new(Guest(manner, Vec::new())));
             bed.channel(domain, 5000);
@@ -84,12 +113,70 @@ fn whatever_an_environment_does_with_its_packets_they_are_accounted_for() {
             while let Some(ran) = bed.turn(|node, turn| node.run_next(turn)) {
                 bed.driver.node.ran(ran, 1000, 1);
             }
-            let (now, gone) = (balance(&bed), manner == Manner::EndsItself);
+            let (now, gone) = (balance(&bed), ends.contains(&manner));
             assert_eq!((now.delivered, now.held), (if gone { 1 } else { 10 }, 0), "{manner:?}");
             let ended = drops(&bed, Reason::DomainEnded);
             assert_eq!(ended + now.not_ours, if gone { 9 } else { 0 }, "what waited goes, or is Linux's again");
         }
     }
+}
+
+/// A domain whose environment is about to panic, beside another one's, and with packets that wait.
+fn beside(bed: &mut Bed, manner: Manner) -> (DomainId, DomainId) {
+    let ports = [(manner, 5000), (Manner::Frees, 6000)];
+    let [wrong, good] = ports.map(|(manner, port)| {
+        let domain = bed.domain(&role(), Box::new(Guest(manner, Vec::new())));
+        bed.channel(domain, port);
+        (0..5).for_each(|_| bed.feed(port));
+        domain
+    });
+    (wrong, good)
+}
+
+/// That one is gone with its packets, and the other one runs.
+fn goes_on_without(bed: &mut Bed, (wrong, good): (DomainId, DomainId), before: Resources) {
+    assert_eq!(balance(bed).held, 5, "what waited for the other");
+    assert_eq!((drops(bed, Reason::DomainEnded), bed.usage(wrong)), (5, None));
+    assert_eq!(bed.driver.node.felled_by(wrong), Some(EndedBy::Node));
+    let Resources { domains, hosts, channels, pools, .. } = before;
+    let now = bed.driver.node.resources();
+    assert_eq!((now.domains, now.hosts, now.channels, now.pools), (domains + 1, hosts + 1, channels + 1, pools + 1));
+    while let Some(ran) = bed.turn(|node, turn| node.run_next(turn)) {
+        bed.driver.node.ran(ran, 1000, 1);
+    }
+    assert_eq!((balance(bed).delivered, bed.usage(good).unwrap().packets), (5, 5));
+}
+
+#[test]
+fn an_environment_that_panics_at_the_end_of_a_domain_ends_with_its_domains() {
+    let mut bed = Bed::new(Policy::Wfq);
+    let before = bed.driver.node.resources();
+    let both = beside(&mut bed, Manner::PanicsAtAnEnd);
+    let below = bed
+        .os(both.0, |os| os.domain_create(both.0, &DomainSpec { title: "below".into(), ..DomainSpec::default() }))
+        .unwrap();
+    bed.turn(|node, turn| node.end_domain(turn, below, true));
+    goes_on_without(&mut bed, both, before);
+}
+
+#[test]
+fn an_environment_that_panics_by_an_event_and_as_it_goes_ends_with_its_domains() {
+    let mut bed = Bed::new(Policy::Wfq);
+    let before = bed.driver.node.resources();
+    let both = beside(&mut bed, Manner::PanicsByEvent);
+    bed.os(both.0, |os| os.event_schedule(both.0, 1, 7)).unwrap();
+    bed.now += 2_000_000;
+    bed.turn(|node, turn| node.timer(turn));
+    goes_on_without(&mut bed, both, before);
+}
+
+#[test]
+fn what_was_lent_to_a_call_that_panics_is_lent_no_more() {
+    let mut bed = Bed::new(Policy::Fifo);
+    let domain = bed.domain(&role(), Box::new(Guest(Manner::Frees, Vec::new())));
+    let lent = |os: &mut dyn NodeOs| catch_unwind(AssertUnwindSafe(|| trusted::lend(os, || panic!("as wanted"))));
+    assert!(bed.os(domain, |os| lent(os).is_err() && !trusted::is_lent()));
+    assert!(catch_unwind(|| trusted::bar(|| panic!("as wanted"))).is_err() && !trusted::is_barred());
 }
 
 #[test]

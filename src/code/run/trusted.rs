@@ -54,12 +54,19 @@ thread_local! {
     static BARRED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Has a place of this thread be what it was, also if what was called meanwhile panics.
+struct Back<T: Copy + 'static>(&'static std::thread::LocalKey<Cell<T>>, T);
+
+impl<T: Copy> Drop for Back<T> {
+    fn drop(&mut self) {
+        self.0.set(self.1);
+    }
+}
+
 /// Lends nothing to what `work` calls on this thread, which is the node's: whatever it asks is refused.
 pub fn bar<R>(work: impl FnOnce() -> R) -> R {
-    let before = BARRED.replace(true);
-    let result = work();
-    BARRED.set(before);
-    result
+    let _back = Back(&BARRED, BARRED.replace(true));
+    work()
 }
 
 /// Whether this thread is the node's and has nothing to lend.
@@ -69,12 +76,10 @@ pub fn is_barred() -> bool {
 
 /// Lends the node to what `work` calls on this thread.
 pub fn lend<R>(os: &mut dyn NodeOs, work: impl FnOnce() -> R) -> R {
-    // SAFETY: only the lifetime is left out; `LENT` has the address until `work` has returned, and `os` is borrowed until then.
+    // SAFETY: only the lifetime is left out; `LENT` has the address until `work` has ended, and `os` is borrowed until then.
     let os = unsafe { core::mem::transmute::<&mut (dyn NodeOs + '_), &mut (dyn NodeOs + 'static)>(os) };
-    let before = LENT.replace(Some(NonNull::from(os)));
-    let result = work();
-    LENT.set(before);
-    result
+    let _back = Back(&LENT, LENT.replace(Some(NonNull::from(os))));
+    work()
 }
 
 /// Whether the node is lent to this thread.
