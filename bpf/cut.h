@@ -39,7 +39,8 @@ struct cut {
 
 /* Map `cut_usage`, for each CPU: what has gone through a cut-through channel. */
 struct cut_usage {
-    /* Its packets within the budget, and bytes of all frames; `passed_up`: left to the user half, not among them. */
+    /* Its packets within the budget, and bytes of all frames; `passed_up`: left to the user half, not among them;
+     * `by_code`: dropped since their headers could not be changed. */
     struct usage usage;
     /* Bytes of payload within the budget, and beyond it. */
     u64 bytes, refused_bytes;
@@ -48,7 +49,9 @@ struct cut_usage {
     /* Bytes that were sent, as the outgoing channel counts them. */
     u64 sent_bytes;
     /* Bytes this CPU may still send before it asks for more. */
-    u64 of_domain, of_channel, zero;
+    u64 of_domain, of_channel;
+    /* Packets that were sent: those that were not dropped. */
+    u64 sent;
 };
 
 /* Map `allowances`: what is left of a bandwidth over both halves, in bytes. */
@@ -235,6 +238,13 @@ INLINE int put_headers(u8 *data, const u8 *end, const struct plain *it, const st
     return 1;
 }
 
+/* A packet's headers cannot be changed. */
+INLINE int drop_broken(struct cut_usage *used)
+{
+    used->usage.by_code++;
+    return XDP_DROP;
+}
+
 /* Takes a packet through a cut-through channel; comes back with XDP_PASS if the user half has to do it. */
 INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut_flow *flow)
 {
@@ -263,17 +273,18 @@ INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut
     /* Bytes behind the packet stay behind. */
     if (UNLIKELY(padding)) {
         if (xdp_adjust_tail(ctx, -(int)padding))
-            return XDP_DROP;
+            return drop_broken(used);
         data = packet(ctx);
     }
     if (data + sizeof(struct ethernet) + sizeof(struct ipv4) > packet_end(ctx))
-        return XDP_DROP;
+        return drop_broken(used);
     if (flow->is_udp) {
         if (!put_headers(data, packet_end(ctx), it, flow))
-            return XDP_DROP;
+            return drop_broken(used);
     } else {
         spend_hop(data, it);
     }
+    used->sent++;
     *(u64 *)data = *(const u64 *)flow->hop.macs;
     *(u32 *)(data + 8) = *(const u32 *)(flow->hop.macs + 4);
     if (UNLIKELY(began))

@@ -180,12 +180,16 @@ impl Node {
         };
         let Some(Row { own: OwnType { waits, .. }, environment }) = self.environments.row(kind) else {
             return match self.receive_anep_channel(turn, frame, kind, header) {
-                Some(frame) if discard => self.cx.drop(turn, frame, Reason::UnknownType),
-                Some(frame) => self.cx.pass_on(turn, frame, native),
+                Some(frame) if discard => self.cx.turn_away(turn, frame, Reason::UnknownType),
+                Some(frame) => {
+                    self.cx.count_taken(frame.port);
+                    self.cx.pass_on(turn, frame, native);
+                }
                 None => {}
             };
         };
         frame.strip(header);
+        self.cx.count_taken(frame.port);
         let run = self.cx.begin(turn.now, frame.payer, waits);
         if let Some(environment) = self.environments.at(environment) {
             environment.packet(&mut self.cx, turn, kind, frame, native);
@@ -201,8 +205,9 @@ impl Node {
     fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: &Found<Taker>) {
         frame.authenticated = false;
         if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
-            return self.cx.drop(turn, frame, Reason::EntryShare);
+            return self.cx.turn_away(turn, frame, Reason::EntryShare);
         }
+        self.cx.count_taken(frame.port);
         turn.out.event(frame.trace, EventKind::Received(frame.port));
         let run = self.cx.begin(turn.now, frame.payer, true);
         self.enter_channel(turn, frame, found.owner);

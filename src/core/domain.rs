@@ -51,8 +51,13 @@ pub struct Usage {
     pub steps: u64,
     /// Nanoseconds its packets took of the CPU; steps, where there is no clock.
     pub cpu_ns: u64,
-    /// Packets its code forwarded.
+    /// Packets it has sent on, or by its channels.
     pub forwarded: u64,
+    /// Packets it was handed, or its code delivered to applications.
+    pub delivered: u64,
+    /// Packets it began: of its channels, and by their engines.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub made: u64,
     /// Rarer counts.
     #[serde(flatten)]
     pub counts: Counts,
@@ -76,10 +81,14 @@ fn is_zero(count: &u64) -> bool {
 pub struct Counts {
     /// Activations of its threads by other causes than packets.
     pub activations: Activations,
-    /// Packets its code delivered to applications.
-    pub delivered: u64,
     /// Children its code sent.
     pub children: u64,
+    /// Packets that engines of its channels have put together with others.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub used: u64,
+    /// Packets that had run in the kernel half and went on here.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub punted: u64,
     /// Soft-state entries it holds.
     pub state_entries: u32,
     /// Soft-state entries refused because of its quota, or because others hold their place.
@@ -135,6 +144,10 @@ pub struct Domain {
     steps_taken: u64,
     /// Nanoseconds its packets took of the CPU; steps, where there is no clock.
     pub cpu_ns: u64,
+    /// Packets that it was handed, or that its code delivered.
+    pub delivered: u64,
+    /// Packets that it began, other than children.
+    pub made: u64,
     rest: Box<Rest>,
 }
 
@@ -239,6 +252,8 @@ impl Domain {
             more: None,
             steps_taken: 0,
             cpu_ns: 0,
+            delivered: 0,
+            made: 0,
             rest: Box::new(rest),
         }
     }
@@ -261,8 +276,24 @@ impl Domain {
             steps: self.steps_taken,
             cpu_ns: self.cpu_ns,
             forwarded: self.forwarded,
+            delivered: self.delivered,
+            made: self.made,
             counts: self.counts.clone(),
         }
+    }
+
+    /// Packets lost without a counter, of which so many wait; below 0: counted more than once.
+    pub fn unaccounted(&self, waiting: u64) -> i64 {
+        let Counts { children, used, punted, drops, .. } = &self.counts;
+        let begun = [*children, *punted, self.made].into_iter().fold(self.came, u64::wrapping_add);
+        let ends = [self.forwarded, self.delivered, *used, waiting].into_iter().fold(drops.total(), u64::wrapping_add);
+        begun.wrapping_sub(ends) as i64
+    }
+
+    /// A step that takes so many of its packets and gives so many has made or used the difference.
+    pub fn transform(&mut self, taken: u64, given: u64) {
+        self.made = self.made.wrapping_add(given.saturating_sub(taken));
+        self.counts.used = self.counts.used.wrapping_add(taken.saturating_sub(given));
     }
 
     /// Steps its code has taken.

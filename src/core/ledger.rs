@@ -33,6 +33,39 @@ impl Ledger {
     }
 }
 
+/// How far a counter has gone on since an earlier look, also past its end. One that is read while packets pass may lag
+/// behind others, and a difference of two of them seem to be below 0: then it is 0.
+pub fn gone_on(now: u64, then: u64) -> u64 {
+    let more = now.wrapping_sub(then);
+    if more > u64::MAX / 2 { 0 } else { more }
+}
+
+/// Frames that no counter knows of, by whose counters. Each is compared by itself, and magnitudes are added: one frame
+/// lost here and one counted twice there are two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Unaccounted {
+    /// The node's.
+    pub node: u64,
+    /// Of each port, of frames that came in and of frames that went out.
+    pub ports: u64,
+    /// Of each domain.
+    pub domains: u64,
+    /// Of each environment that counts for all its domains.
+    pub environments: u64,
+    /// Of the kernel half, by cut-through channels.
+    pub cuts: u64,
+    /// Of the kernel half, by capsules.
+    pub kernel: u64,
+}
+
+impl Unaccounted {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        let Unaccounted { node, ports, domains, environments, cuts, kernel } = *self;
+        [ports, domains, environments, cuts, kernel].into_iter().fold(node, u64::saturating_add)
+    }
+}
+
 /// What became of all frames so far. Counters may wrap; differences stay right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
@@ -119,6 +152,19 @@ mod tests {
         assert_eq!(after.since(&before).with(&before), after);
         let lost = Balance { received: after.received.wrapping_add(1), ..after };
         assert_eq!((lost.unaccounted(), Balance { held: 2, ..lost }.unaccounted()), (1, -1));
+    }
+
+    #[test]
+    fn a_counter_that_wraps_has_gone_on_and_one_that_lags_has_not() {
+        assert_eq!((gone_on(7, 7), gone_on(9, 7)), (0, 2));
+        assert_eq!((gone_on(1, u64::MAX - 1), gone_on(u64::MAX, u64::MAX - 4)), (3, 4));
+        assert_eq!((gone_on(5, 9), gone_on(0, 1000), gone_on(u64::MAX, 2)), (0, 0, 0));
+    }
+
+    #[test]
+    fn one_lost_and_one_counted_twice_are_two() {
+        let both = Unaccounted { node: 1, kernel: (-1i64).unsigned_abs(), ..Unaccounted::default() };
+        assert_eq!((both.total(), Unaccounted::default().total()), (2, 0));
     }
 
     #[test]

@@ -198,6 +198,11 @@ impl Channels {
         self.ins.iter().map(|(_, channel)| channel.pieces()).sum()
     }
 
+    /// The same of the channels of one domain.
+    pub fn pieces_of(&self, domain: DomainId) -> u64 {
+        self.ins.iter().filter(|(_, channel)| channel.domain == domain).map(|(_, channel)| channel.pieces()).sum()
+    }
+
     /// Adds an outgoing channel.
     pub fn add_out(
         &mut self,

@@ -130,7 +130,8 @@ impl Graphs {
         let Some((shared, seen)) = &mut cut.half else { return };
         let now = shared.passed.counts();
         let more = now.since(seen);
-        *seen = now;
+        *seen = seen.with(&more);
+        self.in_kernel = self.in_kernel.with(&more.balance());
         cut.in_kernel += more.packets;
         cut.traffic.packets += more.packets;
         cut.traffic.bytes += more.bytes;
@@ -141,19 +142,22 @@ impl Graphs {
             from.traffic.dropped += more.over_budget;
         }
         if let Some(to) = self.channels.outs.get_mut(cut.to) {
-            to.traffic.packets += more.packets.saturating_sub(over);
+            to.traffic.packets += more.sent;
             to.traffic.bytes += more.sent_bytes;
             to.traffic.dropped += more.over_channel;
         }
         // They came to the other half only.
-        core.ledger.unseen += more.over_budget + over;
+        core.ledger.unseen += more.over_budget + over + more.broken;
         core.drops.count_many(Reason::Budget, more.over_budget);
         core.drops.count_many(Reason::Bandwidth, over);
+        core.drops.count_many(Reason::MalformedPacket, more.broken);
         if let Some(domain) = core.domains.of(cut.domain) {
             domain.add(more.packets + more.over_budget, more.frame_bytes);
             domain.cpu_ns += more.time_ns;
             domain.counts.drops.count_many(Reason::Budget, more.over_budget);
             domain.counts.drops.count_many(Reason::Bandwidth, over);
+            domain.counts.drops.count_many(Reason::MalformedPacket, more.broken);
+            domain.forwarded += more.sent;
         }
     }
 

@@ -8,6 +8,7 @@
 use super::exit::Target;
 use crate::classify::rule::Rule;
 use crate::core::domain::DomainId;
+use crate::core::ledger::{Balance, gone_on};
 use crate::core::share::{SharedAccount, SharedBytes};
 use crate::nodeos::interface::OutChanId;
 use core::fmt::Debug;
@@ -95,6 +96,10 @@ pub struct CutCounts {
     pub over_domain: u64,
     /// Dropped for want of the channel's.
     pub over_channel: u64,
+    /// Dropped: its headers could not be changed.
+    pub broken: u64,
+    /// Sent: what is neither of these.
+    pub sent: u64,
     /// Bytes sent, as the outgoing channel counts them.
     pub sent_bytes: u64,
     /// Left to the node, and none of the others.
@@ -104,9 +109,31 @@ pub struct CutCounts {
 }
 
 impl CutCounts {
-    /// What has come since an earlier look. Counters read while packets pass may lag behind each other, never go back.
+    /// What has come since an earlier look, also if a counter has wrapped. One that could not be read has not gone on.
     pub fn since(&self, before: &CutCounts) -> CutCounts {
-        let more = |now: u64, then: u64| now.saturating_sub(then);
+        self.zip(before, gone_on)
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn with(&self, more: &CutCounts) -> CutCounts {
+        self.zip(more, u64::wrapping_add)
+    }
+
+    /// What became of them there.
+    pub fn balance(&self) -> Balance {
+        let CutCounts { packets, over_budget, over_domain, over_channel, broken, sent, left, .. } = *self;
+        let sum = |counts: [u64; 4]| counts.into_iter().fold(0, u64::wrapping_add);
+        Balance {
+            received: sum([packets, over_budget, left, 0]),
+            sent,
+            not_ours: left,
+            dropped: sum([over_budget, over_domain, over_channel, broken]),
+            ..Balance::default()
+        }
+    }
+
+    fn zip(&self, before: &CutCounts, more: impl Fn(u64, u64) -> u64) -> CutCounts {
         CutCounts {
             packets: more(self.packets, before.packets),
             bytes: more(self.bytes, before.bytes),
@@ -115,9 +142,48 @@ impl CutCounts {
             over_budget_bytes: more(self.over_budget_bytes, before.over_budget_bytes),
             over_domain: more(self.over_domain, before.over_domain),
             over_channel: more(self.over_channel, before.over_channel),
+            broken: more(self.broken, before.broken),
+            sent: more(self.sent, before.sent),
             sent_bytes: more(self.sent_bytes, before.sent_bytes),
             left: more(self.left, before.left),
             time_ns: more(self.time_ns, before.time_ns),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_that_wrap_lose_nothing_and_those_that_were_not_read_are_not_counted_twice() {
+        let mut seen = CutCounts { packets: u64::MAX - 1, sent: u64::MAX, bytes: 700, ..CutCounts::default() };
+        let mut look = |now: CutCounts| {
+            let more = now.since(&seen);
+            seen = seen.with(&more);
+            (more.packets, more.sent, more.bytes)
+        };
+        let now = CutCounts { packets: 3, sent: 4, bytes: 900, ..CutCounts::default() };
+        assert_eq!(look(now), (5, 5, 200));
+        assert_eq!(look(CutCounts { bytes: 0, ..now }), (0, 0, 0), "it could not be read");
+        assert_eq!(look(CutCounts { bytes: 901, ..now }), (0, 0, 1));
+    }
+
+    #[test]
+    fn a_packet_within_the_budget_is_sent_or_dropped_for_a_cause() {
+        let counts = CutCounts {
+            packets: 10,
+            over_budget: 4,
+            over_domain: 1,
+            over_channel: 2,
+            broken: 3,
+            sent: 4,
+            left: 5,
+            ..CutCounts::default()
+        };
+        let balance = counts.balance();
+        assert_eq!((balance.received, balance.dropped, balance.unaccounted()), (19, 10, 0));
+        assert_eq!(CutCounts { sent: 3, ..counts }.balance().unaccounted(), 1);
+        assert_eq!(CutCounts { broken: 4, ..counts }.balance().unaccounted(), -1);
     }
 }

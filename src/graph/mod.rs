@@ -26,6 +26,7 @@ pub mod head;
 pub mod own;
 pub mod table;
 
+use crate::core::ledger::Balance;
 use crate::nodeos::interface::CutChanId;
 pub use channels::{Channels, InChan, OutChan, Taker, Traffic};
 pub use exit::Target;
@@ -76,6 +77,8 @@ pub struct Graphs {
     pub channels: Channels,
     /// What looks at frames before the node does.
     pub halves: Vec<Box<dyn ChannelHalf>>,
+    /// What became of the packets of cut-through channels in the other half.
+    pub in_kernel: Balance,
     /// Memory for packets between engines: of incoming channels, and of outgoing ones, to which cut-through leads from those.
     pub scratch: [Scratch; 2],
 }

@@ -8,7 +8,7 @@ use super::account::Account;
 use super::filters::{Pattern, full, pattern, value};
 use super::half::KernelHalf;
 use super::layout::CUT_LAYOUT;
-use super::maps::{Maps, RATE_MAX, budget, sums};
+use super::maps::{LOOKS, Maps, RATE_MAX, budget, sums};
 use super::own;
 use super::program_slots::{PROGRAM_SLOTS, ProgramSlots, Programs};
 use super::sockets::Steering;
@@ -376,7 +376,15 @@ struct Usage {
 }
 
 impl Passed for Usage {
+    /// Packets pass while this reads, each CPU's at most one, so it looks again until none is on its way.
     fn counts(&self) -> CutCounts {
+        let mut looks = (0..LOOKS).map(|_| self.look());
+        looks.find(|counts| counts.balance().unaccounted() == 0).unwrap_or_else(|| self.look())
+    }
+}
+
+impl Usage {
+    fn look(&self) -> CutCounts {
         let all: [u64; cut_usage::SIZE / 8] = sums(&self.map, self.number).unwrap_or_default();
         CutCounts {
             packets: usage::PACKETS.among(&all),
@@ -386,6 +394,8 @@ impl Passed for Usage {
             over_budget_bytes: cut_usage::REFUSED_BYTES.among(&all),
             over_domain: cut_usage::BY_DOMAIN.among(&all),
             over_channel: cut_usage::BY_CHANNEL.among(&all),
+            broken: usage::BY_CODE.among(&all),
+            sent: cut_usage::SENT.among(&all),
             sent_bytes: cut_usage::SENT_BYTES.among(&all),
             left: usage::PASSED_UP.among(&all),
             time_ns: usage::TIME.among(&all),

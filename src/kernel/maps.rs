@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 pub use usage::{KernelCounts, KernelUsage};
-pub(super) use usage::{RATE_MAX, budget};
+pub(super) use usage::{LOOKS, RATE_MAX, budget};
 
 /// Version of the contract: raised when a map comes to mean something else and keeps its shape.
 pub(super) const VERSION: u32 = 8;
@@ -312,7 +312,7 @@ pub(super) fn sums<const COUNT: usize>(map: &Map, key: u32) -> io::Result<[u64; 
     let mut sums = [0u64; COUNT];
     for cpu in value.chunks_exact(map.value_size() / possible_cpus()?) {
         for (sum, word) in sums.iter_mut().zip(cpu.as_chunks::<8>().0) {
-            *sum += u64::from_ne_bytes(*word);
+            *sum = sum.wrapping_add(u64::from_ne_bytes(*word));
         }
     }
     Ok(sums)

@@ -37,6 +37,8 @@ pub struct DomainTotal {
     pub codes: Vec<String>,
     /// What they have used.
     pub total: Total,
+    /// Packets of its that no counter of the user half knows of; below 0: counted more than once.
+    pub unaccounted: i64,
 }
 
 impl Total {
@@ -98,6 +100,7 @@ pub fn by_domain(status: &Status, kernel: Option<&kernel::Status>) -> Vec<Domain
         let Some(number) = code.domain else { continue };
         let domain = domains.entry(number).or_default();
         domain.domain = number;
+        domain.unaccounted = code.unaccounted.unwrap_or(0);
         domain.codes.push(code.name.clone());
         domain.total.add(&Total::of(code, kernel));
     }

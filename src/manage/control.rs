@@ -23,6 +23,7 @@ use super::worker::Order;
 use crate::clean;
 use crate::code::bundle::Bundle;
 use crate::core::domain::DomainId;
+use crate::core::ledger::Unaccounted;
 use crate::core::reason::Reason;
 use crate::ee::plan::ServiceSignature;
 use crate::kernel::KernelHalf;
@@ -260,7 +261,7 @@ impl Handle {
     fn status(&self) -> Result<Value, String> {
         let node = self.with_node(|node, turn| {
             node.settle_cuts();
-            crate::node::status::Status { balance: node.balance_within(turn.out), ..node.status() }
+            node.status_within(&turn.out.frames)
         })?;
         let kernel = self.half.as_ref().map(|half| half.status());
         let value = |value: serde_json::Result<Value>| value.map_err(|error| error.to_string());
@@ -270,8 +271,12 @@ impl Handle {
                 told["total"] = value(serde_json::to_value(Total::of(code, kernel.as_ref())))?;
             }
         }
-        let there = kernel.as_ref().map_or(0, |kernel| kernel.balance.unaccounted());
-        status["unaccounted"] = json!(node.balance.unaccounted().wrapping_add(there));
+        let lost = Unaccounted {
+            kernel: kernel.as_ref().map_or(0, |kernel| kernel.balance.unaccounted().unsigned_abs()),
+            ..node.unaccounted_by
+        };
+        status["unaccounted"] = json!(lost.total());
+        status["unaccounted_by"] = json!(lost);
         status["domains"] = value(serde_json::to_value(account::by_domain(&node, kernel.as_ref())))?;
         if let Some(kernel) = kernel {
             if kernel.undelivered > 0 {

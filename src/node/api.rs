@@ -102,7 +102,8 @@ impl Node {
     /// All domains, each behind the one above it.
     pub fn domain_tree(&self) -> Vec<DomainStatus> {
         let capsules = self.environments.get::<Capsules>();
-        self.cx.domain_tree(capsules.map(Capsules::domains_of_codes).unwrap_or_default())
+        let codes = capsules.map(Capsules::domains_of_codes).unwrap_or_default();
+        self.cx.domain_tree(codes, |domain| self.unaccounted_of(domain))
     }
 
     /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.

@@ -3,13 +3,13 @@
 //! [`crate::core::ledger`] defines the counts. A frame that goes back to the pool is counted by one of: `Cx::drop`
 //! under its reason, `Cx::use_up`, or the driver.
 
-use super::output::{EventKind, Output, Turn};
+use super::output::{EventKind, Turn};
 use super::revoking::Revocations;
-use super::{Capsules, Cx, Node};
+use super::{Cx, Node};
 use crate::core::domain::DomainId;
-use crate::core::ledger::Balance;
+use crate::core::ledger::{Balance, Unaccounted};
 use crate::core::reason::Reason;
-use crate::frame::Frame;
+use crate::frame::{Frame, PortId};
 
 impl Node {
     /// What became of all frames so far; with ports that say what they have sent, when all of `Output::frames` is with them.
@@ -29,25 +29,46 @@ impl Node {
         }
     }
 
-    /// The same within a turn, where frames may be on their way to ports.
-    pub fn balance_within(&self, out: &Output) -> Balance {
+    /// The same within a turn, where these frames are on their way to ports.
+    pub fn balance_within(&self, frames: &[Frame]) -> Balance {
         let says =
             |frame: &&Frame| self.cx.core.gauges.get(usize::from(frame.port.0)).is_some_and(|it| it.queued.is_some());
         let balance = self.balance();
-        Balance { held: balance.held + out.frames.iter().filter(says).count() as u64, ..balance }
+        Balance { held: balance.held + frames.iter().filter(says).count() as u64, ..balance }
     }
 
-    /// Packets of a code's domain lost without a counter in this half, as long as the code runs nowhere else: those that came and its
-    /// children were sent, delivered or dropped, or wait for their turn.
-    pub fn unaccounted_of_codes(&self) -> i64 {
-        let of = |domain: &DomainId| {
-            let Some(usage) = self.usage(*domain) else { return 0 };
-            let ends =
-                usage.forwarded + usage.delivered + usage.drops.total() + self.cx.order.paths.waiting_of(*domain);
-            (usage.packets + usage.children).wrapping_sub(ends) as i64
-        };
-        let codes = self.environments.get::<Capsules>().map(Capsules::domains_of_codes).unwrap_or_default();
-        codes.keys().map(of).sum()
+    /// What no counter of the user half knows of, and none of cut-through in the kernel half; `frames` are on
+    /// their way to ports.
+    pub fn unaccounted(&self, frames: &[Frame]) -> Unaccounted {
+        let ports = (0..self.cx.core.gauges.len()).map(|port| self.unaccounted_of_port(PortId(port as u16), frames));
+        let domains = self.cx.core.domains.iter().map(|(id, _)| self.unaccounted_of(id).unsigned_abs());
+        let environments = self.environments.iter().filter_map(|environment| environment.balance());
+        Unaccounted {
+            node: self.balance_within(frames).unaccounted().unsigned_abs(),
+            ports: ports.fold(0, u64::saturating_add),
+            domains: domains.fold(0, u64::saturating_add),
+            environments: environments.map(|it| it.unaccounted().unsigned_abs()).fold(0, u64::saturating_add),
+            cuts: self.cx.graphs.in_kernel.unaccounted().unsigned_abs(),
+            kernel: 0,
+        }
+    }
+
+    /// The same of a domain, with its sign: packets that came to it or that it began were sent, delivered, used or dropped,
+    /// or wait. Those of an environment that counts for all its domains have no balance of their own.
+    pub fn unaccounted_of(&self, domain: DomainId) -> i64 {
+        let Some(known) = self.cx.core.domains.by_id(domain) else { return 0 };
+        if self.environments.iter().nth(known.environment.0.into()).is_some_and(|it| it.balance().is_some()) {
+            return 0;
+        }
+        let pieces = if known.channels > 0 { self.cx.graphs.channels.pieces_of(domain) } else { 0 };
+        known.unaccounted(self.cx.order.paths.waiting_of(domain) + pieces)
+    }
+
+    /// The same of a port: frames that came in, and frames that went out.
+    pub fn unaccounted_of_port(&self, port: PortId, frames: &[Frame]) -> u64 {
+        let on_their_way = frames.iter().filter(|frame| frame.port == port).count() as u64;
+        let gauge = self.cx.core.gauges.get(usize::from(port.0));
+        gauge.map_or(0, |gauge| gauge.unaccounted(on_their_way).map(i64::unsigned_abs).into_iter().sum())
     }
 
     /// Counts frames that the outside has dropped before the node could see them.
@@ -79,12 +100,13 @@ impl Node {
     /// A process could not take a packet of one of its domains.
     pub fn refused_by_process(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
         self.cx.not_delivered();
+        self.cx.not_handed(domain);
         self.cx.drop_in(turn, frame, reason, domain);
     }
 
     /// A packet of a process's cannot be sent.
     pub fn refuse_to_send(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
-        self.cx.core.ledger.made += 1;
+        self.cx.begin_in(domain);
         self.cx.drop_in(turn, frame, reason, domain);
     }
 
@@ -128,6 +150,38 @@ impl Cx {
         self.core.ledger.delivered = self.core.ledger.delivered.wrapping_sub(1);
     }
 
+    /// A packet begins that a domain sends.
+    #[inline]
+    pub(super) fn begin_in(&mut self, domain: DomainId) {
+        self.core.ledger.made += 1;
+        if let Some(domain) = self.core.domains.of(domain) {
+            domain.made += 1;
+        }
+    }
+
+    /// A packet is its sender's again.
+    pub(super) fn not_begun_in(&mut self, domain: DomainId) {
+        self.core.ledger.made -= 1;
+        if let Some(domain) = self.core.domains.of(domain) {
+            domain.made -= 1;
+        }
+    }
+
+    /// A domain was not handed a packet after all.
+    pub(super) fn not_handed(&mut self, domain: DomainId) {
+        if let Some(domain) = self.core.domains.of(domain) {
+            domain.delivered = domain.delivered.wrapping_sub(1);
+        }
+    }
+
+    /// A step that takes so many packets of a domain and gives so many has made or used the difference.
+    pub(super) fn transform(&mut self, domain: DomainId, taken: u64, given: u64) {
+        self.core.ledger.transform(taken, given);
+        if let Some(domain) = self.core.domains.of(domain) {
+            domain.transform(taken, given);
+        }
+    }
+
     /// A packet ends here.
     pub(super) fn drop(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
         self.core.drops.count(reason);
@@ -155,5 +209,21 @@ impl Node {
     /// A drop is counted of a frame that has left.
     pub(crate) fn count_twice(&mut self) {
         self.cx.core.drops.count(Reason::Code);
+    }
+
+    /// A frame that came in by a port is lost.
+    pub(crate) fn vanish_at(&mut self, port: PortId) {
+        self.cx.core.gauges[usize::from(port.0)].received += 1;
+    }
+
+    /// A packet of a domain is lost, and one of another counted twice.
+    pub(crate) fn vanish_in(&mut self, domain: DomainId, twice: DomainId) {
+        self.cx.core.domains.of(domain).unwrap().made += 1;
+        self.cx.core.domains.of(twice).unwrap().delivered += 1;
+    }
+
+    /// A packet of a cut-through channel is lost in the kernel.
+    pub(crate) fn vanish_in_kernel(&mut self) {
+        self.cx.graphs.in_kernel.received += 1;
     }
 }

@@ -163,7 +163,7 @@ impl Environment for Capsules {
                     _ => cx.drop_in(turn, frame, Reason::CodeGone, domain),
                 }
             }
-            None => cx.drop(turn, frame, Reason::MalformedCapsule),
+            None => cx.drop_in(turn, frame, Reason::MalformedCapsule, domain),
         }
         cx.steps_of(domain).saturating_sub(before)
     }

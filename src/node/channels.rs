@@ -29,6 +29,7 @@ impl Node {
         let Some(owner) = owner else { return Some(frame) };
         frame.ends = Ends::default();
         frame.marks = Marks { network: 0, payload: payload.start as u32, end: payload.end as u32 };
+        self.cx.count_taken(frame.port);
         let run = self.cx.begin(turn.now, frame.payer, true);
         self.enter_channel(turn, frame, owner);
         self.cx.end(turn.now, run);

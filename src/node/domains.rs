@@ -38,6 +38,8 @@ pub struct DomainStatus {
     pub grants: Grants,
     /// What it has used; of a code's domain, in the user half.
     pub usage: Usage,
+    /// Packets of its that no counter of the user half knows of; below 0: counted more than once.
+    pub unaccounted: i64,
     /// Packets of its that were done after their deadline.
     pub missed_deadlines: u64,
     /// Bytes of memory that it holds.
@@ -223,7 +225,11 @@ impl Cx {
     }
 
     /// All domains, each behind the one above it.
-    pub(super) fn domain_tree(&self, codes: HashMap<DomainId, &Digest>) -> Vec<DomainStatus> {
+    pub(super) fn domain_tree(
+        &self,
+        codes: HashMap<DomainId, &Digest>,
+        unaccounted: impl Fn(DomainId) -> i64,
+    ) -> Vec<DomainStatus> {
         let core = &self.core;
         let (mut all, mut open) = (Vec::new(), vec![core.domains.root()]);
         while let Some(id) = open.pop() {
@@ -240,6 +246,7 @@ impl Cx {
                 memory: core.pools.of_domain(id).and_then(|pool| core.pools.status(pool)),
                 memory_bytes: core.pools.held_by(id),
                 usage: domain.usage(),
+                unaccounted: unaccounted(id),
                 missed_deadlines: self.order.paths.missed_deadlines(id),
                 channels: domain.channels as usize,
                 code: codes.get(&id).map(|name| name.to_string()),

@@ -17,6 +17,7 @@ use super::status::Status;
 use super::{Cx, Node};
 use crate::classify::Native;
 use crate::core::domain::{DomainId, EnvironmentId};
+use crate::core::ledger::Balance;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
 use crate::nodeos::interface::Upcall;
@@ -93,6 +94,11 @@ pub(super) trait Environment: Any + Send {
     /// Packets that wait with it.
     fn held(&self) -> u64 {
         0
+    }
+
+    /// What became of the packets that it took in and began, if it counts that for all its domains together.
+    fn balance(&self) -> Option<Balance> {
+        None
     }
 
     /// Its counters.

@@ -42,8 +42,8 @@ impl Environment for Hosts {
                 bare(&mut frame);
                 self.hand_packet(cx, turn, domain, channel, frame);
             }
-            Form::Routed(cut) => cx.route_through(turn, frame, cut),
-            Form::Readdressed(cut) => cx.readdress(turn, frame, cut),
+            Form::Routed(cut) => cx.route_through(turn, frame, (cut, domain)),
+            Form::Readdressed(cut) => cx.readdress(turn, frame, (cut, domain)),
             Form::Engines(exit) => {
                 bare(&mut frame);
                 self.push(cx, turn, domain, (channel, exit), frame);
@@ -109,7 +109,7 @@ impl Hosts {
             let (taken, given) = known.graph.push(INWARD, frame, (turn.now, from), &mut turn.out.pool, &mut scratch);
             let lost: u64 = scratch.lost.iter().map(|(_, packets)| packets).sum();
             known.traffic.dropped += scratch.dropped.len() as u64 + lost;
-            cx.core.ledger.transform(taken, given);
+            cx.transform(domain, taken, given);
         }
         cx.count_lost(domain, &mut scratch.lost);
         for (frame, reason) in scratch.dropped.drain(..) {
@@ -119,7 +119,7 @@ impl Hosts {
             frame.ends = ends;
             match exit {
                 Exit::Deliver => self.hand_packet(cx, turn, domain, channel, frame),
-                Exit::Cut(cut) => cx.pass_on_payload(turn, frame, cut, None),
+                Exit::Cut(cut) => cx.pass_on_payload(turn, frame, (cut, domain), None),
             }
         }
         cx.graphs.scratch[0] = scratch;
@@ -167,9 +167,11 @@ impl Hosts {
         channel: InChanId,
         frame: Frame,
     ) {
-        let Some(host) = cx.core.domains.of(domain).map(|found| found.host) else {
+        let Some(found) = cx.core.domains.of(domain) else {
             return cx.drop(turn, frame, Reason::DomainEnded);
         };
+        found.delivered += 1;
+        let host = found.host;
         match self.reach(host) {
             Reached::Remote => {
                 cx.core.ledger.delivered += 1;
@@ -188,10 +190,14 @@ impl Hosts {
                 }
             }
             Reached::Local(_) => {
+                cx.not_handed(domain);
                 cx.look_after_pools(turn);
                 cx.refuse_packet(turn, domain, channel, frame);
             }
-            Reached::Nobody => cx.drop_in(turn, frame, Reason::HostGone, domain),
+            Reached::Nobody => {
+                cx.not_handed(domain);
+                cx.drop_in(turn, frame, Reason::HostGone, domain);
+            }
         }
     }
 }
@@ -208,7 +214,7 @@ impl Cx {
     }
 
     /// A packet goes through a cut-through channel as through a router.
-    fn route_through(&mut self, turn: &mut Turn<'_>, frame: Frame, cut: CutChanId) {
+    fn route_through(&mut self, turn: &mut Turn<'_>, frame: Frame, cut: (CutChanId, DomainId)) {
         let marks = frame.marks;
         self.cut_through(turn, frame, (marks.end - marks.payload) as usize, cut, &mut |topology, frame, target| {
             frame.truncate(marks.end as usize);
@@ -218,7 +224,7 @@ impl Cx {
     }
 
     /// The payload of a datagram goes on with the checksum that it came with.
-    fn readdress(&mut self, turn: &mut Turn<'_>, mut frame: Frame, cut: CutChanId) {
+    fn readdress(&mut self, turn: &mut Turn<'_>, mut frame: Frame, cut: (CutChanId, DomainId)) {
         let at = (frame.marks.payload as usize).saturating_sub(CHECKSUM);
         let checksum = frame.bytes().get(at..).and_then(|rest| rest.first_chunk()).copied().map(u16::from_be_bytes);
         bare(&mut frame);
@@ -226,7 +232,13 @@ impl Cx {
     }
 
     /// The payload of a channel goes into headers of an outgoing one's, with the checksum of its UDP header before, if it had one.
-    fn pass_on_payload(&mut self, turn: &mut Turn<'_>, frame: Frame, cut: CutChanId, checksum: Option<u16>) {
+    fn pass_on_payload(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        cut: (CutChanId, DomainId),
+        checksum: Option<u16>,
+    ) {
         let (length, ends) = (frame.len(), frame.ends);
         let kept = |end: Option<(Addr, u16)>| end.unwrap_or_default();
         let (source, destination) = (kept(ends.source), kept(ends.destination));
@@ -242,19 +254,19 @@ impl Cx {
         });
     }
 
-    /// A packet of so many bytes goes from an incoming to an outgoing channel.
+    /// A packet of so many bytes goes from an incoming to an outgoing channel, both of this domain.
     fn cut_through(
         &mut self,
         turn: &mut Turn<'_>,
         frame: Frame,
         length: usize,
-        cut: CutChanId,
+        (cut, domain): (CutChanId, DomainId),
         head: &mut dyn FnMut(&mut Topology, &mut Frame, &Target) -> Result<Departure, Reason>,
     ) {
         let Some(cut) = self.graphs.channels.cuts.get_mut(cut) else {
-            return self.drop(turn, frame, Reason::ChannelGone);
+            return self.drop_in(turn, frame, Reason::ChannelGone, domain);
         };
-        let (domain, to) = (cut.domain, cut.to);
+        let to = cut.to;
         cut.traffic.count(length);
         let trace = frame.trace;
         match self.through_engines(turn, to, frame, head) {

@@ -175,6 +175,9 @@ impl Capsules {
         };
         let (domain, window) = (ready.domain, ready.window);
         cx.on_domain(turn.now, domain);
+        if let Some(owner) = cx.core.domains.of(domain) {
+            owner.counts.punted += 1;
+        }
         if up.children + up.lines > 0 && !self.take_written(cx, turn, &frame, &up, domain, window) {
             return cx.drop_in(turn, frame, Reason::Forgotten, domain);
         }

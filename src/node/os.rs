@@ -212,7 +212,7 @@ impl<'a, 't> Os<'a, 't> {
     /// Takes a packet of a domain's away that goes nowhere.
     pub fn refuse(&mut self, domain: DomainId, frame: Frame, reason: Reason) {
         self.cx.let_go(domain);
-        self.cx.core.ledger.made += 1;
+        self.cx.begin_in(domain);
         self.cx.drop_in(self.turn, frame, reason, domain);
     }
 
@@ -377,7 +377,7 @@ impl NodeOs for Os<'_, '_> {
             self.cx.graphs.end_cut(&mut self.cx.core, cut);
         }
         if let Some(gone) = self.cx.graphs.channels.remove_in(channel) {
-            self.cx.core.drops.count_many(Reason::ChannelGone, gone.pieces());
+            self.cx.count_lost(domain, &mut vec![(Reason::ChannelGone, gone.pieces())]);
             self.cx.graphs.withdraw(&gone.filter);
             self.cx.core.pools.free(domain, gone.graph.bytes(INWARD));
             let filter = Box::new(gone.into_filter());
@@ -423,12 +423,12 @@ impl NodeOs for Os<'_, '_> {
     fn outchan_send(&mut self, channel: OutChanId, to: Destination, frame: Frame) -> Result<(), (Frame, Error)> {
         match self.owner_of_out(channel) {
             Ok(domain) => {
-                self.cx.core.ledger.made += 1;
+                self.cx.begin_in(domain);
                 let sent = self.cx.send_out(self.turn, channel, to, frame);
                 match &sent {
                     Ok(()) => self.cx.let_go(domain),
                     // It is the caller's again.
-                    Err(_) => self.cx.core.ledger.made -= 1,
+                    Err(_) => self.cx.not_begun_in(domain),
                 }
                 sent
             }

@@ -73,7 +73,6 @@ impl Cx {
         if sent.is_ok()
             && let Some(domain) = self.core.domains.of(domain)
         {
-            domain.forwarded += 1;
             domain.last_out = channel.index() as u16;
         }
         if sent.is_ok() && turn.out.frames.len() == before + 1 {
@@ -154,7 +153,7 @@ impl Cx {
         if let Some(out) = self.graphs.channels.outs.get_mut(channel) {
             let nobody = (Payer::NOBODY, None);
             let (taken, given) = out.graph.push(OUTWARD, frame, (turn.now, nobody), &mut turn.out.pool, &mut scratch);
-            self.core.ledger.transform(taken, given);
+            self.transform(domain, taken, given);
         }
         self.count_lost(domain, &mut scratch.lost);
         // All that comes of a packet goes or none: the half of its pieces would be of no use.
@@ -198,7 +197,7 @@ impl Cx {
         let Some(out) = self.graphs.channels.outs.get_mut(channel) else {
             return Err((frame, Reason::ChannelGone));
         };
-        let length = frame.len();
+        let (length, domain) = (frame.len(), out.domain);
         let sent = match head(&mut self.core.topology, &mut frame, &out.target) {
             Ok(departure) => {
                 let bytes = self.leaving(&frame, &departure);
@@ -209,6 +208,11 @@ impl Cx {
             }
             Err(reason) => Err((frame, reason)),
         };
+        if sent.is_ok()
+            && let Some(domain) = self.core.domains.of(domain)
+        {
+            domain.forwarded += 1;
+        }
         sent.map_err(|(mut frame, reason)| {
             frame.strip(frame.len().saturating_sub(length));
             (frame, reason)

@@ -11,6 +11,7 @@ use super::status::Status;
 use super::{Cx, Node};
 use crate::classify::Native;
 use crate::core::domain::{Domain, DomainId, EnvironmentId};
+use crate::core::ledger::Balance;
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Brought, Fate, LoadedService, Next, Plan, PlanOs, Seat, ServiceSignature, Wish};
@@ -31,6 +32,8 @@ pub(super) struct Speaker {
     top: DomainId,
     /// Its principals, by number.
     members: Vec<Member>,
+    /// What became of its packets, whoever's they are: those that wait with it are asked for.
+    balance: Balance,
 }
 
 /// A principal, as the node knows it.
@@ -55,6 +58,7 @@ struct Binding<'a, 'b, 'c> {
     turn: &'a mut Turn<'b>,
     top: DomainId,
     members: &'c mut Vec<Member>,
+    balance: &'c mut Balance,
 }
 
 impl Node {
@@ -135,22 +139,28 @@ impl PlanOs for Binding<'_, '_, '_> {
 
     fn send(&mut self, next: &Next, write: &mut dyn FnMut(&mut [u8]) -> Option<usize>) {
         let mut frame = self.cx.make(self.turn);
+        self.balance.made += 1;
         match write(frame.room()) {
             Some(length) => {
                 frame.received(length);
                 frame.payer = self.cx.current_payer();
+                self.balance.sent += 1;
                 self.cx.send_plan(self.turn, frame, next);
             }
-            None => self.cx.drop(self.turn, frame, Reason::TooBig),
+            None => {
+                self.balance.dropped += 1;
+                self.cx.drop(self.turn, frame, Reason::TooBig);
+            }
         }
     }
 
     fn tell(&mut self, port: u64, message: Vec<u8>) {
         if let Some(domain) = self.domain(ANYONE) {
-            domain.counts.delivered += 1;
+            domain.delivered += 1;
         }
         let ledger = &mut self.cx.core.ledger;
         (ledger.made, ledger.delivered) = (ledger.made + 1, ledger.delivered + 1);
+        (self.balance.made, self.balance.delivered) = (self.balance.made + 1, self.balance.delivered + 1);
         self.turn.out.told.push((port, message));
     }
 
@@ -205,10 +215,12 @@ impl PlanOs for Binding<'_, '_, '_> {
 
     fn made(&mut self, packets: u64) {
         self.cx.core.ledger.made += packets;
+        self.balance.made += packets;
     }
 
     fn used(&mut self, packets: u64) {
         self.cx.core.ledger.used += packets;
+        self.balance.used += packets;
     }
 
     fn drop(&mut self, principal: usize, reason: Reason) {
@@ -216,6 +228,7 @@ impl PlanOs for Binding<'_, '_, '_> {
             domain.counts.drops.count(reason);
         }
         self.cx.core.drops.count(reason);
+        self.balance.dropped += 1;
         self.turn.out.event(0, super::EventKind::Dropped(reason));
     }
 
@@ -262,8 +275,8 @@ impl PlanOs for Binding<'_, '_, '_> {
 impl Speaker {
     /// A call into the environment.
     fn call<R>(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, work: impl FnOnce(&mut Plan, &mut dyn PlanOs) -> R) -> R {
-        let Speaker { plan, top, members, .. } = self;
-        work(plan, &mut Binding { cx, turn, top: *top, members })
+        let Speaker { plan, top, members, balance, .. } = self;
+        work(plan, &mut Binding { cx, turn, top: *top, members, balance })
     }
 }
 
@@ -323,6 +336,10 @@ impl Environment for Speaker {
         self.plan.packets_held()
     }
 
+    fn balance(&self) -> Option<Balance> {
+        Some(Balance { held: self.plan.packets_held(), ..self.balance })
+    }
+
     fn status(&self, _: &Cx, status: &mut Status) {
         status.plan = Some(self.plan.status());
     }
@@ -332,12 +349,19 @@ impl Speaker {
     /// A message of a neighbour's is taken in, and done.
     fn take_in(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, from: &Neighbour) {
         turn.out.ingress = Ingress::of(&frame);
+        self.balance.received += 1;
         let fate = self.call(cx, turn, |plan, os| plan.receive(os, from, frame.bytes_mut()));
         turn.out.ingress = Ingress::Node;
         match fate {
-            Fate::Taken => cx.use_up(turn, frame),
+            Fate::Taken => {
+                self.balance.used += 1;
+                cx.use_up(turn, frame);
+            }
             Fate::Kept | Fate::Dropped => turn.out.pool.give(frame),
-            Fate::Forward(next) => cx.send_plan(turn, frame, &next),
+            Fate::Forward(next) => {
+                self.balance.sent += 1;
+                cx.send_plan(turn, frame, &next);
+            }
             Fate::Drop(reason) => {
                 self.call(cx, turn, |_, os| os.drop(ANYONE, reason));
                 cx.control.alarms.note(&frame, reason);
@@ -360,7 +384,8 @@ impl Node {
             let plan = Plan::new(config);
             let members = plan.principals().map(|(name, role)| Member::new(name, RoleOf::Name(role.into()))).collect();
             let top = super::below_root(&mut self.cx.core.domains, "plan");
-            let mut speaker = Speaker { place: EnvironmentId::default(), plan, top, members };
+            let (place, balance) = (EnvironmentId::default(), Balance::default());
+            let mut speaker = Speaker { place, plan, top, members, balance };
             speaker.plan.sweep(0);
             self.environments.add(&mut self.cx, speaker, &[top]);
         }
@@ -418,6 +443,7 @@ impl Node {
     /// An application could not take a message.
     pub fn untold(&mut self, turn: &mut Turn<'_>, reason: Reason) {
         self.cx.not_delivered();
+        self.ask(|speaker: &mut Speaker, _| speaker.balance.delivered = speaker.balance.delivered.wrapping_sub(1));
         self.with_plan(turn, |_, os| os.drop(ANYONE, reason));
     }
 

@@ -8,7 +8,7 @@ use crate::abi::NONE;
 use crate::classify::Class;
 use crate::code::fetch::Source;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, PeerId};
+use crate::frame::{Frame, PeerId, PortId};
 use crate::topology::Neighbour;
 use crate::wire::{Addr, anep};
 use core::ops::Range;
@@ -52,6 +52,14 @@ impl Cx {
         }
     }
 
+    /// A frame that came in by a port has found whoever does something with it.
+    #[inline(always)]
+    pub(super) fn count_taken(&mut self, port: PortId) {
+        if let Some(gauge) = self.core.gauge(port) {
+            gauge.taken += 1;
+        }
+    }
+
     /// A frame has come in that is neither a packet of an environment nor a channel's.
     #[inline(always)]
     pub(super) fn take_in_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
@@ -60,16 +68,18 @@ impl Cx {
             // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
             Seen::Class(Ok(Class::Arp(range))) => {
                 self.order.entry.note(&mut frame);
+                self.count_taken(frame.port);
                 self.receive_arp(turn, frame, range.clone());
             }
             Seen::Class(Ok(Class::NeighbourDiscovery(range, from, to))) => {
                 self.order.entry.note(&mut frame);
+                self.count_taken(frame.port);
                 self.receive_discovery(turn, frame, range.clone(), (*from, *to));
             }
             Seen::Class(Err(_)) if self.order.entry.admit(&mut frame, turn.now, self.order.paths.waiting()) => {
-                self.drop(turn, frame, Reason::MalformedPacket);
+                self.turn_away(turn, frame, Reason::MalformedPacket);
             }
-            Seen::Class(Err(_)) => self.drop(turn, frame, Reason::EntryShare),
+            Seen::Class(Err(_)) => self.turn_away(turn, frame, Reason::EntryShare),
             Seen::Nowhere => {
                 self.core.ledger.unseen += 1;
                 self.drop(turn, frame, Reason::NoPort);

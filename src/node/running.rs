@@ -276,7 +276,7 @@ impl Capsules {
             return cx.drop_in(turn, frame, Reason::NoApplication, domain);
         }
         if let Some(domain) = cx.core.domains.of(domain) {
-            domain.counts.delivered += 1;
+            domain.delivered += 1;
         }
         cx.core.ledger.delivered += 1;
         turn.out.event(frame.trace, EventKind::Delivered(port));

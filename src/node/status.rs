@@ -4,10 +4,10 @@ use super::codes::Code;
 use super::entry::EntryCounts;
 use super::{Cx, Node};
 use crate::code::bundle::Kind;
-use crate::core::domain::{Domain, Usage};
-use crate::core::ledger::Balance;
+use crate::core::domain::{Domain, DomainId, Usage};
+use crate::core::ledger::{Balance, Unaccounted};
 use crate::core::reason::Drops;
-use crate::frame::{PeerId, PortId};
+use crate::frame::{Frame, PeerId, PortId};
 use crate::topology::Gauge;
 use crate::trust::PrincipalId;
 use crate::trust::limits::Limits;
@@ -24,6 +24,8 @@ pub struct Status {
     pub ports: Vec<PortStatus>,
     /// What became of all frames of the user half.
     pub balance: Balance,
+    /// Frames that no counter knows of, by whose.
+    pub unaccounted_by: Unaccounted,
     /// Packets dropped, by reason, over the whole node.
     pub drops: Drops,
     /// Per code.
@@ -61,6 +63,8 @@ pub struct PortStatus {
     /// What it carries.
     #[serde(flatten)]
     pub gauge: Gauge,
+    /// Frames that came in or went out and that its counters do not know of.
+    pub unaccounted: u64,
     /// What those behind it have used that have no buckets of their own.
     pub strangers: EntryCounts,
 }
@@ -104,6 +108,9 @@ pub struct CodeStatus {
     /// What its domain has used in the user half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Packets of its domain that no counter of the user half knows of; below 0: counted more than once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unaccounted: Option<i64>,
     /// "running" in the kernel half too, or why not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
@@ -155,6 +162,11 @@ pub struct NeighbourStatus {
 impl Node {
     /// All counters as they are now.
     pub fn status(&self) -> Status {
+        self.status_within(&[])
+    }
+
+    /// The same within a turn, where these frames are on their way to ports.
+    pub fn status_within(&self, frames: &[Frame]) -> Status {
         let core = &self.cx.core;
         let ports = core.topology.ports.iter().zip(&core.gauges).zip(0..);
         let mut status = Status {
@@ -167,10 +179,12 @@ impl Node {
                     signed_bound_max: port.ceiling.signed,
                     demands: self.cx.demands(PortId(at)).names().collect(),
                     gauge: gauge.clone(),
+                    unaccounted: self.unaccounted_of_port(PortId(at), frames),
                     strangers: self.cx.entry_counts(PortId(at), PeerId::NONE),
                 })
                 .collect(),
-            balance: self.balance(),
+            balance: self.balance_within(frames),
+            unaccounted_by: self.unaccounted(frames),
             drops: self.cx.core.drops.clone(),
             codes: Vec::new(),
             credentials: CredentialCounts::default(),
@@ -182,6 +196,9 @@ impl Node {
             plan: None,
         };
         self.environments.iter().for_each(|environment| environment.status(&self.cx, &mut status));
+        for code in &mut status.codes {
+            code.unaccounted = code.domain.map(|domain| self.unaccounted_of(DomainId(domain)));
+        }
         status
     }
 
@@ -212,6 +229,7 @@ impl Cx {
             domain: None,
             limits: None,
             usage: None,
+            unaccounted: None,
             kernel: None,
         };
         match code {

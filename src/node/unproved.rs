@@ -28,6 +28,9 @@ impl Cx {
         if reason == Reason::Unauthenticated {
             self.note_unproved(turn.now, &frame);
         }
+        if let Some(gauge) = self.core.gauge(frame.port) {
+            gauge.turned_away += 1;
+        }
         self.drop(turn, frame, reason);
     }
 

@@ -5,7 +5,7 @@
 use super::Simulation;
 use super::histogram::Summary;
 use super::trace::Loss;
-use crate::core::domain::{Counts, Usage};
+use crate::core::domain::Usage;
 use crate::core::reason::Drops;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -136,8 +136,8 @@ impl CodeTotals {
         sum.bytes += usage.bytes;
         sum.steps += usage.steps;
         sum.forwarded += usage.forwarded;
+        sum.delivered += usage.delivered;
         let (sum, counts) = (&mut sum.counts, &usage.counts);
-        sum.delivered += counts.delivered;
         sum.children += counts.children;
         sum.state_entries += counts.state_entries;
         sum.state_refused += counts.state_refused;
@@ -228,8 +228,8 @@ impl fmt::Display for Report {
             writeln!(f, "  messages dropped: {:<20}{count:>10}", reason.name())?;
         }
         for (name, code) in &self.codes {
-            let Usage { packets, steps, forwarded, counts, .. } = &code.usage;
-            let Counts { delivered, children, .. } = counts;
+            let Usage { packets, steps, forwarded, delivered, counts, .. } = &code.usage;
+            let children = counts.children;
             let each = *steps as f64 / (*packets).max(1) as f64;
             writeln!(
                 f,

@@ -12,6 +12,12 @@ pub struct Gauge {
     pub received_bytes: u64,
     /// Frames that were not for an active node; the Linux stack takes care of them.
     pub not_ours: u64,
+    /// Frames that an environment, a channel or the resolver has taken, or that were passed on.
+    #[serde(skip)]
+    pub taken: u64,
+    /// Frames dropped before that.
+    #[serde(skip)]
+    pub turned_away: u64,
     /// Frames the system has thrown away because the node did not take them in time.
     pub missed: u64,
     /// Packets whose resource bound was above the port's ceiling and was cut to it.
@@ -44,6 +50,15 @@ impl Gauge {
     /// Frames that have left: what the port says of its own; without that, all that it has not given back.
     pub fn gone(&self) -> u64 {
         if self.queued.is_some() { self.left } else { self.sent.wrapping_sub(self.refused) }
+    }
+
+    /// Frames that came in and are in no counter, and frames that went out, of which so many are not with the port yet.
+    pub fn unaccounted(&self, on_their_way: u64) -> [i64; 2] {
+        let ends = self.not_ours.wrapping_add(self.taken).wrapping_add(self.turned_away);
+        let handed = self.sent.wrapping_sub(self.refused);
+        let there =
+            self.queued.map_or(handed, |queued| self.left.wrapping_add(queued.into()).wrapping_add(on_their_way));
+        [self.received.wrapping_sub(ends) as i64, handed.wrapping_sub(there) as i64]
     }
 
     /// Counts a frame that goes out at `now` (nanoseconds) on a port of the given capacity.
@@ -88,5 +103,24 @@ mod tests {
         assert_eq!(gauge.load(150_000_000, 100_000_000), 100);
         assert_eq!(gauge.load(350_000_000, 100_000_000), 0);
         assert_eq!(gauge.sent_bytes, 125_000);
+    }
+
+    #[test]
+    fn what_came_in_and_what_went_out_are_compared_each_by_itself() {
+        let gauge = Gauge {
+            received: 9,
+            not_ours: 2,
+            taken: 4,
+            turned_away: 3,
+            sent: 8,
+            refused: 1,
+            left: 4,
+            queued: Some(2),
+            ..Gauge::default()
+        };
+        assert_eq!(gauge.unaccounted(1), [0, 0]);
+        assert_eq!(Gauge { received: 10, left: 5, ..gauge.clone() }.unaccounted(1), [1, -1]);
+        assert_eq!(gauge.unaccounted(0), [0, 1]);
+        assert_eq!(Gauge { queued: None, ..gauge }.unaccounted(0), [0, 0], "all that it has not given back has left");
     }
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code)]
 
 use anode::core::domain::Usage;
+use anode::core::ledger::Unaccounted;
 use anode::driver::Driver;
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::hosts::InProcess;
@@ -193,8 +194,8 @@ impl Drop for Bed {
     /// No frame is lost without a counter, whatever the test did.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let balance = self.driver.node.balance();
-            assert_eq!(balance.unaccounted(), 0, "{balance:?}");
+            let node = &self.driver.node;
+            assert_eq!(node.unaccounted(&self.driver.out.frames), Unaccounted::default(), "{:?}", node.balance());
         }
     }
 }

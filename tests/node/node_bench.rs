@@ -3,6 +3,7 @@
 
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::wasm::{Backstop, Compiler};
+use anode::core::ledger::Unaccounted;
 use anode::core::reason::Reason;
 use anode::driver::{Driven, Driver, Outside, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
@@ -192,8 +193,8 @@ impl Drop for Bench {
     /// No frame is lost without a counter, whatever the test did.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let balance = self.driver.node.balance();
-            assert_eq!(balance.unaccounted(), 0, "{balance:?}");
+            let node = &self.driver.node;
+            assert_eq!(node.unaccounted(&self.driver.out.frames), Unaccounted::default(), "{:?}", node.balance());
         }
     }
 }

@@ -76,6 +76,10 @@ pub(super) fn balance(text: &mut String, status: &Value) {
     let lost = status["unaccounted"].as_i64().unwrap_or(0);
     let said = if lost == 0 { "" } else { "   frames that no counter knows: a bug, please report it" };
     let _ = writeln!(text, "  unaccounted {lost}{said}");
+    let parts = status["unaccounted_by"].as_object().into_iter().flatten();
+    for (part, lost) in parts.filter(|(_, lost)| lost.as_u64() != Some(0)) {
+        let _ = writeln!(text, "    of {part} {lost}");
+    }
 }
 
 #[cfg(test)]
@@ -90,6 +94,10 @@ mod tests {
         assert!(text.contains("3 received") && text.ends_with("unaccounted 0\n"), "{text}");
         balance(&mut wrong, &json!({"balance": {"received": 4, "sent": 3}, "unaccounted": -1}));
         assert!(wrong.contains("unaccounted -1   frames that no counter knows"), "{wrong}");
+        let parts = json!({"unaccounted": 3, "unaccounted_by": {"node": 1, "ports": 0, "domains": 2}});
+        let mut by = String::new();
+        balance(&mut by, &parts);
+        assert!(by.ends_with("    of domains 2\n    of node 1\n") && !by.contains("of ports"), "{by}");
     }
 
     #[test]

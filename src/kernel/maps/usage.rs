@@ -2,7 +2,7 @@
 
 use super::Maps;
 use crate::contract::{CEILINGS, PROGRAMS, budget as bucket, ceiling, current, punt_counts, replicas, usage};
-use crate::core::ledger::Balance;
+use crate::core::ledger::{Balance, gone_on};
 use crate::kernel::layout::{BUDGETS, CEILINGS_MAP, USAGE};
 use crate::sys::bpf::possible_cpus;
 use std::io;
@@ -57,7 +57,7 @@ pub struct KernelCounts {
 }
 
 /// How often counters are read that change meanwhile.
-const LOOKS: usize = 64;
+pub(in crate::kernel) const LOOKS: usize = 64;
 
 impl KernelCounts {
     /// What became of the capsules, of whose frames so many did not arrive.
@@ -82,7 +82,7 @@ impl Maps {
         let [by_code, by_verdict] = [usage::BY_CODE.among(&words), usage::BY_VERDICT.among(&words)];
         let replicas: [u64; replicas::SIZE / 8] = self.sums("replicas_map", slot)?;
         // Read while packets pass: these may be newer than `packets`.
-        let forwarded = packets.saturating_sub(passed_up + by_code + by_verdict);
+        let forwarded = gone_on(packets, passed_up.wrapping_add(by_code).wrapping_add(by_verdict));
         Ok(KernelUsage {
             packets,
             children: replicas::CHILDREN.among(&replicas),
@@ -103,7 +103,7 @@ impl Maps {
             let mut value = [0; usage::SIZE];
             map.get(&(cpu * PROGRAMS + slot).to_ne_bytes(), &mut value)?;
             for (sum, word) in sums.iter_mut().zip(value.as_chunks::<8>().0) {
-                *sum += u64::from_ne_bytes(*word);
+                *sum = u64::wrapping_add(*sum, u64::from_ne_bytes(*word));
             }
         }
         Ok(sums)
