@@ -222,6 +222,12 @@ impl Node {
         self.cx.core.domains.of(twice).unwrap().delivered += 1;
     }
 
+    /// A packet of PLAN's is lost.
+    pub(crate) fn vanish_in_plan(&mut self) {
+        self.speak_plan(crate::ee::plan::Config::default());
+        self.ask(|plan: &mut super::plan::Speaker, _| plan.balance.received += 1).unwrap();
+    }
+
     /// A packet of a cut-through channel is lost in the kernel.
     pub(crate) fn vanish_in_kernel(&mut self) {
         self.cx.graphs.in_kernel.received += 1;

@@ -33,7 +33,7 @@ pub(super) struct Speaker {
     /// Its principals, by number.
     members: Vec<Member>,
     /// What became of its packets, whoever's they are: those that wait with it are asked for.
-    balance: Balance,
+    pub(super) balance: Balance,
 }
 
 /// A principal, as the node knows it.

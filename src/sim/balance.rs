@@ -86,9 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_count_of_a_port_a_domain_or_the_kernel_is_missed_by_itself() {
+    fn a_wrong_count_of_a_port_a_domain_plan_or_the_kernel_is_missed_by_itself() {
         let port = PortId(0);
         let none = Unaccounted::default();
+        assert_eq!(after(|node| node.vanish_in_plan()), Unaccounted { environments: 1, ..none });
         assert_eq!(after(|node| node.vanish_in_kernel()), Unaccounted { cuts: 1, ..none });
         assert_eq!(after(|node| node.vanish_at(port)), Unaccounted { node: 1, ports: 1, ..none });
         let other = |node: &mut Node| {

@@ -1,5 +1,6 @@
 //! One node without anything around it: frames, timers and upcalls in, frames out.
 
+mod accounts;
 mod balance;
 mod bandwidth;
 mod bed;
