@@ -68,7 +68,8 @@ impl Environment for Hosts {
                 Reached::Remote if tell => turn.out.upcalls.push((host, domain, Upcall::Ended)),
                 Reached::Local(_) if !runs => self.remove(host),
                 Reached::Local(environment) if tell => {
-                    if !returns(|| environment.ended(domain)) {
+                    let returned = returns(|| environment.ended(domain));
+                    if !returned {
                         self.give_up(cx, turn, host);
                     }
                 }

@@ -94,10 +94,9 @@ impl Hosts {
     pub fn remove(&mut self, host: HostId) {
         if host != HostId::NODE
             && let Some(place) = self.0.get_mut(host.0 as usize)
+            && let Host::Local(environment) = core::mem::replace(place, Host::Free)
         {
-            if let Host::Local(environment) = core::mem::replace(place, Host::Free) {
-                let_go(environment);
-            }
+            let_go(environment);
         }
     }
 
