@@ -134,8 +134,9 @@ struct Owner {
 /// Frames of one neighbour for one domain that were done at once, one behind the other, and are not charged yet.
 struct Run {
     payer: Payer,
-    /// Whose they were, as far as that was found out.
+    /// Whose they were, as far as that was found out, and for which domain below that one.
     domain: Option<DomainId>,
+    part: Option<DomainId>,
     frames: u32,
     /// Of these, the ones that were nobody's.
     nobodys: u32,
@@ -144,13 +145,15 @@ struct Run {
 }
 
 impl Run {
-    const NONE: Run = Run { payer: Payer::NOBODY, domain: None, frames: 0, nobodys: 0, since: 0 };
+    const NONE: Run = Run { payer: Payer::NOBODY, domain: None, part: None, frames: 0, nobodys: 0, since: 0 };
 }
 
-/// What a domain is to be charged: frames that were done at once, and what they cost.
+/// What a domain is to be charged: frames that were done at once, and what they cost. It is in the account of the domain
+/// below it for which they were, if there is one.
 #[derive(Clone, Copy)]
 struct Bill {
     domain: DomainId,
+    part: Option<DomainId>,
     frames: u32,
     cost: u64,
 }

@@ -93,6 +93,8 @@ pub(super) struct Paths {
     /// Whether the packet that is being taken in is the only one there is; if it had its turn, what is to be charged.
     alone: bool,
     ran: Option<Ran>,
+    /// The domain for which the packet is whose turn it is, below the one that has the turn.
+    part: Option<DomainId>,
 }
 
 impl Default for Paths {
@@ -106,6 +108,7 @@ impl Default for Paths {
             intake: 0,
             alone: false,
             ran: None,
+            part: None,
         }
     }
 }
@@ -115,6 +118,8 @@ impl Default for Paths {
 #[must_use]
 pub struct Ran {
     domain: DomainId,
+    /// For which domain below that one, if it was for one: a principal's, in the turn of PLAN.
+    part: Option<DomainId>,
     packets: u32,
     /// Whose neighbour pays, and what is kept for it.
     payer: Payer,
@@ -188,6 +193,11 @@ impl Paths {
     #[inline]
     fn knows(&self, domain: DomainId) -> bool {
         self.queues.get(domain.index()).is_some_and(|queue| queue.domain == domain)
+    }
+
+    /// The packet whose turn it is is for this domain, below the one that has the turn.
+    pub(super) fn set_part(&mut self, part: Option<DomainId>) {
+        self.part = part;
     }
 
     /// What it costs to take a packet in, in nanoseconds.
@@ -331,12 +341,15 @@ impl Node {
         let flow = self.cx.order.paths.scheduler.as_mut()?.next(turn.now)?;
         let domain = self.cx.order.paths.queues.get(flow)?.domain;
         let Some((frame, work, reserved)) = self.cx.order.paths.pop(flow) else {
-            return Some(Ran { domain, packets: 1, payer: Payer::NOBODY, reserved: 0, urgent: false, steps: 0 });
+            let nobody = Payer::NOBODY;
+            return Some(Ran { domain, part: None, packets: 1, payer: nobody, reserved: 0, urgent: false, steps: 0 });
         };
         let payer = frame.payer;
+        self.cx.order.paths.part = None;
         let steps = self.environments.run(&mut self.cx, turn, domain, work, frame);
         let urgent = self.cx.order.paths.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_timed(flow));
-        Some(Ran { domain, packets: 1, payer, reserved, urgent, steps })
+        let part = self.cx.order.paths.part.take();
+        Some(Ran { domain, part, packets: 1, payer, reserved, urgent, steps })
     }
 
     /// The same, and while nobody else waits, more capsules of that domain and neighbour: together they are one turn,
@@ -354,7 +367,8 @@ impl Node {
 
     /// So many packets were read and taken in at this cost, in nanoseconds.
     pub fn received(&mut self, packets: usize, cost: u64) {
-        if let Some(ran) = self.cx.order.paths.ran.take() {
+        if let Some(mut ran) = self.cx.order.paths.ran.take() {
+            ran.part = self.cx.order.paths.part.take();
             // The only packet has had its turn: all that was done was for it.
             self.cx.order.entry.received(packets, 0);
             let now = self.cx.order.entry.now().saturating_add(cost);
@@ -381,9 +395,7 @@ impl Node {
         if let Some(scheduler) = &mut self.cx.order.paths.scheduler {
             scheduler.charge(flow, cost, more, now);
         }
-        if let Some(domain) = self.cx.core.domains.of(ran.domain) {
-            domain.cpu_ns += cost;
-        }
+        self.cx.enter_account((ran.domain, ran.part), cost);
     }
 }
 
@@ -441,8 +453,25 @@ impl Node {
 impl Cx {
     /// A domain has caused so much work beside its packets: its share of the worker pays for it.
     pub(super) fn worked_for(&mut self, domain: DomainId, cost: u64, now: u64) {
-        let Some(known) = self.core.domains.of(domain) else { return };
-        known.cpu_ns += cost;
+        self.enter_account((domain, None), cost);
+        self.bill_path(domain, cost, now);
+    }
+
+    /// The cost of a domain's packets is in its account, or in that of the one below it for which they were.
+    #[inline]
+    pub(super) fn enter_account(&mut self, (domain, part): (DomainId, Option<DomainId>), cost: u64) {
+        // A principal may have ended in its own turn.
+        let of = part.filter(|part| self.core.domains.by_id(*part).is_some()).unwrap_or(domain);
+        if let Some(domain) = self.core.domains.of(of) {
+            domain.cpu_ns += cost;
+        }
+    }
+
+    /// A domain's share pays for work beside its turns.
+    pub(super) fn bill_path(&mut self, domain: DomainId, cost: u64, now: u64) {
+        if self.core.domains.by_id(domain).is_none() {
+            return;
+        }
         if !self.order.paths.knows(domain) {
             self.enter_path(domain, now);
         }
@@ -485,7 +514,8 @@ impl Cx {
         let paths = &mut self.order.paths;
         let begins = paths.scheduler.as_mut().is_some_and(|scheduler| scheduler.begin(domain.index(), now));
         if begins {
-            paths.ran = Some(Ran { domain, packets: 1, payer, reserved: 0, urgent: false, steps: 0 });
+            paths.part = None;
+            paths.ran = Some(Ran { domain, part: None, packets: 1, payer, reserved: 0, urgent: false, steps: 0 });
         }
         begins
     }

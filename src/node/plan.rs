@@ -188,7 +188,11 @@ impl PlanOs for Binding<'_, '_, '_> {
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason> {
         let now = self.turn.now;
         let domain = self.domain(principal).ok_or(Reason::NoDomain)?;
-        domain.admit(now, bytes).map(|()| domain.limits.steps_per_packet)
+        let admitted = domain.admit(now, bytes).map(|()| domain.limits.steps_per_packet);
+        if let Some(domain) = self.members.get(principal).and_then(|member| member.domain) {
+            self.cx.on_part(now, domain);
+        }
+        admitted
     }
 
     fn has_steps(&mut self, principal: usize) -> bool {

@@ -68,14 +68,26 @@ impl Entry {
     fn name(&mut self, now: u64, domain: DomainId) {
         self.is_named = true;
         match self.run.domain {
-            Some(known) if known == domain => {}
+            Some(known) if known == domain && self.run.part.is_none() => {}
             None => self.run.domain = Some(domain),
-            Some(_) => {
-                let (payer, since) = (self.run.payer, self.reading());
-                self.charge_run(now, since);
-                self.run = Run { payer, domain: Some(domain), since, ..Run::NONE };
-            }
+            Some(_) => self.divide_run(now, Some(domain), None),
         }
+    }
+
+    /// The same, and of this domain below it. Others of the run were not, or were another one's.
+    fn name_part(&mut self, now: u64, part: DomainId) {
+        match self.run.part {
+            Some(known) if known == part => {}
+            None if self.run.frames == 0 => self.run.part = Some(part),
+            _ => self.divide_run(now, self.run.domain, Some(part)),
+        }
+    }
+
+    /// What was done so far is charged, and what follows is at the expense of these.
+    fn divide_run(&mut self, now: u64, domain: Option<DomainId>, part: Option<DomainId>) {
+        let (payer, since) = (self.run.payer, self.reading());
+        self.charge_run(now, since);
+        self.run = Run { payer, domain, part, since, ..Run::NONE };
     }
 
     /// One of them is done.
@@ -85,7 +97,8 @@ impl Entry {
         self.run.nobodys += u32::from(!self.is_named);
         self.is_open = false;
         // Steps cost nothing to read, and what was taken is known before the next frame is.
-        if self.clock.is_none() || self.run.frames >= RUN || self.run.payer == Payer::NOBODY {
+        let ends = self.run.frames >= RUN || self.run.part.is_some() || self.run.payer == Payer::NOBODY;
+        if ends || self.clock.is_none() {
             self.end_run(now);
         }
     }
@@ -100,7 +113,7 @@ impl Entry {
     }
 
     fn charge_run(&mut self, now: u64, reading: u64) {
-        let Run { payer, domain, frames, nobodys, since } = core::mem::replace(&mut self.run, Run::NONE);
+        let Run { payer, domain, part, frames, nobodys, since } = core::mem::replace(&mut self.run, Run::NONE);
         let spent = reading.saturating_sub(since);
         let alone = self.alone;
         if let Some(owner) = self.owners.get_mut(usize::from(payer.0)) {
@@ -111,7 +124,7 @@ impl Entry {
         if let Some(domain) = domain {
             let own = frames - nobodys;
             let cost = if nobodys == 0 { spent } else { spent * u64::from(own) / u64::from(frames) };
-            self.bill = Some(Bill { domain, frames: own, cost });
+            self.bill = Some(Bill { domain, part, frames: own, cost });
         }
     }
 }
@@ -151,6 +164,16 @@ impl Cx {
         }
     }
 
+    /// What is done in the turn of a domain, or at its expense, is for one below it: its cost is in that one's account.
+    pub(in crate::node) fn on_part(&mut self, now: u64, part: DomainId) {
+        if self.order.entry.is_open {
+            self.order.entry.name_part(now, part);
+            self.pay(now);
+        } else {
+            self.order.paths.set_part(Some(part));
+        }
+    }
+
     /// What domains are to be charged is in their accounts.
     #[inline(always)]
     pub(in crate::node) fn pay(&mut self, now: u64) {
@@ -160,14 +183,12 @@ impl Cx {
         }
     }
 
-    fn pay_bill(&mut self, now: u64, Bill { domain, frames, cost }: Bill) {
+    fn pay_bill(&mut self, now: u64, Bill { domain, part, frames, cost }: Bill) {
         if self.order.paths.is_queueing() {
-            return self.worked_for(domain, cost, now);
+            self.enter_account((domain, part), cost);
+            return self.bill_path(domain, cost, now);
         }
-        let cost = cost + u64::from(frames) * self.order.paths.intake();
-        if let Some(domain) = self.core.domains.of(domain) {
-            domain.cpu_ns += cost;
-        }
+        self.enter_account((domain, part), cost + u64::from(frames) * self.order.paths.intake());
     }
 
     /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.
