@@ -103,6 +103,8 @@ impl Environment for Revocations {
     }
 
     fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: PacketKind, frame: Frame, native: Option<&Native>) {
+        // The work is the node's own.
+        cx.on_domain(turn.now, cx.control.management);
         self.receive(cx, turn, frame, native);
     }
 

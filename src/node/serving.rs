@@ -114,6 +114,8 @@ impl Cx {
 impl Capsules {
     /// A code-fetch message has come in: it begins the frame.
     pub(super) fn receive_fetch(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
+        // Whoever's code it is: the work is the node's own.
+        cx.on_domain(turn.now, cx.control.management);
         let Ok(message) = fetch::Message::parse(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedFetch);
         };
