@@ -96,7 +96,7 @@ impl Environment for Capsules {
         const TYPES: [OwnType; 3] = [
             OwnType { kind: CAPSULE, waits: true },
             OwnType { kind: PacketKind::Anep(type_id::FETCH), waits: false },
-            OwnType { kind: PacketKind::Punt, waits: false },
+            OwnType { kind: PacketKind::Punt, waits: true },
         ];
         (&TYPES, Some(self.domain))
     }
@@ -114,7 +114,7 @@ impl Environment for Capsules {
         match kind {
             CAPSULE => {}
             PacketKind::Anep(_) => return self.receive_fetch(cx, turn, frame, native),
-            PacketKind::Punt => return self.go_on(cx, turn, frame),
+            PacketKind::Punt => return self.receive_punt(cx, turn, frame),
         }
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedCapsule);
@@ -145,9 +145,14 @@ impl Environment for Capsules {
         self.process(cx, turn, frame, &header, Sender { source: Some(source), index });
     }
 
-    /// A capsule that waited runs. `what`: the index of who sent it among the neighbours.
+    /// A capsule that waited runs, or goes on where the kernel half has stopped. `what`: the index of who sent it among the
+    /// neighbours, or [`halves::PUNT`].
     #[inline]
     fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
+        if what == halves::PUNT {
+            self.go_on(cx, turn, frame, domain);
+            return 0;
+        }
         let before = cx.steps_of(domain);
         match capsule::Header::again(frame.bytes()) {
             Some(header) => {

@@ -6,9 +6,10 @@
 
 use super::codes::Code;
 use super::output::{Cause, Effect, Ingress, KernelOrder, Linked, Turn};
+use super::paths::Work;
 use super::running::Done;
 use super::{Capsules, Cx, Node};
-use crate::abi::{CHILDREN_MAX, LINES_MAX};
+use crate::abi::{CHILDREN_MAX, LINES_MAX, NONE};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
 use crate::contract::passed_up;
@@ -31,6 +32,9 @@ const PASSED_UP: [u8; 2] = ethertype::PASSED_UP.to_be_bytes();
 /// Bytes of an Ethernet header, and of its two addresses.
 const ETHERNET: usize = 14;
 const MACS: usize = 12;
+
+/// What waits for its turn is a frame as it came from the kernel half: no index of a neighbour.
+pub(super) const PUNT: u32 = NONE - 1;
 
 /// Codes taken over that are prepared at the same time.
 const ADOPTED_AT_ONCE: usize = 8;
@@ -65,6 +69,12 @@ struct PassedUp {
 }
 
 impl PassedUp {
+    /// The code that has run on a frame.
+    fn code_in(frame: &Frame) -> Option<Digest> {
+        let told = frame.bytes().get(ETHERNET..)?.first_chunk::<LENGTH>()?;
+        Some(Digest(passed_up::CODE.of(told)))
+    }
+
     /// Takes it out of a frame, which is then as it would have come from the wire.
     fn take(frame: &mut Frame) -> Option<PassedUp> {
         let bytes = frame.bytes_mut();
@@ -150,34 +160,52 @@ impl Cx {
 }
 
 impl Capsules {
-    /// Goes on with a capsule that has run in the kernel half.
+    /// A capsule has come that has run in the kernel half, where its domain has taken it on. It waits for that domain's turn.
     #[cold]
-    pub(super) fn go_on(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame) {
-        let Some(link) = cx.core.topology.port(frame.port).map(|port| port.link) else {
-            return cx.drop(turn, frame, Reason::MalformedPunt);
+    pub(super) fn receive_punt(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
+        let Some(code) = PassedUp::code_in(&frame) else { return cx.drop(turn, frame, Reason::MalformedPunt) };
+        let Some(Code::Ready(ready)) = self.codes.of(&code) else {
+            return cx.drop(turn, frame, Reason::CodeGone);
         };
-        let Some(up) = PassedUp::take(&mut frame) else { return cx.drop(turn, frame, Reason::MalformedPunt) };
+        let domain = ready.domain;
+        cx.on_domain(turn.now, domain);
+        if let Some(owner) = cx.core.domains.of(domain) {
+            owner.counts.punted += 1;
+        }
+        if cx.order.paths.is_queueing() && !cx.has_turn(turn.now, domain, frame.payer) {
+            cx.enqueue(turn, domain, frame, Work { environment: self.place, what: PUNT, joins: true });
+            return;
+        }
+        self.go_on(cx, turn, frame, domain);
+    }
+
+    /// Goes on with a capsule that has run in the kernel half, in the turn of its domain.
+    #[cold]
+    pub(super) fn go_on(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, domain: DomainId) {
+        let Some(link) = cx.core.topology.port(frame.port).map(|port| port.link) else {
+            return cx.drop_in(turn, frame, Reason::MalformedPunt, domain);
+        };
+        let Some(up) = PassedUp::take(&mut frame) else { return cx.drop_in(turn, frame, Reason::MalformedPunt, domain) };
         let Ok(Class::Anep(range, Some(native))) = classify(link, frame.bytes()) else {
-            return cx.drop(turn, frame, Reason::MalformedPunt);
+            return cx.drop_in(turn, frame, Reason::MalformedPunt, domain);
         };
         let Ok(packet) = anep::Packet::new_checked(&frame.bytes()[range.clone()]) else {
-            return cx.drop(turn, frame, Reason::MalformedPunt);
+            return cx.drop_in(turn, frame, Reason::MalformedPunt, domain);
         };
         let (header, length) = (packet.header_len(), packet.bytes().len());
         frame.truncate(range.start + length);
         frame.strip(range.start + header);
         frame.envelope = native.envelope;
         let Ok(after) = capsule::Header::parse(frame.bytes()) else {
-            return cx.drop(turn, frame, Reason::MalformedPunt);
+            return cx.drop_in(turn, frame, Reason::MalformedPunt, domain);
         };
         let Some(Code::Ready(ready)) = self.codes.of(&up.code) else {
-            return cx.drop(turn, frame, Reason::CodeGone);
+            return cx.drop_in(turn, frame, Reason::CodeGone, domain);
         };
-        let (domain, window) = (ready.domain, ready.window);
-        cx.on_domain(turn.now, domain);
-        if let Some(owner) = cx.core.domains.of(domain) {
-            owner.counts.punted += 1;
+        if ready.domain != domain {
+            return cx.drop_in(turn, frame, Reason::CodeGone, domain);
         }
+        let window = ready.window;
         if up.children + up.lines > 0 && !self.take_written(cx, turn, &frame, &up, domain, window) {
             return cx.drop_in(turn, frame, Reason::Forgotten, domain);
         }
