@@ -24,7 +24,7 @@
 //! **Costs.** A payer is charged the time of its packets. Packets that wait for their turn are charged when they have
 //! run; the mean is taken beforehand, so that a queue holds no more than a burst. Packets done at once are charged
 //! their time; so is the domain that a packet turns out to be of. Later work of a packet (it waited for a name, a code
-//! or a signature, sent packets to this node, or left copies to be sent later) is charged then. Reading a batch is
+//! or a signature, sent packets to this node, or left copies to be sent later) has a turn and is charged then. Reading a batch is
 //! divided among its frames, refused ones included. Time is the work of the thread ([`WorkClock`]); other threads on
 //! its CPU are charged to nobody. Without a clock, in the simulator, a step of code counts as a nanosecond, and a frame
 //! as [`FRAME_STEPS`].
@@ -191,9 +191,6 @@ pub(super) struct Entry {
     bill: Option<Bill>,
     /// The payer of the packet that is being done at once, or of the one that waited.
     current: Payer,
-    behalf: Payer,
-    /// The clock at that beginning.
-    behalf_since: u64,
     /// When the window began, what the worker had worked, and what it had lost to others; of its work, thousandths that somebody pays for.
     worked: u64,
     lost: u64,
@@ -231,8 +228,6 @@ impl Entry {
             is_named: false,
             bill: None,
             current: Payer::NOBODY,
-            behalf: Payer::NOBODY,
-            behalf_since: 0,
             worked: 0,
             lost: 0,
             paid: 1000,

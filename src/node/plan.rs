@@ -3,6 +3,7 @@
 //! [`Binding`] is all that the environment has of the node: a clock, the topology, frames to neighbours, messages to
 //! applications, and a domain for each principal, which pays.
 
+use super::ending::Gone;
 use super::environment::{Environment, OwnType, PacketKind};
 use super::output::{Cause, Ingress};
 use super::output::{Effect, Turn};
@@ -15,7 +16,7 @@ use crate::core::ledger::Balance;
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Brought, Fate, LoadedService, Next, Plan, PlanOs, Seat, ServiceSignature, Wish};
-use crate::frame::{Ends, Envelope, Frame, Link, Payer, PortId};
+use crate::frame::{Ends, Envelope, Frame, Link, Payer, PeerId, PortId};
 use crate::nodeos::interface::HostId;
 use crate::topology::{Neighbour, NextHop, Topology, Way};
 use crate::trust::{PrincipalId, Role};
@@ -34,7 +35,16 @@ pub(super) struct Speaker {
     members: Vec<Member>,
     /// What became of its packets, whoever's they are: those that wait with it are asked for.
     pub(super) balance: Balance,
+    /// Packets without a frame that have a place in the order.
+    queued: usize,
 }
+
+/// Packets without a frame that have their turn in one call, where none waits for the CPU.
+const TURNS: usize = 64;
+
+/// What is to be done with what waits: take a message in that a frame brought, or give a packet without a frame its turn.
+const MESSAGE: u32 = 0;
+const READY: u32 = 1;
 
 /// A principal, as the node knows it.
 struct Member {
@@ -185,6 +195,10 @@ impl PlanOs for Binding<'_, '_, '_> {
         }
     }
 
+    fn take_on(&mut self, bytes: usize) -> Result<(), Reason> {
+        self.cx.take_on(self.turn.now, self.top, bytes)
+    }
+
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason> {
         let now = self.turn.now;
         let domain = self.domain(principal).ok_or(Reason::NoDomain)?;
@@ -211,10 +225,6 @@ impl PlanOs for Binding<'_, '_, '_> {
 
     fn payer(&self) -> Payer {
         self.cx.current_payer()
-    }
-
-    fn on_behalf(&mut self, payer: Payer) {
-        self.cx.set_behalf(self.turn.now, payer);
     }
 
     fn made(&mut self, packets: u64) {
@@ -282,6 +292,58 @@ impl Speaker {
         let Speaker { plan, top, members, balance, .. } = self;
         work(plan, &mut Binding { cx, turn, top: *top, members, balance })
     }
+
+    /// The same at the environment's expense, beside its turns.
+    fn call_aside<R>(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        work: impl FnOnce(&mut Plan, &mut dyn PlanOs) -> R,
+    ) -> R {
+        let run = cx.begin(turn.now, Payer::NOBODY, false);
+        cx.on_domain(turn.now, self.top);
+        let result = self.call(cx, turn, work);
+        cx.end(turn.now, run);
+        self.give_turns(cx, turn);
+        result
+    }
+
+    /// Gives turns to packets without a frame: each has a place in the order, behind those that came before it, and an
+    /// empty frame in the place of one. Where none waits they run now, as far as who pays for what is being done pays
+    /// for them too; the others when the timer comes, which is at once.
+    fn give_turns(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        if cx.order.paths.is_queueing() {
+            while let Some(payer) = self.plan.payer_at(self.queued) {
+                let mut frame = turn.out.pool.take();
+                let port = if let Ingress::Port(port, _) = cx.ingress_of_payer(payer) { port } else { PortId(0) };
+                (frame.payer, frame.port, frame.peer) = (payer, port, PeerId::NONE);
+                let work = Work { environment: self.place, what: READY, joins: false };
+                if cx.core.domains.by_id(self.top).is_none() {
+                    cx.drop(turn, frame, Reason::DomainEnded);
+                    self.forget(self.queued);
+                } else if cx.enqueue(turn, self.top, frame, work) {
+                    self.queued += 1;
+                } else {
+                    self.forget(self.queued);
+                }
+            }
+            return;
+        }
+        for _ in 0..TURNS {
+            let Some(payer) = self.plan.payer_at(0) else { return };
+            let within = cx.order.entry.is_open();
+            if within && cx.current_payer() != payer {
+                return;
+            }
+            let run = cx.begin(turn.now, payer, false);
+            cx.on_domain(turn.now, self.top);
+            if !within {
+                cx.count_frame();
+            }
+            self.call(cx, turn, |plan, os| plan.take_turn(os));
+            cx.end(turn.now, run);
+        }
+    }
 }
 
 impl Environment for Speaker {
@@ -302,6 +364,11 @@ impl Environment for Speaker {
         if let Some(reason) = native.and_then(|native| cx.is_astray(&frame, &from, native)) {
             return cx.drop(turn, frame, reason);
         }
+        cx.on_domain(turn.now, self.top);
+        if let Err(reason) = cx.take_on(turn.now, self.top, frame.len()) {
+            cx.order.paths.count_came(self.top);
+            return cx.drop_in(turn, frame, reason, self.top);
+        }
         if cx.order.paths.is_queueing() {
             if cx.has_turn(turn.now, self.top, frame.payer) {
                 let payer = frame.payer;
@@ -310,14 +377,16 @@ impl Environment for Speaker {
             }
             // All of PLAN is one environment in the order; what is in a packet, and so its principal, is not known before its turn.
             frame.ends = Ends { source: Some((from.addr, 0)), destination: None };
-            cx.enqueue(turn, self.top, frame, Work { environment: self.place, what: 0, joins: false });
+            cx.enqueue(turn, self.top, frame, Work { environment: self.place, what: MESSAGE, joins: false });
             return;
         }
-        cx.on_domain(turn.now, self.top);
         self.take_in(cx, turn, frame, &from);
     }
 
-    fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: DomainId, _: u32, frame: Frame) -> u64 {
+    fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: DomainId, what: u32, frame: Frame) -> u64 {
+        if what == READY {
+            return self.run_ready(cx, turn, frame);
+        }
         let addr = frame.ends.source.map_or(Addr::UNSPECIFIED, |(addr, _)| addr);
         let from = Neighbour { addr, port: frame.port, peer: frame.peer };
         let payer = frame.payer;
@@ -325,19 +394,28 @@ impl Environment for Speaker {
     }
 
     fn next_timer(&self) -> u64 {
-        self.plan.next_timer()
+        if self.plan.payer_at(self.queued).is_some() { 0 } else { self.plan.next_timer() }
     }
 
     fn timer(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
-        self.call(cx, turn, |plan, os| plan.timer(os));
+        self.call_aside(cx, turn, |plan, os| plan.timer(os));
     }
 
     fn sweep(&mut self, _: &mut Cx, turn: &mut Turn<'_>) {
         self.plan.sweep(turn.now);
     }
 
+    fn ended(&mut self, _: &mut Cx, _: &mut Turn<'_>, gone: &[Gone]) -> usize {
+        if gone.iter().any(|gone| gone.domain == self.top) {
+            // Their frames have been dropped.
+            (0..core::mem::take(&mut self.queued)).for_each(|_| self.forget(0));
+        }
+        0
+    }
+
     fn held(&self) -> u64 {
-        self.plan.packets_held()
+        // What has a place in the order is held there.
+        self.plan.packets_held() - self.queued as u64
     }
 
     fn balance(&self) -> Option<Balance> {
@@ -356,6 +434,31 @@ impl Speaker {
         self.balance.received += 1;
         let fate = self.call(cx, turn, |plan, os| plan.receive(os, from, frame.bytes_mut()));
         turn.out.ingress = Ingress::Node;
+        self.act(cx, turn, frame, fate);
+        self.give_turns(cx, turn);
+    }
+
+    /// The first packet without a frame has its turn.
+    fn run_ready(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) -> u64 {
+        self.queued -= 1;
+        let payer = frame.payer;
+        turn.out.pool.give(frame);
+        let steps = cx.on_account_of(payer, |cx| {
+            cx.count_frame();
+            self.call(cx, turn, |plan, os| plan.take_turn(os));
+        });
+        self.give_turns(cx, turn);
+        steps
+    }
+
+    /// The packet at this place gets no turn: the frame in its place has been dropped.
+    fn forget(&mut self, at: usize) {
+        self.balance.dropped += 1;
+        self.plan.forget_ready(at);
+    }
+
+    /// Does with the frame of a message what has become of the message.
+    fn act(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, fate: Fate) {
         match fate {
             Fate::Taken => {
                 self.balance.used += 1;
@@ -389,7 +492,7 @@ impl Node {
             let members = plan.principals().map(|(name, role)| Member::new(name, RoleOf::Name(role.into()))).collect();
             let top = super::below_root(&mut self.cx.core.domains, "plan");
             let (place, balance) = (EnvironmentId::default(), Balance::default());
-            let mut speaker = Speaker { place, plan, top, members, balance };
+            let mut speaker = Speaker { place, plan, top, members, balance, queued: 0 };
             speaker.plan.sweep(0);
             self.environments.add(&mut self.cx, speaker, &[top]);
         }
@@ -402,7 +505,7 @@ impl Node {
 
     /// A call into the environment.
     fn with_plan<R>(&mut self, turn: &mut Turn<'_>, work: impl FnOnce(&mut Plan, &mut dyn PlanOs) -> R) -> Option<R> {
-        let result = self.ask(|speaker: &mut Speaker, cx| speaker.call(cx, turn, work));
+        let result = self.ask(|speaker: &mut Speaker, cx| speaker.call_aside(cx, turn, work));
         self.environments.settle(&mut self.cx, turn);
         result
     }
@@ -423,9 +526,11 @@ impl Node {
         self.ask(|speaker: &mut Speaker, _| speaker.plan.close(application, port));
     }
 
-    /// An application injects a PLAN packet.
+    /// An application injects a PLAN packet. It waits for the environment's turn if others wait; the error is what is known
+    /// of it when this returns.
     pub fn inject_plan(&mut self, turn: &mut Turn<'_>, port: u64, bytes: &mut [u8]) -> Result<(), Reason> {
-        self.with_plan(turn, |plan, os| plan.inject(os, port, bytes)).unwrap_or(Err(Reason::UnknownType))
+        let waits = self.cx.has_work();
+        self.with_plan(turn, |plan, os| plan.inject(os, port, bytes, waits)).unwrap_or(Err(Reason::UnknownType))
     }
 
     /// A PLAN service is there from now on; the error says why it cannot be.
@@ -487,6 +592,11 @@ impl Node {
 }
 
 impl Cx {
+    /// A domain takes a packet on, as far as its budgets allow.
+    fn take_on(&mut self, now: u64, domain: DomainId, bytes: usize) -> Result<(), Reason> {
+        self.core.domains.of(domain).map_or(Err(Reason::DomainEnded), |domain| domain.admit(now, bytes))
+    }
+
     /// Why a native message is not for this node, if it is not: packets and their pieces are taken on their way, the
     /// others are from neighbour to neighbour.
     fn is_astray(&self, frame: &Frame, from: &Neighbour, native: &Native) -> Option<Reason> {

@@ -77,8 +77,7 @@ impl Simulation {
     /// An application of a node injects a PLAN packet now.
     pub fn inject_plan(&mut self, node: usize, port: u64, bytes: &[u8]) -> Result<(), SendError> {
         let mut bytes = bytes.to_vec();
-        let result = self.enter(node, |node, turn| node.inject_plan(turn, port, &mut bytes));
-        self.settle(node);
+        let result = self.turn(node, |node, turn| node.inject_plan(turn, port, &mut bytes));
         result.unwrap_or(Ok(())).map_err(SendError::Refused)
     }
 

@@ -25,7 +25,7 @@ const PORTS: [u16; 2] = [5000, 5001];
 const NOBODYS: u16 = 9;
 
 /// A clock that others move.
-struct WorkOnly(Arc<AtomicU64>);
+pub struct WorkOnly(pub Arc<AtomicU64>);
 
 impl WorkClock for WorkOnly {
     fn read(&mut self) -> u64 {

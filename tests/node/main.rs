@@ -16,4 +16,5 @@ mod links;
 mod node_bench;
 mod nodeos_ending;
 mod paths;
+mod plan_turns;
 mod shares;

@@ -5,6 +5,7 @@
 //! ago. What that packet had left waits with the job: it pays for the report if no copy is known to have arrived.
 
 use super::holders::Holder;
+use super::ready::{Ready, Task};
 use super::{Plan, PlanOs, account};
 use crate::frame::Payer;
 use crate::frame::shares::Shares;
@@ -267,39 +268,29 @@ impl Plan {
             let mut bytes = self.buffers.pop().unwrap_or_default();
             bytes.clear();
             let due = self.state.jobs.due(now, &mut bytes);
-            let more = due.is_some();
             match due {
-                Some(Due::Copy(payer)) => {
-                    env.on_behalf(payer);
-                    env.made(1);
-                    self.take_up(env, &mut bytes);
-                    env.on_behalf(Payer::NOBODY);
+                // What finds no place is counted.
+                Some(Due::Copy(payer)) => drop(self.begin_ready(env, Ready::own(bytes, payer))),
+                Some(Due::GivenUp(SendJob { bytes, rest, payer, .. })) => {
+                    let task = Task::GiveUp(rest);
+                    let _ = self.begin_ready(env, Ready { task, ..Ready::own(bytes, payer) });
                 }
-                Some(Due::GivenUp(job)) => {
-                    env.on_behalf(job.payer);
-                    self.give_up(env, &job);
-                    env.on_behalf(Payer::NOBODY);
-                }
-                None => {}
-            }
-            self.recycle(bytes);
-            if !more {
-                return;
+                None => return self.recycle(bytes),
             }
         }
     }
 
     /// No copy has arrived, as far as is known: the source is told, as of a packet that failed.
-    fn give_up(&mut self, env: &mut dyn PlanOs, job: &SendJob) {
+    pub(super) fn give_up(&mut self, env: &mut dyn PlanOs, bytes: &[u8], rest: u32) {
         self.state.account.given_up += 1;
-        let rest = match self.decode(env, &job.bytes, &mut Vec::new()) {
+        let rest = match self.decode(env, bytes, &mut Vec::new()) {
             Ok(mut packet) => {
                 if let Some(Value::Chunk(inside)) = packet.chunk.arguments().last() {
                     packet.chunk = inside.clone();
                 }
-                self.report(env, &packet, &Cause::Exception(UNACKNOWLEDGED.clone()), job.rest)
+                self.report(env, &packet, &Cause::Exception(UNACKNOWLEDGED.clone()), rest)
             }
-            Err(_) => job.rest.into(),
+            Err(_) => rest.into(),
         };
         self.state.account.unused += rest;
     }

@@ -34,6 +34,7 @@ mod parts;
 mod peers;
 mod pieces;
 mod ports;
+mod ready;
 mod reports;
 mod resident;
 pub mod rip;
@@ -74,19 +75,12 @@ use ports::Ports;
 pub use ports::{Seat, message};
 use resident::Resident;
 use rip::Rip;
-use std::collections::VecDeque;
 use std::sync::Arc;
 use table::Table;
 use waiting::Waiting;
 
 /// The principal of packets that nobody has authenticated.
 pub const ANYONE: usize = 0;
-
-/// Packets to the node itself that one call into it takes up; the others wait for the next.
-const LOCAL_TURN: usize = 64;
-
-/// Packets to the node itself that can wait.
-const LOCAL_MAX: usize = 256;
 
 /// Buffers that are kept for packets to the node itself.
 const BUFFERS: usize = 16;
@@ -134,6 +128,8 @@ pub trait PlanOs {
     fn wish(&mut self, wish: Wish);
     /// From now on this number means a principal of this name in this role; whoever it meant before is gone.
     fn seat(&mut self, principal: usize, name: &str, role: &Arc<Role>);
+    /// Whether the environment's domain takes on a packet of so many bytes that begins here, whoever's it turns out to be.
+    fn take_on(&mut self, bytes: usize) -> Result<(), Reason>;
     /// Says whether the principal's domain takes a packet of so many bytes on, and how many steps it may take.
     fn admit(&mut self, principal: usize, bytes: usize) -> Result<u64, Reason>;
     /// Whether the principal's domain has any steps left this moment.
@@ -144,8 +140,6 @@ pub trait PlanOs {
     fn payer(&self) -> Payer {
         Payer::NOBODY
     }
-    /// What follows comes of a packet that this one has paid for.
-    fn on_behalf(&mut self, _payer: Payer) {}
     /// So many packets have begun here: an application's, or the node's own.
     fn made(&mut self, _packets: u64) {}
     /// So many packets were used up: evaluated, or what they said is known now.
@@ -201,8 +195,8 @@ pub struct Plan {
     assemblies: MessagePieces,
     waiting: Waiting,
     outbox: Outbox,
-    /// Packets to the node itself, and whose share of the worker pays for them.
-    local: VecDeque<(Vec<u8>, Payer)>,
+    /// What waits for a turn and came in no frame.
+    ready: ready::Line,
     buffers: Vec<Vec<u8>>,
     /// The codes of the packet under way.
     seen: Vec<plan::program::Digest>,
@@ -253,7 +247,7 @@ impl Plan {
             assemblies: MessagePieces::default(),
             waiting: Waiting::default(),
             outbox: Outbox::default(),
-            local: VecDeque::new(),
+            ready: ready::Line::default(),
             buffers: Vec::new(),
             seen: Vec::new(),
             debt: 0,
@@ -305,9 +299,7 @@ impl Plan {
     /// A message has come from a neighbour.
     pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
         env.heard(from.addr, bytes.len());
-        let fate = self.message(env, from, bytes);
-        self.run_local(env);
-        fate
+        self.message(env, from, bytes)
     }
 
     fn message(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
@@ -389,57 +381,9 @@ impl Plan {
         }
     }
 
-    /// Takes up packets that the node has sent to itself; while somebody pays, only those that come of his packets.
-    fn run_local(&mut self, env: &mut dyn PlanOs) {
-        let paying = env.payer();
-        for _ in 0..LOCAL_TURN {
-            let Some((_, payer)) = self.local.front() else { return };
-            if paying != Payer::NOBODY && paying != *payer {
-                return;
-            }
-            let Some((mut bytes, payer)) = self.local.pop_front() else { return };
-            env.on_behalf(payer);
-            self.take_up(env, &mut bytes);
-            env.on_behalf(Payer::NOBODY);
-            self.recycle(bytes);
-        }
-    }
-
-    /// Does with a packet of the node's own what is to be done with it.
-    fn take_up(&mut self, env: &mut dyn PlanOs, bytes: &mut [u8]) {
-        let fate = self.process(env, None, bytes);
-        self.conclude(env, fate, bytes, ANYONE);
-    }
-
-    /// Does what is left to be done with a packet that is in no frame.
-    fn conclude(&mut self, env: &mut dyn PlanOs, fate: Fate, bytes: &[u8], principal: usize) {
-        match fate {
-            Fate::Taken => env.used(1),
-            Fate::Kept | Fate::Dropped => {}
-            Fate::Forward(next) => {
-                env.used(1);
-                self.state.send(env, &next, bytes);
-            }
-            Fate::Drop(reason) => env.drop(principal, reason),
-        }
-    }
-
     /// Packets and pieces held.
     pub fn packets_held(&self) -> u64 {
-        self.assemblies.pieces() + (self.waiting.len() + self.local.len()) as u64
-    }
-
-    /// Has the node take a packet up that is for itself.
-    fn push_local(&mut self, env: &mut dyn PlanOs, bytes: &[u8]) {
-        env.made(1);
-        if self.local.len() >= LOCAL_MAX {
-            self.state.account.unused += account::bound_of(bytes);
-            return env.drop(ANYONE, Reason::LocalFull);
-        }
-        let mut buffer = self.buffers.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(bytes);
-        self.local.push_back((buffer, env.payer()));
+        self.assemblies.pieces() + (self.waiting.len() + self.ready.len()) as u64
     }
 
     fn recycle(&mut self, buffer: Vec<u8>) {
@@ -450,9 +394,6 @@ impl Plan {
 
     /// When [`Plan::timer`] has something to do.
     pub fn next_timer(&self) -> u64 {
-        if !self.local.is_empty() {
-            return 0;
-        }
         let state = &self.state;
         let rip = state.rip.as_ref().map_or(u64::MAX, Rip::next_timer);
         let others = [self.assemblies.next_timer(), self.waiting.next_timer(), state.jobs.next_timer()];
@@ -469,7 +410,6 @@ impl Plan {
         if let Some(rip) = &mut self.state.rip {
             rip.timer(env);
         }
-        self.run_local(env);
     }
 
     /// A principal's word counts no more: its data go, the ways that it has set, and its packets that were to leave by and by.

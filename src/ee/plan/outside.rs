@@ -7,11 +7,11 @@
 use super::ceilings::vouch_steps;
 use super::evaluate::Stage;
 use super::layers::REFUSED;
+use super::ready::Task;
 use super::signers::Seated;
-use super::waiting::{On, Parked};
+use super::waiting::On;
 use super::{ANYONE, Fate, LoadedService, Plan, PlanOs, ServiceSignature};
 use crate::core::reason::Reason;
-use crate::frame::Payer;
 use crate::topology::Neighbour;
 use crate::trust::{PrincipalId, Role, Statement};
 use crate::wire::Digest;
@@ -145,30 +145,37 @@ impl Plan {
             On::Passing(asked) => *asked == question,
             _ => false,
         };
-        let mut parked = self.waiting.take(is_it);
-        if let Some(parked) = &mut parked {
-            env.on_behalf(parked.payer);
-            self.debt = parked.debt;
-            self.judged(env, parked, judged);
-            self.debt = 0;
-            env.on_behalf(Payer::NOBODY);
+        if let Some(parked) = self.waiting.take(is_it) {
+            let on = parked.on.clone();
+            // One that finds no place is counted.
+            let _ = self.wait_for_turn(env, parked.ready(Task::Judge(on, judged)));
         }
-        self.run_local(env);
     }
 
     /// A packet goes on that waited for whether somebody has signed it.
-    fn judged(&mut self, env: &mut dyn PlanOs, parked: &mut Parked, judged: Result<Arc<Role>, String>) {
+    pub(super) fn judged(
+        &mut self,
+        env: &mut dyn PlanOs,
+        from: Option<&Neighbour>,
+        bytes: &mut [u8],
+        on: &On,
+        judged: Result<Arc<Role>, String>,
+    ) -> Fate {
         if judged.as_ref().map_or(true, |role| role.name == crate::trust::ANYONE) {
-            self.cut_to_unsigned(env, parked.from.as_ref(), &mut parked.bytes);
+            self.cut_to_unsigned(env, from, bytes);
         }
-        let fate = match &parked.on {
-            On::Principal(claimed) => match judged.ok().and_then(|role| self.seat(env, claimed, role)) {
-                Some(principal) => self.evaluate_parked(env, parked, Stage::Vouched(principal)),
-                None => self.refuse_parked(env, parked),
+        match on {
+            // What was said of it may have been taken back since.
+            On::Principal(claimed) => match judged
+                .ok()
+                .filter(|_| !env.is_disowned(&claimed.principal))
+                .and_then(|role| self.seat(env, claimed, role))
+            {
+                Some(principal) => self.evaluate_again(env, from, bytes, Stage::Vouched(principal)),
+                None => self.refuse_parked(env, bytes),
             },
-            _ => self.pass(env, parked.from.as_ref(), &mut parked.bytes, true),
-        };
-        self.conclude(env, fate, &parked.bytes, ANYONE);
+            _ => self.pass(env, from, bytes, true),
+        }
     }
 
     /// The principal's number, if its statement was not there before.
@@ -187,10 +194,10 @@ impl Plan {
         }
     }
 
-    fn refuse_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked) -> Fate {
-        match self.decode(env, &parked.bytes, &mut Vec::new()) {
+    fn refuse_parked(&mut self, env: &mut dyn PlanOs, bytes: &[u8]) -> Fate {
+        match self.decode(env, bytes, &mut Vec::new()) {
             Ok(packet) => self.failed(env, &packet, &Cause::Exception(REFUSED), ANYONE),
-            Err(why) => self.end(&parked.bytes, why.reason()),
+            Err(why) => self.end(bytes, why.reason()),
         }
     }
 
@@ -203,7 +210,6 @@ impl Plan {
         }
         self.state.installs.remember(env.now(), digest, loaded.ok());
         self.release(env, &On::Service(digest));
-        self.run_local(env);
     }
 }
 

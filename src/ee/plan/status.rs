@@ -1,5 +1,6 @@
 //! The status of a PLAN environment as values to print; and the entry points for applications.
 
+use super::ready::Ready;
 use super::rip::Rip;
 use super::{ANYONE, Account, Fate, Plan, PlanOs, Seat, account};
 use crate::core::reason::Reason;
@@ -79,8 +80,7 @@ impl Plan {
 
     /// Bounds of packets that wait here.
     pub fn held(&self) -> u64 {
-        let local: u64 = self.local.iter().map(|(bytes, _)| account::bound_of(bytes)).sum();
-        local + self.waiting.bounds() + self.state.jobs.bounds()
+        self.ready.bounds() + self.waiting.bounds() + self.state.jobs.bounds()
     }
 
     /// An application attaches, to listen as `number` if that is not 0.
@@ -104,8 +104,9 @@ impl Plan {
         }
     }
 
-    /// An application injects a packet; the node fills in where it comes from.
-    pub fn inject(&mut self, env: &mut dyn PlanOs, port: u64, bytes: &mut [u8]) -> Result<(), Reason> {
+    /// An application injects a packet; the node fills in where it comes from. If it `waits` for a turn, what becomes of it
+    /// is not known now.
+    pub fn inject(&mut self, env: &mut dyn PlanOs, port: u64, bytes: &mut [u8], waits: bool) -> Result<(), Reason> {
         let session = self.state.ports.session(port).ok_or(Reason::NoPlanApplication)?;
         let view = View::new_checked(bytes).filter(|view| !view.report() && !view.by_digest());
         let to = Addr(view.ok_or(Reason::MalformedPlan)?.destination().0);
@@ -121,12 +122,17 @@ impl Plan {
         let account = &mut self.state.account;
         account.clamped += u64::from(cut);
         account.injected += account::bound_of(bytes);
+        if waits {
+            let ready = Ready::own(bytes.to_vec(), env.payer());
+            return self.begin_ready(env, ready);
+        }
         env.made(1);
-        let fate = self.process(env, None, bytes);
+        let fate = match env.take_on(bytes.len()) {
+            Ok(()) => self.process(env, None, bytes),
+            Err(reason) => self.end(bytes, reason),
+        };
         self.conclude(env, fate, bytes, ANYONE);
-        let done = if let Fate::Drop(reason) = fate { Err(reason) } else { Ok(()) };
-        self.run_local(env);
-        done
+        if let Fate::Drop(reason) = fate { Err(reason) } else { Ok(()) }
     }
 
     fn source_for(&self, env: &mut dyn PlanOs, to: Addr) -> Addr {

@@ -8,6 +8,7 @@ use super::costs::{unit, word};
 use super::evaluate::Stage;
 use super::holders::Holder;
 use super::outside::Claimed;
+use super::ready::{Ready, Task};
 use super::{Fate, Next, Plan, PlanOs, account};
 use crate::code::fetch::asking::{Asking, Manner};
 use crate::core::reason::Reason;
@@ -64,6 +65,11 @@ pub(super) struct Parked {
 }
 
 impl Parked {
+    /// It waits for a turn, in which this is to be done.
+    pub fn ready(self, task: Task) -> Ready {
+        Ready { bytes: self.bytes, from: self.from, payer: self.payer, debt: self.debt, task }
+    }
+
     /// Whether what is left of its bound pays for so many bytes more.
     fn can_pay(&self, bytes: usize, unit: usize) -> bool {
         (account::bound_of(&self.bytes) as usize).saturating_mul(unit) >= self.debt + bytes
@@ -242,31 +248,31 @@ impl Plan {
     pub fn resolved(&mut self, env: &mut dyn PlanOs, name: &str, addr: Option<Addr>) {
         self.state.names.answer(env.now(), name, addr);
         self.release(env, &On::Name(name.into()));
-        self.run_local(env);
     }
 
-    /// Takes up what waited for this.
+    /// What waited for this waits for a turn.
     pub(super) fn release(&mut self, env: &mut dyn PlanOs, on: &On) {
         let (ready, others) = std::mem::take(&mut self.waiting.list).into_iter().partition(|parked| parked.on == *on);
         self.waiting.list = others;
         self.waiting.end_questions();
-        for mut parked in ready {
-            env.on_behalf(parked.payer);
-            self.debt = parked.debt;
-            let fate = match parked.principal {
-                Some(principal) => self.evaluate_parked(env, &parked, Stage::Open(principal)),
-                None => self.process(env, parked.from.as_ref(), &mut parked.bytes),
-            };
-            self.debt = 0;
-            self.conclude(env, fate, &parked.bytes, parked.principal.unwrap_or(super::ANYONE));
+        for parked in ready {
+            let task = parked.principal.map_or(Task::Process, Task::Evaluate);
+            // One that finds no place is counted.
+            let _ = self.wait_for_turn(env, parked.ready(task));
         }
-        env.on_behalf(Payer::NOBODY);
     }
 
-    pub(super) fn evaluate_parked(&mut self, env: &mut dyn PlanOs, parked: &Parked, stage: Stage) -> Fate {
-        match self.decode(env, &parked.bytes, &mut Vec::new()) {
-            Ok(packet) => self.evaluate(env, parked.from.as_ref(), packet, 0, stage),
-            Err(why) => self.end(&parked.bytes, why.reason()),
+    /// A packet that has waited is evaluated from its beginning.
+    pub(super) fn evaluate_again(
+        &mut self,
+        env: &mut dyn PlanOs,
+        from: Option<&Neighbour>,
+        bytes: &[u8],
+        stage: Stage,
+    ) -> Fate {
+        match self.decode(env, bytes, &mut Vec::new()) {
+            Ok(packet) => self.evaluate(env, from, packet, 0, stage),
+            Err(why) => self.end(bytes, why.reason()),
         }
     }
 

@@ -205,10 +205,7 @@ impl Cx {
 
     /// Who pays for what is being done, and for what comes of it later.
     pub(in crate::node) fn current_payer(&self) -> Payer {
-        match self.order.entry.current {
-            Payer::NOBODY => self.order.entry.behalf,
-            current => current,
-        }
+        self.order.entry.current
     }
 
     /// Does what a packet that waited is for, whose neighbour is charged when its turn is over ([`Node::ran`]); says
@@ -226,19 +223,10 @@ impl Cx {
         self.order.entry.ingress(payer)
     }
 
-    /// What is done from now on comes of a packet that this one has paid for. What was done since the last call is
-    /// charged to whom that named, unless somebody pays for all of it.
-    pub(in crate::node) fn set_behalf(&mut self, now: u64, payer: Payer) {
-        let entry = &mut self.order.entry;
-        let reading = entry.reading();
-        let (before, since) = (entry.behalf, entry.behalf_since);
-        (entry.behalf, entry.behalf_since) = (payer, reading);
-        if entry.current != Payer::NOBODY {
-            return;
-        }
-        let base = if entry.clock.is_none() { FRAME_STEPS } else { 0 };
-        if let Some(owner) = entry.owners.get_mut(usize::from(before.0)) {
-            owner.spend(now, reading.saturating_sub(since) + base, entry.alone);
+    /// A packet has its turn that came in no frame; without a clock it costs what receiving one does.
+    pub(in crate::node) fn count_frame(&mut self) {
+        if self.order.entry.clock.is_none() {
+            self.order.entry.steps += FRAME_STEPS;
         }
     }
 
