@@ -2,7 +2,9 @@
 //! so that what is charged is known to the nanosecond.
 
 use crate::bed::{Bed, datagram};
-use crate::node_bench::{Bench, header, module, packet};
+use crate::node_bench::{Bench, FAR, HERE, LEFT, header, module, native, packet, request};
+use anode::contract::passed_up;
+use anode::core::reason::Reason;
 use anode::frame::Frame;
 use anode::node::entry::WorkClock;
 use anode::node::hosts::InProcess;
@@ -10,7 +12,9 @@ use anode::nodeos::interface::{DomainId, NodeOs, Upcall};
 use anode::schedule::Policy;
 use anode::trust::Role;
 use anode::trust::grants::Grants;
-use anode::wire::{Addr, capsule};
+use anode::wire::ethernet::ethertype;
+use anode::wire::revocation::{LENGTH, Repr, What};
+use anode::wire::{Addr, Digest, anep, capsule};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -175,5 +179,104 @@ fn a_capsule_is_charged_to_its_code_whether_it_came_or_began_here_or_has_waited_
             assert!(of_code.usage.steps > 0);
             assert_eq!(of_code.usage.cpu_ns, of_code.usage.steps, "{policy:?}, after {expected}");
         }
+    }
+}
+
+/// A clock that shows a nanosecond more each time it is read.
+struct Ticking(u64);
+
+impl WorkClock for Ticking {
+    fn read(&mut self) -> u64 {
+        self.0 += 1;
+        self.0
+    }
+
+    fn at(&mut self, _: u64) -> u64 {
+        self.read()
+    }
+
+    fn rested(&mut self, _: u64) {}
+
+    fn lost(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn messages_about_code_and_revocations_are_the_nodes_own_work() {
+    let revocation = Repr { what: What::Code, unix_s: 1, subject: [1; 32], signer: [2; 32], signature: [3; 64] };
+    let mut told = vec![0; anep::HEADER + LENGTH];
+    anep::emit_basic(&mut told, anep::type_id::REVOCATION, LENGTH).unwrap();
+    revocation.emit(&mut told[anep::HEADER..]).unwrap();
+    for policy in [Policy::Fifo, Policy::Wfq] {
+        for message in [request(Digest([9; 32]), LEFT), told.clone(), request(Digest([9; 32]), LEFT)[..20].to_vec()] {
+            let mut bench = Bench::new();
+            bench.driver.node.set_scheduler(policy, 0);
+            bench.driver.node.set_clock(Box::new(Ticking(0)));
+            bench.take(0, anode::frame::PeerId(0), &message);
+            bench.driver.node.received(1, 0);
+            let accounts: Vec<_> = bench.driver.node.domain_tree();
+            let of = |own: bool| -> u64 {
+                let all = accounts.iter().filter(|domain| (domain.title == "management") == own);
+                all.map(|domain| domain.usage.cpu_ns).sum()
+            };
+            let is_message = message.len() > 20;
+            assert_eq!((of(true) > 0, of(false)), (is_message, 0), "{policy:?}, {} bytes", message.len());
+        }
+    }
+}
+
+/// What the kernel half sends up of a capsule whose code has run there and says to forward it.
+fn punt(code: Digest, frame: &[u8]) -> Vec<u8> {
+    let mut told = [0; passed_up::SIZE];
+    told[..2].copy_from_slice(&frame[12..14]);
+    told[passed_up::VERDICT.range()].copy_from_slice(&1i32.to_ne_bytes());
+    told[passed_up::BOUND.range()].copy_from_slice(&7u32.to_ne_bytes());
+    told[passed_up::CODE.range()].copy_from_slice(&code.0);
+    told[passed_up::SOURCE.range()].copy_from_slice(&LEFT.0);
+    told[passed_up::HERE.range()].copy_from_slice(&HERE.0);
+    [&frame[..12], &ethertype::PASSED_UP.to_be_bytes(), &told, &frame[14..]].concat()
+}
+
+#[test]
+fn a_capsule_from_the_kernel_half_has_its_codes_turn_and_its_code_pays() {
+    for policy in [Policy::Fifo, Policy::Wfq] {
+        let mut bench = Bench::on_link_beside(true);
+        bench.driver.node.set_scheduler(policy, 0);
+        let code = bench.add(0, &module("", "", "i32.const 1"));
+        let ends = [LEFT, FAR].map(|addr| addr.bytes_v4().unwrap());
+        let frame = native(ends, &packet(&header(code), b"x"));
+        bench.receive(0, &frame);
+        while let Some(ran) = bench.driver.turn(bench.now, |node, turn| node.run_turn(turn)) {
+            bench.driver.node.ran(ran, 0, bench.now);
+        }
+        assert_eq!(bench.outcome(), (1, 0, vec![]), "its code is here");
+        bench.driver.out.frames.clear();
+        let of_code = |bench: &Bench| {
+            let all = bench.driver.node.domain_tree();
+            all.into_iter().find(|domain| domain.code == Some(code.to_string())).unwrap().usage.cpu_ns
+        };
+        let (up, before) = (punt(code, &frame), of_code(&bench));
+        bench.driver.node.set_clock(Box::new(Ticking(0)));
+        (0..3).for_each(|_| bench.take(0, anode::frame::PeerId::NONE, &up));
+        if policy == Policy::Fifo {
+            bench.driver.node.received(3, 0);
+            assert_eq!(bench.outcome(), (3, 0, vec![]));
+            assert!(of_code(&bench) > before);
+            continue;
+        }
+        assert_eq!((bench.outcome(), of_code(&bench)), ((0, 0, vec![]), before), "they wait");
+        let ran = bench.driver.turn(bench.now, |node, turn| node.run_turn(turn)).unwrap();
+        assert_eq!(ran.packets(), 3, "nobody else waits");
+        bench.driver.node.ran(ran, 5_000, bench.now);
+        assert_eq!((bench.outcome(), of_code(&bench)), ((3, 0, vec![]), before + 5_000));
+        bench.take(0, anode::frame::PeerId::NONE, &up);
+        bench.driver.turn(bench.now, |node, turn| node.remove_code(turn, &code));
+        bench.take(0, anode::frame::PeerId::NONE, &up);
+        bench.take(0, anode::frame::PeerId::NONE, &up[..40]);
+        let dropped = vec![(Reason::MalformedPunt, 1), (Reason::DomainEnded, 1), (Reason::CodeGone, 1)];
+        let (frames, _, mut drops) = bench.outcome();
+        drops.sort_by_key(|(reason, _)| dropped.iter().position(|(known, _)| known == reason));
+        assert_eq!((frames, drops, bench.driver.node.has_work()), (3, dropped, false));
     }
 }

@@ -51,15 +51,16 @@ impl Bench {
 
     /// The same with a link on its left, on which all addresses that begin with 10.0 are.
     pub fn on_link() -> Bench {
+        Bench::on_link_beside(false)
+    }
+
+    /// The same, perhaps with a kernel half to speak to.
+    pub fn on_link_beside(kernel: bool) -> Bench {
         let link = Link::Ethernet { mac: MAC, answers: false };
         let by_right = NextHop { port: PortId(1), via: RIGHT };
         let routes = Routes::new([("0.0.0.0/0".parse().unwrap(), by_right)]);
-        Bench::of(
-            port("eth", link, "10.0.0.0/16".parse().unwrap()),
-            None,
-            routes,
-            Sizes { state_entries: 256, ..Sizes::default() },
-        )
+        let sizes = Sizes { state_entries: 256, ..Sizes::default() };
+        Bench::made(port("eth", link, "10.0.0.0/16".parse().unwrap()), None, routes, (sizes, kernel))
     }
 
     /// The same with another port on its left.
