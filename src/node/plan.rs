@@ -21,7 +21,7 @@ use crate::nodeos::interface::HostId;
 use crate::topology::{Neighbour, NextHop, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::proof::PROOF;
-use crate::wire::{Addr, Digest, anep, ipv4, ipv6, plan as wire, udp};
+use crate::wire::{Addr, Digest, anep, ipv4, ipv6, udp};
 use rand_core::Rng;
 use std::sync::Arc;
 
@@ -122,6 +122,10 @@ impl PlanOs for Binding<'_, '_, '_> {
 
     fn demands_signature(&self, port: PortId) -> bool {
         self.cx.demands(port).signed_plan
+    }
+
+    fn is_neighbour(&self, of: &Neighbour) -> bool {
+        self.cx.is_neighbour(of.port, of.addr)
     }
 
     fn is_disowned(&self, principal: &PrincipalId) -> bool {
@@ -361,9 +365,12 @@ impl Environment for Speaker {
             Some((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },
             None => return cx.drop(turn, frame, Reason::Stranger),
         };
-        if let Some(reason) = native.and_then(|native| cx.is_astray(&frame, &from, native)) {
-            return cx.drop(turn, frame, reason);
+        if native.is_some_and(|native| native.source.is_unspecified()) {
+            return cx.drop(turn, frame, Reason::MalformedPlan);
         }
+        // All of PLAN is one environment in the order; what is in a packet, and so its principal, is not known before its turn.
+        let to = native.map(|native| (native.destination, 0));
+        frame.ends = Ends { source: Some((from.addr, 0)), destination: to };
         cx.on_domain(turn.now, self.top);
         if let Err(reason) = cx.take_on(turn.now, self.top, frame.len()) {
             cx.order.paths.count_came(self.top);
@@ -375,8 +382,6 @@ impl Environment for Speaker {
                 cx.on_account_of(payer, |cx| self.take_in(cx, turn, frame, &from));
                 return;
             }
-            // All of PLAN is one environment in the order; what is in a packet, and so its principal, is not known before its turn.
-            frame.ends = Ends { source: Some((from.addr, 0)), destination: None };
             cx.enqueue(turn, self.top, frame, Work { environment: self.place, what: MESSAGE, joins: false });
             return;
         }
@@ -432,7 +437,8 @@ impl Speaker {
     fn take_in(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, mut frame: Frame, from: &Neighbour) {
         turn.out.ingress = Ingress::of(&frame);
         self.balance.received += 1;
-        let fate = self.call(cx, turn, |plan, os| plan.receive(os, from, frame.bytes_mut()));
+        let to = core::mem::take(&mut frame.ends).destination.map(|(to, _)| to);
+        let fate = self.call(cx, turn, |plan, os| plan.receive(os, from, to, frame.bytes_mut()));
         turn.out.ingress = Ingress::Node;
         self.act(cx, turn, frame, fate);
         self.give_turns(cx, turn);
@@ -595,30 +601,6 @@ impl Cx {
     /// A domain takes a packet on, as far as its budgets allow.
     fn take_on(&mut self, now: u64, domain: DomainId, bytes: usize) -> Result<(), Reason> {
         self.core.domains.of(domain).map_or(Err(Reason::DomainEnded), |domain| domain.admit(now, bytes))
-    }
-
-    /// Why a native message is not for this node, if it is not: packets and their pieces are taken on their way, the
-    /// others are from neighbour to neighbour.
-    fn is_astray(&self, frame: &Frame, from: &Neighbour, native: &Native) -> Option<Reason> {
-        let own = self.core.topology.is_own(native.destination);
-        if native.source.is_unspecified() {
-            return Some(Reason::MalformedPlan);
-        }
-        match wire::Message::parse(frame.bytes()) {
-            _ if own && self.is_neighbour(from.port, from.addr) => None,
-            Ok(wire::Message::Packet(bytes)) => {
-                let to = plan::packet::View::new_checked(bytes).map(|view| Addr(view.destination().0));
-                (!own && to != Some(native.destination)).then_some(Reason::DestinationMismatch)
-            }
-            Ok(wire::Message::Piece(_)) => None,
-            // Somebody looks for neighbours, or tells all that there are.
-            Ok(wire::Message::Routes(_)) if wire::is_everybody(native.destination) => {
-                (!self.is_neighbour(from.port, from.addr)).then_some(Reason::Stranger)
-            }
-            Ok(_) if own => Some(Reason::Stranger),
-            Ok(_) => Some(Reason::DestinationMismatch),
-            Err(_) => Some(Reason::MalformedPlan),
-        }
     }
 
     /// Sends a PLAN message.

@@ -84,6 +84,12 @@ fn field<const N: usize>(fixed: &[u8; FIXED], at: usize) -> [u8; N] {
 }
 
 impl<'a> View<'a> {
+    /// The same of bytes that were checked before.
+    #[inline]
+    pub(super) fn again(bytes: &'a [u8]) -> Option<View<'a>> {
+        bytes.first_chunk::<FIXED>().map(|fixed| View { fixed })
+    }
+
     /// Checks length, version and flags.
     #[inline]
     pub fn new_checked(bytes: &'a [u8]) -> Option<View<'a>> {
@@ -148,10 +154,15 @@ pub struct ViewMut<'a> {
 }
 
 impl<'a> ViewMut<'a> {
+    /// The same of bytes that were checked before.
+    pub fn again(bytes: &'a mut [u8]) -> Option<ViewMut<'a>> {
+        bytes.first_chunk_mut::<FIXED>().map(|fixed| ViewMut { fixed })
+    }
+
     /// Checks length, version and flags.
     pub fn new_checked(bytes: &'a mut [u8]) -> Option<ViewMut<'a>> {
         View::new_checked(bytes)?;
-        bytes.first_chunk_mut::<FIXED>().map(|fixed| ViewMut { fixed })
+        ViewMut::again(bytes)
     }
 
     /// Spends so many frames of the bound, as a node does that only routes the packet; false if there are fewer left.

@@ -12,7 +12,7 @@ mod outline;
 pub use decode::{DecodeError, Library, Libraryless, unpack};
 pub use encode::{encode_with, pack, slices, slices_for, slices_of};
 pub use header::{FIXED, Header, View, ViewMut};
-pub use outline::{Code, Outline};
+pub use outline::{Code, Front, Outline};
 
 use crate::value::Chunk;
 use std::sync::Arc;

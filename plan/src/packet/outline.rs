@@ -25,6 +25,15 @@ pub struct Outline<'a> {
     count: usize,
 }
 
+/// An outline without the bytes of its packet, whose fixed part may change meanwhile.
+#[derive(Clone, Debug)]
+pub struct Front {
+    routing: Name,
+    handler: Name,
+    codes: Range<usize>,
+    count: usize,
+}
+
 /// A code, as it stands in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code<'a> {
@@ -53,6 +62,19 @@ impl<'a> Outline<'a> {
         }
         let end = bytes.len() - reader.left();
         Ok(Outline { bytes, view, routing, handler, codes: start..end, count })
+    }
+
+    /// The same without the bytes.
+    pub fn front(self) -> Front {
+        let Outline { routing, handler, codes, count, .. } = self;
+        Front { routing, handler, codes, count }
+    }
+
+    /// The outline of the packet whose front was read before.
+    pub fn again(bytes: &'a [u8], front: Front) -> Option<Outline<'a>> {
+        let Front { routing, handler, codes, count } = front;
+        let view = View::again(bytes)?;
+        (codes.end <= bytes.len()).then_some(Outline { bytes, view, routing, handler, codes, count })
     }
 
     /// The fixed part.

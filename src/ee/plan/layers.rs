@@ -127,8 +127,7 @@ pub fn signed(
 
 /// Whether a packet says that it is signed: its outermost layer names a principal, and none that was revoked. Whoever
 /// evaluates it finds out whether that is true.
-pub(super) fn is_signed(bytes: &[u8], is_disowned: impl Fn(&PrincipalId) -> bool) -> bool {
-    let Ok(outline) = Outline::read(bytes) else { return false };
+pub(super) fn is_signed(outline: &Outline<'_>, is_disowned: impl Fn(&PrincipalId) -> bool) -> bool {
     match outline.service() {
         Some(name) if name == *SIGNED_BY => {
             let who = outline.first_blob().and_then(|who| who.try_into().ok());
@@ -140,8 +139,8 @@ pub(super) fn is_signed(bytes: &[u8], is_disowned: impl Fn(&PrincipalId) -> bool
 }
 
 /// Whether its outermost layer names a principal by a key that any node on the way can judge.
-pub(super) fn claims_signer(bytes: &[u8]) -> bool {
-    Outline::read(bytes).ok().and_then(|outline| outline.service()).is_some_and(|name| name == *SIGNED_BY)
+pub(super) fn claims_signer(outline: &Outline<'_>) -> bool {
+    outline.service().is_some_and(|name| name == *SIGNED_BY)
 }
 
 /// What a `signedBy` layer says, and what is inside.

@@ -53,7 +53,7 @@ use crate::frame::{Payer, PeerId, PortId};
 use crate::topology::{Neighbour, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Addr;
-use crate::wire::plan::Message;
+use crate::wire::plan::{Message, is_everybody};
 pub use account::Account;
 pub use config::Config;
 use flows::Flows;
@@ -69,7 +69,7 @@ use peers::Peers;
 use pieces::{Lost, MessagePieces, Taken};
 use plan::eval::{Builtin, Machine};
 use plan::name::Name;
-use plan::packet::{View, ViewMut};
+use plan::packet::{Outline, View, ViewMut};
 use plan::value::Host;
 use ports::Ports;
 pub use ports::{Seat, message};
@@ -110,6 +110,8 @@ pub trait PlanOs {
     fn demands_signature(&self, _port: PortId) -> bool {
         false
     }
+    /// Whether somebody is known behind his port, or on its link.
+    fn is_neighbour(&self, of: &Neighbour) -> bool;
     /// Whether a principal was revoked, so that its signatures count for nothing.
     fn is_disowned(&self, _principal: &PrincipalId) -> bool {
         false
@@ -169,6 +171,14 @@ pub trait PlanOs {
     fn memory(&self, put: &mut dyn FnMut(&str, usize));
 }
 
+/// How a message has come.
+enum Came {
+    /// In a frame: natively, to this address.
+    Frame(Option<Addr>),
+    /// In pieces, which were heard of.
+    Pieces,
+}
+
 /// What becomes of the bytes that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -182,6 +192,20 @@ pub enum Fate {
     Forward(Next),
     /// They end here.
     Drop(Reason),
+}
+
+/// Why a native message to an address is not for this node, if it is not: pieces are taken on their way, the others are
+/// from neighbour to neighbour.
+fn astray(env: &dyn PlanOs, from: &Neighbour, to: Addr, message: &Message<'_>) -> Option<Reason> {
+    let own = env.topology().is_own(to);
+    match message {
+        _ if own && env.is_neighbour(from) => None,
+        Message::Packet(_) | Message::Piece(_) => None,
+        // Somebody looks for neighbours, or tells all that there are.
+        Message::Routes(_) if is_everybody(to) => (!env.is_neighbour(from)).then_some(Reason::Stranger),
+        _ if own => Some(Reason::Stranger),
+        _ => Some(Reason::DestinationMismatch),
+    }
 }
 
 /// The PLAN environment of one node.
@@ -296,17 +320,26 @@ impl Plan {
         std::iter::once(("anyone", crate::trust::ANYONE)).chain(own)
     }
 
-    /// A message has come from a neighbour.
-    pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
-        env.heard(from.addr, bytes.len());
-        self.message(env, from, bytes)
-    }
-
-    fn message(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
+    /// A message has come from a neighbour in a frame: natively, to the address `to`.
+    pub fn receive(&mut self, env: &mut dyn PlanOs, from: &Neighbour, to: Option<Addr>, bytes: &mut [u8]) -> Fate {
         match Message::parse(bytes) {
             Err(_) => Fate::Drop(Reason::MalformedPlan),
-            Ok(Message::Packet(_)) => self.packet(env, from, bytes),
-            Ok(Message::Piece(piece)) => match self.assemblies.take(env.now(), from, env.payer(), &piece) {
+            Ok(Message::Packet(_)) => self.packet(env, from, Came::Frame(to), bytes),
+            Ok(message) => {
+                if let Some(reason) = to.and_then(|to| astray(env, from, to, &message)) {
+                    return Fate::Drop(reason);
+                }
+                env.heard(from.addr, bytes.len());
+                self.word(env, from, message)
+            }
+        }
+    }
+
+    /// A message that is no packet, from a neighbour.
+    fn word(&mut self, env: &mut dyn PlanOs, from: &Neighbour, message: Message<'_>) -> Fate {
+        match message {
+            Message::Packet(_) => Fate::Drop(Reason::MalformedPlan),
+            Message::Piece(piece) => match self.assemblies.take(env.now(), from, env.payer(), &piece) {
                 Ok(Taken::Kept) => Fate::Kept,
                 Ok(Taken::Again) => Fate::Taken,
                 Ok(Taken::Whole(mut whole, pieces)) => {
@@ -316,13 +349,13 @@ impl Plan {
                 }
                 Err(reason) => Fate::Drop(reason),
             },
-            Ok(Message::Want(digest)) => self.serve_code(env, from, plan::program::Digest(digest)),
-            Ok(Message::Code(code)) => self.take_code(env, code),
-            Ok(Message::Have(digest)) => {
+            Message::Want(digest) => self.serve_code(env, from, plan::program::Digest(digest)),
+            Message::Code(code) => self.take_code(env, code),
+            Message::Have(digest) => {
                 self.state.peers.learn(from.port, from.addr, plan::program::Digest(digest));
                 Fate::Taken
             }
-            Ok(Message::Routes(routes)) => match &mut self.state.rip {
+            Message::Routes(routes) => match &mut self.state.rip {
                 Some(rip) => {
                     rip.receive(env, from, &routes);
                     Fate::Taken
@@ -334,10 +367,12 @@ impl Plan {
 
     /// All pieces of a message are here.
     fn whole(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
-        if matches!(Message::parse(bytes), Ok(Message::Piece(_))) {
-            return Fate::Drop(Reason::MalformedPlan);
-        }
-        match self.message(env, from, bytes) {
+        let fate = match Message::parse(bytes) {
+            Err(_) | Ok(Message::Piece(_)) => Fate::Drop(Reason::MalformedPlan),
+            Ok(Message::Packet(_)) => self.packet(env, from, Came::Pieces, bytes),
+            Ok(message) => self.word(env, from, message),
+        };
+        match fate {
             Fate::Forward(next) => {
                 self.state.send(env, &next, bytes);
                 Fate::Taken
@@ -346,18 +381,26 @@ impl Plan {
         }
     }
 
-    /// A packet has come from a neighbour.
-    fn packet(&mut self, env: &mut dyn PlanOs, from: &Neighbour, bytes: &mut [u8]) -> Fate {
-        if env.demands_signature(from.port) && !layers::is_signed(bytes, |principal| env.is_disowned(principal)) {
+    /// A packet has come from a neighbour. Its front is read once.
+    fn packet(&mut self, env: &mut dyn PlanOs, from: &Neighbour, came: Came, bytes: &mut [u8]) -> Fate {
+        let Ok(outline) = Outline::read(bytes) else { return Fate::Drop(Reason::MalformedPlan) };
+        let (source, destination) = (Addr(outline.view().source().0), Addr(outline.view().destination().0));
+        if let Came::Frame(to) = came {
+            if to.is_some_and(|to| to != destination && !env.topology().is_own(to)) {
+                return Fate::Drop(Reason::DestinationMismatch);
+            }
+            env.heard(from.addr, bytes.len());
+        }
+        if env.demands_signature(from.port) && !layers::is_signed(&outline, |principal| env.is_disowned(principal)) {
             return Fate::Drop(Reason::Unsigned);
         }
         let ceiling = self.ceiling(env, from);
         // Whether it is signed is found out before it may cause more than anybody's (ceilings.rs).
-        let most = if layers::claims_signer(bytes) { ceiling.signed } else { ceiling.unsigned };
-        let Some(mut view) = ViewMut::new_checked(bytes) else { return Fate::Drop(Reason::MalformedPlan) };
+        let most = if layers::claims_signer(&outline) { ceiling.signed } else { ceiling.unsigned };
+        let front = outline.front();
+        let Some(mut view) = ViewMut::again(bytes) else { return Fate::Drop(Reason::MalformedPlan) };
         let cut = view.clamp(most);
         view.set_previous(Host(from.addr.0));
-        let source = View::new_checked(bytes).map_or(Addr::UNSPECIFIED, |view| Addr(view.source().0));
         if source != from.addr {
             env.heard(source, bytes.len());
         }
@@ -368,7 +411,11 @@ impl Plan {
         account.packets += 1;
         account.clamped += u64::from(cut);
         account.received += account::bound_of(bytes);
-        self.process(env, Some(from), bytes)
+        if env.topology().is_own(destination) {
+            self.arrive(env, Some(from), bytes)
+        } else {
+            self.pass_read(env, Some(from), (bytes, front), false)
+        }
     }
 
     /// Evaluates a packet or sends it on.

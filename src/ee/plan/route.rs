@@ -15,7 +15,7 @@ use crate::topology::{Neighbour, Topology};
 use crate::wire::Addr;
 use plan::eval::Cause;
 use plan::name::Name;
-use plan::packet::{Code, Outline};
+use plan::packet::{Code, Front, Outline};
 use plan::program::Digest;
 use plan::value::{Host, Value};
 
@@ -116,7 +116,21 @@ impl Plan {
         bytes: &mut [u8],
         judged: bool,
     ) -> Fate {
-        let Ok(outline) = Outline::read(bytes) else { return self.end(bytes, Reason::MalformedPlan) };
+        match Outline::read(bytes).map(Outline::front) {
+            Ok(front) => self.pass_read(env, from, (bytes, front), judged),
+            Err(_) => self.end(bytes, Reason::MalformedPlan),
+        }
+    }
+
+    /// The same of one whose front was read.
+    pub(super) fn pass_read(
+        &mut self,
+        env: &mut dyn PlanOs,
+        from: Option<&Neighbour>,
+        (bytes, front): (&mut [u8], Front),
+        judged: bool,
+    ) -> Fate {
+        let Some(outline) = Outline::again(bytes, front) else { return self.end(bytes, Reason::MalformedPlan) };
         if let Err(reason) = env.admit(ANYONE, bytes.len()) {
             return self.end(bytes, reason);
         }
