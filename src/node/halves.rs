@@ -185,7 +185,9 @@ impl Capsules {
         let Some(link) = cx.core.topology.port(frame.port).map(|port| port.link) else {
             return cx.drop_in(turn, frame, Reason::MalformedPunt, domain);
         };
-        let Some(up) = PassedUp::take(&mut frame) else { return cx.drop_in(turn, frame, Reason::MalformedPunt, domain) };
+        let Some(up) = PassedUp::take(&mut frame) else {
+            return cx.drop_in(turn, frame, Reason::MalformedPunt, domain);
+        };
         let Ok(Class::Anep(range, Some(native))) = classify(link, frame.bytes()) else {
             return cx.drop_in(turn, frame, Reason::MalformedPunt, domain);
         };
