@@ -24,7 +24,7 @@ const CIRCLES: &[Circle] = &[
     ("code/store", 3, "the errors name the store's bounds"),
     ("config", 6, "sections of the file refer to each other, and it has them all"),
     ("driver", 2, "the shipped outside is one of those that the driver asks"),
-    ("ee/plan", 28, "evaluation, waiting, routing and services share the state of one environment"),
+    ("ee/plan", 29, "evaluation, waiting, routing and services share the state of one environment"),
     ("frame", 2, "buffers carry the marks of frames"),
     ("graph", 4, "channels hold their cuts, and cuts name their channels"),
     ("kernel", 20, "the half holds its parts, and they its maps"),
