@@ -58,11 +58,11 @@ pub(super) fn cut(handle: &Handle, wanted: NewCut) -> Result<Value, String> {
         let net = NetSpec { bandwidth: wanted.bandwidth, ..NetSpec::default() };
         let which = |[protocol, address]: &[String; 2]| format!("{protocol} {address}: ");
         let of = (which(&wanted.from), which(&wanted.to));
-        let mut os = node.os(turn, domain);
-        let from = os.inchan_create(domain, &spec(wanted.from)).map_err(|error| (of.0, error));
-        let to = os.outchan_create(domain, &ChanSpec { net, ..spec(wanted.to) }).map_err(|error| (of.1, error));
-        let cut = from.and_then(|from| Ok((from, to?)));
-        let cut = cut.and_then(|(from, to)| os.cutchan_create(from, to).map_err(|error| (String::new(), error)));
+        let cut = node.with_os(turn, domain, |os| {
+            let from = os.inchan_create(domain, &spec(wanted.from)).map_err(|error| (of.0, error))?;
+            let to = os.outchan_create(domain, &ChanSpec { net, ..spec(wanted.to) }).map_err(|error| (of.1, error))?;
+            os.cutchan_create(from, to).map_err(|error| (String::new(), error))
+        });
         if let Err((which, error)) = cut {
             node.end_environment(turn, domain);
             return Err(format!("no cut-through channel: {which}{}", error.help()));

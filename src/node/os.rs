@@ -1,11 +1,11 @@
 //! The NodeOS interface, bound to one domain of this node.
 //!
 //! [`Os`] implements [`NodeOs`] for environments of the node: a context, a turn, and the calling domain. Every call
-//! first checks that its objects exist and belong to the caller's subtree of domains.
+//! first checks that its objects exist and belong to the caller's subtree of domains. Environments are not within its
+//! reach: what a call leaves to be done with them is done when the caller has returned (`Environments::settle`).
 
 use super::ending::EndedBy;
 pub use super::ending::{ChannelCounts, Ended, Resources};
-use super::environment::Environments;
 use super::hosts::{Hosts, InProcess};
 use super::output::{Effect, Turn};
 use super::{Cx, Node};
@@ -42,14 +42,16 @@ pub struct Os<'a, 't> {
     cx: &'a mut Cx,
     turn: &'a mut Turn<'t>,
     caller: DomainId,
-    /// Away while one of them is being called: what a call leaves to be done with them is done when that has returned.
-    environments: Option<&'a mut Environments>,
+    /// Whether it is an environment on the packet path that calls: who ends a domain of its own knows.
+    called: bool,
 }
 
 impl Node {
-    /// The interface in the name of `caller`.
-    pub fn os<'a, 't>(&'a mut self, turn: &'a mut Turn<'t>, caller: DomainId) -> Os<'a, 't> {
-        Os { cx: &mut self.cx, turn, caller, environments: Some(&mut self.environments) }
+    /// Does something by the interface in the name of `caller`. Environments are told of what has come of it afterwards.
+    pub fn with_os<R>(&mut self, turn: &mut Turn<'_>, caller: DomainId, work: impl FnOnce(&mut Os<'_, '_>) -> R) -> R {
+        let result = work(&mut Os { cx: &mut self.cx, turn, caller, called: false });
+        self.environments.settle(&mut self.cx, turn);
+        result
     }
 
     /// The root of the node's domains.
@@ -171,13 +173,7 @@ pub(super) fn title_of(title: &str) -> Result<String, Error> {
 impl<'a, 't> Os<'a, 't> {
     /// For an environment that is being called.
     pub(super) fn within(cx: &'a mut Cx, turn: &'a mut Turn<'t>, caller: DomainId) -> Os<'a, 't> {
-        Os { cx, turn, caller, environments: None }
-    }
-
-    fn settle(&mut self) {
-        if let Some(environments) = &mut self.environments {
-            environments.settle(self.cx, self.turn);
-        }
+        Os { cx, turn, caller, called: true }
     }
 
     /// Whether the caller may use what is this domain's.
@@ -298,12 +294,9 @@ impl NodeOs for Os<'_, '_> {
         if domain == self.cx.core.domains.root() {
             return Err(Error::Denied);
         }
-        // Who ends a domain of its own knows.
-        let within = self.environments.is_none();
-        let own = self.cx.core.domains.by_id(self.caller).map(|caller| caller.host).filter(|_| within);
+        let own = self.cx.core.domains.by_id(self.caller).map(|caller| caller.host).filter(|_| self.called);
         let tell = domain != self.caller;
         self.cx.end_domain(self.turn, domain, |host| tell && Some(host) != own);
-        self.settle();
         Ok(())
     }
 
@@ -341,7 +334,6 @@ impl NodeOs for Os<'_, '_> {
         self.cx.settle_hand();
         let charged = self.cx.core.pools.charge_direct(pool, bytes);
         self.cx.look_after_pools(self.turn);
-        self.settle();
         charged
     }
 

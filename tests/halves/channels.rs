@@ -58,19 +58,20 @@ fn role(limits: Limits, bandwidth: u64) -> Role {
 }
 
 fn make(node: &mut Node, turn: &mut Turn<'_>, domain: DomainId, wanted: &[Wanted]) -> Vec<Made> {
-    let mut os = node.os(turn, domain);
-    let spec = |[protocol, address]: [&str; 2]| ChanSpec {
-        protocol: protocol.into(),
-        address: address.into(),
-        ..ChanSpec::default()
-    };
-    let one = |wanted: &Wanted| {
-        let from = os.inchan_create(domain, &ChanSpec { key: wanted.key.clone(), ..spec(wanted.from) }).unwrap();
-        let net = NetSpec { bandwidth: wanted.bandwidth, ..NetSpec::default() };
-        let to = wanted.to.map(|to| os.outchan_create(domain, &ChanSpec { net, ..spec(to) }).unwrap());
-        Made { from, to, cut: to.map(|to| os.cutchan_create(from, to).unwrap()) }
-    };
-    wanted.iter().map(one).collect()
+    node.with_os(turn, domain, |os| {
+        let spec = |[protocol, address]: [&str; 2]| ChanSpec {
+            protocol: protocol.into(),
+            address: address.into(),
+            ..ChanSpec::default()
+        };
+        let one = |wanted: &Wanted| {
+            let from = os.inchan_create(domain, &ChanSpec { key: wanted.key.clone(), ..spec(wanted.from) }).unwrap();
+            let net = NetSpec { bandwidth: wanted.bandwidth, ..NetSpec::default() };
+            let to = wanted.to.map(|to| os.outchan_create(domain, &ChanSpec { net, ..spec(to) }).unwrap());
+            Made { from, to, cut: to.map(|to| os.cutchan_create(from, to).unwrap()) }
+        };
+        wanted.iter().map(one).collect()
+    })
 }
 
 /// Both sides with the same channels.
@@ -443,7 +444,7 @@ fn nothing_is_cut_through_once_a_channel_or_its_domain_has_ended() {
     let (to, first) = (to.unwrap(), first.unwrap());
     assert!(passes(&pair));
     let end = |pair: &mut Pair, work: &dyn Fn(&mut dyn NodeOs)| {
-        pair.place.above.control(NOW, |node, turn| work(&mut node.os(turn, domain)));
+        pair.place.above.control(NOW, |node, turn| node.with_os(turn, domain, |os| work(os)));
     };
     end(&mut pair, &|os| os.cutchan_destroy(first).unwrap());
     assert!(!passes(&pair), "the cut-through channel is no more");
@@ -483,9 +484,10 @@ fn places_in_the_kernel_are_given_back() {
         let wanted = Wanted { bandwidth: 1 << 20, ..cut(["if0/ip", "10.0.9.0/24"], ["if1/ip", "* proto 17"]) };
         let made = pair.place.above.control(NOW, |node, turn| make(node, turn, domain, &[wanted]));
         pair.place.above.control(NOW, |node, turn| {
-            let mut os = node.os(turn, domain);
-            os.inchan_destroy(made[0].from).unwrap();
-            os.outchan_destroy(made[0].to.unwrap()).unwrap();
+            node.with_os(turn, domain, |os| {
+                os.inchan_destroy(made[0].from).unwrap();
+                os.outchan_destroy(made[0].to.unwrap()).unwrap();
+            })
         });
     }
     let wanted = cut(["if0/ip", "10.0.9.0/24"], ["if1/ip", "* proto 17"]);

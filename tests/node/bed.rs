@@ -83,7 +83,7 @@ impl Bed {
     }
 
     pub fn os<R>(&mut self, caller: DomainId, call: impl FnOnce(&mut dyn NodeOs) -> R) -> R {
-        self.turn(|node, turn| call(&mut node.os(turn, caller)))
+        self.turn(|node, turn| node.with_os(turn, caller, |os| call(os)))
     }
 
     pub fn channel(&mut self, domain: DomainId, port: u16) -> InChanId {

@@ -129,29 +129,30 @@ fn furnish(ending: &mut Ending, rng: &mut Xoshiro256PlusPlus) -> (DomainId, Vec<
     let mine = kinds.clone();
     let out = ending
         .turn(move |node, turn| -> Result<OutChanId, Error> {
-            let mut os = node.os(turn, domain);
-            let mut owners = vec![domain];
-            let pool = os.mempool_create(&MemPoolSpec { parent: None, limit_bytes: 1 << 18, deadline_ms: 1000 })?;
-            for at in 0..children {
-                let spec = DomainSpec { title: "below".into(), pool: Some(pool), ..DomainSpec::default() };
-                let parent = owners[at as usize / 2];
-                owners.push(os.domain_create(parent, &spec)?);
-            }
-            let mut last = None;
-            for (at, kind) in mine.iter().enumerate() {
-                let owner = owners[at % owners.len()];
-                let from = os.inchan_create(owner, &link("if0", Some(*kind)))?;
-                let to = os.outchan_create(owner, &link("if1", None))?;
-                if at as u32 % 3 == cut {
-                    os.cutchan_create(from, to)?;
+            node.with_os(turn, domain, |os| {
+                let mut owners = vec![domain];
+                let pool = os.mempool_create(&MemPoolSpec { parent: None, limit_bytes: 1 << 18, deadline_ms: 1000 })?;
+                for at in 0..children {
+                    let spec = DomainSpec { title: "below".into(), pool: Some(pool), ..DomainSpec::default() };
+                    let parent = owners[at as usize / 2];
+                    owners.push(os.domain_create(parent, &spec)?);
                 }
-                last = Some(to);
-            }
-            for at in 0..events {
-                os.event_schedule(owners[at as usize % owners.len()], 1 + u64::from(at) * 50, 7)?;
-            }
-            os.mempool_charge(pool, 1000)?;
-            Ok(last.unwrap())
+                let mut last = None;
+                for (at, kind) in mine.iter().enumerate() {
+                    let owner = owners[at % owners.len()];
+                    let from = os.inchan_create(owner, &link("if0", Some(*kind)))?;
+                    let to = os.outchan_create(owner, &link("if1", None))?;
+                    if at as u32 % 3 == cut {
+                        os.cutchan_create(from, to)?;
+                    }
+                    last = Some(to);
+                }
+                for at in 0..events {
+                    os.event_schedule(owners[at as usize % owners.len()], 1 + u64::from(at) * 50, 7)?;
+                }
+                os.mempool_charge(pool, 1000)?;
+                Ok(last.unwrap())
+            })
         })
         .unwrap();
     ending.turn(|node, _| node.replace_environment(domain, Box::new(Keeper { out: Some(out), kept: vec![] })));
@@ -169,12 +170,13 @@ fn end_many(policy: Policy) {
         ending.turn(|node, _| node.attach("witness", &role(), Box::new(Keeper { out: None, kept: vec![] }))).unwrap();
     ending
         .turn(|node, turn| -> Result<(), Error> {
-            let mut os = node.os(turn, witness);
-            let (from, to) = (
-                os.inchan_create(witness, &link("if0", Some(WITNESS)))?,
-                os.outchan_create(witness, &link("if1", None))?,
-            );
-            os.cutchan_create(from, to).map(drop)
+            node.with_os(turn, witness, |os| {
+                let (from, to) = (
+                    os.inchan_create(witness, &link("if0", Some(WITNESS)))?,
+                    os.outchan_create(witness, &link("if1", None))?,
+                );
+                os.cutchan_create(from, to).map(drop)
+            })
         })
         .unwrap();
     let before = ending.resources();
@@ -191,9 +193,9 @@ fn end_many(policy: Policy) {
         }
         ending.sent();
         ending
-            .turn(|node, turn| node.os(turn, witness).domain_terminate(domain))
+            .turn(|node, turn| node.with_os(turn, witness, |os| os.domain_terminate(domain)))
             .expect_err("it is not below the witness");
-        ending.turn(|node, turn| node.os(turn, domain).domain_terminate(domain)).unwrap();
+        ending.turn(|node, turn| node.with_os(turn, domain, |os| os.domain_terminate(domain))).unwrap();
         assert_eq!(ending.resources(), before, "round {round}: everything that was the domain's is gone");
         // Nothing reaches it any more, and others lose nothing.
         for kind in kinds {
@@ -201,7 +203,10 @@ fn end_many(policy: Policy) {
         }
         ending.run_all();
         assert_eq!(ending.sent(), 0, "round {round}");
-        assert_eq!(ending.turn(|node, turn| node.os(turn, domain).domain_terminate(domain)), Err(Error::Stale));
+        assert_eq!(
+            ending.turn(|node, turn| node.with_os(turn, domain, |os| os.domain_terminate(domain))),
+            Err(Error::Stale)
+        );
         ending.receive(WITNESS);
         ending.run_all();
         assert_eq!(ending.sent(), 1, "round {round}: the witness goes on");
@@ -226,8 +231,9 @@ fn what_the_nodes_own_environments_speak_is_nobodys_channel() {
     let mut create = |kind: u16| {
         let spec = link("if0/anep", Some(kind));
         ending.turn(move |node, turn| {
-            let mut os = node.os(turn, domain);
-            (os.inchan_create(domain, &spec).err(), os.outchan_create(domain, &spec).err())
+            node.with_os(turn, domain, |os| {
+                (os.inchan_create(domain, &spec).err(), os.outchan_create(domain, &spec).err())
+            })
         })
     };
     for own in [type_id::CAPSULE, type_id::FETCH, type_id::PLAN] {
@@ -289,7 +295,7 @@ fn greedy(quits: bool) -> (Ending, DomainId, Arc<AtomicU64>) {
         ..(*Role::of_node()).clone()
     };
     let (_, domain) = ending.turn(|node, _| node.attach("greedy", &role, environment)).unwrap();
-    ending.turn(|node, turn| node.os(turn, domain).event_schedule(domain, 1, 0)).unwrap();
+    ending.turn(|node, turn| node.with_os(turn, domain, |os| os.event_schedule(domain, 1, 0))).unwrap();
     ending.now += 2 * MILLISECOND;
     ending.turn(|node, turn| node.timer(turn));
     (ending, domain, told)

@@ -82,7 +82,7 @@ impl Bed {
     }
 
     fn with<R>(&mut self, caller: DomainId, call: impl FnOnce(&mut dyn NodeOs) -> R) -> R {
-        self.driver.turn(self.now, |node, turn| call(&mut node.os(turn, caller)))
+        self.driver.turn(self.now, |node, turn| node.with_os(turn, caller, |os| call(os)))
     }
 
     fn channel(&mut self, domain: DomainId, port: u16, buffers: u16) -> InChanId {

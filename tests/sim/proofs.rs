@@ -164,9 +164,10 @@ impl Side {
         let spec = ChanSpec { protocol: "if0/anep".into(), address: "type 300".into(), ..ChanSpec::default() };
         let mut driver = Driver::new(node);
         let channel = driver.turn(0, |node, turn| {
-            let mut os = node.os(turn, domain);
-            os.inchan_create(domain, &spec).unwrap();
-            os.outchan_create(domain, &spec).unwrap()
+            node.with_os(turn, domain, |os| {
+                os.inchan_create(domain, &spec).unwrap();
+                os.outchan_create(domain, &spec).unwrap()
+            })
         });
         Side { driver, now: 0, taken, domain, channel, other: addr(other) }
     }
@@ -175,7 +176,9 @@ impl Side {
     fn send(&mut self, payload: &[u8]) -> Vec<u8> {
         let (domain, channel, other) = (self.domain, self.channel, Some((self.other, 0)));
         let frame = Frame::from_bytes(payload);
-        let sent = self.driver.turn(self.now, |node, turn| node.os(turn, domain).outchan_send(channel, other, frame));
+        let sent = self
+            .driver
+            .turn(self.now, |node, turn| node.with_os(turn, domain, |os| os.outchan_send(channel, other, frame)));
         sent.map_err(|(_, error)| error).unwrap();
         self.driver.out.frames.pop().unwrap().bytes().to_vec()
     }

@@ -108,17 +108,18 @@ impl Stand {
     fn found(&mut self, port: u16) -> Result<(DomainId, OutChanId), interface::Error> {
         let top = self.top;
         self.turn(|node, turn| {
-            let mut os = node.os(turn, top);
-            let spec = DomainSpec { title: "one of many".into(), ..DomainSpec::default() };
-            let domain = os.domain_create(top, &spec)?;
-            let channel = |protocol: &str, address: String| ChanSpec {
-                protocol: protocol.into(),
-                address,
-                ..ChanSpec::default()
-            };
-            os.inchan_create(domain, &channel("if0/ip/udp", format!("10.0.0.1:{port}")))?;
-            let out = os.outchan_create(domain, &channel("if1/ip/udp", format!("*:{port} -> 10.0.1.2:7000")))?;
-            Ok((domain, out))
+            node.with_os(turn, top, |os| {
+                let spec = DomainSpec { title: "one of many".into(), ..DomainSpec::default() };
+                let domain = os.domain_create(top, &spec)?;
+                let channel = |protocol: &str, address: String| ChanSpec {
+                    protocol: protocol.into(),
+                    address,
+                    ..ChanSpec::default()
+                };
+                os.inchan_create(domain, &channel("if0/ip/udp", format!("10.0.0.1:{port}")))?;
+                let out = os.outchan_create(domain, &channel("if1/ip/udp", format!("*:{port} -> 10.0.1.2:7000")))?;
+                Ok((domain, out))
+            })
         })
     }
 
@@ -126,15 +127,16 @@ impl Stand {
     pub(super) fn furnish(&mut self) -> Result<DomainId, Error> {
         let (domain, _) = self.found(4000).map_err(failed)?;
         let scheduled = self.turn(|node, turn| {
-            let mut os = node.os(turn, domain);
-            (0..8).try_for_each(|at| os.event_schedule(domain, 1000 + at, at).map(drop))
+            node.with_os(turn, domain, |os| {
+                (0..8).try_for_each(|at| os.event_schedule(domain, 1000 + at, at).map(drop))
+            })
         });
         scheduled.map(|()| domain).map_err(failed)
     }
 
     pub(super) fn end(&mut self, domain: DomainId) -> Result<(), Error> {
         let top = self.top;
-        self.turn(|node, turn| node.os(turn, top).domain_terminate(domain)).map_err(failed)
+        self.turn(|node, turn| node.with_os(turn, top, |os| os.domain_terminate(domain))).map_err(failed)
     }
 
     /// The next hop's link address is known before anything is measured.

@@ -128,7 +128,7 @@ impl Bed {
             bed.driver.node.attach("bench", &Role { grants, ..role() }, Box::new(Burn(0))).map_err(failed)?;
         for _ in 0..count {
             let spec = DomainSpec { title: "member".into(), ..DomainSpec::default() };
-            let created = bed.driver.turn(0, |node, turn| node.os(turn, top).domain_create(top, &spec));
+            let created = bed.driver.turn(0, |node, turn| node.with_os(turn, top, |os| os.domain_create(top, &spec)));
             let domain = created.map_err(failed)?;
             bed.add(domain)?;
         }
@@ -179,7 +179,8 @@ impl Bed {
             net: NetSpec::default(),
             ..ChanSpec::default()
         };
-        let created = self.driver.turn(0, |node, turn| node.os(turn, domain).inchan_create(domain, &spec));
+        let created =
+            self.driver.turn(0, |node, turn| node.with_os(turn, domain, |os| os.inchan_create(domain, &spec)));
         created.map_err(|error| Error::Node(error.to_string()))?;
         self.driver.out.effects.clear();
         self.domains.push(domain);

@@ -8,7 +8,6 @@ use super::accounts::Account;
 use super::bills::Bills;
 use super::half::{Half, Sent, Taken};
 use crate::core::reason::Reason;
-use crate::frame::Frame;
 use crate::node::{Node, Turn};
 use crate::nodeos::interface::{DomainId, Error, HostId, NodeOs, Upcall};
 use crate::sys::poll::Poll;
@@ -192,21 +191,22 @@ fn take_from(half: &mut Half, wakes: bool, node: &mut Node, turn: &mut Turn<'_>)
 
 /// Sends a packet of a process in its name.
 fn send(half: &mut Half, sent: &Sent, node: &mut Node, turn: &mut Turn<'_>) {
-    let (mut os, domain) = (node.os(turn, half.domain), half.domain);
-    let taken = os.owner_of_out(sent.channel).and_then(|owner| Ok((owner, os.packet_alloc(owner)?)));
-    let refused = match taken {
-        Ok((owner, mut frame)) => match half.copy(sent, &mut frame) {
-            true => os.outchan_send(sent.channel, sent.to, frame).err().map(|(frame, error)| (owner, frame, error)),
-            false => Some((owner, frame, Error::TooBig)),
-        },
-        Err(error) => {
-            let frame: Frame = turn.out.pool.take();
-            node.refuse_to_send(turn, frame, reason(error), domain);
-            return half.done(sent);
+    let domain = half.domain;
+    let sending = node.with_os(turn, domain, |os| {
+        let owner = os.owner_of_out(sent.channel)?;
+        let mut frame = os.packet_alloc(owner)?;
+        let refused = match half.copy(sent, &mut frame) {
+            true => os.outchan_send(sent.channel, sent.to, frame).err(),
+            false => Some((frame, Error::TooBig)),
+        };
+        if let Some((frame, error)) = refused {
+            os.refuse(owner, frame, reason(error));
         }
-    };
-    if let Some((owner, frame, error)) = refused {
-        os.refuse(owner, frame, reason(error));
+        Ok(())
+    });
+    if let Err(error) = sending {
+        let frame = turn.out.pool.take();
+        node.refuse_to_send(turn, frame, reason(error), domain);
     }
     half.done(sent);
 }

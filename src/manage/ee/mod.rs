@@ -140,7 +140,7 @@ impl Acceptor {
                 Some(domain) => node.join(domain, &join, None)?,
                 None => node.connect(&title, &role)?,
             };
-            let charged = node.os(turn, domain).charge(domain, geometry.bytes() as u64);
+            let charged = node.with_os(turn, domain, |os| os.charge(domain, geometry.bytes() as u64));
             if let Err(error) = charged {
                 node.disconnect(turn, host);
                 return Err(error);
@@ -338,7 +338,7 @@ impl<'a> Session<'a> {
     /// Lets the worker do something in the name of the process.
     fn with_os<R: Send + 'static>(&self, work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static) -> Option<R> {
         let domain = self.domain;
-        self.costs.with_node(Some(domain), move |node, turn| work(&mut node.os(turn, domain))).ok()
+        self.costs.with_node(Some(domain), move |node, turn| node.with_os(turn, domain, work)).ok()
     }
 }
 

@@ -196,7 +196,7 @@ impl Shared {
                 return Err(Error::Ended);
             }
             let domain = self.domain();
-            let done = self.host.handle.with_node(move |node, turn| work(&mut node.os(turn, domain)));
+            let done = self.host.handle.with_node(move |node, turn| node.with_os(turn, domain, |os| work(os)));
             done.map_err(|_| Error::Ended)
         })
     }
@@ -335,7 +335,7 @@ impl Link for Near {
         };
         if let Err(free) = trusted::with_lent(free) {
             let domain = self.0.domain();
-            let command = move |node: &mut Node, turn: &mut Turn<'_>| free(&mut node.os(turn, domain));
+            let command = move |node: &mut Node, turn: &mut Turn<'_>| node.with_os(turn, domain, |os| free(os));
             // With the node all packets have gone.
             let _ = self.0.host.handle.order(Order::Do(Box::new(command)));
         }

@@ -46,18 +46,23 @@ fn process(driver: &mut Driver, below: usize, first_port: usize) -> (HostId, Dom
     let role = Arc::new(Role { grants, ..Role::anyone(Limits::default()) });
     let (host, top) = driver.node.connect("process", &role).unwrap();
     driver.turn(0, |node, turn| {
-        let mut os = node.os(turn, top);
-        for number in 0..below {
-            let domain = os.domain_create(top, &DomainSpec { title: "below".into(), ..DomainSpec::default() }).unwrap();
-            let protocol = || "if0/ip/udp".to_owned();
-            let from =
-                ChanSpec { protocol: protocol(), address: format!("*:{}", first_port + number), ..ChanSpec::default() };
-            let to = ChanSpec { protocol: protocol(), address: "*:9 -> 10.0.0.2:9".into(), ..ChanSpec::default() };
-            let (from, to) = (os.inchan_create(domain, &from).unwrap(), os.outchan_create(domain, &to).unwrap());
-            if number % 2 == 0 {
-                os.cutchan_create(from, to).unwrap();
+        node.with_os(turn, top, |os| {
+            for number in 0..below {
+                let domain =
+                    os.domain_create(top, &DomainSpec { title: "below".into(), ..DomainSpec::default() }).unwrap();
+                let protocol = || "if0/ip/udp".to_owned();
+                let from = ChanSpec {
+                    protocol: protocol(),
+                    address: format!("*:{}", first_port + number),
+                    ..ChanSpec::default()
+                };
+                let to = ChanSpec { protocol: protocol(), address: "*:9 -> 10.0.0.2:9".into(), ..ChanSpec::default() };
+                let (from, to) = (os.inchan_create(domain, &from).unwrap(), os.outchan_create(domain, &to).unwrap());
+                if number % 2 == 0 {
+                    os.cutchan_create(from, to).unwrap();
+                }
             }
-        }
+        })
     });
     (host, top)
 }

@@ -104,7 +104,7 @@ impl Node {
         work: impl FnOnce(&mut dyn NodeOs) -> R + Send + 'static,
         as_domain: DomainId,
     ) -> R {
-        let result = self.handle.with_node(move |node, turn| work(&mut node.os(turn, as_domain))).unwrap();
+        let result = self.handle.with_node(move |node, turn| node.with_os(turn, as_domain, |os| work(os))).unwrap();
         // The ports know of channels that have come and gone.
         self.handle.settle().unwrap();
         result
@@ -122,7 +122,7 @@ impl Node {
                 address: "*:6000 -> 10.0.2.2:7000".into(),
                 ..ChanSpec::default()
             };
-            let out = node.os(turn, domain).outchan_create(domain, &out).unwrap();
+            let out = node.with_os(turn, domain, |os| os.outchan_create(domain, &out)).unwrap();
             node.replace_environment(domain, Box::new(Capitals { out: Some(out), told }));
             domain
         });

@@ -60,9 +60,10 @@ fn passer(
     };
     sim.with_node(node, |node, turn| {
         let (_, domain) = node.attach("passer", role, Box::new(environment)).unwrap();
-        let mut os = node.os(turn, domain);
-        os.inchan_create(domain, &spec(ways)).unwrap();
-        *channel.lock().unwrap() = out.map(|out| os.outchan_create(domain, &spec(out)).unwrap());
+        node.with_os(turn, domain, |os| {
+            os.inchan_create(domain, &spec(ways)).unwrap();
+            *channel.lock().unwrap() = out.map(|out| os.outchan_create(domain, &spec(out)).unwrap());
+        })
     })
     .unwrap();
     told
