@@ -14,6 +14,7 @@ use crate::core::reason::Reason;
 use crate::kernel;
 use crate::log::Log;
 use crate::manage::client::{Control, run_dir};
+use crate::schedule::Policy;
 use crate::sys::jail;
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -189,8 +190,9 @@ fn describe_sandbox(text: &mut String, sandbox: &Value) {
 fn describe_cpu(text: &mut String, cpu: &Value) {
     let (share, rests) = (cpu["share"].as_f64().unwrap_or(1.0), cpu["rests"].as_u64().unwrap_or(0));
     let realtime = if cpu["realtime"] == true { ", real-time" } else { "" };
-    let scheduler = cpu["scheduler"].as_str().unwrap_or("wfq");
-    if share < 1.0 || scheduler != "wfq" || !realtime.is_empty() {
+    let usual = Policy::default().name();
+    let scheduler = cpu["scheduler"].as_str().unwrap_or(usual);
+    if share < 1.0 || scheduler != usual || !realtime.is_empty() {
         let rested = cpu["rested_ms"].as_u64().unwrap_or(0);
         let _ = writeln!(text, "  cpu {scheduler}, {share} of one{realtime}; rested {rests} times, {rested} ms");
     }

@@ -11,7 +11,7 @@
 //!
 //! One description, several forms: the form of a channel's graph is chosen when the channel is made and when a cut-through channel joins it
 //! or leaves it, so a packet for which there is nothing to do takes no step for that. `engine` is what engines are,
-//! `class` the table of them, `table` the form of graphs that have any; `cut` has cut-through channels, which the other
+//! `engines` has them and their table, `table` the form of graphs that have any; `cut` has cut-through channels, which the other
 //! half of the node can carry too (`half`). Nothing here sends a packet or hands it to anybody: the node does, with
 //! what it finds here.
 

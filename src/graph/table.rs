@@ -9,8 +9,9 @@
 //! do not nest however long a graph is. Graphs are chains today, one a channel, and each packet comes to an end since
 //! its links lead one way.
 
-use super::class::{self, EngineClass};
+use super::class::EngineClass;
 use super::engine::{Engine, GraphCx, INWARD, OUTWARD, Origin, Pushed, WAYS};
+use super::engines;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, FramePool};
 use crate::nodeos::interface::Error;
@@ -78,7 +79,7 @@ impl Graph {
         }
         let count = words.len() as u8;
         let placed = |(at, word): (u8, &&str)| {
-            let (class, engine) = class::make(word)?;
+            let (class, engine) = engines::make(word)?;
             let outward = at.checked_sub(1).map_or(Hop::Exit, |before| Hop::Engine(before, OUTWARD));
             let inward = if at + 1 < count { Hop::Engine(at + 1, INWARD) } else { Hop::Exit };
             Ok(Placed { class, engine, next: [outward, inward] })

@@ -82,6 +82,7 @@ struct Queue {
 /// The queues of a node. Places of packets are used again last come first, so that few of them are in the caches
 /// however many domains there are.
 pub(super) struct Paths {
+    policy: Policy,
     /// None: packets run when they come.
     scheduler: Option<PathScheduler>,
     queues: Vec<Queue>,
@@ -100,6 +101,7 @@ pub(super) struct Paths {
 impl Default for Paths {
     fn default() -> Paths {
         Paths {
+            policy: Policy::Fifo,
             scheduler: None,
             queues: Vec::new(),
             places: Vec::new(),
@@ -300,8 +302,9 @@ impl Paths {
 impl Node {
     /// How the CPU is divided among domains from now on. Packets that wait are not dropped.
     pub fn set_scheduler(&mut self, policy: Policy, now: u64) {
-        self.cx.order.paths.scheduler =
-            (policy != Policy::Fifo || self.cx.has_work()).then(|| PathScheduler::new(policy));
+        let waits = policy.waits() || self.cx.has_work();
+        self.cx.order.paths.policy = policy;
+        self.cx.order.paths.scheduler = waits.then(|| PathScheduler::new(policy));
         for at in 0..self.cx.order.paths.queues.len() {
             let Queue { domain, length, .. } = self.cx.order.paths.queues[at];
             self.cx.enter_path(domain, now);
@@ -323,7 +326,7 @@ impl Node {
 
     /// How the CPU is divided.
     pub fn scheduler(&self) -> Policy {
-        self.cx.order.paths.scheduler.as_ref().map_or(Policy::Fifo, PathScheduler::policy)
+        self.cx.order.paths.policy
     }
 
     /// What a domain has used.

@@ -9,36 +9,16 @@
 //! is in debt for more than [`DEBT_NS`]: a process that computes on a CPU of its own is kept waiting as long as it
 //! does, and not for all its past.
 
-use super::{FAIR_SHIFT, FRACTION, PathScheduler, Policy, State, is_later, later_of};
+use super::PathScheduler;
+use super::queues::State;
+use super::tree::{AHEAD_NS, Standing};
+use super::virtual_time::{FAIR_SHIFT, is_later, later_of};
 
 /// The most that a flow may be ahead of the others by bills: a second of what it has.
 const DEBT_NS: u64 = 1_000_000_000;
 
-/// Nanoseconds of what it has that a flow is ahead by paying for packets before they are done, and more: beyond it has had too much.
-pub const AHEAD_NS: u64 = 30_000_000;
-
 /// Flows below one that was billed whose time is moved before one decision; the others' is before later ones.
 const MOVED_MAX: usize = 16;
-
-/// What a flow with all below it weighs, and whether it had turns lately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    /// Its weight.
-    pub weight: u32,
-    /// Whether it had a turn since the interval began ([`PathScheduler::begin_interval`]).
-    pub served: bool,
-    /// Whether it is ahead of the others by more than `AHEAD_NS`.
-    pub ahead: bool,
-    /// How far turns have moved its virtual time so far, its own and those below it; it wraps.
-    pub moved: u64,
-}
-
-impl Standing {
-    /// Nanoseconds that turns have taken, its own and those below it, since its time had moved so far.
-    pub fn worked_since(&self, moved: u64) -> u64 {
-        ((u128::from(self.moved.wrapping_sub(moved)) * u128::from(self.weight)) >> FRACTION) as u64
-    }
-}
 
 impl PathScheduler {
     /// A flow with all below it has caused work at a cost, in nanoseconds or steps, that was no packet's of its turn:
@@ -48,7 +28,7 @@ impl PathScheduler {
             return;
         }
         // No bill makes the debt longer than it may be, however long it is itself.
-        let left = self.tree.left_of(flow, self.fair_now, DEBT_NS);
+        let left = self.tree.left_of(flow, self.queues.fair_now, DEBT_NS);
         if left == 0 {
             return;
         }
@@ -57,11 +37,11 @@ impl PathScheduler {
             self.take(flow);
         }
         // For its siblings and those above it is at work as long as this takes.
-        let idle = !waits && self.flows[flow].state == State::Idle;
-        let start = self.tree.wake(flow, self.fair_now);
-        let start = if self.policy == Policy::Bert { self.now_of(flow) } else { start };
-        let begin = later_of(start, self.flows[flow].tag);
-        self.flows[flow].tag = begin.wrapping_add(self.tree.bill(flow, cost.clamp(1, left)));
+        let idle = !waits && self.queues.flows[flow].state == State::Idle;
+        let start = self.tree.wake(flow, self.queues.fair_now);
+        let start = if self.uses.immune { self.now_of(flow) } else { start };
+        let begin = later_of(start, self.queues.flows[flow].tag);
+        self.queues.flows[flow].tag = begin.wrapping_add(self.tree.bill(flow, cost.clamp(1, left)));
         if idle {
             self.tree.rest(flow);
         }
@@ -72,23 +52,23 @@ impl PathScheduler {
 
     /// The same of what somebody else's CPU time was: while nobody waits, it is kept from nobody.
     pub fn bill_apart(&mut self, flow: usize, cost: u64, now: u64) {
-        if self.waiting > 0 {
+        if self.queues.waiting > 0 {
             self.bill(flow, cost, now);
         }
     }
 
     /// Whether a flow has had more than its share, while others wait for theirs. Only where shares alone say whose turn it is.
     pub fn is_ahead(&self, flow: usize) -> bool {
-        let others = self.knows(flow) && self.waiting > usize::from(self.is_waiting(flow));
+        let others = self.knows(flow) && self.queues.waiting > usize::from(self.is_waiting(flow));
         let behind = || self.now_of(flow).wrapping_add(1 << FAIR_SHIFT);
-        self.policy == Policy::Wfq && others && is_later(self.flows[flow].tag, behind())
+        self.uses.shares && !self.uses.deadlines && others && is_later(self.queues.flows[flow].tag, behind())
     }
 
     /// How a flow stands; nothing where shares do not say whose turn it is.
     pub fn standing(&self, flow: usize) -> Option<Standing> {
-        let by_share = matches!(self.policy, Policy::Wfq | Policy::Edf | Policy::Bert) && self.knows(flow);
-        let (ahead, most) = self.tree.debt(flow, self.fair_now, AHEAD_NS);
-        let weight = self.flows.get(flow).map_or(1, |flow| flow.weight.into());
+        let by_share = self.uses.shares && self.knows(flow);
+        let (ahead, most) = self.tree.debt(flow, self.queues.fair_now, AHEAD_NS);
+        let weight = self.queues.flows.get(flow).map_or(1, |flow| flow.weight.into());
         by_share.then(|| Standing {
             weight,
             served: self.tree.was_served(flow),
@@ -111,13 +91,13 @@ impl PathScheduler {
     #[cold]
     pub(super) fn move_billed(&mut self, now: u64) {
         for _ in 0..MOVED_MAX {
-            let first = [self.fair.first(&mut self.flows, None), self.safe.first(&mut self.flows, None)];
+            let first = self.queues.firsts();
             let mut moved = false;
             for flow in first.into_iter().flatten().map(usize::from) {
                 let owed = self.tree.owed(flow);
                 if owed > 0 {
                     self.take(flow);
-                    self.flows[flow].tag = self.flows[flow].tag.wrapping_add(owed);
+                    self.queues.flows[flow].tag = self.queues.flows[flow].tag.wrapping_add(owed);
                     self.put(flow, now);
                     moved = true;
                 }

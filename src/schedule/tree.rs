@@ -14,7 +14,7 @@
 //! once, though nobody divides its share any more; and flows that wake at the same time run one packet each, which
 //! those above pay back.
 
-use super::{FRACTION, later_of, virtual_cost};
+use super::virtual_time::{FRACTION, later_of, virtual_cost};
 
 /// Levels of a tree: what is deeper counts as if it were at the last one.
 pub(super) const LEVELS: usize = 18;
@@ -32,6 +32,29 @@ struct Bill {
     own: u64,
     /// The sum of this of all above it when its time was moved last.
     seen: u64,
+}
+
+/// Nanoseconds of what it has that a flow is ahead by paying for packets before they are done, and more: beyond it has had too much.
+pub const AHEAD_NS: u64 = 30_000_000;
+
+/// What a flow with all below it weighs, and whether it had turns lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Its weight.
+    pub weight: u32,
+    /// Whether it had a turn since the interval began ([`PathScheduler::begin_interval`]).
+    pub served: bool,
+    /// Whether it is ahead of the others by more than `AHEAD_NS`.
+    pub ahead: bool,
+    /// How far turns have moved its virtual time so far, its own and those below it; it wraps.
+    pub moved: u64,
+}
+
+impl Standing {
+    /// Nanoseconds that turns have taken, its own and those below it, since its time had moved so far.
+    pub fn worked_since(&self, moved: u64) -> u64 {
+        ((u128::from(self.moved.wrapping_sub(moved)) * u128::from(self.weight)) >> FRACTION) as u64
+    }
 }
 
 /// A flow among those below the same one.

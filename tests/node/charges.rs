@@ -108,7 +108,7 @@ fn charged(policy: Policy, ports: &[u16]) -> [u64; 2] {
 
 #[test]
 fn the_only_packet_in_the_node_does_not_wait_and_its_domain_pays_as_if_it_had() {
-    for policy in [Policy::Wfq, Policy::Priority, Policy::Edf, Policy::Bert] {
+    for policy in Policy::ALL.into_iter().filter(|policy| policy.waits()) {
         let (mut bed, domains) = node(policy);
         feed(&mut bed, &[PORTS[1]]);
         assert!(!bed.driver.node.has_work(), "{policy:?}");

@@ -286,7 +286,7 @@ fn a_flood_is_dropped_by_whose_it_is_and_leaves_room_for_others() {
 
 #[test]
 fn what_waits_for_a_domain_that_ends_goes_with_it() {
-    for policy in [Policy::Priority, Policy::Wfq, Policy::Edf, Policy::Bert] {
+    for policy in Policy::ALL.into_iter().filter(|policy| policy.waits()) {
         let mut bed = Bed::new(policy);
         let (gone, left) = (bed.domain(grants(100)), bed.domain(grants(100)));
         bed.channel(gone, 5000, 100);

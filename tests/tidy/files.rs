@@ -31,7 +31,6 @@ const CIRCLES: &[Circle] = &[
     ("lab", 3, "a topology is resolved when it is read, from the types that it has"),
     ("manage", 27, "the worker and whoever does its slow work send each other their types"),
     ("node", 22, "the table of environments names each, and each is called with the node's `Cx`"),
-    ("schedule", 4, "the order holds its policies and queues, which count in its units"),
     ("sim", 9, "the simulation holds hosts, traffic and reports, which act in it"),
     ("sys/bpf", 4, "maps, programs and pins take each other as arguments"),
     ("sys/jail", 3, "the stages of a jail's birth call the next and share the first's description"),

@@ -14,6 +14,7 @@ mod names;
 mod prose;
 mod reasons;
 mod source;
+mod tables;
 mod types;
 mod way;
 use source::Source;

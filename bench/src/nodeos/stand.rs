@@ -80,7 +80,7 @@ impl Stand {
             domains,
             next: 0,
             step: coprime(domains),
-            queues: policy != Policy::Fifo,
+            queues: policy.waits(),
             lost: 0,
         };
         stand.turn(|node, turn| node.set_scheduler(policy, turn.now));

@@ -267,7 +267,7 @@ fn paths(settings: &Settings, report: &mut Report) -> Result<Series, Error> {
                 at = (at + 7919) % count;
                 let now = bed.now_cheap();
                 bed.feed(at, now);
-                if policy != Policy::Fifo {
+                if policy.waits() {
                     bed.run_at(now, 500);
                 }
                 assert_eq!(bed.dropped(), 0, "a datagram of the benchmark was dropped");

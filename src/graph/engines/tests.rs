@@ -1,9 +1,10 @@
 //! What goes into engines comes out of them, with loss, in any order, and whatever comes instead. An engine is one file
-//! and one line: this file has one, and its line is in the table of classes.
+//! and one row: this file has one, and its row is in the table of engines.
 
-use super::super::class::{self, CLASSES, EngineClass};
+use super::super::class::EngineClass;
 use super::super::engine::{Engine, GROUPS_MAX, GraphCx, INWARD, OUTWARD, Origin, Pushed};
 use super::super::table::{Graph, Scratch};
+use super::{CLASSES, make};
 use crate::core::reason::Reason;
 use crate::frame::{Frame, FramePool, Payer};
 use crate::nodeos::interface::Error;
@@ -11,7 +12,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// `mirror(1…9)`: turns payloads round, which so many bytes may have.
-pub const MIRROR: EngineClass =
+pub(super) const CLASS: EngineClass =
     EngineClass { name: "mirror", argument: Some(1..=9), bytes: [0; 2], make: |most| Box::new(Mirror(most)) };
 
 struct Mirror(usize);
@@ -53,7 +54,7 @@ impl Rig {
 }
 
 #[test]
-fn an_engine_is_one_file_and_one_line() {
+fn an_engine_is_one_file_and_one_row() {
     let mut rig = Rig::new(&["mirror(4)", "checksum"]);
     assert_eq!(format!("{:?}", rig.graph), "[mirror, checksum]");
     let wire = rig.push(OUTWARD, 0, whose(1), b"");
@@ -68,7 +69,7 @@ fn an_engine_is_one_file_and_one_line() {
     for (word, error) in
         [("mirror", Error::Invalid), ("mirror(10)", Error::Invalid), ("mirrors(3)", Error::Unsupported)]
     {
-        assert_eq!(class::make(word).err(), Some(error), "{word}");
+        assert_eq!(make(word).err(), Some(error), "{word}");
     }
 }
 
@@ -144,10 +145,10 @@ fn garbage_is_refused_or_waits_and_never_panics() {
         }
     }
     for word in ["fragment", "fragment(1)", "fragment(x)", "xor(1)", "xor(17)", "checksum(3)", "xor(2"] {
-        assert_eq!(class::make(word).err(), Some(Error::Invalid), "{word}");
+        assert_eq!(make(word).err(), Some(Error::Invalid), "{word}");
     }
-    assert_eq!(class::make("encrypt").err(), Some(Error::Unsupported));
-    assert_eq!(class::make("").err(), Some(Error::Unsupported));
+    assert_eq!(make("encrypt").err(), Some(Error::Unsupported));
+    assert_eq!(make("").err(), Some(Error::Unsupported));
 }
 
 fn whose(number: u16) -> Origin {

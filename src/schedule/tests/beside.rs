@@ -1,6 +1,6 @@
 //! Work beside packets, such as the receipt of a batch, charged to flows.
 
-use super::super::apart::AHEAD_NS;
+use super::super::tree::AHEAD_NS;
 use super::*;
 
 const SECOND: u64 = 1000 * MS;

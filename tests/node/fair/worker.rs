@@ -295,7 +295,7 @@ impl Worker {
 
     /// Steps that code has taken so far, where it runs when a packet comes.
     fn steps_at_once(&self) -> u64 {
-        if self.driver.node.scheduler() != Policy::Fifo {
+        if self.driver.node.scheduler().waits() {
             return 0;
         }
         self.driver.node.domain_tree().iter().map(|domain| domain.usage.steps).sum()

@@ -133,7 +133,7 @@ impl Dice {
 
     /// In which order a node runs packets.
     pub fn policy(&mut self) -> Policy {
-        self.pick(&[Policy::Fifo, Policy::Priority, Policy::Wfq, Policy::Edf, Policy::Bert])
+        self.pick(&Policy::ALL)
     }
 
     /// A word by which a key takes something back: what it has issued, or what is not its own.
