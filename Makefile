@@ -22,7 +22,7 @@ test: deps
 # What a change must pass before review.
 lint: deps
 	$(CARGO) fmt --all --check
-	rustfmt --check --edition 2024 src/schedule/policies/*.rs src/graph/engines/*.rs  # named by macros alone
+	rustfmt --check --edition 2024 src/schedule/policies/*.rs src/graph/engines/*.rs src/port/*.rs  # named by macros alone
 	$(CARGO) clippy --workspace --release --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --release --no-deps --locked
 	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked

@@ -24,6 +24,7 @@ mod written;
 
 use crate::frame::{PeerId, PortId};
 use crate::node::{NodeConfig, Sizes};
+use crate::port::Opening;
 use crate::sys::netlink::{self, Interface};
 use crate::sys::process;
 use crate::topology::{Neighbour, Port, Routes};
@@ -216,22 +217,6 @@ fn wrong<T>(why: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(why.into()))
 }
 
-/// How a port is opened.
-#[derive(Clone, Debug)]
-pub enum Opening {
-    /// A UDP socket here, with neighbours there.
-    Udp(SocketAddr, Vec<SocketAddr>),
-    /// An AF_PACKET socket on the interface with this index, behind the kernel half or not.
-    Packet {
-        /// The interface's index.
-        interface: u32,
-        /// Whether the kernel half stands before it.
-        kernel: bool,
-        /// Whether AF_XDP sockets do.
-        xdp: bool,
-    },
-}
-
 /// A port ready to be opened.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -386,7 +371,7 @@ mod tests {
         let next = config.routes.next_hop("10.9.1.1".parse().unwrap()).unwrap();
         assert_eq!(next.via.to_string(), "10.0.0.3");
         assert_eq!(config.routes.next_hop("10.0.0.9".parse().unwrap()), None, "nobody else is on an overlay");
-        assert!(matches!(&plans[0].opening, Opening::Udp(_, peers) if peers.len() == 2));
+        assert!(matches!(&plans[0].opening, Opening::Udp(overlay) if overlay.peers.len() == 2));
     }
 
     #[test]

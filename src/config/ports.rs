@@ -1,7 +1,9 @@
 //! `[[port]]`: from a table of the configuration to a port of the node.
 
-use super::{ConfigError, Opening, Plan, PortFile, wrong};
+use super::{ConfigError, Plan, PortFile, wrong};
 use crate::frame::Link;
+use crate::port::udp::Overlay;
+use crate::port::{self, Opening};
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
 use crate::wire::{Prefix, anep, fetch, proof};
@@ -83,7 +85,7 @@ impl PortFile {
             bits_per_second: self.bits_per_second,
             ceiling: self.ceiling()?,
         };
-        Ok((port, Plan { opening: Opening::Udp(listen, peers), pcap: self.pcap.clone() }))
+        Ok((port, Plan { opening: Opening::Udp(Overlay { listen, peers }), pcap: self.pcap.clone() }))
     }
 
     fn plan_packet(&self, name: &str, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
@@ -107,7 +109,7 @@ impl PortFile {
             bits_per_second: self.bits_per_second,
             ceiling: self.ceiling()?,
         };
-        let opening = Opening::Packet { interface: interface.index, kernel: self.kernel, xdp: self.xdp };
-        Ok((port, Plan { opening, pcap: self.pcap.clone() }))
+        let interface = port::NativeInterface { index: interface.index, kernel: self.kernel, xdp: self.xdp };
+        Ok((port, Plan { opening: Opening::Native(interface), pcap: self.pcap.clone() }))
     }
 }

@@ -1,6 +1,6 @@
 //! The node's routes: those of the configuration, the kernel's, and the subnets of its links.
 
-use super::{ConfigError, NodeFile, Opening, Plan, RouteSource, wrong};
+use super::{ConfigError, NodeFile, Plan, RouteSource, wrong};
 use crate::frame::{Link, PortId};
 use crate::node::NodeConfig;
 use crate::sys::netlink;
@@ -38,9 +38,8 @@ impl NodeFile {
             let kernel = netlink::routes()
                 .map_err(|error| ConfigError(format!("cannot read the kernel's routes by netlink: {error}")))?;
             let port = |interface: u32| {
-                let known = plans
-                    .iter()
-                    .position(|plan| matches!(plan.opening, Opening::Packet { interface: i, .. } if i == interface));
+                let known =
+                    plans.iter().position(|plan| plan.opening.interface().is_some_and(|it| it.index == interface));
                 known.map(|at| PortId(at as u16))
             };
             all.extend(

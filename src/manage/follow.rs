@@ -7,10 +7,11 @@ use super::control::Handle;
 use super::kernel;
 use super::sockets::Again;
 use super::worker::Order;
-use crate::config::{NodeFile, Opening, Plan};
+use crate::config::{NodeFile, Plan};
 use crate::frame::{Link, PortId};
 use crate::kernel::{Asker, KernelHalf, RuledRoutes, Settings, Steering};
 use crate::node::NodeConfig;
+use crate::port::NativeInterface;
 use crate::sys::netdev::Redirected;
 use crate::sys::netlink::{self, Carrier, Interface, Rules};
 use crate::sys::threads::{self, Duty};
@@ -126,7 +127,7 @@ impl Follower {
         for (at, now) in self.file.native_ports(interfaces).into_iter().enumerate() {
             let Some((mut port, plan)) = now else { continue };
             port.mtu = port.mtu.min(self.seen.mtu_max);
-            let Opening::Packet { interface, .. } = plan.opening else { continue };
+            let Some(&NativeInterface { index: interface, .. }) = plan.opening.interface() else { continue };
             let carrier = interfaces.iter().find(|found| found.index == interface).map(|found| found.carrier);
             let link_before = core::mem::replace(&mut self.seen.links[at], carrier);
             let is_another = port != self.config.ports[at] || interface_of(&plan) != interface_of(&self.plans[at]);
@@ -149,8 +150,8 @@ impl Follower {
         let (interface, before) = (interface_of(&plan), interface_of(&self.plans[at]));
         let entry = kernel::entry(at as u32, interface, mac, &port, &self.seen.redirected);
         let half = self.half.as_deref().map_or(Ok(false), |half| half.follow(entry));
-        let program = half.and_then(|stands| match (&plan.opening, &self.steering) {
-            (Opening::Packet { xdp: true, .. }, Some(steering)) if !stands => steering.follow(&entry, before),
+        let program = half.and_then(|stands| match (plan.opening.interface(), &self.steering) {
+            (Some(NativeInterface { xdp: true, .. }), Some(steering)) if !stands => steering.follow(&entry, before),
             _ => Ok(stands),
         });
         let program = program.unwrap_or_else(|error| {
@@ -240,10 +241,7 @@ impl Follower {
 
 /// The interface of a port, 0 if it has none.
 fn interface_of(plan: &Plan) -> u32 {
-    match plan.opening {
-        Opening::Packet { interface, .. } => interface,
-        Opening::Udp(..) => 0,
-    }
+    plan.opening.interface().map_or(0, |interface| interface.index)
 }
 
 fn say(Rules { obeyed, not_obeyed }: Rules) {

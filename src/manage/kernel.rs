@@ -2,18 +2,18 @@
 //!
 //! The linker's thread carries the orders out, off the packet path.
 
-use super::ports::Before;
 use crate::broker;
 use crate::code::bundle::Program;
 use crate::code::check;
 use crate::code::store::Store;
-use crate::config::{self, Plan};
+use crate::config::Plan;
 use crate::core::share::SharedAccount;
 use crate::frame::{Link, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
 use crate::kernel::{KernelChannels, KernelHalf, Opening, Pins, PortEntry, Setting, Settings};
 use crate::node::entry::EntryLimits;
 use crate::node::{KernelOrder, Linked, NodeConfig, Shared};
+use crate::port::{BeforeStack, NativeInterface};
 use crate::sys::bpf::XdpMode;
 use crate::sys::clock::Clock;
 use crate::sys::ethtool;
@@ -53,7 +53,7 @@ pub fn open(
     half.set_share(limits.permille)?;
     let redirected = redirected();
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
-        let config::Opening::Packet { interface, kernel: true, .. } = plan.opening else { continue };
+        let Some(&NativeInterface { index: interface, kernel: true, .. }) = plan.opening.interface() else { continue };
         let Link::Ethernet { mac, .. } = port.link else { continue };
         let entry = entry(number as u32, interface, mac, port, &redirected);
         say_redirected(&port.name, &entry);
@@ -108,10 +108,10 @@ pub fn channels(
 }
 
 /// Has the drivers of all interfaces at which a program stands leave VLAN tags in frames; gives their names.
-pub fn leave_all_tags(settings: &Settings, plans: &[Plan], before: &[Before]) -> Vec<String> {
+pub fn leave_all_tags(settings: &Settings, plans: &[Plan], before: &[BeforeStack]) -> Vec<String> {
     let mut names = Vec::new();
     for (plan, _) in plans.iter().zip(before).filter(|(_, before)| before.program) {
-        if let config::Opening::Packet { interface, .. } = plan.opening {
+        if let Some(&NativeInterface { index: interface, .. }) = plan.opening.interface() {
             leave_tags(settings, interface);
             names.extend(ethtool::name(interface));
         }
@@ -157,7 +157,7 @@ pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes, ruled
 pub fn links(plans: &[Plan]) -> Vec<(PortId, Addr, Mac)> {
     let known = netlink::neighbours().inspect_err(|error| tracing::warn!(%error, "link addresses are asked for anew"));
     let port = |wanted: u32| {
-        let is = |plan: &Plan| matches!(plan.opening, config::Opening::Packet { interface, .. } if interface == wanted);
+        let is = |plan: &Plan| plan.opening.interface().is_some_and(|interface| interface.index == wanted);
         plans.iter().position(is).map(|at| PortId(at as u16))
     };
     let of_port = |(interface, addr, mac)| Some((port(interface)?, addr, mac));

@@ -41,6 +41,7 @@ use crate::kernel::{KernelHalf, Setting, Settings, Steering};
 use crate::node::proofs::Guard;
 use crate::node::{EndedBy, NodeConfig};
 use crate::nodeos::file::Quota;
+use crate::port::Opening;
 use crate::sys::clock::Clock;
 use crate::sys::jail::Starter;
 use crate::sys::poll::Waker;
@@ -113,7 +114,7 @@ impl Planned {
     }
 
     /// How its ports are opened.
-    pub fn openings(&self) -> impl Iterator<Item = &config::Opening> {
+    pub fn openings(&self) -> impl Iterator<Item = &Opening> {
         self.plans.iter().map(|plan| &plan.opening)
     }
 }

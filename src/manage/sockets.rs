@@ -8,14 +8,14 @@ mod again;
 pub use again::Again;
 
 use super::kernel::{entry, redirected};
-use super::ports::Before;
 use crate::broker;
-use crate::config::{Opening, Plan, XdpFile, XdpMode};
+use crate::config::{Plan, XdpFile, XdpMode};
 use crate::frame::Link;
 use crate::kernel::{KernelHalf, PuntCounts, SOCKETS, Steering};
 use crate::node::NodeConfig;
 use crate::port::packet::AROUND;
 use crate::port::xdp::QueueSocket;
+use crate::port::{BeforeStack, NativeInterface};
 use crate::sys::ethtool;
 use crate::sys::xsk::{Copying, HEADROOM, Place, Umem, XskSocket};
 use std::io;
@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub struct Opened {
     /// What each port of the node has before the Linux stack.
-    pub ports: Vec<Before>,
+    pub ports: Vec<BeforeStack>,
     /// What stands there if it is not the kernel half.
     pub own: Option<Arc<Steering>>,
     /// What is in use, and what became of frames.
@@ -136,10 +136,10 @@ impl Report {
 
 /// Opens the sockets of all ports that ask for them, before which the kernel half may stand.
 pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&Arc<KernelHalf>>) -> Opened {
-    let asks = |plan: &Plan| matches!(plan.opening, Opening::Packet { xdp: true, .. });
+    let asks = |plan: &Plan| plan.opening.interface().is_some_and(|interface| interface.xdp);
     let behind_half = |number: usize| half.is_some_and(|half| half.interface(number as u32).is_some());
-    let before = |number| Before { program: behind_half(number), sockets: None };
-    let mut ports: Vec<Before> = (0..plans.len()).map(before).collect();
+    let before = |number| BeforeStack { program: behind_half(number), sockets: None };
+    let mut ports: Vec<BeforeStack> = (0..plans.len()).map(before).collect();
     if !plans.iter().any(asks) {
         return Opened { ports, ..Opened::default() };
     }
@@ -193,17 +193,18 @@ impl Opener<'_> {
         half: Option<&Arc<KernelHalf>>,
     ) -> Result<Wanted, String> {
         let port = &config.ports[number];
-        let (Opening::Packet { interface, kernel, .. }, Link::Ethernet { mac, .. }) = (&plan.opening, port.link) else {
+        let (Some(&NativeInterface { index: interface, kernel, .. }), Link::Ethernet { mac, .. }) =
+            (plan.opening.interface(), port.link)
+        else {
             return Err("not an Ethernet interface".into());
         };
-        let interface = *interface;
         if port.mtu > MTU_MAX {
             return Err(format!("an MTU of {} bytes is too large: AF_XDP carries {MTU_MAX}", port.mtu));
         }
         let name = interface_name(interface).map_err(|error| error.to_string())?;
         let queues = ethtool::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;
         let steering = match half {
-            Some(half) if *kernel && half.interface(number as u32).is_some() => {
+            Some(half) if kernel && half.interface(number as u32).is_some() => {
                 Arc::new(Steering::of(half.clone()).map_err(|error| error.to_string())?)
             }
             _ => match &self.own {

@@ -3,13 +3,18 @@
 //! Needs no privilege. A datagram from anybody but a neighbour keeps [`PeerId::NONE`], and the node
 //! drops it.
 
+use super::kind::{BeforeStack, PortKind};
+use super::packet::Taker;
+use super::pcap::Tap;
 use super::queue::{Asking, SendQueue};
 use crate::broker;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::mmsg::{Batch, RawAddr, dropped};
+use crate::sys::poll::Poll;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
 /// A UDP socket between this node and its neighbours.
 pub struct UdpPort {
@@ -98,6 +103,53 @@ impl UdpPort {
             let to = |frame: &Frame| peers.get(usize::from(frame.peer.0)).copied().unwrap_or(RawAddr::NONE);
             batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), to(frame))))
         });
+    }
+}
+
+/// A UDP socket here, with neighbours there.
+#[derive(Clone, Debug)]
+pub struct Overlay {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where its neighbours do.
+    pub peers: Vec<SocketAddr>,
+}
+
+impl PortKind for UdpPort {
+    type Opening = Overlay;
+
+    fn open(id: PortId, overlay: Overlay, _: usize, _: BeforeStack) -> io::Result<(UdpPort, Option<Taker>)> {
+        Ok((UdpPort::open(id, overlay.listen, &overlay.peers)?, None))
+    }
+
+    fn tap(path: &Path, epoch: u64) -> io::Result<Tap> {
+        Tap::overlay(path, epoch)
+    }
+
+    fn record(&self, tap: &mut Tap, now: u64, frame: &Frame, inward: bool) -> io::Result<()> {
+        let (Ok(own), Some(peer)) = (self.local(), self.peer(frame.peer)) else { return Ok(()) };
+        let (from, to) = if inward { (peer, own) } else { (own, peer) };
+        tap.datagram(now, from, to, frame.bytes())
+    }
+
+    fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {
+        poll.add_port(self, token, true)
+    }
+
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)> {
+        UdpPort::receive(self, pool, into)
+    }
+
+    fn queue(&mut self) -> &mut SendQueue {
+        UdpPort::queue(self)
+    }
+
+    fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
+        UdpPort::flush(self, pool, refused);
+    }
+
+    fn overflows(&mut self) -> u32 {
+        UdpPort::overflows(self)
     }
 }
 

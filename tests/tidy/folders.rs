@@ -49,7 +49,7 @@ const ROWS: &[Row] = &[
     ),
     ("driver", &["wire", "frame", "trust", "core", "nodeos", "code", "node"]),
     ("sim", &["wire", "frame", "trust", "topology", "classify", "core", "code", "ee", "node", "driver"]),
-    ("config", &["wire", "frame", "sys", "trust", "topology", "schedule", "nodeos", "code", "ee", "node"]),
+    ("config", &["wire", "frame", "sys", "trust", "topology", "schedule", "nodeos", "code", "port", "ee", "node"]),
     (
         "manage",
         &[

@@ -10,8 +10,9 @@ use crate::frame::PortId;
 use crate::graph::half::ChannelHalf;
 use crate::kernel::Settings;
 use crate::manage::kernel::Left;
-use crate::manage::ports::{Before, OpenPort, Opener, explain};
+use crate::manage::ports::{OpenPort, Opener, explain};
 use crate::node::proofs::Guard;
+use crate::port::BeforeStack;
 use crate::sys::poll::Ready;
 use crate::topology::Port;
 use crate::wire::ethernet::Mac;
@@ -63,7 +64,7 @@ impl Worker {
     pub fn open(
         &mut self,
         ports: &[Port],
-        ways: Vec<(Plan, Before)>,
+        ways: Vec<(Plan, BeforeStack)>,
         settings: &Arc<Settings>,
         orders: Sender<Order>,
     ) -> io::Result<()> {

@@ -1,8 +1,9 @@
 //! Notes of `anode node check` on what this host lacks for the kernel half: the programs run, and find no way. Example:
 //! forwarding is off.
 
-use crate::config::{NodeFile, Opening};
+use crate::config::NodeFile;
 use crate::manage::Planned;
+use crate::port::NativeInterface;
 use crate::sys::netdev;
 
 /// A line for each thing that a port with `kernel = true` lacks.
@@ -14,7 +15,11 @@ pub(super) fn notes(file: &NodeFile, planned: &Planned) -> Vec<String> {
     // A kernel that does not say is believed to deliver.
     let redirected = netdev::redirected().unwrap_or_default();
     for ((port, known), opening) in file.ports.iter().zip(&planned.config.ports).zip(planned.openings()) {
-        let (Opening::Packet { interface, kernel: true, .. }, Some(name)) = (opening, &port.packet) else { continue };
+        let (Some(NativeInterface { index: interface, kernel: true, .. }), Some(name)) =
+            (opening.interface(), &port.packet)
+        else {
+            continue;
+        };
         for (family, v4, remedy) in
             [("ipv4", true, "net.ipv4.ip_forward=1"), ("ipv6", false, "net.ipv6.conf.all.forwarding=1")]
         {

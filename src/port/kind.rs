@@ -1,0 +1,91 @@
+//! What every kind of port can do. Example: [`PortKind::receive`] takes the frames that are there.
+
+use super::packet::{Change, Taker};
+use super::pcap::Tap;
+use super::queue::SendQueue;
+use super::xdp::QueueSocket;
+use crate::frame::{Frame, FramePool, PortId};
+use crate::sys::poll::Poll;
+use std::io;
+use std::path::Path;
+
+/// A native port's interface, and what stands before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NativeInterface {
+    /// Its index.
+    pub index: u32,
+    /// Whether the kernel half stands before it.
+    pub kernel: bool,
+    /// Whether AF_XDP sockets do.
+    pub xdp: bool,
+}
+
+/// What a port has before the Linux stack.
+#[derive(Default)]
+pub struct BeforeStack {
+    /// Whether a program of the node's stands at its interface.
+    pub program: bool,
+    /// Its AF_XDP sockets.
+    pub sockets: Option<Vec<QueueSocket>>,
+}
+
+/// A kind of ports. What only native ports have does nothing elsewhere.
+pub trait PortKind: Sized {
+    /// How one is opened, as the configuration says it.
+    type Opening;
+
+    /// Opens one for packets of up to `mtu` bytes; and what takes frames for it, if it is a native port.
+    fn open(id: PortId, opening: Self::Opening, mtu: usize, before: BeforeStack) -> io::Result<(Self, Option<Taker>)>;
+
+    /// Its interface, if it is a native port.
+    fn interface(_: &Self::Opening) -> Option<&NativeInterface> {
+        None
+    }
+
+    /// A capture file for it.
+    fn tap(path: &Path, epoch: u64) -> io::Result<Tap>;
+
+    /// Writes a frame that has come in, or goes out, to its capture file.
+    fn record(&self, tap: &mut Tap, now: u64, frame: &Frame, inward: bool) -> io::Result<()>;
+
+    /// Lets the poll wait for its sockets.
+    fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()>;
+
+    /// Receives what is there; says how much that is, and whether there may be more.
+    fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> io::Result<(usize, bool)>;
+
+    /// The frames on their way out.
+    fn queue(&mut self) -> &mut SendQueue;
+
+    /// Sends what is queued, as far as the system takes it; frames that cannot leave go into `refused`.
+    fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>);
+
+    /// Frames the kernel has dropped since the last call.
+    fn overflows(&mut self) -> u32;
+
+    /// Frames since the last call that were longer than the port's largest packet, and are nobody's.
+    fn cut_short(&mut self) -> u32 {
+        0
+    }
+
+    /// Receives by other sockets from now on; gives those that it had.
+    fn change(&mut self, _: Change) -> Option<Change> {
+        None
+    }
+
+    /// Its interface is gone, and with it its AF_XDP sockets; whether it had any.
+    fn leave_interface(&mut self) -> bool {
+        false
+    }
+
+    /// Has these AF_XDP sockets from now on; whether it takes any.
+    fn take_sockets(&mut self, _: Vec<QueueSocket>) -> bool {
+        false
+    }
+
+    /// Lets the driver look for frames in this thread, if it is to be polled.
+    fn poll_driver(&self) {}
+
+    /// Nothing of what was received is on its way inside the node any more.
+    fn settled(&mut self) {}
+}
