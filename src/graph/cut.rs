@@ -21,10 +21,21 @@ pub struct CutChan {
     pub to: OutChanId,
     /// What went through, in both halves.
     pub traffic: Traffic,
-    /// What is shared with the other half, if that carries it, and what of its counts is in the node's accounts.
-    pub half: Option<(SharedCut, CutCounts)>,
+    /// How the other half carries it, if it does.
+    pub half: Option<CarriedCut>,
     /// Packets that passed by the other half.
     pub in_kernel: u64,
+}
+
+/// A cut-through channel in the other half.
+#[derive(Debug)]
+pub struct CarriedCut {
+    /// Which of those that look at frames before the node.
+    half: usize,
+    /// What is shared with it.
+    shared: SharedCut,
+    /// What of its counts is in the node's accounts.
+    seen: CutCounts,
 }
 
 impl CutChan {
@@ -63,14 +74,14 @@ impl Graphs {
             channel: cut.to,
             of_channel: Some(to.spec.net.bandwidth).filter(|rate| *rate > 0),
         };
-        for half in &mut self.halves {
+        for (at, half) in self.halves.iter_mut().enumerate() {
             match half.begin(&wanted) {
                 Ok(Some(shared)) => {
                     domain.share(&shared.account, shared.of_domain.as_ref());
                     if let Some((bandwidth, bytes)) = to.bandwidth.as_mut().zip(shared.of_channel.clone()) {
                         bandwidth.share(bytes);
                     }
-                    cut.half = Some((shared, CutCounts::default()));
+                    cut.half = Some(CarriedCut { half: at, shared, seen: CutCounts::default() });
                     return;
                 }
                 Ok(None) => {}
@@ -83,12 +94,11 @@ impl Graphs {
     pub fn end_cut(&mut self, core: &mut Core, id: CutChanId) {
         let Some(cut) = self.channels.cuts.get(id) else { return };
         let filter = self.channels.ins.get(cut.from).map(|from| &from.filter);
-        if let Some(((shared, _), filter)) = cut.half.as_ref().zip(filter) {
-            for half in &mut self.halves {
-                if let Err(error) = half.end(shared.number, filter) {
-                    tracing::error!(node = core.name, %error, "a cut-through channel does not end in the kernel");
-                }
-            }
+        if let Some((carried, filter)) = cut.half.as_ref().zip(filter)
+            && let Some(half) = self.halves.get_mut(carried.half)
+            && let Err(error) = half.end(carried.shared.number, filter)
+        {
+            tracing::error!(node = core.name, %error, "a cut-through channel does not end in the kernel");
         }
         self.settle_cut(core, id);
         if let Some(cut) = self.channels.cuts.get_mut(id) {
@@ -127,10 +137,10 @@ impl Graphs {
 
     fn settle_cut(&mut self, core: &mut Core, id: CutChanId) {
         let Some(cut) = self.channels.cuts.get_mut(id) else { return };
-        let Some((shared, seen)) = &mut cut.half else { return };
-        let now = shared.passed.counts();
-        let more = now.since(seen);
-        *seen = seen.with(&more);
+        let Some(carried) = &mut cut.half else { return };
+        let Some(half) = self.halves.get(carried.half) else { return };
+        let more = half.passed(carried.shared.number).since(&carried.seen);
+        carried.seen = carried.seen.with(&more);
         self.in_kernel = self.in_kernel.with(&more.balance());
         cut.in_kernel += more.packets;
         cut.traffic.packets += more.packets;

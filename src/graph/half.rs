@@ -11,7 +11,6 @@ use crate::core::domain::DomainId;
 use crate::core::ledger::{Balance, gone_on};
 use crate::core::share::{SharedAccount, SharedBytes};
 use crate::nodeos::interface::OutChanId;
-use core::fmt::Debug;
 use std::sync::Arc;
 
 /// What looks at frames before the node does. Errors say for people why it did not do it.
@@ -22,6 +21,9 @@ pub trait ChannelHalf: Send {
     /// Packets of an incoming channel pass there by cut-through from now on, as far as nothing unusual is in them. Nothing: it
     /// does not carry such channels, or has no room.
     fn begin(&mut self, cut: &Cut<'_>) -> Result<Option<SharedCut>, String>;
+
+    /// What has passed there by the cut-through channel of this number so far, to be read while packets do.
+    fn passed(&self, number: u32) -> CutCounts;
 
     /// No packet passes there any more. What passed can be asked for until the next call.
     fn end(&mut self, number: u32, filter: &Rule) -> Result<(), String>;
@@ -69,14 +71,6 @@ pub struct SharedCut {
     pub of_domain: Option<Arc<dyn SharedBytes>>,
     /// What the outgoing channel has spent of its.
     pub of_channel: Option<Arc<dyn SharedBytes>>,
-    /// What has passed.
-    pub passed: Arc<dyn Passed>,
-}
-
-/// What has passed by a cut-through channel in the other half, to be read while packets do.
-pub trait Passed: Send + Sync + Debug {
-    /// All so far.
-    fn counts(&self) -> CutCounts;
 }
 
 /// Packets of a cut-through channel in the other half.

@@ -17,7 +17,7 @@ use crate::classify::table::{Changed, RuleTable};
 use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
 use crate::core::share::{Bandwidth, SharedBytes};
 use crate::frame::PortId;
-use crate::graph::half::{ChannelHalf, Cut, CutCounts, Passed, SharedCut, Whose};
+use crate::graph::half::{ChannelHalf, Cut, CutCounts, SharedCut, Whose};
 use crate::sys::bpf::{Map, Program};
 use crate::sys::mapping::SharedWords;
 use crate::wire::Addr;
@@ -80,7 +80,7 @@ pub struct KernelChannels {
     running: u32,
     spent: Arc<SharedWords>,
     accounts: Arc<SharedWords>,
-    usage: Arc<Map>,
+    usage: Map,
 }
 
 /// Numbers that are free, the one longest so first: who still looks at one that has gone does not find another's there.
@@ -111,7 +111,7 @@ impl KernelChannels {
         let programs = Arc::new(Programs::new(Box::new(loading(before.clone(), maps.clone()))));
         let spent = Arc::new(maps.of("spent_map")?.words(ALLOWANCES)?);
         let accounts = Arc::new(maps.of("accounts_map")?.words(CUTS)?);
-        let usage = Arc::new(maps.of("cut_usage_map")?.try_clone()?);
+        let usage = maps.of("cut_usage_map")?.try_clone()?;
         Ok(KernelChannels {
             before,
             maps,
@@ -306,10 +306,9 @@ impl KernelChannels {
         let before = self.is_needed();
         self.running += 1;
         self.look_for(before);
-        let passed = Arc::new(Usage { map: self.usage.clone(), number });
         let account = Arc::new(self.account(domain));
         let (of_domain, of_channel) = (self.bytes(of_domain), self.bytes(of_channel));
-        Ok(Some(SharedCut { number, account, of_domain, of_channel, passed }))
+        Ok(Some(SharedCut { number, account, of_domain, of_channel }))
     }
 
     fn end_cut(&mut self, number: u32, filter: &Rule) -> io::Result<()> {
@@ -330,6 +329,12 @@ impl ChannelHalf for KernelChannels {
 
     fn begin(&mut self, cut: &Cut<'_>) -> Result<Option<SharedCut>, String> {
         self.begin_cut(cut).map_err(|error| error.to_string())
+    }
+
+    /// Packets pass while this reads, each CPU's at most one, so it looks again until none is on its way.
+    fn passed(&self, number: u32) -> CutCounts {
+        let mut looks = (0..LOOKS).map(|_| self.look(number));
+        looks.find(|counts| counts.balance().unaccounted() == 0).unwrap_or_else(|| self.look(number))
     }
 
     fn end(&mut self, number: u32, filter: &Rule) -> Result<(), String> {
@@ -368,24 +373,10 @@ impl SharedBytes for Bytes {
 // It begins with what is counted of a code.
 const _: () = assert!(cut_usage::USAGE.at() == 0);
 
-/// What has passed by one cut-through channel: `struct cut_usage`.
-#[derive(Debug)]
-struct Usage {
-    map: Arc<Map>,
-    number: u32,
-}
-
-impl Passed for Usage {
-    /// Packets pass while this reads, each CPU's at most one, so it looks again until none is on its way.
-    fn counts(&self) -> CutCounts {
-        let mut looks = (0..LOOKS).map(|_| self.look());
-        looks.find(|counts| counts.balance().unaccounted() == 0).unwrap_or_else(|| self.look())
-    }
-}
-
-impl Usage {
-    fn look(&self) -> CutCounts {
-        let all: [u64; cut_usage::SIZE / 8] = sums(&self.map, self.number).unwrap_or_default();
+impl KernelChannels {
+    /// What has passed by one cut-through channel: `struct cut_usage`.
+    fn look(&self, number: u32) -> CutCounts {
+        let all: [u64; cut_usage::SIZE / 8] = sums(&self.usage, number).unwrap_or_default();
         CutCounts {
             packets: usage::PACKETS.among(&all),
             bytes: cut_usage::BYTES.among(&all),

@@ -8,6 +8,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod doors;
 mod files;
 mod folders;
 mod names;
