@@ -15,20 +15,11 @@ use super::rule::{Layer, Rule};
 use crate::frame::{Ends, Frame, Marks, PortId};
 use crate::wire::{Addr, Prefix};
 use core::ops::Range;
-pub use flows::KEYS_MAX;
 use flows::{Flow, Flows};
+pub use flows::{KEYS_MAX, NoPlace};
 
 /// Shapes of one node, as many as the kernel's maps have (`bpf/filters.h`).
 pub const SHAPES_MAX: usize = crate::contract::SHAPES as usize;
-
-/// Why a rule finds no place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPlace {
-    /// Another one means the same packets.
-    Exists,
-    /// There are as many shapes as can be, or as many keys of this flow.
-    Full,
-}
 
 /// Which fields rules look at, the most specific last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,14 +6,14 @@
 //! memory ([`Supply`]: tests, benchmarks). In each of them a round has the same order: frames, deliveries, messages to
 //! applications, upcalls, effects, each first to last. Their consequences come in the next round.
 
+mod outside;
 mod supply;
 
 use crate::code::run::Runtime;
-use crate::core::domain::DomainId;
 use crate::frame::Frame;
-use crate::node::{Delivery, Effect, Event, Node, Output, Turn};
-use crate::nodeos::interface::{HostId, Upcall};
+use crate::node::{Effect, Node, Output, Turn};
 use core::mem::take;
+pub use outside::{Driven, Outside};
 pub use supply::Supply;
 
 /// A node and what its turns need.
@@ -24,46 +24,6 @@ pub struct Driver {
     pub runtime: Runtime,
     /// What has come of its turns and is not carried out yet.
     pub out: Output,
-}
-
-/// A node in one of its turns.
-pub struct Driven<'a> {
-    /// The node.
-    pub node: &'a mut Node,
-    /// The turn.
-    pub turn: Turn<'a>,
-}
-
-/// Carries out what a node wants done; may call the node, whose further wishes come behind those that wait.
-pub trait Outside {
-    /// Events of packets, recorded if [`Output::traced`]: before what follows from them.
-    fn happened(&mut self, event: Event) {
-        // Nobody has asked for them.
-        let _ = event;
-    }
-
-    /// A frame leaves by its port. It goes back to the pool, now or later.
-    fn send(&mut self, driven: &mut Driven<'_>, frame: Frame) {
-        driven.turn.out.pool.give(frame);
-    }
-
-    /// A capsule is for an application. Its frame goes back to the pool.
-    fn deliver(&mut self, driven: &mut Driven<'_>, delivery: Delivery) {
-        driven.turn.out.pool.give(delivery.frame);
-    }
-
-    /// A message is for the application at a PLAN port.
-    fn tell(&mut self, driven: &mut Driven<'_>, port: u64, message: Vec<u8>) {
-        let _ = (driven, port, message);
-    }
-
-    /// Something happens to a domain that another process runs.
-    fn upcall(&mut self, driven: &mut Driven<'_>, host: HostId, domain: DomainId, upcall: Upcall) {
-        let _ = (driven, host, domain, upcall);
-    }
-
-    /// Work for a store, a compiler, a linker, a resolver, a judge of credentials, or the kernel half: [`Effect`] says what answers it.
-    fn effect(&mut self, driven: &mut Driven<'_>, effect: Effect);
 }
 
 /// An outside that is a function of effects, and loses all else.

@@ -1,7 +1,7 @@
 //! An outside in memory, for tests and benchmarks: a store of objects, a compiler in this thread, a judge. It answers
 //! at once.
 
-use super::{Driven, Outside};
+use super::outside::{Driven, Outside};
 use crate::code::bundle::Bundle;
 use crate::code::run::Tier;
 use crate::code::run::wasm::Compiler;

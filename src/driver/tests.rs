@@ -3,9 +3,11 @@
 use super::*;
 use crate::code::fetch::Source;
 use crate::code::run::wasm::{Backstop, Compiler};
+use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{PeerId, PortId};
-use crate::node::{EventKind, NodeConfig, Sizes};
+use crate::node::{Delivery, Event, EventKind, NodeConfig, Sizes};
+use crate::nodeos::interface::{HostId, Upcall};
 use crate::topology::Routes;
 use crate::wire::revocation::{Repr, What};
 use crate::wire::{Addr, Digest};

@@ -4,7 +4,7 @@
 //! the node edits it in place and hands it to another port, that port gives it back to the pool. Room in front lets
 //! headers be added when a capsule leaves an overlay for an Ethernet.
 
-use super::{Ends, Envelope, Marks, Payer, PeerId, PortId};
+use super::marks::{Ends, Envelope, Marks, Payer, PeerId, PortId};
 use crate::wire::Addr;
 
 /// Bytes kept free in front of received data: Ethernet with one tag, IPv6, UDP, ANEP and a neighbour's proof fit in.

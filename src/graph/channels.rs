@@ -5,12 +5,11 @@
 //! for is decided before anything is done for it ([`crate::classify::shapes`]), and the domain of its channel pays from there on.
 //! What is then done for it is the form of the channel's graph ([`Form`]).
 
-use super::cut::CutChan;
 use super::exit::Target;
+use super::form::{Exit, Form};
+use super::half::{CutCounts, SharedCut};
 use super::head::Head;
-use super::own;
 use super::table::Graph;
-use super::{Exit, Form};
 use crate::classify::rule::{Layer, Rule};
 use crate::classify::shapes::{Demux, NoPlace};
 use crate::core::domain::DomainId;
@@ -134,6 +133,53 @@ macro_rules! stands_for {
 stands_for!(InChan, InRest);
 stands_for!(OutChan, OutRest);
 
+/// A cut-through channel.
+#[derive(Debug)]
+pub struct CutChan {
+    /// Who pays.
+    pub domain: DomainId,
+    /// Where packets come from.
+    pub from: InChanId,
+    /// Where they go.
+    pub to: OutChanId,
+    /// What went through, in both halves.
+    pub traffic: Traffic,
+    /// How the other half carries it, if it does.
+    pub half: Option<CarriedCut>,
+    /// Packets that passed by the other half.
+    pub in_kernel: u64,
+}
+
+/// A cut-through channel in the other half.
+#[derive(Debug)]
+pub struct CarriedCut {
+    /// Which of those that look at frames before the node.
+    pub(super) half: usize,
+    /// What is shared with it.
+    pub(super) shared: SharedCut,
+    /// What of its counts is in the node's accounts.
+    pub(super) seen: CutCounts,
+}
+
+impl CutChan {
+    /// Whether its packets keep more of their headers than payload: both ends speak one protocol, IP or UDP, and have no engines.
+    pub fn joins(from: &InChan, to: &OutChan) -> Option<Layer> {
+        let same = from.filter.layer == to.target.layer && from.graph.is_empty() && to.graph.is_empty();
+        Some(to.target.layer).filter(|layer| same && matches!(layer, Layer::Ip | Layer::Udp))
+    }
+}
+
+/// The channels of one type.
+#[derive(Clone, Copy, Debug)]
+pub struct Own {
+    pub(super) kind: u16,
+    pub(super) ids: (InChanId, OutChanId),
+    /// What came.
+    pub came: Traffic,
+    /// What went.
+    pub went: Traffic,
+}
+
 /// The channels of a node.
 #[derive(Debug)]
 pub struct Channels {
@@ -146,7 +192,7 @@ pub struct Channels {
     /// Which packet is for which incoming channel.
     pub demux: Demux<Taker>,
     /// Those of the node's own environments.
-    pub own: Vec<own::Own>,
+    pub own: Vec<Own>,
 }
 
 impl Default for Channels {

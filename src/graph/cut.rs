@@ -2,49 +2,13 @@
 //! half is told which there are, and what passes there is added to the accounts of this one.
 
 use super::Graphs;
-use super::channels::{InChan, OutChan, Traffic};
-use super::half::{ChannelHalf, Cut, CutCounts, SharedCut, Whose};
-use crate::classify::rule::{Layer, Rule};
+use super::channels::{CarriedCut, CutChan};
+use super::half::{ChannelHalf, Cut, CutCounts, Whose};
+use crate::classify::rule::Rule;
 use crate::core::Core;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::nodeos::interface::{CutChanId, Error, InChanId, OutChanId};
-
-/// A cut-through channel.
-#[derive(Debug)]
-pub struct CutChan {
-    /// Who pays.
-    pub domain: DomainId,
-    /// Where packets come from.
-    pub from: InChanId,
-    /// Where they go.
-    pub to: OutChanId,
-    /// What went through, in both halves.
-    pub traffic: Traffic,
-    /// How the other half carries it, if it does.
-    pub half: Option<CarriedCut>,
-    /// Packets that passed by the other half.
-    pub in_kernel: u64,
-}
-
-/// A cut-through channel in the other half.
-#[derive(Debug)]
-pub struct CarriedCut {
-    /// Which of those that look at frames before the node.
-    half: usize,
-    /// What is shared with it.
-    shared: SharedCut,
-    /// What of its counts is in the node's accounts.
-    seen: CutCounts,
-}
-
-impl CutChan {
-    /// Whether its packets keep more of their headers than payload: both ends speak one protocol, IP or UDP, and have no engines.
-    pub fn joins(from: &InChan, to: &OutChan) -> Option<Layer> {
-        let same = from.filter.layer == to.target.layer && from.graph.is_empty() && to.graph.is_empty();
-        Some(to.target.layer).filter(|layer| same && matches!(layer, Layer::Ip | Layer::Udp))
-    }
-}
+use crate::nodeos::interface::{CutChanId, Error, OutChanId};
 
 impl Graphs {
     /// Packets of a filter are an incoming channel's from now on: whoever looks at them first has to know.

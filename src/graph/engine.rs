@@ -5,7 +5,7 @@
 //! bounded ([`crate::frame::assembly`]): the oldest unfinished group of whoever has most gives way. Which there are
 //! says the table of classes ([`super::class`]).
 
-use super::table::{Hop, Scratch};
+use super::scratch::{Hop, Scratch};
 use crate::core::reason::Reason;
 use crate::frame::assembly::{Assemblies, AssemblyLimits};
 use crate::frame::{Frame, FramePool, Payer};

@@ -3,7 +3,7 @@
 //! They are channels of those environments' domains like any others: an incoming and an outgoing one for a type of
 //! ANEP, by any port. Only the look-up differs: the type alone decides. Their traffic is counted here.
 
-use super::channels::{Channels, InChan, Traffic};
+use super::channels::{Channels, InChan, Own, Traffic};
 use super::exit::Target;
 use super::table::Graph;
 use crate::core::domain::DomainId;
@@ -13,17 +13,6 @@ use crate::wire::anep::type_id;
 
 /// Types that nobody else may have, also on nodes whose environments do not speak them.
 const RESERVED: [u16; 4] = [type_id::CAPSULE, type_id::FETCH, type_id::PLAN, type_id::REVOCATION];
-
-/// The channels of one type.
-#[derive(Clone, Copy, Debug)]
-pub struct Own {
-    kind: u16,
-    ids: (InChanId, OutChanId),
-    /// What came.
-    pub came: Traffic,
-    /// What went.
-    pub went: Traffic,
-}
 
 impl Channels {
     /// Whether a type is an environment's own: no other channel may have it.

@@ -12,22 +12,12 @@
 use super::class::EngineClass;
 use super::engine::{Engine, GraphCx, INWARD, OUTWARD, Origin, Pushed, WAYS};
 use super::engines;
-use crate::core::reason::Reason;
+use super::scratch::{Hop, Scratch};
 use crate::frame::{Frame, FramePool};
 use crate::nodeos::interface::Error;
-use std::collections::VecDeque;
 
 /// Engines of one graph.
 pub const ENGINES_MAX: usize = 4;
-
-/// Where a packet goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hop {
-    /// To this input of an engine.
-    Engine(u8, u8),
-    /// Out of the graph.
-    Exit,
-}
 
 /// An engine in its graph.
 struct Placed {
@@ -40,28 +30,6 @@ struct Placed {
 #[derive(Default)]
 pub struct Graph {
     engines: Vec<Placed>,
-}
-
-/// Packets on their way through a graph, and what has become of them: memory that graphs share.
-#[derive(Default)]
-pub struct Scratch {
-    between: VecDeque<(u8, u8, Frame)>,
-    /// Those that have come out.
-    pub out: Vec<Frame>,
-    /// Those that have not, and why.
-    pub dropped: Vec<(Frame, Reason)>,
-    /// How many that engines had kept have gone, and why.
-    pub lost: Vec<(Reason, u64)>,
-}
-
-impl Scratch {
-    #[inline]
-    pub(super) fn go(&mut self, hop: Hop, frame: Frame) {
-        match hop {
-            Hop::Engine(engine, input) => self.between.push_back((engine, input, frame)),
-            Hop::Exit => self.out.push(frame),
-        }
-    }
 }
 
 impl core::fmt::Debug for Graph {

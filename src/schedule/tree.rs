@@ -42,7 +42,7 @@ pub const AHEAD_NS: u64 = 30_000_000;
 pub struct Standing {
     /// Its weight.
     pub weight: u32,
-    /// Whether it had a turn since the interval began ([`PathScheduler::begin_interval`]).
+    /// Whether it had a turn since the interval began ([`super::PathScheduler::begin_interval`]).
     pub served: bool,
     /// Whether it is ahead of the others by more than `AHEAD_NS`.
     pub ahead: bool,

@@ -16,15 +16,8 @@ pub use neighbours::{Neighbour, Neighbours, Port};
 pub use reach::Reach;
 pub use routes::{NextHop, Routes};
 use std::sync::Arc;
-pub use way::{Flow, Way};
+pub use way::{Flow, Router, Way};
 use way::{RuledWays, Ways};
-
-/// Who says where packets go when that depends on more than their destination: rules of policy routing, which only the kernel knows to
-/// the last. It is asked on the packet path and must not wait.
-pub trait Router: Send + Sync + core::fmt::Debug {
-    /// Where packets of this flow go next.
-    fn next_hop(&self, flow: &Flow) -> Option<NextHop>;
-}
 
 /// Ports, neighbours and routes of one node.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 //! of them twice. A [`Ways`] remembers the answers for recent destinations, each in one place by its address, until the
 //! routes change. Two destinations in the same place displace each other and cost as much as without it.
 
-use super::{NextHop, Router};
+use super::NextHop;
 use crate::frame::{PeerId, PortId};
 use crate::wire::Addr;
 use std::sync::Arc;
@@ -32,6 +32,13 @@ impl Flow {
     pub fn of_node(to: Addr) -> Flow {
         Flow { to, from: Addr::UNSPECIFIED, port: None, service: 0, direct: false }
     }
+}
+
+/// Who says where packets go when that depends on more than their destination: rules of policy routing, which only the kernel knows to
+/// the last. It is asked on the packet path and must not wait.
+pub trait Router: Send + Sync + core::fmt::Debug {
+    /// Where packets of this flow go next.
+    fn next_hop(&self, flow: &Flow) -> Option<NextHop>;
 }
 
 /// What a node knows of a destination.

@@ -3,7 +3,6 @@
 //! Open addressing, with at least three of four places free: a packet is nearly always found in the first line, and
 //! that line can be asked for before the packet's turn comes. Places depend on a secret of the node.
 
-use super::NoPlace;
 use crate::classify::fields::Field;
 use crate::classify::rule::{DemuxKey, KeyTuple, Layer, Rule};
 use crate::sys::cache;
@@ -16,6 +15,15 @@ const SPARSE: usize = 4;
 
 /// Places of the smallest table.
 const LEAST: usize = 8;
+
+/// Why a rule finds no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// Another one means the same packets.
+    Exists,
+    /// There are as many shapes as can be, or as many keys of this flow.
+    Full,
+}
 
 /// What a rule's fields must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,8 +4,9 @@
 //! of what is refused.
 
 use super::clang::Clang;
+use super::options::{AuthorOptions, Parts};
 use super::said;
-use super::{AuthorOptions, Error, Parts, lines, module, native, program};
+use super::{Error, lines, module, native, program};
 use crate::code::bundle::{Kind, Lines, REPRESENTATION_MAX};
 use std::path::Path;
 use std::thread;

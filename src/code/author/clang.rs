@@ -4,7 +4,7 @@
 //! The flags are in [`super::toolchain`].
 
 use super::Error;
-use super::lines::Names;
+use super::names::Names;
 use super::said::{self, Said};
 use super::toolchain::{self, BPF, COMMON, DEBUG, LINK, NATIVE, NATIVE_LINK, STRIP, WASM};
 use std::ffi::OsString;

@@ -18,37 +18,24 @@ mod error;
 mod lines;
 pub mod lint;
 mod module;
+mod names;
 mod native;
+mod options;
 mod program;
 mod said;
 pub mod toolchain;
 
 pub use clang::write_header;
 pub use error::Error;
+pub use options::AuthorOptions;
 pub use said::Said;
 
 use super::bundle::{Bundle, Kind, Lines};
 use super::check::{self, Explanation, Refusal};
 use crate::trust::PrincipalKey;
-use std::path::{Path, PathBuf};
+use options::Parts;
+use std::path::Path;
 use std::sync::Arc;
-
-/// What an author may choose.
-#[derive(Debug, Default)]
-pub struct AuthorOptions {
-    /// Who signs; nobody if `None`.
-    pub key: Option<PrincipalKey>,
-    /// The title in the manifest; the source's name without its ending if `None`.
-    pub title: Option<String>,
-    /// Payload bytes in the window; needed for `.wasm` and `.wat`, C sources say it themselves.
-    pub window: Option<u32>,
-    /// Only this representation of a C source; wasm and bpf if `None`.
-    pub only: Option<Kind>,
-    /// A native representation of a C source too, for this processor.
-    pub native: bool,
-    /// The compiler; `clang` or the newest `clang-N` on the path if `None`.
-    pub clang: Option<PathBuf>,
-}
 
 /// Builds a bundle from a `.c`, `.wasm` or `.wat` file. Every representation passes
 /// [`check::check`]. Takes about 0.2 seconds for C.
@@ -67,7 +54,7 @@ pub fn build_with_warnings(source: &Path, options: &AuthorOptions) -> Result<(Bu
             let traced = binary(source, bytes)?;
             let wasm = module::normalise(&traced)?;
             let mut lines = Lines::default();
-            let names = lines::Names::new(source, None);
+            let names = names::Names::new(source, None);
             lines.add(Kind::Wasm, lines::wasm(&traced, &wasm, &names).unwrap_or_default());
             Parts { window, wasm: Some(wasm), bpf: None, native: None, lines }
         }
@@ -88,19 +75,6 @@ pub fn from_compiled(title: &str, module: &[u8], object: &[u8]) -> Result<Bundle
     let program::Converted { program, window, .. } = program::convert(object).map_err(|broken| broken.error)?;
     let lines = Lines::default();
     bundle(title, Parts { window, wasm: Some(wasm), bpf: Some(program.encode()), native: None, lines }, None)
-}
-
-/// What to do about too much stack.
-const STACK: &str =
-    "keep less in variables: change w->payload in place, or use an_load() and an_store(); or build with --only wasm";
-
-/// The representations of one program.
-struct Parts {
-    window: u32,
-    wasm: Option<Vec<u8>>,
-    bpf: Option<Vec<u8>>,
-    native: Option<Vec<u8>>,
-    lines: Lines,
 }
 
 /// Checks the representations as a node will, and names them.

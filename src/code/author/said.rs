@@ -9,10 +9,14 @@
 //! clang explains what C is wrong; its back ends speak of what kernels and maps can do elsewhere. So their words are
 //! translated by a table, and one that is not in it stands as it is.
 
-use super::lines::Names;
+use super::names::Names;
 use core::fmt::Write as _;
 use std::ffi::OsStr;
 use std::path::Path;
+
+/// What to do about too much stack.
+const STACK: &str =
+    "keep less in variables: change w->payload in place, or use an_load() and an_store(); or build with --only wasm";
 
 /// The header of capsules, in which no author has lines.
 const HEADER: &str = "capsule.h";
@@ -60,7 +64,7 @@ const MEANINGS: [Meaning; 22] = [
         "have one AN_CAPSULE in a program",
     ),
     Meaning(&["-Wvla"], "", "give the array a constant size"),
-    Meaning(&["BPF stack limit"], "the kernel half has 512 bytes of stack, and this function takes more", super::STACK),
+    Meaning(&["BPF stack limit"], "the kernel half has 512 bytes of stack, and this function takes more", STACK),
     Meaning(
         &[
             "df3'", "sf3'", "df2'", "sf2'", "'__float", "'__fix", "'__gtdf", "'__ltdf", "'__gedf", "'__ledf", "df' is",

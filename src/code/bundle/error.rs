@@ -72,7 +72,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::ManifestLength { bytes } => {
-                write!(f, "the manifest has {bytes} bytes, {} are allowed; {REBUILD}", super::MANIFEST_MAX)
+                write!(f, "the manifest has {bytes} bytes, {} are allowed; {REBUILD}", super::bounds::MANIFEST_MAX)
             }
             Error::Json { cause } => write!(f, "the manifest is not that of a bundle: {cause}; {REBUILD}"),
             Error::NotCanonical { offset } => write!(

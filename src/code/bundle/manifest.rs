@@ -4,13 +4,12 @@
 //! manifests with the same meaning have the same name. JSON's freedoms (order, white space, escapes, number forms) are
 //! refused, and unknown fields too.
 
+use super::bounds::MANIFEST_MAX;
 use super::{Error, Kind};
 use crate::trust::{PrincipalId, PrincipalKey, Signature};
 use crate::wire::Digest;
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a manifest.
-pub const MANIFEST_MAX: usize = 4096;
 /// The most bytes of a representation: 64 parts of a code fetch.
 pub const REPRESENTATION_MAX: usize = 65536;
 /// The most payload bytes in a window.

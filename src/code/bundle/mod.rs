@@ -6,6 +6,7 @@
 //! part of the manifest, so it is part of the name too. The format is normative in
 //! `docs/bundle.md` (an OCI image manifest v1.1 with canonical bytes). Nothing here does I/O.
 
+mod bounds;
 mod error;
 mod file;
 mod lines;
@@ -13,9 +14,10 @@ mod manifest;
 mod program;
 
 pub use crate::abi::Kind;
+pub use bounds::MANIFEST_MAX;
 pub use error::Error;
 pub use lines::{LINES_MAX, Lines};
-pub use manifest::{MANIFEST_MAX, Manifest, ManifestLayer, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
+pub use manifest::{Manifest, ManifestLayer, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
 pub use program::{Insn, PROGRAM_HEADER, Program};
 
 use crate::trust::{CredentialRefusal, CredentialSet};

@@ -206,7 +206,7 @@ impl Disk {
         };
         let mut bytes = Vec::new();
         // One byte more than an object may have shows that it is none.
-        if (&mut file).take(super::OBJECT_MAX as u64 + 1).read_to_end(&mut bytes).is_err() {
+        if (&mut file).take(super::bounds::OBJECT_MAX as u64 + 1).read_to_end(&mut bytes).is_err() {
             return Found::Failed;
         }
         if object_name(&bytes) != *digest {
@@ -245,7 +245,7 @@ impl Disk {
     /// The object's bytes if they are right; nothing is noted.
     pub(super) fn peek(&self, digest: &Digest) -> Option<Arc<[u8]>> {
         let mut bytes = Vec::new();
-        self.open_object(digest).ok()?.take(super::OBJECT_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
+        self.open_object(digest).ok()?.take(super::bounds::OBJECT_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
         (object_name(&bytes) == *digest).then(|| bytes.into())
     }
 

@@ -1,5 +1,6 @@
 //! Errors of a store, each with its cause.
 
+use super::bounds::OBJECT_MAX;
 use crate::wire::Digest;
 use core::fmt;
 use std::io;
@@ -65,7 +66,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::TooLong { bytes } => {
-                write!(f, "an object of {bytes} bytes, {} are allowed; make the program smaller", super::OBJECT_MAX)
+                write!(f, "an object of {bytes} bytes, {} are allowed; make the program smaller", OBJECT_MAX)
             }
             Error::Directory { path, cause } => {
                 write!(f, "store {}: {cause}; choose a writable directory with --store", path.display())

@@ -11,10 +11,12 @@
 //! and entries and forget the longest unused first, except what the operator pinned. The disk may
 //! be full or missing: the memory side works on. Several processes may share a directory.
 
+mod bounds;
 mod disk;
 mod error;
 mod lru;
 
+pub use bounds::OBJECT_MAX;
 pub use error::Error;
 
 use super::bundle::{Bundle, Manifest};
@@ -85,9 +87,6 @@ pub struct Entry {
     /// The title, if it is a bundle's manifest; `None` for representations.
     pub title: Option<String>,
 }
-
-/// The largest object: a representation of 64 KiB.
-pub const OBJECT_MAX: usize = super::bundle::REPRESENTATION_MAX;
 
 /// A content-addressed store of at most [`OBJECT_MAX`] bytes an object. Shared by reference.
 #[derive(Debug)]

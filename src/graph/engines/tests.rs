@@ -3,7 +3,8 @@
 
 use super::super::class::EngineClass;
 use super::super::engine::{Engine, GROUPS_MAX, GraphCx, INWARD, OUTWARD, Origin, Pushed};
-use super::super::table::{Graph, Scratch};
+use super::super::scratch::Scratch;
+use super::super::table::Graph;
 use super::{CLASSES, make};
 use crate::core::reason::Reason;
 use crate::frame::{Frame, FramePool, Payer};

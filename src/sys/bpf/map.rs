@@ -1,6 +1,6 @@
 //! BPF maps: creation, reading, writing, iteration.
 
-use super::{Types, call, command, descriptor, info, short, word};
+use super::call::{Types, call, command, descriptor, info, short, word};
 use crate::sys::mapping::SharedWords;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

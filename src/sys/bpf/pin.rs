@@ -1,6 +1,6 @@
 //! Pins: names in a BPF file system, which keep objects when the process that made them is gone.
 
-use super::{call, command, descriptor};
+use super::call::{call, command, descriptor};
 use rustix::fs::statfs;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CString;

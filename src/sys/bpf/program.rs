@@ -1,7 +1,7 @@
 //! BPF programs: loading, test runs, and links to their places in the kernel.
 
 use super::again::again;
-use super::{Types, call, command, descriptor, info, short, with_log, word};
+use super::call::{Types, call, command, descriptor, info, short, with_log, word};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
