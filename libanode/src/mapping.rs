@@ -17,19 +17,32 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above: this type gives out an address only.
 unsafe impl Sync for Mapping {}
 
+/// Memory to read and to write.
+const BOTH: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
+
 impl Mapping {
     /// New memory of the process's own, zeroed.
     pub fn anonymous(length: usize) -> io::Result<Mapping> {
-        Mapping::make(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        Mapping::make(length, BOTH, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
     /// Memory shared through a descriptor.
     pub fn shared(of: BorrowedFd<'_>, length: usize, offset: libc::off_t) -> io::Result<Mapping> {
-        Mapping::make(length, libc::MAP_SHARED | libc::MAP_POPULATE, of.as_raw_fd(), offset)
+        Mapping::make(length, BOTH, libc::MAP_SHARED | libc::MAP_POPULATE, of.as_raw_fd(), offset)
     }
 
-    fn make(length: usize, flags: libc::c_int, fd: libc::c_int, offset: libc::off_t) -> io::Result<Mapping> {
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+    /// The same for who may only read it.
+    pub fn shared_to_read(of: BorrowedFd<'_>, length: usize) -> io::Result<Mapping> {
+        Mapping::make(length, libc::PROT_READ, libc::MAP_SHARED, of.as_raw_fd(), 0)
+    }
+
+    fn make(
+        length: usize,
+        access: libc::c_int,
+        flags: libc::c_int,
+        fd: libc::c_int,
+        offset: libc::off_t,
+    ) -> io::Result<Mapping> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory of ours.
         let base = unsafe { libc::mmap(core::ptr::null_mut(), length, access, flags, fd, offset) };
         if base == libc::MAP_FAILED {
@@ -94,6 +107,28 @@ impl SharedWords {
     #[inline]
     pub fn store(&self, index: usize, value: u64) {
         self.at(index).store(value, Ordering::Release);
+    }
+}
+
+/// Words that another process writes, and this one reads: each as a whole.
+#[derive(Debug)]
+pub struct ForeignWords(Mapping);
+
+impl ForeignWords {
+    /// Maps the memory behind a descriptor, which must be that long, from its beginning.
+    pub fn map(of: BorrowedFd<'_>, bytes: usize) -> io::Result<ForeignWords> {
+        Mapping::shared_to_read(of, bytes).map(ForeignWords)
+    }
+
+    /// Reads a word; zero if there is none.
+    #[inline]
+    pub fn load(&self, index: usize) -> u64 {
+        if (index + 1) * size_of::<u64>() > self.0.len() {
+            return 0;
+        }
+        // SAFETY: the word lies within the mapping, which begins at a page and lives as long as `self`; it is only read, which an
+        // atomic load of a machine word does with memory that may not be written too.
+        unsafe { AtomicU64::from_ptr(self.0.base().cast::<u64>().add(index).as_ptr()) }.load(Ordering::Acquire)
     }
 }
 

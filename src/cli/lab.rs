@@ -1,6 +1,7 @@
 //! `anode lab`: networks of namespaces from topology files.
 
 use std::ffi::OsString;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -70,6 +71,38 @@ enum Verb {
         #[arg(long, value_name = "FILE")]
         hosts_to: Option<PathBuf>,
     },
+    /// Draw a topology
+    Graph {
+        /// The topology's file, or the lab's name
+        lab: String,
+        /// A picture (SVG), not text
+        #[arg(long)]
+        svg: bool,
+    },
+    /// Print what the nodes of a lab, and the process of its links, have written
+    Logs {
+        /// The topology's file, or the lab's name
+        lab: String,
+        /// Only this node
+        node: Option<String>,
+        /// Only so many lines from the end of each
+        #[arg(short = 'n', long)]
+        lines: Option<usize>,
+    },
+    /// Say what has crossed the links of a lab that have a rate, a delay or the like, and what waits there
+    Status {
+        /// The topology's file, or the lab's name
+        lab: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Carry the shaped links of a lab that is told by standard input; `anode lab up` starts it
+    #[command(hide = true)]
+    Carry {
+        /// Where its meters are
+        dir: PathBuf,
+    },
     /// Run a command in a node; the status is the command's
     Exec {
         /// The topology's file, or the lab's name
@@ -125,9 +158,63 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 routes(&topology);
             }
         }
+        Verb::Graph { lab, svg } => {
+            let topology = if is_file(&lab) { Topology::load(&lab)? } else { Lab::open(&lab)?.topology().clone() };
+            let drawn = if svg { lab::graph::svg(&topology) } else { lab::graph::text(&topology) };
+            crate::say!("{}", drawn.trim_end());
+        }
+        Verb::Logs { lab, node, lines } => logs(&name(&lab)?, node.as_deref(), lines)?,
+        Verb::Status { lab, json } => status(&name(&lab)?, json)?,
+        Verb::Carry { dir } => carry(&dir)?,
         Verb::Exec { lab, node, command } => exec(&name(&lab)?, &node, &command)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The lines of every log, each behind the name of who has written it.
+fn logs(lab: &str, node: Option<&str>, lines: Option<usize>) -> anyhow::Result<()> {
+    let lab = Lab::open(lab)?;
+    let logs = lab.logs();
+    if let Some(node) = node {
+        let known = || logs.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ");
+        anyhow::ensure!(logs.iter().any(|(name, _)| name == node), "'{node}' writes no log; there are {}", known());
+    }
+    for (name, path) in logs.iter().filter(|(name, _)| node.is_none_or(|node| node == name)) {
+        let text = match std::fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error).with_context(|| path.display().to_string()),
+        };
+        let text = String::from_utf8_lossy(&text);
+        let all: Vec<&str> = text.lines().collect();
+        let first = lines.map_or(0, |lines| all.len().saturating_sub(lines));
+        all.iter().skip(first).for_each(|line| crate::say!("{name}: {line}"));
+    }
+    Ok(())
+}
+
+fn status(lab: &str, json: bool) -> anyhow::Result<()> {
+    let crossings = Lab::open(lab)?.crossings()?;
+    if json {
+        crate::say!("{}", json!({"lab": lab, "links": crossings}));
+        return Ok(());
+    }
+    if crossings.is_empty() {
+        crate::say!("{lab}: no link has a rate, a delay or the like; they are plain veth pairs");
+    }
+    for crossing in &crossings {
+        let load = crossing.load_permille.map_or("-".into(), |load| format!("{}.{} %", load / 10, load % 10));
+        crate::say!("{} -> {}: load {load}, {} bytes wait", crossing.from, crossing.to, crossing.queued_bytes);
+        let counts = crossing.counts.iter().filter(|(name, count)| **count > 0 && **name != "left_at_ns");
+        let counts: Vec<_> = counts.map(|(name, count)| format!("{name} {count}")).collect();
+        crate::say!("  {}", if counts.is_empty() { "nothing yet".into() } else { counts.join(", ") });
+    }
+    Ok(())
+}
+
+fn carry(dir: &Path) -> anyhow::Result<()> {
+    let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
+    Ok(lab::links::carrier::carry(listener.into(), dir)?)
 }
 
 /// A lab's name as given, or as its file says.
@@ -171,7 +258,7 @@ fn down(lab: &str, json: bool) -> anyhow::Result<()> {
         crate::say!("{}", json!({"lab": name, "down": down}));
         return Ok(());
     }
-    match down.removed.len() {
+    match down.nodes() {
         0 => crate::say!("{name}: was not up"),
         nodes => crate::say!("{name}: {nodes} nodes removed"),
     }

@@ -170,12 +170,24 @@ pub struct PortFile {
     pub signed_bound_max: Option<u32>,
     /// Write all its frames to this capture file.
     pub pcap: Option<PathBuf>,
+    /// What says what waits on the link, and how busy it is, for `an_link_queue` and `an_link_load`.
+    pub meter: Option<PortMeter>,
     /// What it demands of what comes in by it.
     #[serde(default, deserialize_with = "guard::demands")]
     pub demand: Vec<guard::Demand>,
     /// Active nodes behind it.
     #[serde(default)]
     pub neighbours: Vec<NeighbourFile>,
+}
+
+/// A meter of a lab's link.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortMeter {
+    /// The lab's file of meters.
+    pub file: PathBuf,
+    /// The meter's name there.
+    pub name: String,
 }
 
 /// A neighbour of the file.

@@ -1,7 +1,8 @@
 //! `[[port]]`: from a table of the configuration to a port of the node.
 
-use super::{ConfigError, Plan, PortFile, wrong};
+use super::{ConfigError, NodeFile, Plan, PortFile, PortMeter, wrong};
 use crate::frame::Link;
+use crate::link::meter::LinkMeter;
 use crate::port::udp::Overlay;
 use crate::port::{self, Opening};
 use crate::sys::netlink::Interface;
@@ -17,6 +18,17 @@ const OVERLAY_MTU: usize = 1452;
 /// What a file may say of the largest packet, in bytes. A part of code has to fit in, and the packet in a datagram of UDP
 /// over IPv4.
 const MTUS: RangeInclusive<usize> = anep::HEADER + fetch::PART_HEADER + fetch::PART + proof::PROOF..=65_507;
+
+impl NodeFile {
+    /// The meters of its ports' links, as far as they have some.
+    pub fn meters(&self) -> Result<Vec<Option<LinkMeter>>, ConfigError> {
+        let open = |port: &PortFile, PortMeter { file, name }: &PortMeter| {
+            let named = |why| ConfigError(format!("port {}: meter of {}: {why}", port.title(), file.display()));
+            LinkMeter::open(file, name).map_err(named)
+        };
+        self.ports.iter().map(|port| port.meter.as_ref().map(|meter| open(port, meter)).transpose()).collect()
+    }
+}
 
 impl PortFile {
     /// Its name, as people are told it.

@@ -16,6 +16,7 @@ pub mod state_store;
 pub mod table;
 
 use crate::frame::{Frame, PortId};
+use crate::link::meter::LinkMeter;
 use crate::topology::resolve::Resolver;
 use crate::topology::{Gauge, Topology};
 use crate::wire::capsule;
@@ -35,6 +36,8 @@ pub struct Core {
     pub topology: Topology,
     /// Load and counters of ports, by port.
     pub gauges: Vec<Gauge>,
+    /// What says what waits on the link of a port, by port, as far as something does.
+    pub meters: Vec<Option<LinkMeter>>,
     /// The bucket of each port with a ceiling.
     pub ingress: Vec<Option<TokenBucket>>,
     /// Link addresses of neighbours, and packets that wait for them.
@@ -74,6 +77,7 @@ impl Core {
             name,
             gauges: vec![Gauge::default(); topology.ports.len()],
             topology,
+            meters: Vec::new(),
             ingress: Vec::new(),
             resolver: Resolver::default(),
             domains: Domains::default(),
@@ -102,6 +106,22 @@ impl Core {
     /// Load and counters of a port.
     pub fn gauge(&mut self, port: PortId) -> Option<&mut Gauge> {
         self.gauges.get_mut(usize::from(port.0))
+    }
+
+    /// Bytes that wait to leave by a port at `now`, on the link too if it has a meter.
+    pub fn link_queue(&self, port: usize, now: u64) -> Option<u32> {
+        let on_link = self.meters.get(port).and_then(Option::as_ref).map_or(0, |meter| meter.queued(now));
+        self.gauges.get(port).map(|gauge| gauge.queued_bytes.saturating_add(on_link))
+    }
+
+    /// How busy the link of a port was in the last full window before `now`, in thousandths; none if its capacity is unknown.
+    pub fn link_load(&mut self, port: usize, now: u64) -> Option<u32> {
+        if let Some(load) = self.meters.get(port).and_then(Option::as_ref).and_then(|meter| meter.load(now)) {
+            return Some(load);
+        }
+        let bits_per_second = self.topology.ports.get(port)?.bits_per_second;
+        let gauge = self.gauges.get_mut(port)?;
+        (bits_per_second > 0).then(|| gauge.load(now, bits_per_second))
     }
 
     /// The soft state of a domain under `key` at `now`: in the node's table, or in the map that the kernel half shares.

@@ -2,29 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::ending::{end_processes, forget_node};
 use super::error::Error;
 use super::observe::Observed;
 use super::state::{self, Owner, Record};
 use super::topology::{Node, Topology};
-use super::{plan, tools};
-use crate::config::default_run_dir;
+use super::{links, plan, tools};
 use crate::sys::netns::{self, Namespace};
 use crate::sys::process;
 
 /// How long interfaces may take to come up; they need milliseconds.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
-/// How long `down` lets the processes of a lab end on their own.
-const GRACE: Duration = Duration::from_secs(2);
 
 /// Makes the lab as the topology says; gives the number of changes that this took.
-pub(super) fn up(topology: &Topology) -> Result<usize, Error> {
+pub(super) fn up(topology: &Topology, program: &Path) -> Result<usize, Error> {
     if !process::is_root() {
         return Err(Error::NotRoot);
     }
     let _lock = state::lock()?;
     let lab = topology.name.as_str();
+    let asked = topology;
+    let topology = &links::wired(topology);
     let old = state::read(lab);
     let wanted: BTreeSet<String> = topology.nodes.iter().map(|node| topology.namespace(&node.name)).collect();
     let (superfluous, missing) = survey(lab, &wanted, old.as_ref())?;
@@ -37,12 +38,16 @@ pub(super) fn up(topology: &Topology) -> Result<usize, Error> {
         complete: false,
     };
     state::write(&record)?;
+    forget_links(lab, &superfluous)?;
     let removals = superfluous.iter().map(|name| format!("netns del {name}"));
     let lines: Vec<String> = removals.chain(missing.iter().map(|name| format!("netns add {name}"))).collect();
     let mut changes = run(None, &lines)?;
     let site = Site::open(topology)?;
     changes += site.connect()?;
     changes += site.configure()?;
+    if let Some((_, place)) = site.places.iter().find(|(node, _)| node.name == links::PLACE) {
+        changes += links::carry(asked, place, program)?;
+    }
     site.settle()?;
     record.namespaces = wanted;
     record.complete = true;
@@ -139,9 +144,8 @@ impl<'a> Site<'a> {
                 tools::offloads(place, &interface.name)?;
             }
             changes += run(Some(place), &plan::configure(self.topology, node, here))?;
-            let rates = plan::rates(node, here);
-            if !rates.is_empty() {
-                tools::tc(place, &rates)?;
+            if node.name == links::PLACE {
+                tools::ip(Some(place), &plan::apart(node))?;
             }
             changes += self.tune(node, place, true)?;
         }
@@ -201,6 +205,14 @@ pub struct Down {
     pub ended: Vec<i32>,
 }
 
+impl Down {
+    /// How many nodes were removed.
+    pub fn nodes(&self) -> usize {
+        let place = |name: &&String| name.strip_suffix(links::PLACE).is_none_or(|lab| !lab.ends_with('-'));
+        self.removed.iter().filter(place).count()
+    }
+}
+
 /// Removes the lab: processes, namespaces, run directories of its nodes, record.
 pub(super) fn down(lab: &str) -> Result<Down, Error> {
     if !process::is_root() {
@@ -232,26 +244,14 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
     Ok(down)
 }
 
-/// Removes what a node of the lab has left in its run directory; it has ended.
-fn forget_node(name: &str) -> Result<(), Error> {
-    match std::fs::remove_dir_all(default_run_dir(name)) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(Error::System { what: "removing the run directory of a node of the lab".into(), source })
-        }
-        _ => Ok(()),
+/// Ends the process of shaped links if there are none any more.
+fn forget_links(lab: &str, superfluous: &[String]) -> Result<(), Error> {
+    let name = super::topology::namespace(lab, links::PLACE);
+    if !superfluous.contains(&name) {
+        return Ok(());
     }
-}
-
-/// Ends what runs in the namespaces, except ourselves and whoever started us.
-fn end_processes(places: &[Namespace]) -> Result<Vec<i32>, Error> {
-    let failed = |source| Error::System { what: "ending the lab's processes".into(), source };
-    let spared = process::ancestry();
-    let mut pids = Vec::new();
-    for place in places {
-        pids.extend(place.processes().map_err(failed)?);
+    if let Ok(Some(place)) = Namespace::open(&name) {
+        end_processes(&[place])?;
     }
-    pids.retain(|pid| !spared.contains(pid));
-    let still = |pid| places.iter().any(|place| place.holds(pid));
-    process::terminate(&pids, GRACE, still).map_err(failed)?;
-    Ok(pids)
+    forget_node(&format!("{lab}.{}", links::PLACE))
 }

@@ -57,6 +57,11 @@ pub enum Error {
         /// What it wrote.
         said: String,
     },
+    /// The links that have a rate, a delay or the like cannot be carried.
+    Links {
+        /// What their process said.
+        said: String,
+    },
     /// A program that the lab is built with could not be started.
     Tool {
         /// Its name.
@@ -112,6 +117,9 @@ impl fmt::Display for Error {
             Error::Tool { program, source } => {
                 write!(f, "cannot run {program}: {source}; install it with `apt-get install iproute2 ethtool`")
             }
+            Error::Links { said } => {
+                write!(f, "the lab's links with a rate, a delay or the like cannot be carried: {}", said.trim_end())
+            }
             Error::NodeFailed { node, said } => {
                 write!(f, "the anode node of {node} does not run; it wrote: {}", said.trim_end())
             }
@@ -129,8 +137,17 @@ impl fmt::Display for Error {
 
 /// The remedy for keys that people expect from other tools.
 fn foreign_key(message: &str) -> Option<&'static str> {
-    let wanted = ["`delay", "`loss", "`jitter", "`latency"].iter().any(|key| message.contains(key));
-    wanted.then_some("a lab's links are as fast as the kernel; for delay and loss use `anode sim`")
+    let names = [
+        ("`delay`", "write delay_ms, in milliseconds"),
+        ("`latency", "write delay_ms, in milliseconds"),
+        ("`jitter`", "write jitter_ms, in milliseconds"),
+        ("`rate`", "write rate_mbit, in Mbit/s"),
+        ("`bandwidth", "write rate_mbit, in Mbit/s"),
+        ("`bw`", "write rate_mbit, in Mbit/s"),
+        ("`loss_", "write loss, a share from 0 to 1"),
+    ];
+    let unknown = message.split("expected").next().unwrap_or_default();
+    names.iter().find(|(name, _)| unknown.contains(name)).map(|(_, remedy)| *remedy)
 }
 
 /// Causes are part of the message, so there is no chain of sources to print again.

@@ -23,11 +23,24 @@ pub(super) struct File {
     /// Whether every neighbour on a common link is entered by hand, so that nobody needs ARP.
     #[serde(default)]
     pub(super) static_neighbours: bool,
+    /// Who gives links addresses that have none.
+    pub(super) addresses: Option<Automatic>,
+    /// Where the chance of shaped links begins.
+    #[serde(default)]
+    pub(super) seed: u64,
     /// The nodes by name.
     pub(super) nodes: BTreeMap<Spanned<String>, NodeEntry>,
     /// The links; their order numbers interfaces and addresses.
     #[serde(default)]
     pub(super) links: Vec<Spanned<LinkEntry>>,
+}
+
+/// `"auto"`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Automatic {
+    /// The lab numbers them ([`super::automatic`]).
+    Auto,
 }
 
 /// What a node does with packets that are not for it.
@@ -109,8 +122,29 @@ pub(super) struct LinkEntry {
     /// Largest IP packet, bytes.
     #[serde(default = "ethernet_mtu")]
     pub(super) mtu: u32,
-    /// What the stack may send over either end, Mbit/s; unlimited if absent.
-    pub(super) rate_mbit: Option<u32>,
+    /// Capacity in each direction, Mbit/s; unlimited if absent.
+    pub(super) rate_mbit: Option<f64>,
+    /// Bytes that wait for it at most.
+    pub(super) queue_bytes: Option<u32>,
+    /// Frames that wait for it at most.
+    pub(super) queue_packets: Option<u32>,
+    /// Time from end to end, milliseconds.
+    #[serde(default)]
+    pub(super) delay_ms: f64,
+    /// By how much that differs at most, to either side, milliseconds.
+    #[serde(default)]
+    pub(super) jitter_ms: f64,
+    /// Share of frames that are lost, 0 to 1.
+    #[serde(default)]
+    pub(super) loss: f64,
+    /// Share of frames that arrive twice, 0 to 1.
+    #[serde(default)]
+    pub(super) duplicate: f64,
+    /// Share of frames that are held back and may be overtaken, 0 to 1.
+    #[serde(default)]
+    pub(super) reorder: f64,
+    /// For how long at most, milliseconds.
+    pub(super) reorder_ms: Option<f64>,
     /// What the link adds to a path.
     #[serde(default = "unit_cost")]
     pub(super) cost: u32,

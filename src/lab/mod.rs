@@ -4,13 +4,13 @@
 //! topology.toml ─▶ file ─▶ resolve ─▶ route ─▶ Topology
 //!                                                 │ plan: what differs from what observe sees
 //!                                                 ▼
-//!                               build ─▶ tools: ip, tc, ethtool ─▶ namespaces an-LAB-NODE
+//!                               build ─▶ tools: ip, ethtool ─▶ namespaces an-LAB-NODE
 //! ```
 //!
 //! A node is a network namespace, a link a veth pair between two of them, a switch a namespace
-//! with a bridge. Nothing is made in the namespace of the caller. `up` changes only what differs,
+//! with a bridge. A link with a rate, a delay or the like is carried by a process of the lab ([`links`]).
+//! Nothing is made in the namespace of the caller. `up` changes only what differs,
 //! so it may be repeated, also after a crash; `down` removes what `up` made and nothing else.
-//! Links have no delay and no loss: that is the simulator's.
 //!
 //! ```no_run
 //! use anode::lab::{Lab, Topology};
@@ -22,15 +22,21 @@
 //! ```
 
 mod address;
+mod automatic;
 mod build;
+mod ending;
 mod error;
 mod file;
+pub mod graph;
 pub mod import;
+pub(crate) mod links;
 pub mod nodes;
 mod observe;
 mod plan;
+mod problem;
 mod resolve;
 mod route;
+mod shape;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -49,6 +55,7 @@ pub use address::{Cidr, Mac};
 pub use build::Down;
 pub use error::Error;
 pub use file::Kind;
+pub use links::report::Crossing;
 pub use topology::{Interface, Neighbour, Node, Route, Topology};
 
 use crate::sys::netns::{self, Namespace};
@@ -61,9 +68,15 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Makes the lab, or what of it is missing. Needs root.
+    /// Makes the lab, or what of it is missing. Needs root. The process of shaped links is this program, which must be `anode`.
     pub fn up(topology: &Topology) -> Result<Lab, Error> {
-        let changes = build::up(topology)?;
+        let program = std::env::current_exe();
+        Lab::up_by(topology, &program.map_err(|source| Error::Tool { program: "anode", source })?)
+    }
+
+    /// The same by the `anode` at this path.
+    pub fn up_by(topology: &Topology, program: &Path) -> Result<Lab, Error> {
+        let changes = build::up(topology, program)?;
         Ok(Lab { topology: topology.clone(), changes })
     }
 
@@ -112,6 +125,20 @@ impl Lab {
         self.namespace(node)?.enter(f).map_err(|source| Error::System { what: what(), source })
     }
 
+    /// Both directions of every link with a rate, a delay or the like.
+    pub fn crossings(&self) -> Result<Vec<Crossing>, Error> {
+        links::report::crossings(&self.topology)
+    }
+
+    /// Where the active nodes, and the process of the links if there is one, write their logs.
+    pub fn logs(&self) -> Vec<(String, PathBuf)> {
+        let name = |node: &str| format!("{}.{node}", self.topology.name);
+        let active = self.topology.nodes.iter().filter(|node| node.active);
+        let log = |node: &Node| (node.name.clone(), crate::config::default_run_dir(&name(&node.name)).join("node.log"));
+        let links = links::run_dir(&self.topology.name).join("links.log");
+        active.map(log).chain(links.exists().then(|| ("links".to_owned(), links))).collect()
+    }
+
     /// The same lab, removed when the guard is dropped.
     pub fn guarded(self) -> Guard {
         Guard(self)
@@ -143,7 +170,7 @@ impl Drop for Guard {
 pub enum Status {
     /// Everything.
     Up,
-    /// Parts: an `up` was interrupted, or namespaces were removed by hand.
+    /// Parts: an `up` was interrupted, namespaces were removed by hand, or the process of shaped links has ended.
     Partial,
     /// The namespaces are there, but no record of them.
     Unrecorded,
@@ -182,9 +209,19 @@ fn summary(lab: &str, names: &[String]) -> Option<Summary> {
         }
         None => return None,
     };
-    let known = |name: &&String| record.as_ref().is_none_or(|record| record.namespaces.contains(*name));
+    let links = topology::namespace(lab, links::PLACE);
+    let carried = |name: &str| Namespace::open(name).is_ok_and(|place| place.is_some_and(is_used));
+    let status =
+        if status == Status::Up && there.contains(&links) && !carried(&links) { Status::Partial } else { status };
+    let known =
+        |name: &&String| **name != links && record.as_ref().is_none_or(|record| record.namespaces.contains(*name));
     let nodes = there.iter().filter(known).map(|name| name.replacen(&prefix, "", 1)).collect();
     Some(Summary { name: lab.to_owned(), status, nodes, file: record.map(|record| record.path) })
+}
+
+/// Whether a process is in a namespace.
+fn is_used(place: Namespace) -> bool {
+    place.processes().is_ok_and(|processes| !processes.is_empty())
 }
 
 /// The lab's name in a topology file, which need not be correct otherwise.

@@ -68,7 +68,25 @@ pub fn configuration(lab: &str, node: &Node) -> Table {
     };
     config.insert("port".into(), Value::Array(node.interfaces.iter().map(port).collect()));
     config.extend(node.anode.clone().into_iter().flatten());
+    meter(lab, node, &mut config);
     config
+}
+
+/// Has the ports at shaped links know their meters: those at an interface, and those that listen on an address of one.
+fn meter(lab: &str, node: &Node, config: &mut Table) {
+    let file = super::links::meters(lab).display().to_string();
+    let Some(ports) = config.get_mut("port").and_then(Value::as_array_mut) else { return };
+    for port in ports.iter_mut().filter_map(Value::as_table_mut).filter(|port| !port.contains_key("meter")) {
+        let is = |key: &str| port.get(key).and_then(Value::as_str);
+        let listens = is("udp").and_then(|udp| udp.parse::<std::net::SocketAddr>().ok()).map(|udp| udp.ip());
+        let at = |end: &&super::Interface| {
+            is("packet") == Some(end.name.as_str()) || end.addresses.iter().any(|own| Some(own.addr.ip()) == listens)
+        };
+        let Some(end) = node.interfaces.iter().find(at).filter(|end| end.quality.is_shaped()) else { continue };
+        let name = Value::String(super::links::spec::meter(&node.name, &end.name));
+        let meter = Table::from_iter([("file".to_owned(), Value::String(file.clone())), ("name".to_owned(), name)]);
+        port.insert("meter".into(), Value::Table(meter));
+    }
 }
 
 impl Lab {

@@ -35,7 +35,6 @@ pub(super) struct Link {
     pub(super) running: bool,
     pub(super) mtu: u32,
     pub(super) master: Option<String>,
-    pub(super) qdisc: String,
 }
 
 /// The questions whose answers [`parse`] understands, as lines of `ip -json -details -batch`.
@@ -61,8 +60,6 @@ struct Answer {
     #[serde(default)]
     mtu: u32,
     master: Option<String>,
-    #[serde(default)]
-    qdisc: String,
     #[serde(default)]
     linkinfo: LinkInfo,
     #[serde(default)]
@@ -124,7 +121,6 @@ impl Observed {
             running: answer.operstate == "UP",
             mtu: answer.mtu,
             master: answer.master,
-            qdisc: answer.qdisc,
         };
         self.links.insert(name, link);
     }
@@ -172,7 +168,7 @@ mod tests {
         assert_eq!(observed.links["lo"].alias, "anode lab x");
         let link = &observed.links["to-b"];
         assert_eq!((link.index, link.peer_index, link.mtu, link.running), (2, Some(3), 1400, true));
-        assert_eq!((link.kind.as_str(), link.qdisc.as_str()), ("veth", "tbf"));
+        assert_eq!(link.kind, "veth");
         let addresses: Vec<String> = observed.addresses.iter().map(|(dev, cidr)| format!("{cidr} {dev}")).collect();
         assert_eq!(addresses, ["10.0.0.1/32 lo", "fd00::1/64 to-b"]);
         let routes: Vec<String> = observed.routes.iter().map(|route| route.to.to_string()).collect();

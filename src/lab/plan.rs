@@ -1,4 +1,4 @@
-//! The difference between a topology and the host, as lines for `ip -batch` and `tc -batch`.
+//! The difference between a topology and the host, as lines for `ip -batch`.
 //!
 //! Pure functions: [`super::build`] runs the lines, in the order of the functions here. Equal parts have no lines. So a
 //! second `up` changes nothing, and an `up` after a crash at any point does the rest.
@@ -106,18 +106,9 @@ pub(super) fn configure(topology: &Topology, node: &Node, here: &Observed) -> Ve
     lines
 }
 
-/// For `tc -batch` within a namespace: rate limits, set anew each time, and those no longer wanted.
-pub(super) fn rates(node: &Node, here: &Observed) -> Vec<String> {
-    let limited = |interface: &Interface| here.links.get(&interface.name).is_some_and(|link| link.qdisc == "tbf");
-    let line = |interface: &Interface| match interface.rate_mbit {
-        Some(rate) => {
-            // A bucket holds what is sent within 4 ms, the coarsest tick, but several packets at least.
-            let burst = (u64::from(rate) * 1_000_000 / 8 / 250).max(4 * u64::from(interface.mtu)).max(16 << 10);
-            Some(format!("qdisc replace dev {} root tbf rate {rate}mbit burst {burst} latency 50ms", interface.name))
-        }
-        None => limited(interface).then(|| format!("qdisc del dev {} root", interface.name)),
-    };
-    node.interfaces.iter().filter_map(line).collect()
+/// In the namespace of shaped links: no frames are joined to longer ones on their way in. They are each a frame of the link.
+pub(super) fn apart(node: &Node) -> Vec<String> {
+    node.interfaces.iter().map(|interface| format!("link set dev {} gro_max_size 1", interface.name)).collect()
 }
 
 /// The namespace's kernel parameters: the lab's, then the topology's over them.

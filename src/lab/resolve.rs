@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::address::{Cidr, Mac};
 use super::file::{End, File, Kind, LinkEntry, NeighbourEntry, NodeEntry, RouteEntry};
+use super::problem::{Result, problem};
 use super::topology::{Interface, Neighbour, Node, Route};
+use super::{automatic, shape};
 use crate::wire::{Addr, Prefix};
 
 /// Nodes that a lab may have.
@@ -20,20 +22,6 @@ const LAB_NAME_MAX: usize = 16;
 const MTU_MIN_V4: u32 = 68;
 const MTU_MIN_V6: u32 = 1280;
 const MTU_MAX: u32 = 65535;
-
-/// A contradiction and its place in the file, in bytes.
-#[derive(Debug)]
-pub(super) struct Problem {
-    pub(super) offset: usize,
-    pub(super) what: String,
-    pub(super) remedy: String,
-}
-
-type Result<T> = std::result::Result<T, Problem>;
-
-fn problem<T>(offset: usize, what: impl Into<String>, remedy: impl Into<String>) -> Result<T> {
-    Err(Problem { offset, what: what.into(), remedy: remedy.into() })
-}
 
 /// Whether a lab may have this name. Without `-`, `an-LAB-NODE` can be taken apart again.
 pub(super) fn is_lab_name(name: &str) -> bool {
@@ -66,7 +54,8 @@ pub(super) const BRIDGE: &str = "bridge";
 pub(super) type Resolved = (String, Vec<Node>, Vec<Option<Vec<Route>>>);
 
 /// Resolves a file.
-pub(super) fn resolve(file: File) -> Result<Resolved> {
+pub(super) fn resolve(mut file: File) -> Result<Resolved> {
+    automatic::fill(&mut file)?;
     let name_at = file.name.span().start;
     let name = file.name.into_inner();
     if !is_lab_name(&name) {
@@ -150,12 +139,14 @@ fn node(at: usize, name: &str, entry: &NodeEntry, links: &[(usize, LinkEntry)]) 
 /// Gives the nodes their interfaces, link by link.
 fn connect(nodes: &mut [Node], blocks: &[&[Prefix]], links: &[(usize, LinkEntry)]) -> Result<()> {
     let mut behind_switch: BTreeMap<usize, u32> = BTreeMap::new();
+    let mut shaped = 0;
     for (number, (at, link)) in links.iter().enumerate() {
         let [a, b] = &link.ends;
         let (at_a, at_b) = (position(*at, nodes, &a.node)?, position(*at, nodes, &b.node)?);
         if at_a == at_b {
             return problem(*at, format!("the link joins '{}' with itself", a.node), "name two nodes");
         }
+        let quality = shape::quality(*at, link, &mut shaped)?;
         let names = (interface_name(*at, nodes, at_a, a, b)?, interface_name(*at, nodes, at_b, b, a)?);
         let switched = [at_a, at_b].into_iter().find(|at| nodes.get(*at).is_some_and(|node| node.kind == Kind::Switch));
         if switched.is_some() && !link.prefixes.is_empty() {
@@ -184,9 +175,10 @@ fn connect(nodes: &mut [Node], blocks: &[&[Prefix]], links: &[(usize, LinkEntry)
                 addresses,
                 peer: (peer.node.clone(), peer_name.clone()),
                 link: number,
+                end: usize::from(!first),
                 segment: number,
                 mtu: link.mtu,
-                rate_mbit: link.rate_mbit,
+                quality,
                 cost: link.cost,
                 routed: link.routed,
             };
@@ -249,9 +241,6 @@ fn check_interface(at: usize, node: &Node, link: &LinkEntry, name: &str, address
     let least = if addresses.iter().any(|cidr| !cidr.addr.is_v4()) { MTU_MIN_V6 } else { MTU_MIN_V4 };
     if !(least..=MTU_MAX).contains(&link.mtu) {
         return problem(at, format!("mtu = {} is out of range", link.mtu), format!("use {least} to {MTU_MAX}"));
-    }
-    if link.rate_mbit == Some(0) {
-        return problem(at, "rate_mbit = 0 would send nothing", "leave it out for no limit");
     }
     if link.cost == 0 || link.cost > 1 << 16 {
         return problem(at, format!("cost = {} is out of range", link.cost), "use 1 to 65536");

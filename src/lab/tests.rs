@@ -168,8 +168,8 @@ fn parallel_links_get_distinct_interfaces() {
 fn syntax_errors_name_file_line_and_key() {
     let text = refused("name = \"x\"\n[nodes.a]\ncolour = 1\n");
     assert!(text.contains("t.toml") && text.contains("line 3") && text.contains("unknown field `colour`"), "{text}");
-    let text = refused(&LINE.replace("mtu = 1400", "delay_ms = 3"));
-    assert!(text.contains("anode sim"), "{text}");
+    let text = refused(&LINE.replace("mtu = 1400", "delay = 3"));
+    assert!(text.contains("unknown field `delay`") && text.contains("write delay_ms"), "{text}");
     let text = refused(&LINE.replace("ends = [\"a\", \"r\"]", "ends = [{ node = \"a\", colour = 1 }, \"r\"]"));
     assert!(text.contains("colour"), "{text}");
     assert!(refused(&LINE.replace("10.0.1.0/24", "10.0.1.0/33")).contains("10.0.1.0/33"));
@@ -187,7 +187,19 @@ fn contradictions_name_line_cause_and_remedy() {
         ),
         (swap("ends = [\"a\", \"r\"]", "ends = [\"a\", \"a\"]"), "joins 'a' with itself"),
         (swap("mtu = 1400", "mtu = 1000"), "t.toml:12: mtu = 1000 is out of range; use 1280 to 65535"),
-        (swap("mtu = 1400", "rate_mbit = 0"), "rate_mbit = 0"),
+        (swap("mtu = 1400", "rate_mbit = 0"), "t.toml:12: rate_mbit = 0 would send nothing; leave it out"),
+        (swap("mtu = 1400", "loss = 1.01"), "t.toml:12: loss = 1.01; give a share from 0 to 1"),
+        (swap("mtu = 1400", "duplicate = -1"), "duplicate = -1; give a share"),
+        (swap("mtu = 1400", "reorder = nan"), "reorder = NaN; give a share"),
+        (swap("mtu = 1400", "rate_mbit = -5"), "rate_mbit = -5; give Mbit/s"),
+        (swap("mtu = 1400", "delay_ms = 1\njitter_ms = 2"), "jitter_ms = 2; give milliseconds from 0 to delay_ms"),
+        (swap("mtu = 1400", "queue_bytes = 9000"), "queue_bytes = 9000 on a link without a rate"),
+        (swap("mtu = 1400", "queue_packets = 9"), "queue_packets = 9 on a link without a rate"),
+        (swap("mtu = 1400", "rate_mbit = 1\nqueue_packets = 0"), "queue_packets = 0 would send nothing"),
+        (swap("mtu = 1400", "rate_mbit = 1\nqueue_bytes = 1000"), "queue_bytes = 1000 has no room for a frame"),
+        (swap("mtu = 1400", "reorder_ms = 5"), "reorder_ms on a link that holds no frame back"),
+        (swap("mtu = 1400", "rate_mbit = 10000\ndelay_ms = 1000"), "more than 67108864 bytes under way"),
+        (swap("mtu = 1400", "mtu = 65536"), "mtu = 65536 is out of range; use 1280 to 65535"),
         (swap("mtu = 1400", "cost = 0"), "cost = 0"),
         (swap("active = true\n", ""), "t.toml:4: node 'r' has an anode section but is not active; write active = true"),
         (swap("10.0.2.9/24", "10.0.1.1/24"), "10.0.1.1 is given twice"),
@@ -243,6 +255,62 @@ fn an_empty_machine_needs_every_line_and_a_complete_one_none() {
     assert_eq!(lines.first().unwrap(), "link set dev to-r alias \"anode lab line: r to-a\"");
     assert!(lines.contains(&"address replace fd00:0:1::1/64 dev to-r nodad".to_owned()));
     assert!(lines.contains(&"route replace 10.0.2.0/24 via 10.0.1.2 dev to-r proto 107".to_owned()));
+}
+
+#[test]
+fn a_shaped_link_ends_in_a_namespace_of_its_own() {
+    let text = "name = 'p'\nseed = 3\nnodes.a = {}\nnodes.b = {}\nnodes.c = {}\n\
+        links = [{ ends = ['b', 'c'] }, { ends = ['b', 'a'], delay_ms = 2, mtu = 1400 }]";
+    let lab = parse(text).unwrap();
+    let wired = super::links::wired(&lab);
+    assert_eq!(wired.nodes.iter().map(|node| &*node.name).collect::<Vec<_>>(), ["-links", "a", "b", "c"]);
+    let lines = plan::links(&wired, &BTreeMap::new());
+    let ends =
+        |line: &String| line.split(' ').filter(|word| word.starts_with(['l', 't']) && word.contains('-')).count();
+    assert!(lines.len() == 3 && lines.iter().all(|line| ends(line) == 2), "{lines:?}");
+    assert!(
+        lines[0].starts_with("link add l1-1 netns an-p--links") && lines[0].contains("peer name to-b netns an-p-a")
+    );
+    assert_eq!(plan::sysctls(&wired.nodes[0])["net/ipv6/conf/all/disable_ipv6"], "1");
+    assert_eq!(plan::apart(&wired.nodes[0])[0], "link set dev l1-1 gro_max_size 1");
+    let spec = super::links::spec::Spec::of(&lab);
+    let [link] = &spec.links[..] else { panic!("{spec:?}") };
+    let meters = [&*link.ends[0].meter, &*link.ends[1].meter];
+    assert_eq!((spec.seed, link.number, link.mtu, meters), (3, 1, 1400, ["b to-a", "a to-b"]));
+    // A lab without such links is built as it is written.
+    let plain = parse(LINE).unwrap();
+    assert_eq!(super::links::wired(&plain).nodes.len(), plain.nodes.len());
+}
+
+#[test]
+fn links_without_addresses_are_numbered_where_the_file_says_so() {
+    let text = "name = 'p'\naddresses = 'auto'\nnodes.a = {}\nnodes.b = {}\nnodes.s = { kind = 'switch' }\n\
+        links = [{ ends = ['a', 'b'] }, { ends = ['a', 's'] }, { ends = ['s', 'b'] }, \
+        { ends = ['a', 'b'], prefixes = ['10.1.0.0/24'] }]";
+    let lab = parse(text).unwrap();
+    let of = |node: &str| {
+        let addresses = lab.node(node).unwrap().interfaces.iter().flat_map(|end| &end.addresses);
+        addresses.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    let a = ["10.128.0.1/24", "fd00:a::1/64", "10.128.1.1/24", "fd00:a:0:1::1/64", "10.1.0.1/24"];
+    let b = ["10.128.0.2/24", "fd00:a::2/64", "10.128.1.2/24", "fd00:a:0:1::2/64", "10.1.0.2/24"];
+    assert_eq!((of("a"), of("b")), (a.map(String::from).into(), b.map(String::from).into()));
+    let taken = refused(&text.replace("10.1.0.0/24", "10.128.1.0/24"));
+    assert!(taken.contains("10.128.1.0 meets the block that this link would have; give the link prefixes"), "{taken}");
+    assert!(refused(&text.replace("'auto'", "'some'")).contains("auto"));
+    assert!(parse(&text.replace("addresses = 'auto'\n", "")).unwrap().nodes[0].interfaces[0].addresses.is_empty());
+}
+
+#[test]
+fn nodes_know_the_meters_of_their_links() {
+    let text = "name = 'p'\nnodes.a = { active = true, anode = { port = [{ udp = '10.0.1.1:7000' }, { packet = 'to-c' }] } }\n\
+        nodes.b = { active = true }\nnodes.c = {}\n\
+        links = [{ ends = ['a', 'b'], prefixes = ['10.0.1.0/24'], rate_mbit = 2.5 }, { ends = ['a', 'c'] }]";
+    let lab = parse(text).unwrap();
+    let ports = |node: &str| nodes::configuration("p", lab.node(node).unwrap())["port"].as_array().unwrap().clone();
+    let meter = |port: &toml::Value| Some(port.get("meter")?["name"].as_str()?.to_owned());
+    assert_eq!(ports("a").iter().map(meter).collect::<Vec<_>>(), [Some("a to-b".into()), None]);
+    assert_eq!(ports("b").iter().map(meter).collect::<Vec<_>>(), [Some("b to-a".into())]);
 }
 
 fn link_answer(name: &str, index: u32, peer: u32, mac: &str, alias: &str, addresses: &str) -> Observed {

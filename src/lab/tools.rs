@@ -1,4 +1,4 @@
-//! The programs that a lab is built with: `ip` and `tc` of iproute2, and `ethtool`.
+//! The programs that a lab is built with: `ip` of iproute2, and `ethtool`.
 
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
@@ -18,11 +18,6 @@ pub(super) fn ip_if_possible(namespace: &Namespace, lines: &[String]) -> Result<
         Err(Error::Command { .. }) => Ok(()),
         other => other.map(drop),
     }
-}
-
-/// Runs lines of `tc -batch` in a namespace.
-pub(super) fn tc(namespace: &Namespace, lines: &[String]) -> Result<(), Error> {
-    batch("tc", Some(namespace), &["-batch", "-"], lines).map(drop)
 }
 
 /// What a namespace holds.

@@ -11,7 +11,9 @@ use serde::Serialize;
 use super::address::{Cidr, Mac};
 use super::error::Error;
 use super::file::{File, Kind};
+use super::problem::Problem;
 use super::{resolve, route};
+use crate::link::LinkQuality;
 use crate::wire::{Addr, Prefix};
 
 /// A lab's network.
@@ -21,6 +23,8 @@ pub struct Topology {
     pub name: String,
     /// The nodes, sorted by name.
     pub nodes: Vec<Node>,
+    /// Where the chance of shaped links begins.
+    pub seed: u64,
     #[serde(skip)]
     pub(super) text: String,
     #[serde(skip)]
@@ -64,12 +68,16 @@ pub struct Interface {
     pub peer: (String, String),
     /// Number of the link in the file, from 0.
     pub link: usize,
+    /// Which of the link's two ends it is, 0 or 1.
+    #[serde(skip)]
+    pub(super) end: usize,
     /// Number of the segment: all interfaces that hear each other's broadcasts.
     pub segment: usize,
     /// Largest IP packet, bytes.
     pub mtu: u32,
-    /// What the stack may send, Mbit/s; unlimited if absent.
-    pub rate_mbit: Option<u32>,
+    /// What the link is like, in each of its directions.
+    #[serde(flatten)]
+    pub quality: LinkQuality,
     /// What the link adds to a path.
     pub cost: u32,
     /// Whether computed routes use the link.
@@ -111,10 +119,10 @@ impl Topology {
         let path = path.as_ref().to_path_buf();
         let file: File =
             toml::from_str(text).map_err(|error| Error::Syntax { path: path.clone(), message: error.to_string() })?;
-        let statics = file.static_neighbours;
+        let (statics, seed) = (file.static_neighbours, file.seed);
         let (name, mut nodes, given) = match resolve::resolve(file) {
             Ok(resolved) => resolved,
-            Err(resolve::Problem { offset, what, remedy }) => {
+            Err(Problem { offset, what, remedy }) => {
                 let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
                 return Err(Error::Topology { path, line, what, remedy });
             }
@@ -126,7 +134,7 @@ impl Topology {
         if statics {
             enter_neighbours(&mut nodes);
         }
-        Ok(Topology { name, nodes, text: text.to_owned(), path })
+        Ok(Topology { name, nodes, seed, text: text.to_owned(), path })
     }
 
     /// The same network as another lab, so that several can be up at once. The name must be one

@@ -38,6 +38,7 @@ use crate::config::environments::Environment;
 use crate::config::{self, NodeFile, Plan, RouteSource};
 use crate::core::domain::DomainId;
 use crate::kernel::{KernelHalf, Setting, Settings, Steering};
+use crate::link::meter::LinkMeter;
 use crate::node::proofs::Guard;
 use crate::node::{EndedBy, NodeConfig};
 use crate::nodeos::file::Quota;
@@ -100,6 +101,7 @@ pub struct Planned {
     pub plan: crate::ee::plan::Config,
     /// What its ports demand, and keys of neighbours.
     pub guard: Guard,
+    meters: Vec<Option<LinkMeter>>,
 }
 
 impl Planned {
@@ -110,7 +112,8 @@ impl Planned {
         let environments = file.environments(&config.roles)?;
         let plan = file.plan_environment(&config)?;
         let guard = file.guard(&config, 0)?;
-        Ok(Planned { config, plans, environments, plan, guard })
+        let meters = file.meters()?;
+        Ok(Planned { config, plans, environments, plan, guard, meters })
     }
 
     /// How its ports are opened.
@@ -126,7 +129,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
 
 /// The same for what was planned before.
 pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> {
-    let Planned { config, plans, environments, plan, guard } = planned;
+    let Planned { config, plans, environments, plan, guard, meters } = planned;
     let dir = file.run_dir();
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -161,6 +164,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let mut worker = Worker::new(parts)?;
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
     worker.set_guard(guard, revocations.signed());
+    worker.set_meters(meters);
     worker.prepare(left)?;
     let xdp = open_ports(&mut worker, file, (&routing, &plans), half.as_ref(), &settings, &orders, warm)?;
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);

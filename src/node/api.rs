@@ -12,6 +12,7 @@ use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
+use crate::link::meter::LinkMeter;
 use crate::topology::{Neighbour, Port, Router, Routes};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
@@ -59,6 +60,11 @@ impl Node {
         if let Some(gauge) = self.cx.core.gauge(port) {
             gauge.queued_bytes = bytes;
         }
+    }
+
+    /// What says what waits on the links of its ports, as far as something does.
+    pub fn set_meters(&mut self, meters: Vec<Option<LinkMeter>>) {
+        self.cx.core.meters = meters;
     }
 
     /// What the process's heap has in use, and free besides, in bytes: for programs that ask what the node keeps.

@@ -71,7 +71,7 @@ impl Simulation {
         for (node, other) in [(ends[0], ends[1]), (ends[1], ends[0])] {
             let host = &self.world.hosts[node];
             let Some(port) = host.ends.iter().position(|end| end.link == link) else { continue };
-            let cuts = &mut self.world.directions[host.first_direction + port].cuts;
+            let cuts = &mut self.world.directions[host.first_direction + port].model.cuts;
             *cuts = if cut { *cuts + 1 } else { cuts.saturating_sub(1) };
             self.world.tell_of(node, 0, other, |to| if cut { What::Cut { to } } else { What::Mended { to } });
         }

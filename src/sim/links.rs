@@ -1,12 +1,12 @@
 //! Frames on links, with their trace lines and counters.
 
-use super::line::Fate;
 use super::run::Action;
 use super::simulation::FRAMES_MAX;
 use super::trace::{Carried, Loss, What};
 use super::world::World;
 use crate::classify::{Class, classify};
 use crate::frame::{Frame, FramePool, PortId};
+use crate::link::Fate;
 use crate::wire::anep;
 use crate::wire::fetch::Message;
 
@@ -28,7 +28,7 @@ impl World {
             return Err(frame);
         }
         let direction = &mut self.directions[number];
-        let fate = direction.carry(self.now, frame.len(), &mut self.chance);
+        let fate = direction.model.carry(self.now, frame.len(), &mut self.chance);
         let (to, to_port, to_peer) = (direction.to, direction.to_port, direction.to_peer);
         let (first, second) = match fate {
             Fate::Full => return Err(frame),

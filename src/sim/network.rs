@@ -8,6 +8,7 @@ use super::problem::ETHERNET_LINKS_MAX;
 pub use super::problem::Problem;
 use super::shape::Shape;
 use crate::ee::plan::Config;
+use crate::link::{LinkQuality, Unfit, quality};
 use crate::node::Sizes;
 use crate::node::proofs::{Demands, Guard, NeighbourKey};
 use crate::topology::Ceiling;
@@ -39,10 +40,14 @@ pub struct Line {
     pub carries: Carries,
     /// Time from end to end, in milliseconds.
     pub delay_ms: f64,
+    /// By how much that differs at most, to either side, in milliseconds; frames stay in order.
+    pub jitter_ms: f64,
     /// Capacity in Mbit/s; 0 when nothing ever waits.
     pub rate_mbit: f64,
     /// Bytes that can wait for a link of limited capacity; more are dropped as `queue-full`.
     pub queue_bytes: u32,
+    /// Frames that can wait for it; 0 when only bytes count.
+    pub queue_packets: u32,
     /// Share of frames that are lost, 0 to 1.
     pub loss: f64,
     /// Share of frames that arrive twice, 0 to 1.
@@ -60,12 +65,14 @@ impl Default for Line {
         Line {
             carries: Carries::Overlay,
             delay_ms: 1.0,
+            jitter_ms: 0.0,
             rate_mbit: 0.0,
-            queue_bytes: 256 << 10,
+            queue_bytes: quality::QUEUE_BYTES,
+            queue_packets: 0,
             loss: 0.0,
             duplicate: 0.0,
             reorder: 0.0,
-            reorder_ms: 10.0,
+            reorder_ms: quality::REORDER_MS,
             mtu: 1500,
         }
     }
@@ -253,24 +260,18 @@ impl Network {
 }
 
 impl Line {
+    /// What its links do to frames.
+    pub fn quality(&self) -> LinkQuality {
+        let Line { delay_ms, jitter_ms, rate_mbit, queue_bytes, queue_packets, .. } = *self;
+        let Line { loss, duplicate, reorder, reorder_ms, .. } = *self;
+        LinkQuality { delay_ms, jitter_ms, rate_mbit, queue_bytes, queue_packets, loss, duplicate, reorder, reorder_ms }
+    }
+
     fn check(&self) -> Result<(), Problem> {
-        let share = "a share from 0 to 1";
-        let time = "milliseconds from 0 to 3600000";
-        let fields = [
-            ("loss", self.loss, 1.0, share),
-            ("duplicate", self.duplicate, 1.0, share),
-            ("reorder", self.reorder, 1.0, share),
-            ("delay_ms", self.delay_ms, 3.6e6, time),
-            ("reorder_ms", self.reorder_ms, 3.6e6, time),
-            ("rate_mbit", self.rate_mbit, 1e6, "Mbit/s from 0 (no limit) to 1000000"),
-            ("mtu", self.mtu as f64, 1944.0, "bytes up to 1944"),
-        ];
-        for (field, found, most, expected) in fields {
-            if !(0.0..=most).contains(&found) {
-                return Err(Problem::Line { field, found, expected });
-            }
-        }
-        Ok(())
+        let wrong = |Unfit { field, found, expected }| Problem::Line { field, found, expected };
+        self.quality().check().map_err(wrong)?;
+        let mtu = Unfit { field: "mtu", found: self.mtu as f64, expected: "bytes up to 1944" };
+        if self.mtu > 1944 { Err(wrong(mtu)) } else { Ok(()) }
     }
 }
 

@@ -179,7 +179,7 @@ impl Simulation {
         let (limited, first, ports) = (host.limited, host.first_direction, host.ends.len());
         if limited {
             for (port, direction) in self.world.directions[first..first + ports].iter().enumerate() {
-                node.set_queue(PortId(port as u16), direction.queued(now));
+                node.set_queue(PortId(port as u16), direction.model.queued(now));
             }
         }
         Some(work(node, &mut Turn { now, runtime: &mut self.runtime, out: &mut self.out }))

@@ -76,7 +76,7 @@ impl Simulation {
                 plan: network.own_plan.get(&node).unwrap_or(&network.plan).clone(),
                 ends: ends_here.clone(),
                 first_direction,
-                limited: directions[first_direction..].iter().any(Direction::is_limited),
+                limited: directions[first_direction..].iter().any(|direction| direction.model.is_limited()),
                 timer_at: u64::MAX,
                 life: 0,
                 born: 0,

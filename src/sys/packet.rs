@@ -6,8 +6,8 @@
 
 use super::bpf::Program;
 use super::option::set_option;
-pub use super::ring::Room;
 use super::ring::{self, ReceiveRing};
+pub use super::ring::{Room, Seen};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -46,6 +46,12 @@ impl PacketSocket {
     #[inline]
     pub fn receive(&mut self, look: impl FnOnce(&[u8])) -> bool {
         self.ring.take(look)
+    }
+
+    /// Shows the next frame as it lies in the ring, whole or not; false if there is none.
+    #[inline]
+    pub fn see(&mut self, look: impl FnOnce(Seen<'_>)) -> bool {
+        self.ring.see(look)
     }
 
     /// Frames since the last call that were too long for it, and are nobody's.

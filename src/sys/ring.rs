@@ -29,6 +29,23 @@ pub enum Room {
     Much,
     /// A few.
     Little,
+    /// As many as fit into so many bytes, a power of two.
+    Bytes(usize),
+}
+
+/// A frame as it lies in the ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Its bytes, as far as they are there.
+    pub bytes: &'a [u8],
+    /// Whether all of them are.
+    pub whole: bool,
+    /// Whether a checksum in it is still to be completed.
+    pub unfinished: bool,
+    /// The VLAN tag that stood behind its addresses.
+    pub tag: Option<[u8; 4]>,
+    /// When it came, in nanoseconds since 1970.
+    pub at: u64,
 }
 
 /// The frames of one packet socket that nobody has taken yet.
@@ -48,7 +65,12 @@ unsafe impl Send for ReceiveRing {}
 fn sizes(longest: usize, room: Room) -> (usize, usize, usize) {
     let slot = (longest + SLOT_HEAD).next_power_of_two().max(2048);
     let block = slot.max(BLOCK_MIN);
-    (slot, block, if room == Room::Much { RING } else { 0 }.max(slot * SLOTS_MIN))
+    let bytes = match room {
+        Room::Much => RING,
+        Room::Little => 0,
+        Room::Bytes(bytes) => bytes,
+    };
+    (slot, block, bytes.max(slot * SLOTS_MIN))
 }
 
 /// Has the kernel make a ring for a socket, which must not be bound yet.
@@ -114,6 +136,20 @@ impl ReceiveRing {
     /// Gives the oldest slot back to the kernel; shows the frame in it if it is whole.
     #[inline]
     fn take_any(&mut self, look: impl FnOnce(&[u8])) -> bool {
+        let mut whole = true;
+        let some = self.see(|seen| {
+            whole = seen.whole;
+            if whole {
+                look(seen.bytes);
+            }
+        });
+        self.cut_short = self.cut_short.saturating_add(u32::from(!whole));
+        some
+    }
+
+    /// Shows the oldest frame, whole or not, to `look` and gives its slot back to the kernel; false if there is none.
+    #[inline]
+    pub fn see(&mut self, look: impl FnOnce(Seen<'_>)) -> bool {
         // SAFETY: `next` is below `count`, so the slot lies within the mapping, which is `count` slots long.
         let slot = unsafe { self.base.add(self.next * self.slot) };
         // SAFETY: a slot begins with its status word, aligned as the slot is to 2048; the kernel and we access it
@@ -123,15 +159,24 @@ impl ReceiveRing {
             return false;
         }
         let header = slot.cast::<libc::tpacket2_hdr>().as_ptr();
-        // SAFETY: the status says that the slot is ours until we give it back; it begins with this header.
-        let (start, length, all) =
-            unsafe { (usize::from((*header).tp_mac), (*header).tp_snaplen as usize, (*header).tp_len as usize) };
-        if length < all || start + length > self.slot {
-            self.cut_short = self.cut_short.saturating_add(1);
-        } else {
-            // SAFETY: as above, and the bytes lie within the slot.
-            look(unsafe { core::slice::from_raw_parts(slot.as_ptr().add(start), length) });
-        }
+        // SAFETY: the status says that the slot is ours until we give it back; it begins with this header, of integers alone.
+        let header = unsafe { header.read() };
+        let (start, length, flags) = (usize::from(header.tp_mac), header.tp_snaplen as usize, header.tp_status);
+        let there = length.min(self.slot.saturating_sub(start));
+        // SAFETY: as above, and the bytes lie within the slot.
+        let bytes = unsafe { core::slice::from_raw_parts(slot.as_ptr().add(start.min(self.slot)), there) };
+        let tag = || {
+            let kind = if flags & libc::TP_STATUS_VLAN_TPID_VALID == 0 { 0x8100 } else { header.tp_vlan_tpid };
+            let ([a, b], [c, d]) = (kind.to_be_bytes(), header.tp_vlan_tci.to_be_bytes());
+            [a, b, c, d]
+        };
+        look(Seen {
+            bytes,
+            whole: there as u64 >= u64::from(header.tp_len),
+            unfinished: flags & libc::TP_STATUS_CSUMNOTREADY != 0,
+            tag: (flags & libc::TP_STATUS_VLAN_VALID != 0).then(tag),
+            at: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
+        });
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next = if self.next + 1 == self.count { 0 } else { self.next + 1 };
         true

@@ -46,6 +46,11 @@ fn example(file: &str, lab: &str) -> Topology {
         .unwrap()
 }
 
+/// Makes the lab, or repairs it.
+fn made(topology: &Topology) -> Lab {
+    Lab::up_by(topology, Path::new(ANODE)).unwrap()
+}
+
 /// Sends a datagram from one node to an address of another and back.
 fn reaches(lab: &Lab, from: &str, to: &str, addr: IpAddr) -> bool {
     let any: SocketAddr = if addr.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" }.parse().unwrap();
@@ -142,11 +147,11 @@ fn a_line_carries_both_families_and_leaves_nothing() {
     let lab = name("line");
     let topology = example("line", &lab);
     {
-        let up = Lab::up(&topology).unwrap().guarded();
+        let up = made(&topology).guarded();
         assert!(up.changes() > 0);
         assert!(reaches_both(&up, "a", "b"));
         let (print, identity) = (fingerprint(&up), identities(&topology));
-        let again = Lab::up(&topology).unwrap();
+        let again = made(&topology);
         assert_eq!(again.changes(), 0, "a second up changes nothing");
         assert_same(&fingerprint(&again), &print, "up again");
         assert_eq!(identities(&topology), identity);
@@ -164,7 +169,7 @@ fn every_interface_has_the_offloads_that_capsules_need() {
         return;
     }
     let topology = example("line", &name("offload"));
-    let up = Lab::up(&topology).unwrap().guarded();
+    let up = made(&topology).guarded();
     for node in &topology.nodes {
         for interface in &node.interfaces {
             let output = up.command(&node.name, "ethtool").unwrap().args(["-k", &interface.name]).output().unwrap();
@@ -181,7 +186,7 @@ fn the_second_way_of_the_diamond_works_after_a_repair() {
         return;
     }
     let topology = example("diamond", &name("diamond"));
-    let up = Lab::up(&topology).unwrap().guarded();
+    let up = made(&topology).guarded();
     for (from, to) in [("s", "t"), ("t", "s"), ("up", "down"), ("down", "up")] {
         assert!(reaches_both(&up, from, to), "{from} to {to}");
     }
@@ -198,13 +203,13 @@ fn the_second_way_of_the_diamond_works_after_a_repair() {
     ip("up", "link set dev to-t mtu 1400");
     ip("up", "link set dev to-t address 02:61:6e:00:00:77");
     ip("up", "link add dev own type veth peer name own2");
-    let repaired = Lab::up(&topology).unwrap();
+    let repaired = made(&topology);
     assert!(repaired.changes() > 0);
     ip("up", "link del dev own");
     assert_same(&fingerprint(&repaired), &print, "repaired");
     assert_eq!(identities(&topology), identity, "the namespaces were kept");
     assert!(reaches_both(&repaired, "s", "t"));
-    assert_eq!(Lab::up(&topology).unwrap().changes(), 0);
+    assert_eq!(made(&topology).changes(), 0);
 }
 
 #[test]
@@ -216,7 +221,7 @@ fn the_bluebox_is_reached_from_end_to_end_and_by_its_control() {
     let topology = example("bluebox", &lab);
     assert_eq!((topology.nodes.len(), topology.links()), (14, 27));
     {
-        let up = Lab::up(&topology).unwrap().guarded();
+        let up = made(&topology).guarded();
         for (from, to) in [("tn1", "tn4"), ("tn2", "tn8"), ("tn5", "tn7"), ("tn9", "tn12")] {
             assert!(reaches_both(&up, from, to), "{from} to {to}");
         }
@@ -226,9 +231,11 @@ fn the_bluebox_is_reached_from_end_to_end_and_by_its_control() {
                 assert!(reaches(&up, "control", to, cidr.addr.ip()), "control to {}", cidr.addr);
             }
         }
-        let limits = up.command("tn1", "tc").unwrap().args(["qdisc", "show", "dev", "to-tn10"]).output().unwrap();
-        assert!(String::from_utf8(limits.stdout).unwrap().contains("rate 100Mbit"));
-        assert_eq!(Lab::up(&topology).unwrap().changes(), 0);
+        let crossings = up.crossings().unwrap();
+        assert!(crossings.len() == 28 && crossings.iter().all(|crossing| crossing.quality.rate_mbit == 100.0));
+        let crossed = |from: &str| crossings.iter().find(|crossing| crossing.from == from).unwrap().counts["left"];
+        assert!(crossed("tn1 to-tn10") > 0 && crossed("tn10 to-tn1") > 0);
+        assert_eq!(made(&topology).changes(), 0);
     }
     nothing_left(&lab);
 }
@@ -270,22 +277,23 @@ fn a_changed_topology_changes_only_what_differs() {
     );
     let old = Topology::parse(&old, "old").unwrap();
     let new = Topology::parse(&new, "new").unwrap();
-    let first = Lab::up(&old).unwrap().guarded();
+    let first = made(&old).guarded();
     assert!(reaches(&first, "a", "b", "10.9.0.1".parse().unwrap()));
     let ttl = || std::fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").unwrap().trim().to_owned();
     assert_eq!(first.enter("a", ttl).unwrap(), "9");
     assert_eq!(fingerprint(&first).iter().filter(|entry| entry.contains("\"PERMANENT\"")).count(), 2);
     let kept = first.namespace("b").unwrap();
-    let second = Lab::up(&new).unwrap();
+    let second = made(&new);
     let inode = std::fs::metadata(format!("/run/netns/{}", new.namespace("b"))).unwrap().ino();
     assert!(kept.processes().unwrap().is_empty() && identities(&new).contains(&inode));
     assert!(reaches_both(&second, "a", "b"));
     assert!(reaches(&second, "a", "b", "10.9.0.1".parse().unwrap()));
     assert!(!netns::names().unwrap().contains(&old.namespace("gone")));
-    let limits = second.command("a", "tc").unwrap().args(["qdisc", "show", "dev", "to-b"]).output().unwrap();
-    assert!(!String::from_utf8(limits.stdout).unwrap().contains("tbf"), "the limit went with its line");
+    assert!(second.crossings().unwrap().is_empty(), "the limit went with its line");
+    assert!(!netns::names().unwrap().contains(&old.namespace("-links")));
+    assert!(!anode::config::default_run_dir(&format!("{lab}.-links")).exists());
     assert_eq!(fingerprint(&second).iter().filter(|entry| entry.contains("\"PERMANENT\"")).count(), 0);
-    assert_eq!(Lab::up(&new).unwrap().changes(), 0);
+    assert_eq!(made(&new).changes(), 0);
 }
 
 /// A directory whose `ip` kills its caller at a chosen call, after a chosen part of its input.
@@ -341,7 +349,7 @@ fn up_killed_at_any_call_is_repaired_by_up() {
     let saboteur = Saboteur::new(&lab);
     let topology = Topology::load(saboteur.topology()).unwrap();
     let print = {
-        let up = Lab::up(&topology).unwrap().guarded();
+        let up = made(&topology).guarded();
         fingerprint(&up)
     };
     for lines in [1, 1000] {
@@ -349,9 +357,9 @@ fn up_killed_at_any_call_is_repaired_by_up() {
         while saboteur.killed("up", stop, lines) {
             let listed = lab::list().unwrap().into_iter().find(|summary| summary.name == lab).unwrap();
             assert_eq!(listed.status, Status::Partial);
-            let repaired = Lab::up(&topology).unwrap().guarded();
+            let repaired = made(&topology).guarded();
             assert_same(&fingerprint(&repaired), &print, &format!("killed at call {stop} after {lines} lines"));
-            assert_eq!(Lab::up(&topology).unwrap().changes(), 0);
+            assert_eq!(made(&topology).changes(), 0);
             drop(repaired);
             nothing_left(&lab);
             stop += 1;
@@ -376,7 +384,7 @@ fn up_killed_at_any_call_is_removed_by_down() {
     }
     let mut stop = 1;
     while saboteur.killed("down", stop, 1) {
-        Lab::up(&Topology::load(saboteur.topology()).unwrap()).unwrap();
+        made(&Topology::load(saboteur.topology()).unwrap());
         stop += 1;
     }
     assert!(stop > 3, "the trap must have sprung");
@@ -391,19 +399,19 @@ fn a_lost_record_and_a_name_without_namespace_are_recovered() {
     let lab = name("lost");
     let topology = example("line", &lab);
     let record = Path::new("/run/anode/lab").join(format!("{lab}.json"));
-    let up = Lab::up(&topology).unwrap().guarded();
+    let up = made(&topology).guarded();
     std::fs::remove_file(&record).unwrap();
     let listed = lab::list().unwrap().into_iter().find(|summary| summary.name == lab).unwrap();
     assert_eq!(listed.status, Status::Unrecorded);
-    assert_eq!(Lab::up(&topology).unwrap().changes(), 0, "the namespaces are known by their marks");
+    assert_eq!(made(&topology).changes(), 0, "the namespaces are known by their marks");
     std::fs::remove_file(&record).unwrap();
     assert_eq!(Lab::down(&lab).unwrap().removed.len(), 3);
     nothing_left(&lab);
     // As a crash of `ip netns add` between making the file and mounting leaves it.
-    Lab::up(&topology).unwrap();
+    made(&topology);
     assert!(Command::new("ip").args(["netns", "del", &topology.namespace("r")]).status().unwrap().success());
     std::fs::write(format!("/run/netns/{}", topology.namespace("r")), "").unwrap();
-    let repaired = Lab::up(&topology).unwrap();
+    let repaired = made(&topology);
     assert!(reaches_both(&repaired, "a", "b"));
     drop(up);
     nothing_left(&lab);
@@ -419,13 +427,13 @@ fn what_others_made_is_left_alone() {
     let (foreign, unrelated) = (topology.namespace("r"), topology.namespace("zz"));
     let ip = |arguments: &[&str]| assert!(Command::new("ip").args(arguments).status().unwrap().success());
     ip(&["netns", "add", &foreign]);
-    let error = Lab::up(&topology).unwrap_err();
+    let error = Lab::up_by(&topology, Path::new(ANODE)).unwrap_err();
     assert!(matches!(&error, Error::Foreign { namespace } if *namespace == foreign), "{error}");
     assert_eq!(Lab::down(&lab).unwrap().left, std::slice::from_ref(&foreign));
     assert!(netns::names().unwrap().contains(&foreign));
     ip(&["netns", "del", &foreign]);
     ip(&["netns", "add", &unrelated]);
-    let up = Lab::up(&topology).unwrap();
+    let up = made(&topology);
     assert!(reaches_both(&up, "a", "b"));
     let down = Lab::down(&lab).unwrap();
     assert_eq!((down.removed.len(), down.left), (3, vec![unrelated.clone()]));
@@ -443,7 +451,7 @@ fn commands_run_in_their_node_and_pass_their_status_on() {
         return;
     }
     let lab = name("exec");
-    let up = Lab::up(&example("line", &lab)).unwrap().guarded();
+    let up = made(&example("line", &lab)).guarded();
     let exec = |script: &str| anode(&["lab", "exec", &lab, "a", "--", "sh", "-c", script]);
     assert_eq!(exec("exit 7").status.code(), Some(7));
     assert_eq!(exec("kill -TERM $$").status.signal(), Some(15));
@@ -469,7 +477,7 @@ fn down_ends_what_runs_in_the_lab() {
         return;
     }
     let lab = name("run");
-    let up = Lab::up(&example("line", &lab)).unwrap();
+    let up = made(&example("line", &lab));
     let mut daemon = up.command("r", "cat").unwrap().stdin(std::process::Stdio::piped()).spawn().unwrap();
     let run_dir = anode::config::default_run_dir(&format!("{lab}.r"));
     std::fs::create_dir_all(&run_dir).unwrap();

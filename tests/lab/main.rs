@@ -4,3 +4,6 @@ mod demo;
 #[path = "../running/gate.rs"]
 mod gate;
 mod labs;
+mod links;
+#[path = "../running/mod.rs"]
+mod running;

@@ -65,7 +65,7 @@ impl Running {
         }
         let name = format!("{name}{}", std::process::id());
         let topology = Topology::parse(topology, Path::new("test")).unwrap().renamed(&name).unwrap();
-        Some(Running { lab: Lab::up(&topology).unwrap().guarded(), daemons: Vec::new() })
+        Some(Running { lab: Lab::up_by(&topology, Path::new(ANODE)).unwrap().guarded(), daemons: Vec::new() })
     }
 
     /// Starts the nodes that do not run.

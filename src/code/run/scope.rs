@@ -171,15 +171,12 @@ impl Scope<'_> {
     /// `an_link_load`.
     pub fn link_load(&mut self, port: u32) -> u32 {
         let now = self.now();
-        match (self.core.topology.ports.get(port as usize), self.core.gauges.get_mut(port as usize)) {
-            (Some(port), Some(gauge)) if port.bits_per_second > 0 => gauge.load(now, port.bits_per_second),
-            _ => NONE,
-        }
+        self.core.link_load(port as usize, now).unwrap_or(NONE)
     }
 
     /// `an_link_queue`.
     pub fn link_queue(&self, port: u32) -> u32 {
-        self.core.gauges.get(port as usize).map_or(NONE, |gauge| gauge.queued_bytes)
+        self.core.link_queue(port as usize, self.now()).unwrap_or(NONE)
     }
 
     /// `an_send`: a copy of the capsule with `window` as it is now, paid from this packet's bound.

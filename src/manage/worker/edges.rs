@@ -9,6 +9,7 @@ use crate::config::Plan;
 use crate::frame::PortId;
 use crate::graph::half::ChannelHalf;
 use crate::kernel::Settings;
+use crate::link::meter::LinkMeter;
 use crate::manage::kernel::Left;
 use crate::manage::ports::{OpenPort, Opener, explain};
 use crate::node::proofs::Guard;
@@ -31,6 +32,12 @@ impl Worker {
     pub fn set_guard(&mut self, guard: Guard, told: Vec<Repr>) {
         self.driver.node.set_guard(self.clock.now(), guard);
         self.driver.node.remember_revocations(told);
+    }
+
+    /// What says what waits on the links of its ports, as far as something does.
+    pub fn set_meters(&mut self, meters: Vec<Option<LinkMeter>>) {
+        let by_its_clock = |meter: Option<LinkMeter>| meter.map(|meter| meter.by(&self.clock));
+        self.driver.node.set_meters(meters.into_iter().map(by_its_clock).collect());
     }
 
     /// Takes over what a node before this one has left, and prepares codes, before any packet is taken.

@@ -52,6 +52,8 @@ fn ping_on_a_line(seed: u64) -> Events {
 const ROUGH: Line = Line {
     carries: Carries::Overlay,
     delay_ms: 1.0,
+    jitter_ms: 0.0,
+    queue_packets: 0,
     rate_mbit: 2.0,
     queue_bytes: 4000,
     loss: 0.1,

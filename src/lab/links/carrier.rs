@@ -1,0 +1,266 @@
+//! The process that carries the shaped links of a lab.
+//!
+//! One thread waits for frames, for the time at which the next one arrives, and for `anode lab up`. It sleeps by a timer in
+//! between. Frames are only copied: nothing in them is looked at but their length, so none can harm it. A frame arrives no
+//! earlier than it is due, and late by what the kernel takes to wake the thread.
+
+use std::io::{self, Read, Write};
+use std::num::NonZeroU64;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::end::{End, Now};
+use super::spec::{Answer, LINKS_MAX, Spec, SpecLink};
+use super::travel::Travel;
+use crate::link::meter::{Count, MeterFile};
+use crate::sys::clock::Clock;
+use crate::sys::mmsg::Batch;
+use crate::sys::poll::{Poll, Ready};
+
+/// The listener's number in the poll; ends have theirs.
+const LISTENER: u64 = u64::MAX - 1;
+
+/// Bytes of all rings together, and of one at least and at most.
+const RINGS: usize = 128 << 20;
+const RING_MIN: usize = 256 << 10;
+const RING_MAX: usize = 4 << 20;
+
+/// How long whoever connects may take to say what the links are; and bytes of that.
+const REQUEST_TIME: Duration = Duration::from_secs(1);
+const REQUEST_MAX: u64 = 1 << 20;
+
+/// The process.
+struct Carrier {
+    poll: Poll,
+    clock: Clock,
+    meters: MeterFile,
+    /// A link has two places, one after the other.
+    ends: Vec<Option<End>>,
+    lives: u64,
+    travel: Travel,
+    batch: Batch,
+    gone: Vec<(usize, bool)>,
+    /// Ends that have frames to send.
+    sending: Vec<usize>,
+}
+
+/// Carries the links that `anode lab up` says by the listener, until their interfaces are gone. Its meters are in `dir`.
+pub(crate) fn carry(listener: UnixListener, dir: &Path) -> io::Result<()> {
+    // Timers ring when they are set to, not up to 50 µs later.
+    rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+    listener.set_nonblocking(true)?;
+    let poll = Poll::new()?;
+    poll.add(&listener, LISTENER)?;
+    let mut carrier = Carrier {
+        poll,
+        clock: Clock::since(0),
+        meters: MeterFile::open(&dir.join("meters"))?,
+        ends: Vec::new(),
+        lives: 0,
+        travel: Travel::default(),
+        batch: Batch::default(),
+        gone: Vec::new(),
+        sending: Vec::new(),
+    };
+    let mut ready = Vec::new();
+    while carrier.turn(&listener, &mut ready)? {}
+    Ok(())
+}
+
+/// The other end of a link.
+fn across(end: usize) -> usize {
+    end ^ 1
+}
+
+impl Carrier {
+    /// Waits and does what there is to be done; false if there is nothing to be carried any more.
+    fn turn(&mut self, listener: &UnixListener, ready: &mut Vec<Ready>) -> io::Result<bool> {
+        let again = self.sending.iter().filter_map(|at| self.ends.get(*at)?.as_ref()?.again()).min();
+        let next = self.travel.next().into_iter().chain(again).min().unwrap_or(u64::MAX);
+        self.poll.wait(next.saturating_sub(self.clock.now()), ready)?;
+        let mut goes_on = true;
+        for event in ready.iter() {
+            match event.token {
+                LISTENER => self.listen(listener),
+                token => goes_on &= self.take(token as usize),
+            }
+        }
+        self.release();
+        Ok(goes_on)
+    }
+
+    /// Takes what has come at an end; false if the last interface is gone.
+    fn take(&mut self, at: usize) -> bool {
+        let Carrier { ends, travel, meters, .. } = self;
+        let Some(to) = ends.get(across(at)).and_then(Option::as_ref).map(|end| (across(at), end.life)) else {
+            return self.look_after(at);
+        };
+        let Some(Some(end)) = ends.get_mut(at) else { return true };
+        let real = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let now = Now { monotonic: self.clock.now(), real };
+        if end.take(now, to, travel, meters) > 0 { true } else { self.look_after(at) }
+    }
+
+    /// There was an event but no frame: the interface went down or is gone. False if it was the last.
+    fn look_after(&mut self, at: usize) -> bool {
+        let Some(Some(end)) = self.ends.get(at) else { return true };
+        end.rest();
+        if !end.is_there() {
+            self.close(at);
+            self.close(across(at));
+        }
+        self.ends.iter().any(Option::is_some)
+    }
+
+    fn close(&mut self, at: usize) {
+        let Some(mut end) = self.ends.get_mut(at).and_then(Option::take) else { return };
+        // The kernel takes a socket out of the set by itself when it is closed.
+        let _ = self.poll.remove(&end);
+        end.left_over().for_each(|place| self.travel.give(place));
+    }
+
+    /// Sends what has arrived by now.
+    fn release(&mut self) {
+        let now = self.clock.now();
+        while let Some(place) = self.travel.arrived(now) {
+            let Some((to, life)) = self.travel.frame(place).map(|frame| frame.to) else { continue };
+            match self.ends.get_mut(to).and_then(Option::as_mut).filter(|end| end.life == life) {
+                Some(end) => {
+                    end.arrive(place);
+                    if !self.sending.contains(&to) {
+                        self.sending.push(to);
+                    }
+                }
+                // Its link is no more.
+                None => self.travel.give(place),
+            }
+        }
+        for turn in 0..self.sending.len() {
+            self.send(self.sending[turn], now);
+        }
+        let ends = &self.ends;
+        self.sending.retain(|at| ends.get(*at).and_then(Option::as_ref).is_some_and(|end| end.again().is_some()));
+    }
+
+    fn send(&mut self, at: usize, now: u64) {
+        let Carrier { ends, travel, batch, gone, meters, .. } = self;
+        let Some(Some(end)) = ends.get_mut(at) else { return };
+        end.send(now, travel, batch, gone);
+        // The direction is the other end's.
+        let Some(Some(from)) = ends.get_mut(across(at)) else {
+            gone.drain(..).for_each(|(place, _)| travel.give(place));
+            return;
+        };
+        let (mut frames, mut bytes, mut not_taken, mut last) = (0, 0, 0, 0);
+        for (place, out) in gone.drain(..) {
+            let (length, due) = travel.frame(place).map_or((0, 0), |frame| (frame.bytes.len(), frame.due));
+            from.travelled(length);
+            if out {
+                frames += 1;
+                bytes += length as u64;
+                last = due.max(last);
+            } else {
+                not_taken += 1;
+            }
+            travel.give(place);
+        }
+        if frames > 0 {
+            meters.count(from.place(), Count::Left, frames);
+            meters.count(from.place(), Count::LeftBytes, bytes);
+            meters.set(from.place(), Count::LeftAt, last);
+        }
+        if not_taken > 0 {
+            meters.count(from.place(), Count::NotTaken, not_taken);
+        }
+    }
+
+    /// Does what whoever has connected says, and answers.
+    fn listen(&mut self, listener: &UnixListener) {
+        let Ok((stream, _)) = listener.accept() else { return };
+        if let Err(error) = self.serve(stream) {
+            tracing::warn!(%error, "who connected was not answered");
+        }
+    }
+
+    fn serve(&mut self, mut stream: UnixStream) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(REQUEST_TIME))?;
+        stream.set_write_timeout(Some(REQUEST_TIME))?;
+        let mut text = Vec::new();
+        (&mut stream).take(REQUEST_MAX).read_to_end(&mut text)?;
+        let done = serde_json::from_slice(&text).map_err(io::Error::from).and_then(|spec| self.become_so(&spec));
+        let answer = match done {
+            Ok(changes) => Answer::Changes(changes),
+            Err(error) => Answer::Error(error.to_string()),
+        };
+        stream.write_all(&serde_json::to_vec(&answer)?)
+    }
+
+    /// Opens, changes and closes links until they are as told; says how many.
+    fn become_so(&mut self, spec: &Spec) -> io::Result<usize> {
+        if spec.links.len() > LINKS_MAX {
+            return Err(io::Error::other(format!("{} shaped links; at most {LINKS_MAX}", spec.links.len())));
+        }
+        let mut changes = 0;
+        let mut kept = vec![false; self.ends.len().div_ceil(2)];
+        let mut missing = Vec::new();
+        for link in &spec.links {
+            match (0..kept.len()).find(|place| self.carries(*place, link)) {
+                Some(place) => {
+                    kept[place] = true;
+                    changes += usize::from(self.change(place, link, spec.seed));
+                }
+                None => missing.push(link),
+            }
+        }
+        for place in (0..kept.len()).filter(|place| !kept[*place]).collect::<Vec<_>>() {
+            changes += usize::from([2 * place, 2 * place + 1].iter().any(|at| self.ends[*at].is_some()));
+            self.close(2 * place);
+            self.close(2 * place + 1);
+        }
+        let ring = (RINGS / (2 * spec.links.len()).max(1)).clamp(RING_MIN, RING_MAX);
+        let ring = if ring.is_power_of_two() { ring } else { ring.next_power_of_two() / 2 };
+        for link in missing {
+            self.open(link, spec.seed, ring)?;
+            changes += 1;
+        }
+        Ok(changes)
+    }
+
+    /// Whether both ends of the link are at this place.
+    fn carries(&self, place: usize, link: &SpecLink) -> bool {
+        let is = |end: usize| {
+            self.ends.get(2 * place + end).and_then(Option::as_ref).is_some_and(|it| it.is(&link.ends[end], link.mtu))
+        };
+        is(0) && is(1)
+    }
+
+    /// Gives a link that is there its quality; whether it had another.
+    fn change(&mut self, place: usize, link: &SpecLink, seed: u64) -> bool {
+        let mut changed = false;
+        for at in [0, 1] {
+            let Some(Some(end)) = self.ends.get_mut(2 * place + at) else { continue };
+            if end.quality != link.quality || end.seed != seed {
+                end.change((link, at), seed, &self.meters);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn open(&mut self, link: &SpecLink, seed: u64, ring: usize) -> io::Result<()> {
+        let places = self.ends.len() / 2;
+        let free = |place: &usize| self.ends[2 * place].is_none() && self.ends[2 * place + 1].is_none();
+        let place = (0..places).find(free).unwrap_or(places);
+        self.ends.resize_with(self.ends.len().max(2 * place + 2), || None);
+        self.lives += 1;
+        let open = |at| End::open((link, at), (seed, self.lives, ring), &self.meters);
+        let ends = [open(0)?, open(1)?];
+        for (end, at) in ends.into_iter().zip(2 * place..) {
+            self.poll.add(&end, at as u64)?;
+            self.ends[at] = Some(end);
+        }
+        Ok(())
+    }
+}
