@@ -1,5 +1,7 @@
 //! `anode lab`: networks of namespaces from topology files.
 
+mod capture;
+
 use std::ffi::OsString;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
@@ -89,6 +91,19 @@ enum Verb {
         #[arg(short = 'n', long)]
         lines: Option<usize>,
     },
+    /// Write the frames of a link that has a rate, a delay or the like into a capture file
+    Capture {
+        /// The topology's file, or the lab's name
+        lab: String,
+        /// One end of the link: NODE/INTERFACE
+        link: String,
+        /// The file (pcap)
+        #[arg(short = 'w', long)]
+        write: PathBuf,
+        /// End after so many frames
+        #[arg(short = 'c', long)]
+        count: Option<u64>,
+    },
     /// Say what has crossed the links of a lab that have a rate, a delay or the like, and what waits there
     Status {
         /// The topology's file, or the lab's name
@@ -164,6 +179,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             crate::say!("{}", drawn.trim_end());
         }
         Verb::Logs { lab, node, lines } => logs(&name(&lab)?, node.as_deref(), lines)?,
+        Verb::Capture { lab, link, write, count } => capture::capture(&Lab::open(&name(&lab)?)?, &link, &write, count)?,
         Verb::Status { lab, json } => status(&name(&lab)?, json)?,
         Verb::Carry { dir } => carry(&dir)?,
         Verb::Exec { lab, node, command } => exec(&name(&lab)?, &node, &command)?,
@@ -228,6 +244,14 @@ fn is_file(lab: &str) -> bool {
 
 fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
     let topology = Topology::load(file)?;
+    if let Some(node) = lab::nodes::changed(&topology).first() {
+        let name = format!("{}.{node}", topology.name);
+        anyhow::bail!(
+            "node {name} runs with other settings than {} has; end it with `anode node down {name}`, and `anode lab up --nodes` \
+             starts it anew",
+            file.display()
+        );
+    }
     let lab = Lab::up(&topology)?;
     let started = if run_nodes { lab.start_nodes(&std::env::current_exe()?, &|_, _| {})? } else { Vec::new() };
     let started: Vec<_> = started.iter().map(|daemon| format!("{}.{}", topology.name, daemon.node)).collect();

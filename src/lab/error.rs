@@ -57,6 +57,13 @@ pub enum Error {
         /// What it wrote.
         said: String,
     },
+    /// There is no such link, or it is a plain pair of interfaces.
+    NotCarried {
+        /// The end that was named.
+        link: String,
+        /// Whether there is such a link.
+        plain: bool,
+    },
     /// The links that have a rate, a delay or the like cannot be carried.
     Links {
         /// What their process said.
@@ -117,6 +124,17 @@ impl fmt::Display for Error {
             Error::Tool { program, source } => {
                 write!(f, "cannot run {program}: {source}; install it with `apt-get install iproute2 ethtool`")
             }
+            Error::NotCarried { link, plain: false } => {
+                write!(
+                    f,
+                    "no link ends at '{link}'; name one of its ends as NODE/INTERFACE, as `anode lab ls LAB` has them"
+                )
+            }
+            Error::NotCarried { link, plain: true } => write!(
+                f,
+                "the link of {link} is a plain pair of interfaces, where nobody sees all frames; write delay_ms = 0.001 for it, \
+                 and `anode lab up`"
+            ),
             Error::Links { said } => {
                 write!(f, "the lab's links with a rate, a delay or the like cannot be carried: {}", said.trim_end())
             }

@@ -130,6 +130,21 @@ impl Lab {
         links::report::crossings(&self.topology)
     }
 
+    /// Where all frames of a shaped link are seen, which is named by one of its ends: `NODE/INTERFACE`.
+    pub fn tap(&self, link: &str) -> Result<LinkTap, Error> {
+        let wrong = |plain| Error::NotCarried { link: link.to_owned(), plain };
+        let (node, interface) = link.split_once('/').ok_or_else(|| wrong(false))?;
+        let end = self.topology.node(node).and_then(|node| node.interface(interface)).ok_or_else(|| wrong(false))?;
+        if !end.quality.is_shaped() {
+            return Err(wrong(true));
+        }
+        let name = self.topology.namespace(links::PLACE);
+        let place = Namespace::open(&name).ok().flatten();
+        let gone = || Error::Links { said: "their namespace is gone; `anode lab up` repairs".into() };
+        let interfaces = [0, 1].map(|at| links::spec::interface(end.link, at));
+        Ok(LinkTap { place: place.ok_or_else(gone)?, interfaces, longest: links::longest(end.mtu) })
+    }
+
     /// Where the active nodes, and the process of the links if there is one, write their logs.
     pub fn logs(&self) -> Vec<(String, PathBuf)> {
         let name = |node: &str| format!("{}.{node}", self.topology.name);
@@ -162,6 +177,17 @@ impl Drop for Guard {
             tracing::warn!(lab = %self.0.topology.name, %error, "a lab could not be removed");
         }
     }
+}
+
+/// Where the frames of a link are seen as they enter it.
+#[derive(Clone, Debug)]
+pub struct LinkTap {
+    /// The namespace.
+    pub place: Namespace,
+    /// By which interface they come in from each end.
+    pub interfaces: [String; 2],
+    /// Bytes of the longest frame.
+    pub longest: usize,
 }
 
 /// How much of a lab is there.

@@ -5,7 +5,7 @@
 //! configuration and its log are in `/run/anode/LAB.NODE`, so `--node LAB.NODE` finds it. A node that runs already is
 //! left alone.
 
-use super::{Error, Lab, Node};
+use super::{Error, Lab, Node, Topology};
 use crate::config::default_run_dir;
 use crate::kernel::Pins;
 use crate::manage::client::Control;
@@ -87,6 +87,19 @@ fn meter(lab: &str, node: &Node, config: &mut Table) {
         let meter = Table::from_iter([("file".to_owned(), Value::String(file.clone())), ("name".to_owned(), name)]);
         port.insert("meter".into(), Value::Table(meter));
     }
+}
+
+/// The active nodes that run with another configuration than the topology gives them.
+pub fn changed(topology: &Topology) -> Vec<String> {
+    let differs = |node: &&Node| {
+        let mut config = configuration(&topology.name, node);
+        let run_dir = default_run_dir(&format!("{}.{}", topology.name, node.name));
+        know_hosts(&mut config, &run_dir.join("hosts"));
+        // Whoever started it in another way knows why.
+        let before = fs::read_to_string(run_dir.join("node.toml")).ok().and_then(|text| text.parse::<Table>().ok());
+        before.is_some_and(|before| before != config) && Control::connect(&run_dir).is_ok()
+    };
+    topology.nodes.iter().filter(|node| node.active).filter(differs).map(|node| node.name.clone()).collect()
 }
 
 impl Lab {

@@ -187,7 +187,7 @@ impl Meters {
             let [bits_per_second, free_at, busy, window, at_window, before_window] =
                 std::array::from_fn(|at| self.words.load(place.word(LINE + at)));
             fence(Ordering::Acquire);
-            if turn % 2 == 0 && turn == self.words.load(place.word(TURN)) {
+            if turn.is_multiple_of(2) && turn == self.words.load(place.word(TURN)) {
                 return Some(LineUse { bits_per_second, free_at, busy, window, at_window, before_window });
             }
         }

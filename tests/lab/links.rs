@@ -56,13 +56,20 @@ fn within(found: f64, wanted: f64, share: f64, what: &str) {
 
 /// Does something without end while `look` looks.
 fn while_doing<T>(act: impl Fn() + Sync, look: impl FnOnce() -> T) -> T {
+    while_many(1, act, look)
+}
+
+/// The same by several threads.
+fn while_many<T>(threads: usize, act: impl Fn() + Sync, look: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                act();
-            }
-        });
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    act();
+                }
+            });
+        }
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look));
         stop.store(true, Ordering::Relaxed);
         found.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -179,12 +186,9 @@ fn capsules_of_an_overlay_are_held_to_the_rate() {
         config.remove("routes");
     });
     assert_eq!(net.ping("a", "10.8.0.2", 1)["summary"]["received"], 1);
-    let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
-    let (code, app) = (net.control("a").add_code(&ping).unwrap(), net.attach("a", 9));
-    let [source, destination] = ["10.8.0.1", "10.8.0.2"].map(|addr| addr.parse::<Addr>().unwrap());
-    let header = capsule::Header { app_port: 9, bound: 1, code, previous: source, source, destination };
-    let act = || drop(app.send(&header, &[0; 1200]));
-    let rate = while_doing(act, || rate_over(&net.lab, "a", 1_000_000));
+    let act = || drop(net.anode("a", &["ping", "-c", "6000", "-i", "0.00001", "-t", "0.2", "-s", "1200", "10.8.0.2"]));
+    // While one begins or ends, others send.
+    let rate = while_many(3, act, || rate_over(&net.lab, "a", 1_000_000));
     within(rate, 8e6, 0.03, "overlay");
 }
 
@@ -288,6 +292,56 @@ fn a_changed_link_is_changed_where_it_is() {
     assert_ne!(place.processes().unwrap(), process);
     // It needs none without a shaped link.
     assert!(up("").changes() > 0 && place.processes().unwrap().is_empty());
+}
+
+/// The file has frames of both directions, in order, and as many as were asked for.
+#[test]
+fn a_link_can_be_listened_to() {
+    let Some(net) = pair("lcap", "delay_ms = 1") else { return };
+    let (name, folder) = (&net.lab.topology().name, tempfile::tempdir().unwrap());
+    let file = folder.path().join("link.pcap");
+    let (here, there) = datagrams(&net);
+    let mut command = std::process::Command::new(running::ANODE);
+    command.args(["lab", "capture", name, "b/to-a", "-c", "40", "-w"]).arg(&file);
+    let mut listener = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    while listener.try_wait().unwrap().is_none() {
+        here.send(&[7; 100]).unwrap();
+        there.send_to(&[8; 100], here.local_addr().unwrap()).unwrap();
+        std::thread::yield_now();
+    }
+    let said = String::from_utf8(listener.wait_with_output().unwrap().stdout).unwrap();
+    assert!(said.starts_with("40 frames in "), "{said}");
+    let frames = anode::port::pcap::read(&file).unwrap();
+    let of = |byte: u8| frames.iter().filter(|frame| frame.ends_with(&[byte; 100])).count();
+    assert!(frames.len() == 40 && of(7) > 0 && of(8) > 0, "{} {} {}", frames.len(), of(7), of(8));
+    for (link, why) in [("b/x", "no link ends at"), ("q", "no link ends at")] {
+        let refused = net.lab.tap(link).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+/// Settings of a node that runs are refused before anything is changed.
+#[test]
+fn other_settings_of_a_running_node_are_refused() {
+    let Some(mut net) = pair("lset", "delay_ms = 1") else { return };
+    net.start(&|_, _| {});
+    let (name, folder) = (&net.lab.topology().name, tempfile::tempdir().unwrap());
+    let file = folder.path().join("t.toml");
+    let up = |link: &str, more: &str| {
+        let text = format!(
+            "name = \"{name}\"\nseed = 7\nnodes.a.active = true\nnodes.b.active = true\n{more}\n[[links]]\n\
+             ends = [\"a\", \"b\"]\nprefixes = [\"10.0.1.0/24\", \"fd00:0:1::/64\"]\n{link}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let output = std::process::Command::new(running::ANODE).args(["lab", "up"]).arg(&file).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    assert_eq!(up("delay_ms = 1", "").1, format!("{name}: 2 nodes and 1 links were up already\n"));
+    assert_eq!(up("delay_ms = 2", "").1, format!("{name}: 2 nodes and 1 links are up (1 changes)\n"));
+    let (code, said) = up("delay_ms = 3", "nodes.b.anode.compiler.memory_mib = 64");
+    assert!(code == Some(1) && said.contains(&format!("anode node down {name}.b")), "{said}");
+    assert_eq!(crossing(&net.lab, "a").quality.delay_ms, 1.0, "of the topology that this test has");
+    assert_eq!(up("delay_ms = 2", "").1, format!("{name}: 2 nodes and 1 links were up already\n"));
 }
 
 #[test]

@@ -17,6 +17,7 @@ use crate::link::meter::{Count, MeterFile};
 use crate::sys::clock::Clock;
 use crate::sys::mmsg::Batch;
 use crate::sys::poll::{Poll, Ready};
+use crate::sys::process;
 
 /// The listener's number in the poll; ends have theirs.
 const LISTENER: u64 = u64::MAX - 1;
@@ -25,6 +26,9 @@ const LISTENER: u64 = u64::MAX - 1;
 const RINGS: usize = 128 << 20;
 const RING_MIN: usize = 256 << 10;
 const RING_MAX: usize = 4 << 20;
+
+/// Ends that are waited for by poll(2), which is one system call a turn. With more, epoll(7) costs less.
+const FEW: usize = 14;
 
 /// How long whoever connects may take to say what the links are; and bytes of that.
 const REQUEST_TIME: Duration = Duration::from_secs(1);
@@ -49,6 +53,7 @@ struct Carrier {
 pub(crate) fn carry(listener: UnixListener, dir: &Path) -> io::Result<()> {
     // Timers ring when they are set to, not up to 50 µs later.
     rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
+    process::raise_descriptors()?;
     listener.set_nonblocking(true)?;
     let poll = Poll::new()?;
     poll.add(&listener, LISTENER)?;
@@ -115,7 +120,8 @@ impl Carrier {
 
     fn close(&mut self, at: usize) {
         let Some(mut end) = self.ends.get_mut(at).and_then(Option::take) else { return };
-        // The kernel takes a socket out of the set by itself when it is closed.
+        self.poll.drop_port(at as u64);
+        // It is in one of the two; the kernel takes a socket out of a set by itself when it is closed.
         let _ = self.poll.remove(&end);
         end.left_over().for_each(|place| self.travel.give(place));
     }
@@ -258,7 +264,7 @@ impl Carrier {
         let open = |at| End::open((link, at), (seed, self.lives, ring), &self.meters);
         let ends = [open(0)?, open(1)?];
         for (end, at) in ends.into_iter().zip(2 * place..) {
-            self.poll.add(&end, at as u64)?;
+            if at < FEW { self.poll.add_port(&end, at as u64, true) } else { self.poll.add(&end, at as u64) }?;
             self.ends[at] = Some(end);
         }
         Ok(())

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,11 @@ const MAC: u16 = 0xffff;
 
 /// How long the process may take to answer.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Bytes of the longest frame: with an Ethernet header and a VLAN tag.
+pub(super) fn longest(mtu: u32) -> usize {
+    mtu as usize + 18
+}
 
 /// The run directory of the process.
 pub(super) fn run_dir(lab: &str) -> PathBuf {
@@ -145,6 +151,7 @@ fn start(place: &Namespace, program: &Path, dir: &Path, socket: &Path) -> Result
     }
     // Whoever connects from now on waits until the process is there, or is told that it is gone.
     let listener = UnixListener::bind(socket).map_err(at(socket))?;
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o600)).map_err(at(socket))?;
     let log = dir.join("links.log");
     let output = File::create(&log).map_err(at(&log))?;
     let mut command = place.command(program);
