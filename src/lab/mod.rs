@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A node is a network namespace, a link a veth pair between two of them, a switch a namespace
-//! with a bridge. A link with a rate, a delay or the like is carried by a process of the lab ([`links`]).
+//! with a bridge. A link with a rate, a delay or the like is carried by a process of the lab (`links`).
 //! Nothing is made in the namespace of the caller. `up` changes only what differs,
 //! so it may be repeated, also after a crash; `down` removes what `up` made and nothing else.
 //!
