@@ -5,6 +5,7 @@ use super::message::{LocalSocket, Request};
 use crate::sys::privileges::Identity;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, Uid, chownat, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen as wait, socket_with};
+use rustix::process::{getegid, geteuid};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -37,9 +38,12 @@ fn listen_at(path: &Path, socket: LocalSocket, user: Option<Identity>) -> io::Re
     // The name gets this mode when it is made.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    if let Some(Identity { uid, gid }) = user {
-        chownat(CWD, path, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)), AtFlags::SYMLINK_NOFOLLOW)?;
-    }
+    let of_user = user.map(|Identity { uid, gid }| (Uid::from_raw(uid), Gid::from_raw(gid)));
+    let (uid, gid) = of_user.unwrap_or_else(|| (geteuid(), getegid()));
+    let own = || chownat(CWD, path, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW);
+    own()?;
     wait(&socket, BACKLOG)?;
+    // Nothing changes, but whoever watches the directory (inotify(7)) is told now, when it can connect.
+    own()?;
     Ok(socket)
 }

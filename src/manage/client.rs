@@ -93,6 +93,12 @@ impl Control {
         self.ask(&json!({"do": "status"}))
     }
 
+    /// The next answer of `status`, `domains`, `channels` or `log` that differs from the one before on this connection; the same
+    /// again if there is none for some seconds.
+    pub fn next(&mut self, of: &str) -> Result<Value, ClientError> {
+        self.ask(&json!({"do": "next", "of": of}))
+    }
+
     /// Puts a bundle into the node's store; gives its name.
     pub fn add_code(&mut self, bundle: &Bundle) -> Result<Digest, ClientError> {
         self.ask(&json!({"do": "add-code", "bundle": hex::encode(bundle.write())}))?;

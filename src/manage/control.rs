@@ -5,10 +5,12 @@
 //! `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`, `{"do":"unload-service","name":NAME}`,
 //! `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`,
 //! `{"do":"cut","title":…,"role":ROLE,"from":[PROTOCOL,ADDRESS],"to":[…],"bandwidth":N}`, `{"do":"down"}`, or with
-//! `"keep_kernel":true`. Answers: `{"ok":…}` or `{"error":WHY}`. Connections are few: one that asks nothing for a minute
-//! is closed, and so is one whose request has not come within 5 s. Where there is no room for another, the one that has
-//! waited longest gives way (`places`), so that nobody keeps the operator out.
+//! `"keep_kernel":true`. `{"do":"next","of":"status"}` is answered when the answer is another one than before (`next`).
+//! Answers: `{"ok":…}` or `{"error":WHY}`. Connections are few: one that asks nothing for a minute is closed, and so is
+//! one whose request has not come within 5 s. Where there is no room for another, the one that has waited longest gives
+//! way (`places`), so that nobody keeps the operator out.
 
+mod next;
 mod places;
 
 use super::account::{self, Total};
@@ -93,6 +95,13 @@ enum Ask {
     Revoke(Taken),
     /// Lists what was taken back.
     Revoked,
+    /// The next answer to another request that differs from the one before.
+    Next {
+        of: next::Subject,
+        /// The longest wait; then the answer is as it was.
+        #[serde(default = "next::longest_ms")]
+        within_ms: u64,
+    },
     Down {
         /// The kernel half works on, for the next process.
         #[serde(default)]
@@ -361,6 +370,8 @@ impl Handle {
             Ask::Domains => super::domains::list(self),
             Ask::KillDomain { domain } => super::domains::kill(self, DomainId(domain)),
             Ask::Channels => {
+                // What is listed is open: the ports have it too.
+                self.settle()?;
                 let channels = self.with_node(|node, _| node.channel_list())?;
                 serde_json::to_value(channels).map_err(|error| error.to_string())
             }
@@ -382,6 +393,7 @@ impl Handle {
                 let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
                 Ok(revocations.list().into())
             }
+            Ask::Next { of, .. } => self.answer(of.into()),
             Ask::Down { keep_kernel } => {
                 self.keep_kernel.store(keep_kernel, Ordering::Relaxed);
                 Ok(json!("going down"))
@@ -468,6 +480,7 @@ fn say(mut connection: &UnixStream, answer: &Value) -> io::Result<()> {
 fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
     let connection = &*place.stream;
     let mut reader = BufReader::new(connection);
+    let mut next = next::Next::default();
     loop {
         let mut line = Vec::new();
         if !read_line(&mut reader, &mut line, REQUEST_MAX, times)? {
@@ -483,6 +496,12 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
         let ask = serde_json::from_slice::<Ask>(&line);
         let stops = matches!(ask, Ok(Ask::Down { .. }));
         let answer = match ask {
+            Ok(Ask::Next { of, within_ms }) => {
+                match next.await_change(place, of, within_ms, || handle.answer(of.into())) {
+                    Some(answer) => answer,
+                    None => return Ok(()),
+                }
+            }
             Ok(ask) => handle.answer(ask),
             Err(error) => Err(format!("request not understood: {error}")),
         };

@@ -32,5 +32,6 @@ pub use libanode::seqpacket;
 pub mod shared_object;
 pub mod threads;
 pub mod udp;
+pub mod watch;
 pub mod xsk;
 mod xsk_ring;

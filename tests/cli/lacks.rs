@@ -5,7 +5,6 @@
 //! groups, by a root directory that is not that of its mount namespace, which gets no user namespaces.
 
 use anode::config::part::Part;
-use anode::manage::client::Control;
 use anode::sys::process::is_root;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 use std::collections::BTreeSet;
@@ -13,13 +12,11 @@ use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 /// An ordinary user, in the place of root.
 const ORDINARY: u32 = 60_501;
 
 /// Longer than a start takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes control groups away, and goes on with the words behind.
 const WITHOUT_GROUPS: &str = "umount --lazy --all --types cgroup,cgroup2 && exec \"$@\"";
@@ -129,12 +126,7 @@ fn started(host: Host, place: &Place) -> [String; 2] {
     let mut node = host.anode(place, "run").stdout(Stdio::null()).stderr(log).spawn().unwrap();
     let run = place.at("run");
     let log = || fs::read_to_string(place.at("log")).unwrap();
-    let end = Instant::now() + PATIENCE;
-    while Control::connect(&run).is_err() {
-        let ended = node.try_wait().unwrap();
-        assert!(ended.is_none() && Instant::now() < end, "{host:?}: {ended:?}: {}", log());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    crate::wait::control(&run, Some(&node), || format!("{host:?}: {}", log()));
     let ask = |verb: &str| Command::new(&place.program).args(["node", verb]).arg(&run).output().unwrap();
     let status = said(&ask("status"));
     assert!(ask("down").status.success());

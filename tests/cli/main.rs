@@ -9,3 +9,5 @@ mod node_check;
 mod plan_cli;
 mod plan_wrong;
 mod sim_cli;
+#[path = "../running/wait.rs"]
+mod wait;

@@ -5,7 +5,6 @@ use serde_json::Value;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 fn plan(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_anode"));
@@ -46,11 +45,7 @@ impl Alone {
         command.args(["node", "run", "alone.toml"]).current_dir(folder.path());
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let node = Alone { folder, child };
-        let begin = Instant::now();
-        while anode::manage::client::Control::connect(&node.run_dir()).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(20), "the node does not answer");
-            std::thread::yield_now();
-        }
+        crate::wait::control(&node.run_dir(), Some(&node.child), String::new);
         node
     }
 

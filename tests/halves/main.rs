@@ -26,3 +26,5 @@ mod random;
 mod rules;
 mod sample;
 mod state;
+#[path = "../running/wait.rs"]
+mod wait;

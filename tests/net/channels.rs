@@ -3,7 +3,9 @@
 
 mod node;
 
+use crate::pace::Pace;
 use crate::running::{self, PATIENCE, Running};
+use crate::wait::Patience;
 use anode::core::reason::Reason;
 use anode::manage::client::Control;
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, KeyTuple};
@@ -12,7 +14,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
 
 fn udp(address: &str, key: Vec<KeyTuple>) -> ChanSpec {
     ChanSpec { protocol: "if0/ip/udp".into(), address: address.into(), key, ..ChanSpec::default() }
@@ -134,7 +136,7 @@ fn a_cut_through_channel_forwards_without_anybodys_code() {
         for (there, back) in [("10.0.2.2:7000", "10.0.1.1:4000"), ("[fd00:0:2::2]:7000", "[fd00:0:1::1]:4000")] {
             let (a, b) = (node.socket("a", back), node.socket("b", there));
             a.connect(there).unwrap();
-            let (begin, before, mut trips) = (std::time::Instant::now(), node.cut_through(), 0);
+            let (patience, before, mut trips) = (Patience::new(), node.cut_through(), 0);
             // Packets pass in the kernel as soon as it knows their link addresses.
             let enough = |node: &Node| !ports.contains("kernel") || node.cut_through().1 >= before.1 + 50;
             while trips < 50 || !enough(&node) {
@@ -146,7 +148,7 @@ fn a_cut_through_channel_forwards_without_anybodys_code() {
                 b.send_to(b"back", from).unwrap();
                 assert_eq!(a.recv(&mut buffer).unwrap(), 4);
                 trips += 1;
-                assert!(begin.elapsed() < PATIENCE, "{:?} after {trips}", node.cut_through());
+                patience.left(|| format!("{:?} after {trips}", node.cut_through()));
             }
             let (all, in_kernel) = node.cut_through();
             assert_eq!(all, before.0 + 2 * trips, "each way went through the cut, {ports}");
@@ -178,15 +180,10 @@ fn udp_cut_through_has_headers_of_the_channels_and_ends_before_the_call_returns(
         let Some(node) = Node::start(&format!("udp{name}"), ports) else { return };
         let (a, b) = (node.socket("a", "10.0.1.1:4000"), node.socket("b", "10.0.2.2:7000"));
         a.connect("10.0.2.2:7000").unwrap();
-        let number = Arc::new(AtomicU32::new(0));
-        let stop = Arc::new(AtomicBool::new(false));
-        let (counter, ended) = (number.clone(), stop.clone());
-        let sender = std::thread::spawn(move || {
-            while !ended.load(Ordering::SeqCst) {
-                let number = counter.fetch_add(1, Ordering::SeqCst) + 1;
-                a.send(&number.to_be_bytes()).unwrap();
-            }
-        });
+        let pace = Arc::new(Pace::apart(Duration::ZERO));
+        let sends = pace.clone();
+        let sender =
+            std::thread::spawn(move || sends.run(|number| assert_eq!(a.send(&number.to_be_bytes()).unwrap(), 4)));
         // Who sent the next datagram, and its number. Those cut through come from the channel's port, others by Linux from a's own.
         let next = || {
             let mut buffer = [0; 16];
@@ -205,11 +202,9 @@ fn udp_cut_through_has_headers_of_the_channels_and_ends_before_the_call_returns(
                 node.with(move |os| os.domain_terminate(domain).unwrap(), domain);
             }
             // What is sent from now on comes to the domain, if it still has its incoming channel, or goes by Linux.
-            let last = number.load(Ordering::SeqCst);
+            let last = pace.sent();
             if !terminates {
-                while number.load(Ordering::SeqCst) < last + 100 {
-                    std::thread::yield_now();
-                }
+                pace.await_more(100);
                 node.with(move |os| os.domain_terminate(domain).unwrap(), domain);
             }
             let mut by_linux = 0;
@@ -219,7 +214,7 @@ fn udp_cut_through_has_headers_of_the_channels_and_ends_before_the_call_returns(
                 by_linux += u32::from(port == 4000 && number > last);
             }
         }
-        stop.store(true, Ordering::SeqCst);
+        pace.stop();
         sender.join().unwrap();
     }
 }
@@ -273,16 +268,12 @@ fn a_channel_has_no_more_than_its_bandwidth() {
         a.send(&[1; 500]).unwrap();
         b.recv(&mut [0; 600]).unwrap();
         (0..500).for_each(|_| assert_eq!(a.send(&[1; 500]).unwrap(), 500));
-        let begin = std::time::Instant::now();
-        let (sent, dropped) = loop {
+        let (sent, dropped) = node.until(|| {
             let out = node.traffic("out");
             let (sent, dropped, _) = *out.iter().max().unwrap();
             // As many as there are places wait for the CPU; of a burst some find none.
-            if sent + dropped + node.drops(Reason::ChannelQueueFull) == 501 {
-                break (sent, dropped);
-            }
-            assert!(begin.elapsed() < PATIENCE, "{ports}: {out:?} {}", node.accounts());
-        };
+            (sent + dropped + node.drops(Reason::ChannelQueueFull) == 501).then_some((sent, dropped))
+        });
         // A frame has 542 bytes. In the kernel another CPU may hold a share of 16,384 bytes, and each leaves a rest.
         let held = 32 * (std::thread::available_parallelism().unwrap().get() as u64 - 1);
         assert!(sent + held >= 65_536 / 542 && dropped > 0, "{sent} of 501, {ports}");
@@ -337,9 +328,9 @@ fn packets_of_a_channel_come_in_order_by_the_socket() {
             status["xdp"][0]["to_socket"].as_u64().unwrap()
         };
         // The first ones come by the stack, until the kernel looks for them.
-        let begin = std::time::Instant::now();
+        let patience = Patience::new();
         while came % 500 != 0 || by_socket() < 1000 {
-            assert!(begin.elapsed() < PATIENCE, "{} of {came} by the socket, {ports}", by_socket());
+            patience.left(|| format!("{} of {came} by the socket, {ports}", by_socket()));
             while sent < came + 32 {
                 a.send(format!("{sent:08}").as_bytes()).unwrap();
                 sent += 1;
@@ -392,16 +383,16 @@ fn cut_through_ends_with_the_process_and_begins_with_an_order() {
     for _ in 0..2 {
         assert_eq!(from(), 4000, "Linux forwards");
         order(&net);
-        let begin = std::time::Instant::now();
+        let patience = Patience::new();
         while in_kernel(&net) < 20 {
             assert_eq!(from(), 6000);
-            assert!(begin.elapsed() < PATIENCE, "{}", net.log("r"));
+            patience.left(|| net.log("r"));
         }
         net.kill("r");
         assert!(net.shell("r", "ip -d link show to-a").contains("xdp"), "the kernel half stays");
         // The kernel empties the map a moment after its last holder has gone.
         while from() == 6000 {
-            assert!(begin.elapsed() < PATIENCE, "it is still cut through");
+            patience.left(|| "it is still cut through".into());
         }
         assert!((0..100).all(|_| from() == 4000));
         net.daemons.retain(|daemon| daemon.node != "r");

@@ -1,15 +1,19 @@
 //! A start that fails, or is killed, leaves the host as it was.
 
-use crate::running::{self, ANODE, HOSTS, Running};
-use rand_core::{Rng, SeedableRng};
+use crate::running::{ANODE, HOSTS, Running};
+use crate::{pace, wait};
+use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Kills at random instants of a start; more in a soak (`ANODE_KILLS`).
 const KILLS: u32 = 4;
+
+/// Within which a start is killed.
+const LONGEST_START: Duration = Duration::from_millis(300);
 
 /// Sockets before one port, the kernel half before the other.
 fn adjust(_: &str, config: &mut toml::Table) {
@@ -34,23 +38,18 @@ fn host(net: &Running, dir: &Path) -> String {
 }
 
 /// The kernel lets go of what a process had a moment after the process has ended.
+const LATER: &str = "the kernel detaches programs of a process that has ended by and by, and tells nobody";
+
 fn becomes(net: &Running, dir: &Path, expected: &str, what: &str) {
-    let begin = Instant::now();
-    while host(net, dir) != expected {
-        assert!(begin.elapsed() < running::PATIENCE, "{what}: {}\n\nin the place of\n\n{expected}", host(net, dir));
-    }
+    wait::unannounced(LATER, || match host(net, dir) {
+        now if now == expected => Ok(()),
+        now => Err(format!("{what}: {now}\n\nin the place of\n\n{expected}")),
+    });
 }
 
 /// The host as soon as no program of a node's stands there.
 fn without_programs(net: &Running, dir: &Path) -> String {
-    let begin = Instant::now();
-    loop {
-        let now = host(net, dir);
-        if !now.contains("xdp") {
-            return now;
-        }
-        assert!(begin.elapsed() < running::PATIENCE, "{now}");
-    }
+    wait::unannounced(LATER, || Some(host(net, dir)).filter(|now| !now.contains("xdp")).ok_or_else(|| host(net, dir)))
 }
 
 fn run(net: &Running, file: &Path) -> Command {
@@ -91,9 +90,7 @@ fn a_start_that_fails_leaves_the_host_as_it_was() {
         // What a process before has left stays for the next one.
         std::fs::write(&file, &good).unwrap();
         let mut node = run(&net, &file).spawn().unwrap();
-        while anode::manage::client::Control::connect(&dir).is_err() {
-            std::thread::yield_now();
-        }
+        wait::control(&dir, Some(&node), String::new);
         assert!(down(&net, &["--keep-kernel"]));
         node.wait().unwrap();
         let kept = host(&net, &dir);
@@ -120,15 +117,12 @@ fn what_a_start_that_was_killed_has_attached_is_undone_by_the_next_one_or_an_end
     let kills = std::env::var("ANODE_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(KILLS);
     for kill in 0..kills {
         let mut node = run(&net, &file).spawn().unwrap();
-        // A random instant, not one that is waited for.
-        std::thread::sleep(Duration::from_micros(u64::from(random.next_u32() % 300_000)));
+        pace::until_some_instant(&mut random, LONGEST_START);
         node.kill().unwrap();
         node.wait().unwrap();
         if kill % 2 == 0 {
             let mut next = run(&net, &file).spawn().unwrap();
-            while anode::manage::client::Control::connect(&dir).is_err() {
-                std::thread::yield_now();
-            }
+            wait::control(&dir, Some(&next), String::new);
             assert!(down(&net, &[]));
             next.wait().unwrap();
         } else {

@@ -2,7 +2,7 @@
 //! counted as dropped.
 
 use crate::running::{HOSTS, Running};
-use crate::sender::{Sender, WARM, next_mark, receiver};
+use crate::sender::{Sender, WARM, receiver};
 use serde_json::Value;
 
 /// Frames of the flood.
@@ -27,17 +27,15 @@ fn of_a_flood_every_frame_is_forwarded_or_counted() {
     let Some(net) = Running::up("flooded", HOSTS) else { return };
     let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
     let code = net.control("r").add_code(&ping).unwrap();
-    let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
+    let (mut sender, _far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
     // Until the node, and what is beyond it, knows all it needs.
-    while told(&net.status("r"))[0] < 20 {
+    let mut warm = 0;
+    net.await_status("r", |status| {
         sender.send(WARM);
-        std::thread::yield_now();
-    }
-    let quiet = |net: &Running| {
-        let before = told(&net.status("r"));
-        (next_mark(&far).is_none() && told(&net.status("r")) == before).then_some(before)
-    };
-    let before = std::iter::repeat_with(|| quiet(&net)).flatten().next().unwrap();
+        warm += 1;
+        told(status)[0] >= 20
+    });
+    let before = told(&net.await_status("r", |status| told(status).iter().sum::<u64>() >= warm));
     let [link, _] = sent_by(&net, "a", "to-r");
     let mut taken = 0;
     while taken < FRAMES {

@@ -1,10 +1,10 @@
 //! A store on a full disk: one log line, and the node works on from memory.
 
-use crate::running::{LINE, PATIENCE, Running};
+use crate::running::{LINE, Running};
+use crate::wait;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Instant;
 
 /// A small file system, unmounted with the test.
 struct Small(tempfile::TempDir);
@@ -81,17 +81,13 @@ fn a_node_with_a_full_disk_works_on_from_memory_and_writes_when_there_is_room() 
     }
     assert_eq!(net.ping("a", "10.0.2.2", 3)["summary"]["received"], 3);
     assert_eq!(small.objects(), 0);
-    let begin = Instant::now();
-    while on_disk(&net, "r", "the disk is tried again") == 0 {
-        assert!(begin.elapsed() < PATIENCE, "{}", net.log("r"));
-    }
+    let says = |words: &str| wait::text(&net.daemon("r").log, None, |log| log.contains(words).then_some(()));
+    says("the disk is tried again");
     assert_eq!(on_disk(&net, "r", "the disk is tried again"), 1, "once, not for each object");
     for name in ["ballast", "rest", "more"] {
         let _ = fs::remove_file(small.path().join(name));
     }
-    while on_disk(&net, "r", "the disk takes code again") == 0 {
-        assert!(begin.elapsed() < PATIENCE, "{}", net.log("r"));
-    }
+    says("the disk takes code again");
     assert!(small.objects() > 0);
 }
 

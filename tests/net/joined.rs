@@ -2,12 +2,16 @@
 //! packets from a socket, and longer ones are counted. Changed settings of interfaces are restored, also after a death.
 
 use crate::running::{self, ANODE, HOSTS, Running};
+use crate::wait;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const BYTES: usize = 5 << 20;
+
+/// After so much of it a stream is stuck.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// A role for domains with a cut-through channel.
 fn with_role(_: &str, config: &mut toml::Table) {
@@ -36,19 +40,19 @@ fn joins(net: &Running, interface: &str) -> bool {
     net.shell("r", &format!("ethtool -k {interface}")).contains("generic-receive-offload: on")
 }
 
-/// Sends bytes by TCP from a to b; says how many came within some time.
+/// Sends bytes by TCP from a to b; says how many came until none did for a while.
 fn transfer(net: &Running) -> usize {
     let listener = net.lab.enter("b", || TcpListener::bind("10.0.2.2:5000").unwrap()).unwrap();
     let mut from = net.lab.enter("a", || TcpStream::connect("10.0.2.2:5000").unwrap()).unwrap();
     let (mut to, _) = listener.accept().unwrap();
-    to.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    to.set_read_timeout(Some(SILENCE)).unwrap();
     let sender = std::thread::spawn(move || {
-        from.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+        from.set_write_timeout(Some(SILENCE)).unwrap();
         // Whoever gives up on the other side is the one to say so.
         let _ = from.write_all(&vec![7; BYTES]);
     });
-    let (begin, mut came, mut buffer) = (Instant::now(), 0, vec![0; 1 << 16]);
-    while came < BYTES && begin.elapsed() < Duration::from_secs(15) {
+    let (mut came, mut buffer) = (0, vec![0; 1 << 16]);
+    while came < BYTES {
         match to.read(&mut buffer) {
             Ok(0) | Err(_) => break,
             Ok(bytes) => came += bytes,
@@ -70,10 +74,8 @@ fn tcp_passes(name: &str, adjust: running::Adjust<'_>) {
     let most = channels.as_array().unwrap().iter().filter_map(|channel| channel["bytes"].as_u64()).max();
     assert!(most.is_some_and(|bytes| bytes > BYTES as u64), "by the channel: {channels}");
     net.control("r").ask(&serde_json::json!({"do": "kill-domain", "domain": domain.parse::<u32>().unwrap()})).unwrap();
-    let begin = Instant::now();
-    while !joins(&net, "to-a") {
-        assert!(begin.elapsed() < running::PATIENCE, "given back with the last channel");
-    }
+    // Given back with the last channel.
+    net.until("r", || joins(&net, "to-a").then_some(()));
     assert!(!joins(&net, "to-b"), "what was off stays off");
 }
 
@@ -96,10 +98,8 @@ fn channels_that_come_and_go_do_not_switch_an_interface_off_and_on() {
         let domain: u32 = cut(&net).parse().unwrap();
         net.control("r").ask(&serde_json::json!({"do": "kill-domain", "domain": domain})).unwrap();
     }
-    let begin = Instant::now();
-    while !joins(&net, "to-a") {
-        assert!(begin.elapsed() < running::PATIENCE, "given back with the last channel");
-    }
+    // Given back with the last channel.
+    net.until("r", || joins(&net, "to-a").then_some(()));
     told.kill().unwrap();
     let lines = std::io::read_to_string(told.stdout.take().unwrap()).unwrap();
     told.wait().unwrap();
@@ -116,10 +116,8 @@ fn what_was_changed_at_interfaces_is_given_back_after_a_death() {
         net.daemons[0].kill().unwrap();
         net.daemons.clear();
         // The broker outlives its node for as long as that takes.
-        let begin = Instant::now();
-        while !joins(&net, "to-a") || dir.join("settings").exists() {
-            assert!(begin.elapsed() < running::PATIENCE, "not given back");
-        }
+        wait::path(&dir, || (!dir.join("settings").exists()).then_some(()));
+        assert!(joins(&net, "to-a"), "given back before that is forgotten");
         if again {
             net.start(&with_role);
         }
@@ -132,12 +130,15 @@ fn frames_that_are_too_long_are_counted() {
     cut(&net);
     // Somebody else has them joined again.
     net.shell("r", "ethtool -K to-a gro on");
-    let came = transfer(&net);
-    let begin = Instant::now();
-    let counted = || net.status("r")["drops"]["oversized"].as_u64().unwrap_or(0);
-    while counted() == 0 {
-        assert!(begin.elapsed() < running::PATIENCE, "{came} came: {}", net.status("r"));
-    }
+    let listener = net.lab.enter("b", || TcpListener::bind("10.0.2.2:5000").unwrap()).unwrap();
+    let mut from = net.lab.enter("a", || TcpStream::connect("10.0.2.2:5000").unwrap()).unwrap();
+    let (to, _) = listener.accept().unwrap();
+    let ends = [from.try_clone().unwrap(), to];
+    let sender = std::thread::spawn(move || from.write_all(&vec![7; BYTES]));
+    net.await_status("r", |status| status["drops"]["oversized"].as_u64() > Some(0));
+    // Few of the bytes come; whether all were taken says nothing.
+    ends.iter().for_each(|end| drop(end.shutdown(Shutdown::Both)));
+    let _ = sender.join().unwrap();
 }
 
 /// Without the port to a.

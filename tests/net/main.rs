@@ -17,6 +17,8 @@ mod native;
 mod nodeos_objects;
 mod nodeos_processes;
 mod outlive;
+#[path = "../running/pace.rs"]
+mod pace;
 mod plan_nodes;
 mod redirects;
 mod restart;
@@ -26,4 +28,6 @@ mod sender;
 mod tiers;
 mod together;
 mod upgrade;
+#[path = "../running/wait.rs"]
+mod wait;
 mod xdp;

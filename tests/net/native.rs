@@ -1,6 +1,6 @@
 //! Nodes as real processes on real interfaces: capsules travel natively in IP, beside the Linux stack.
 
-use crate::running::{self, ANODE, LINE, Running};
+use crate::running::{self, ANODE, LINE, PATIENCE, Running};
 use anode::kernel::{Filters, Which};
 use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::netlink;
@@ -13,7 +13,6 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 #[test]
 fn capsules_pass_once_though_the_kernel_forwards_too() {
@@ -55,7 +54,7 @@ fn other_traffic_is_undisturbed() {
         net.lab.enter("a", || UdpSocket::bind("10.0.1.1:0").unwrap()).unwrap(),
         net.lab.enter("b", || UdpSocket::bind("10.0.2.2:5001").unwrap()).unwrap(),
     );
-    b.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    b.set_read_timeout(Some(PATIENCE)).unwrap();
     a.send_to(b"hello", "10.0.2.2:5001").unwrap();
     let mut buffer = [0; 16];
     assert_eq!(b.recv(&mut buffer).unwrap(), 5);
@@ -65,13 +64,7 @@ fn other_traffic_is_undisturbed() {
     // Noise to our own port is counted where it comes in and goes nowhere.
     a.send_to(&[0xff; 40], "10.0.2.2:3322").unwrap();
     let ours = |status: &Value| status["drops"]["malformed"] == 1;
-    for _ in 0..1000 {
-        if ours(&net.status("r")) {
-            break;
-        }
-        std::thread::yield_now();
-    }
-    assert!(ours(&net.status("r")));
+    net.await_status("r", ours);
     assert!(!ours(&net.status("b")));
 }
 
@@ -130,11 +123,7 @@ fn routes_of_the_kernel_are_followed() {
     ip(&["route", "add", "192.0.2.0/24", "via", "10.0.1.2"]);
     // One over several next hops is followed by the first of them.
     ip(&["route", "add", "198.51.100.0/24", "nexthop", "via", "10.0.1.2", "nexthop", "via", "10.0.1.3"]);
-    let followed = (0..100_000).any(|_| {
-        std::thread::yield_now();
-        net.status("a")["routes"].as_u64() == Some(before + 2)
-    });
-    assert!(followed, "{}", net.status("a"));
+    net.await_status("a", |status| status["routes"].as_u64() == Some(before + 2));
 }
 
 #[test]
@@ -158,12 +147,8 @@ fn frames_for_another_host_are_left_alone_while_somebody_captures() {
     };
     send("02:00:00:00:99:99", b"for another");
     send(behind("lladdr"), b"for us");
-    let begin = std::time::Instant::now();
-    while net.status("r")["drops"]["malformed"].is_null() {
-        assert!(begin.elapsed() < Duration::from_secs(20), "the second datagram is ours");
-        std::thread::yield_now();
-    }
-    assert_eq!(net.status("r")["drops"]["malformed"], 1, "the first one was for somebody else");
+    let status = net.await_status("r", |status| !status["drops"]["malformed"].is_null());
+    assert_eq!(status["drops"]["malformed"], 1, "the first one was for somebody else");
 }
 
 /// An Ethernet frame with a datagram of 5000 bytes to our port that no node can read.
@@ -213,15 +198,11 @@ fn capsules_whose_headers_are_in_other_pages_are_kept_from_linux_too() {
             .unwrap();
         let sent = Batch::default().send(socket.as_fd(), std::iter::once((&frame[..], RawAddr::NONE)));
         assert_eq!(sent.unwrap(), 1);
-        let begin = std::time::Instant::now();
-        while net.status("r")["drops"]["malformed"] != at + 1 {
-            assert!(begin.elapsed() < Duration::from_secs(20), "{}", net.status("r"));
-            std::thread::yield_now();
-        }
+        net.await_status("r", |status| status["drops"]["malformed"] == at + 1);
         // What comes later has passed the same router.
         let marker = net.lab.enter("a", || UdpSocket::bind((from, 0)).unwrap()).unwrap();
         marker.send_to(b"later", (to, 5001)).unwrap();
-        marked.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        marked.set_read_timeout(Some(PATIENCE)).unwrap();
         assert_eq!(marked.recv(&mut [0; 16]).unwrap(), 5);
         ours.set_nonblocking(true).unwrap();
         assert!(ours.recv(&mut [0; 16]).is_err(), "Linux has forwarded a capsule to {to}");

@@ -3,13 +3,17 @@
 
 use crate::build::{Linked, build};
 use crate::running::{ANODE, HOSTS, PATIENCE, Running};
+use crate::wait;
 use anode::manage::client::Control;
 use serde_json::{Value, json};
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+/// For how long an answer is waited for before the question is asked again.
+const ANSWER: Duration = Duration::from_millis(50);
 
 /// What the node grants environments that it trusts.
 const ROLE: &str = "[[role]]\nname = \"ee\"\nrepresentations = [\"native\"]\n[role.grants]\nchannels = 64\ndomains = 64\n\
@@ -18,23 +22,6 @@ const ROLE: &str = "[[role]]\nname = \"ee\"\nrepresentations = [\"native\"]\n[ro
 fn ee(name: &str, object: &Path, arguments: &[&str]) -> String {
     let words: Vec<&str> = std::iter::once(object.to_str().unwrap()).chain(arguments.iter().copied()).collect();
     format!("[[ee]]\nname = \"{name}\"\nrole = \"ee\"\nrestart = \"never\"\nlibrary = {words:?}\n")
-}
-
-/// How an environment stands, once it does so.
-fn await_environment(dir: &Path, log: &Path, name: &str, there: impl Fn(&Value) -> bool) -> Value {
-    let begin = Instant::now();
-    loop {
-        let all = Control::connect(dir).and_then(|mut control| control.ask(&json!({"do": "domains"})));
-        let all = all.unwrap_or_default();
-        let found =
-            all["environments"].as_array().into_iter().flatten().find(|environment| environment["name"] == name);
-        if let Some(found) = found.filter(|found| there(found)) {
-            return found.clone();
-        }
-        let log = || std::fs::read_to_string(log).unwrap_or_default();
-        assert!(begin.elapsed() < PATIENCE, "{name}: {found:?}\n{}", log());
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// An overlay node with two ports that are each other's neighbours, and one environment.
@@ -71,7 +58,9 @@ impl Node {
         let mut command = Command::new(ANODE);
         command.args(["node", "run"]).arg(path("node.toml")).stdin(Stdio::null());
         let process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
-        Node { process, dir }
+        let node = Node { process, dir };
+        wait::control(&node.run_dir(), Some(&node.process), || std::fs::read_to_string(node.log()).unwrap());
+        node
     }
 
     fn run_dir(&self) -> PathBuf {
@@ -85,7 +74,7 @@ impl Node {
     /// Waits until the environment has ended, and expects it to be content.
     fn await_end(&self) {
         let ended = |environment: &Value| environment["state"] == "ended";
-        let environment = await_environment(&self.run_dir(), &self.log(), "object", ended);
+        let environment = wait::environment(&self.run_dir(), "object", ended);
         let said = std::fs::read_to_string(self.log()).unwrap();
         assert_eq!(environment["ended"], "status 0", "{said}");
         assert_eq!(environment["failures"], 0);
@@ -127,7 +116,7 @@ fn an_object_changes_soft_state_as_a_process_does() {
 fn what_is_no_program_is_said_and_the_node_goes_on() {
     let node = Node::start("tests/nodeos/object_without_main.c", &[]);
     let ended = |environment: &Value| environment["state"] == "ended";
-    let environment = await_environment(&node.run_dir(), &node.log(), "object", ended);
+    let environment = wait::environment(&node.run_dir(), "object", ended);
     assert!(environment["ended"].as_str().unwrap().contains("no main function"), "{environment}");
     assert_eq!(environment["failures"], 1);
 }
@@ -144,12 +133,7 @@ fn beside(name: &str, example: &str, arguments: &[&str]) -> Option<(Running, tem
 fn beside_by(name: &str, text: &str) -> Option<Running> {
     let adjust = |_: &str, config: &mut toml::Table| config.extend(text.parse::<toml::Table>().unwrap());
     let net = Running::up_with(name, HOSTS, &adjust)?;
-    let out = |all: &Value| all.as_array().is_some_and(|all| all.iter().any(|channel| channel["kind"] == "in"));
-    let begin = Instant::now();
-    while !out(&net.control("r").ask(&json!({"do": "channels"})).unwrap()) {
-        assert!(begin.elapsed() < PATIENCE, "it has not come up: {}", net.log("r"));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait::channel(net.dir("r"), "in");
     Some(net)
 }
 
@@ -170,20 +154,12 @@ fn socket(net: &Running, node: &str, at: &str) -> UdpSocket {
     socket
 }
 
-/// Sends until something comes back: ports are told of a channel a moment after it is there.
-fn await_answer(socket: &UdpSocket, message: &[u8]) -> Vec<u8> {
+/// What comes back for a message.
+fn exchange(socket: &UdpSocket, message: &[u8]) -> Vec<u8> {
     let mut buffer = [0; 2048];
-    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    let begin = Instant::now();
-    loop {
-        assert!(begin.elapsed() < PATIENCE, "nothing comes back");
-        if socket.send(message).is_ok()
-            && let Ok(length) = socket.recv(&mut buffer)
-        {
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
-            return buffer[..length].to_vec();
-        }
-    }
+    socket.send(message).unwrap();
+    let length = socket.recv(&mut buffer).unwrap();
+    buffer[..length].to_vec()
 }
 
 #[test]
@@ -193,14 +169,7 @@ fn the_smallest_forwarder_forwards_without_leaving_the_node_as_the_page_shows_it
     let Some(net) = beside_by("ofwd", &shown(&object)) else { return };
     let (a, b) = (socket(&net, "a", "10.0.1.1:4000"), socket(&net, "b", "10.0.2.2:7000"));
     a.connect("10.0.1.2:5000").unwrap();
-    b.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let mut buffer = [0; 2048];
-    let begin = Instant::now();
-    while a.send(b"there?").is_err() || b.recv(&mut buffer).is_err() {
-        assert!(begin.elapsed() < PATIENCE, "nothing comes: {}", net.log("r"));
-    }
-    while b.recv(&mut buffer).is_ok() {}
-    b.set_read_timeout(Some(PATIENCE)).unwrap();
     for size in [1, 64, 512, 1400] {
         for round in 0..100u8 {
             let sent = vec![round; size];
@@ -217,7 +186,7 @@ fn an_active_path_in_the_node_edits_payloads_until_an_operator_ends_its_domain()
     let Some((net, _folder)) = beside("opath", "active_path", &arguments) else { return };
     let a = socket(&net, "a", "10.0.1.1:4000");
     a.connect("10.0.1.2:5000").unwrap();
-    assert_eq!(await_answer(&a, b"Uare you there?"), b"UARE YOU THERE?");
+    assert_eq!(exchange(&a, b"Uare you there?"), b"UARE YOU THERE?");
     let mut buffer = [0; 64];
     let mut numbers: Vec<u64> = Vec::new();
     for _ in 0..20 {
@@ -232,14 +201,15 @@ fn an_active_path_in_the_node_edits_payloads_until_an_operator_ends_its_domain()
         }
     }
     assert!(numbers.len() > 1000 && numbers.is_sorted_by(|one, next| one + 1 == *next), "each packet once, in order");
-    let running = await_environment(net.dir("r"), &net.daemon("r").log, "active_path", |it| it["state"] == "running");
+    let running = wait::environment(net.dir("r"), "active_path", |it| it["state"] == "running");
     let done = net.control("r").ask(&json!({"do": "kill-domain", "domain": running["domain"]})).unwrap();
     assert_eq!((&done["domains"], &done["channels"]), (&json!(1), &json!(2)), "{done}");
-    await_environment(net.dir("r"), &net.daemon("r").log, "active_path", |it| it["state"] == "killed");
+    wait::environment(net.dir("r"), "active_path", |it| it["state"] == "killed");
     // The port is the Linux stack's again, where nobody listens.
-    let begin = Instant::now();
-    a.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    while !a.send(b"x").and_then(|_| a.recv(&mut buffer)).is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused) {
-        assert!(begin.elapsed() < PATIENCE, "the channel is still there: {}", net.log("r"));
-    }
+    a.set_read_timeout(Some(ANSWER)).unwrap();
+    let refused = |_| {
+        let answer = a.send(b"x").and_then(|_| a.recv(&mut buffer));
+        answer.is_err_and(|why| why.kind() == ErrorKind::ConnectionRefused).then_some(())
+    };
+    wait::told(net.dir("r"), "channels", refused);
 }

@@ -3,6 +3,7 @@
 
 use crate::build::{Linked, build};
 use crate::running::{HOSTS, PATIENCE, Running};
+use crate::wait;
 use libanode::entry::{Message, Span};
 use libanode::memory::Memory;
 use libanode::message::{Answer, Call, ChanSpec, DomainSpec, MESSAGE_MAX, Threads, VERSION};
@@ -15,7 +16,10 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::Duration;
+
+/// For how long an answer is waited for before the question is asked again.
+const ANSWER: Duration = Duration::from_millis(50);
 
 /// What the node grants environments.
 const ROLE: &str = "[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 16\ndomains = 16\nthreads = 8\n\
@@ -70,21 +74,20 @@ impl Line {
 
     /// Waits until the Linux stack has the port again, so that nobody listens there.
     fn await_refusal(&self, socket: &UdpSocket) {
-        let begin = Instant::now();
-        let mut buffer = [0; 64];
-        loop {
-            // An error of the packet before may be told now.
-            let refused = |result: std::io::Result<usize>| {
-                result.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
-            };
-            socket.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
-            if refused(socket.send(b"anybody?")) || refused(socket.recv(&mut buffer)) {
-                socket.set_read_timeout(Some(PATIENCE)).unwrap();
-                return;
-            }
-            assert!(begin.elapsed() < PATIENCE, "the channel is still there: {}", self.net.log("r"));
-        }
+        // The ports have forgotten the channel when it is not listed any more.
+        wait::told(self.net.dir("r"), "channels", |_| is_refused(socket).then_some(()));
     }
+}
+
+/// Whether nobody listens where a socket sends to; one that listens does not answer this.
+fn is_refused(socket: &UdpSocket) -> bool {
+    let refused =
+        |result: std::io::Result<usize>| result.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+    socket.set_read_timeout(Some(ANSWER)).unwrap();
+    // An error of the packet before may be told now.
+    let is = refused(socket.send(b"anybody?")) || refused(socket.recv(&mut [0; 64]));
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    is
 }
 
 fn exchange(socket: &UdpSocket, message: &[u8]) -> Vec<u8> {
@@ -194,13 +197,8 @@ fn a_process_that_the_node_starts_acts_in_the_domain_of_its_environment() {
     let line = Line { net, folder };
     let a = line.socket("a", "10.0.1.1:4000");
     a.connect("10.0.1.2:5000").unwrap();
-    a.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
-    let begin = Instant::now();
-    let mut buffer = [0; 64];
-    while a.send(b"Uhello").is_err() || a.recv(&mut buffer).is_err() {
-        assert!(begin.elapsed() < PATIENCE, "it has not come up: {}", line.net.log("r"));
-    }
-    assert_eq!(&buffer[..6], b"UHELLO");
+    wait::channel(line.net.dir("r"), "in");
+    assert_eq!(exchange(&a, b"Uhello"), b"UHELLO");
 }
 
 #[test]
@@ -347,11 +345,10 @@ fn counters_that_cannot_be_end_the_session() {
         }
         liar.wake();
         // Packets come for it, more than there are buffers.
-        let begin = Instant::now();
-        while !liar.socket.wait(std::time::Duration::ZERO).unwrap() {
+        line.net.until("r", || {
             (0..64).for_each(|_| drop(a.send(b"x")));
-            assert!(begin.elapsed() < PATIENCE, "the session goes on: {}", line.net.log("r"));
-        }
+            liar.socket.wait(Duration::ZERO).unwrap().then_some(())
+        });
         assert_eq!(liar.socket.receive(&mut buffer).unwrap(), 0, "the connection has been shut");
         line.await_refusal(&a);
         lives(&b);

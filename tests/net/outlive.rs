@@ -1,8 +1,10 @@
 //! The kernel half outlives its node: after any end of the process, capsules go on running, and the next process takes
 //! over.
 
+use crate::pace::{self, Pace};
 use crate::running::{ANODE, Running, guest, in_kernel};
-use crate::sender::{Sender, WARM, next_mark, receiver};
+use crate::sender::{SILENCE, Sender, WARM, next_mark, receiver};
+use crate::wait;
 use anode::code::bundle::Bundle;
 use anode::manage::client::Control;
 use anode::sys::bpf::{self, Hook, Program};
@@ -12,7 +14,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::process::{Child, Command};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const LINE: &str = r#"
@@ -33,7 +35,7 @@ prefixes = ["10.0.3.0/24"]
 "#;
 
 /// Time between two capsules.
-const PACE: Duration = Duration::from_micros(200);
+const GAP: Duration = Duration::from_micros(200);
 
 /// Node r with a store on disk and the code of ping in it, whose capsules run in the kernel half.
 fn up(name: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
@@ -57,12 +59,10 @@ fn up_of(name: &str, more: &str, bundle: &Bundle, payload: &[u8]) -> Option<(Run
     let net = Running::up_with(name, LINE, &adjust)?;
     let code = Control::connect(net.dir("r")).unwrap().add_code(bundle).unwrap();
     let mut sender = Sender::of(&net, code, "10.0.2.2", payload);
-    let running = |status: &serde_json::Value| {
+    net.await_status("r", |status| {
         sender.send(WARM);
         status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64() > Some(10)
-    };
-    let running = std::cell::RefCell::new(running);
-    net.await_status("r", |status| running.borrow_mut()(status));
+    });
     Some((net, code, store))
 }
 
@@ -72,7 +72,7 @@ fn ping() -> Bundle {
 
 fn kill(mut node: Child) {
     node.kill().unwrap();
-    node.wait().unwrap();
+    wait::ended(&mut node);
 }
 
 /// Whether something of ours stands at an interface of r, or is pinned.
@@ -100,9 +100,9 @@ fn number_from(name: &str, otherwise: u64) -> u64 {
 }
 
 /// Marks that come, each once, until there are as many as were sent when sending has stopped, or none comes any more.
-fn collect(far: &UdpSocket, sent: &AtomicU32, stop: &AtomicBool) -> HashSet<u32> {
+fn collect(far: &UdpSocket, pace: &Pace) -> HashSet<u32> {
     let mut seen = HashSet::new();
-    while !stop.load(Ordering::Relaxed) || seen.len() < sent.load(Ordering::Relaxed) as usize {
+    while !pace.has_stopped() || seen.len() < pace.sent() as usize {
         match next_mark(far) {
             Some(WARM) => {}
             Some(mark) => assert!(seen.insert(mark), "capsule {mark} came twice"),
@@ -121,33 +121,21 @@ fn kill_again_and_again(name: &str, bundle: &Bundle, payload: &[u8], ends: &[(&s
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let far: Vec<UdpSocket> = ends.iter().map(|(node, addr)| receiver(&net, node, addr)).collect();
     let mut sender = Sender::of(&net, code, "10.0.2.2", payload);
-    let (sent, stop) = (AtomicU32::new(0), AtomicBool::new(false));
-    let await_more = |random: &mut Xoshiro256PlusPlus| {
-        let until = sent.load(Ordering::Relaxed) + random.next_u32() % 400;
-        while sent.load(Ordering::Relaxed) < until {
-            std::thread::yield_now();
-        }
-    };
+    let pace = Pace::apart(GAP);
     let seen: Vec<HashSet<u32>> = std::thread::scope(|scope| {
-        let seen: Vec<_> = far.iter().map(|far| scope.spawn(|| collect(far, &sent, &stop))).collect();
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                sender.send(sent.load(Ordering::Relaxed));
-                sent.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(PACE);
-            }
-        });
+        let seen: Vec<_> = far.iter().map(|far| scope.spawn(|| collect(far, &pace))).collect();
+        scope.spawn(|| pace.run(|mark| sender.send(mark)));
         net.kill("r");
         for _ in 0..kills {
-            await_more(&mut random);
+            pace.await_more(random.next_u32() % 400);
             let node = net.spawn_again("r");
-            await_more(&mut random);
+            pace.await_more(random.next_u32() % 400);
             kill(node);
         }
-        stop.store(true, Ordering::Relaxed);
+        pace.stop();
         seen.into_iter().map(|seen| seen.join().unwrap()).collect()
     });
-    let sent = sent.load(Ordering::Relaxed);
+    let sent = pace.sent();
     for ((node, _), seen) in ends.iter().zip(seen) {
         let missing: Vec<u32> = (0..sent).filter(|mark| !seen.contains(mark)).collect();
         assert!(missing.is_empty(), "{node}: {} of {sent} capsules are missing: {:?}…", missing.len(), missing.first());
@@ -250,9 +238,9 @@ fn maps_that_this_program_cannot_use_give_way() {
     let pins = net.dir("r").join("bpf");
     std::fs::remove_file(pins.join("set-1/neighbour_places_map")).unwrap();
     let node = net.start_again("r");
-    let sender = std::cell::RefCell::new(Sender::new(&net, code, "10.0.2.2"));
+    let mut sender = Sender::new(&net, code, "10.0.2.2");
     net.await_status("r", |status| {
-        sender.borrow_mut().send(WARM);
+        sender.send(WARM);
         status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64() > Some(10)
     });
     assert!(pins.join("set-2/ingress").exists() && !pins.join("set-1").exists(), "one set is left");
@@ -278,14 +266,9 @@ fn what_would_go_up_is_linux_s_while_no_process_listens() {
     });
     assert!(far.recv(&mut [0; 2048]).is_err(), "the node keeps them");
     net.kill("r");
-    let arrives = |mark| {
-        (0..50_000).any(|_| {
-            sender.borrow_mut().send(mark);
-            std::thread::sleep(PACE);
-            next_mark(&far) == Some(mark)
-        })
-    };
-    assert!(arrives(2), "Linux forwards them");
+    let arrived =
+        pace::again(GAP, 50_000, || sender.borrow_mut().send(2), || next_mark(&far).filter(|mark| *mark == 2));
+    assert!(arrived.is_some(), "Linux forwards them");
     let node = net.start_again("r");
     net.await_status("r", |status| {
         send(3);
@@ -327,12 +310,8 @@ fn routes_that_change_while_no_process_looks_are_obeyed() {
             .unwrap()
             .success()
     );
-    let arrived = (0..50_000).any(|_| {
-        sender.send(3);
-        std::thread::sleep(PACE);
-        next_mark(&c) == Some(3)
-    });
-    assert!(arrived, "the new route is taken");
+    let arrived = pace::again(GAP, 50_000, || sender.send(3), || next_mark(&c).filter(|mark| *mark == 3));
+    assert!(arrived.is_some(), "the new route is taken");
     down(&net, &[]);
     assert_eq!(traces(&net), [""; 0]);
 }
@@ -343,17 +322,15 @@ fn code_that_floods_is_removed_from_a_running_node_and_comes_back() {
     let limits = r#"limits = { packets_per_second = 1000, over_budget = "remove", over_budget_s = 2, removed_s = 2 }"#;
     let role = format!("[[role]]\nname = \"anyone\"\n{limits}");
     let Some((net, code, _store)) = up_with("flood", &role) else { return };
-    let sender = std::cell::RefCell::new(Sender::new(&net, code, "10.0.2.2"));
-    let flood = |status: &serde_json::Value, enough: &dyn Fn(&serde_json::Value) -> bool| {
-        (0..2000).for_each(|_| sender.borrow_mut().send(WARM));
-        enough(status)
-    };
-    let dropped = |status: &serde_json::Value| status["drops"]["removed"].as_u64() > Some(100);
-    let status = net.await_status("r", |status| flood(status, &dropped));
+    let mut sender = Sender::new(&net, code, "10.0.2.2");
+    let status = net.await_status("r", |status| {
+        (0..2000).for_each(|_| sender.send(WARM));
+        status["drops"]["removed"].as_u64() > Some(100)
+    });
     assert_eq!((&status["codes"][0]["state"], &status["kernel"]["codes"]), (&"refused".into(), &serde_json::json!([])));
     assert!(net.log("r").contains("stays over its budget"), "it is logged");
     net.await_status("r", |status| {
-        sender.borrow_mut().send(WARM);
+        sender.send(WARM);
         status["codes"][0]["kernel"] == "running"
     });
 }
@@ -363,34 +340,23 @@ fn code_that_is_revoked_while_the_kernel_runs_it_runs_no_more_and_is_not_taken_o
     let Some((mut net, code, _store)) = up("revoked") else { return };
     let far = receiver(&net, "b", "10.0.2.2");
     let mut sender = Sender::new(&net, code, "10.0.2.2");
-    let (sent, stop) = (AtomicU32::new(0), AtomicBool::new(false));
-    let await_more = |more: u32| {
-        let until = sent.load(Ordering::Relaxed) + more;
-        while sent.load(Ordering::Relaxed) < until {
-            std::thread::yield_now();
-        }
-    };
+    let pace = Pace::apart(GAP);
     let held = |net: &Running| net.status("r")["kernel"]["codes"].to_string().contains(&code.to_string());
     let last = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                sender.send(sent.load(Ordering::Relaxed));
-                sent.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(PACE);
-            }
-        });
-        await_more(300);
+        scope.spawn(|| pace.run(|mark| sender.send(mark)));
+        pace.await_more(300);
         let name = code.to_string();
         let mut revoke = Command::new(ANODE);
         let revoked = revoke.args(["cred", "revoke", "--code", &name, "--node"]).arg(net.dir("r")).output().unwrap();
         // The one that is on its way now was sent before.
-        let last = sent.load(Ordering::Relaxed);
+        let last = pace.sent();
         assert!(revoked.status.success(), "{}", String::from_utf8_lossy(&revoked.stderr));
         assert!(!held(&net), "{}", net.status("r"));
-        await_more(300);
-        stop.store(true, Ordering::Relaxed);
+        pace.await_more(300);
+        pace.stop();
         last
     });
+    far.set_read_timeout(Some(SILENCE)).unwrap();
     let seen: Vec<u32> = std::iter::from_fn(|| next_mark(&far)).collect();
     let beyond: Vec<_> = seen.iter().filter(|mark| **mark != WARM && **mark > last).collect();
     assert!(seen.len() > 200 && beyond.is_empty(), "{} came, of those sent afterwards {beyond:?}", seen.len());
@@ -398,12 +364,10 @@ fn code_that_is_revoked_while_the_kernel_runs_it_runs_no_more_and_is_not_taken_o
     net.kill("r");
     let node = net.start_again("r");
     let mut sender = Sender::new(&net, code, "10.0.2.2");
-    let refused = |status: &serde_json::Value| {
+    net.await_status("r", |status| {
         sender.send(0);
         status["codes"].as_array().is_some_and(|codes| codes.iter().any(|code| code["state"] == "refused"))
-    };
-    let refused = std::cell::RefCell::new(refused);
-    net.await_status("r", |status| refused.borrow_mut()(status));
+    });
     assert!(!held(&net) && next_mark(&far).is_none(), "{}", net.status("r"));
     kill(node);
     down(&net, &[]);

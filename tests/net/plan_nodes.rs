@@ -1,6 +1,7 @@
 //! PLAN on nodes as real processes: in an overlay of UDP sockets without privileges, and on real interfaces.
 
-use crate::running::{ANODE, LINE, Running};
+use crate::running::{ANODE, LINE, PATIENCE, Running};
+use crate::wait;
 use anode::apps::plan::{Local, Script, delivered, packet};
 use anode::manage::client::Control;
 use anode::manage::client::plan::{PlanPort, Told};
@@ -9,10 +10,6 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-
-/// Longer than anything here takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 const COUNT: usize = 3;
 
@@ -75,11 +72,7 @@ impl Overlay {
         let file = self.folder.path().join(format!("n{at}.toml"));
         std::fs::write(&file, config).unwrap();
         self.nodes.push(Command::new(ANODE).args(["node", "run"]).arg(&file).stderr(Stdio::null()).spawn().unwrap());
-        let begin = Instant::now();
-        while Control::connect(&self.dir(at)).is_err() {
-            assert!(begin.elapsed() < PATIENCE, "node {at} does not answer");
-            std::thread::yield_now();
-        }
+        wait::control(&self.dir(at), self.nodes.last(), || format!("node {at}"));
     }
 
     fn status(&self, at: usize) -> serde_json::Value {
@@ -249,11 +242,7 @@ fn plan_lowers_the_ceiling_of_a_port_and_never_raises_it() {
 #[test]
 fn rip_finds_the_ways_of_running_nodes() {
     let line = Overlay::start("routing = \"rip\"\nrip_update_ms = 100");
-    let begin = Instant::now();
-    while line.status(0)["plan"]["rip_routes"] != 2 {
-        assert!(begin.elapsed() < PATIENCE, "{}", line.status(0));
-        std::thread::yield_now();
-    }
+    wait::told(&line.dir(0), "status", |status| (status["plan"]["rip_routes"] == 2).then_some(()));
     let dir = line.dir(0).display().to_string();
     let call = "ping(hd thisHost(), getHostByName(\"10.0.0.3\"))";
     let output = line.inject(&[&program("ping"), "9", call, "--node", &dir, "--replies", "1", "--wait", "20"]);
@@ -293,14 +282,16 @@ fn only_plan_messages_pass_the_bridge() {
 #[test]
 fn who_attaches_byte_by_byte_is_closed_too() {
     use std::io::{Read, Write};
+    /// Between two bytes.
+    const GAP: std::time::Duration = std::time::Duration::from_secs(1);
     let line = Overlay::start("");
     let mut stream = std::net::TcpStream::connect(line.tcp).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    stream.set_read_timeout(Some(GAP)).unwrap();
     stream.write_all(&60_000u32.to_be_bytes()).unwrap();
-    let begin = Instant::now();
+    let patience = wait::Patience::new();
     // What is closed takes no more, or says so.
     while stream.write_all(&[11]).is_ok() && stream.read(&mut [0]).is_err() {
-        assert!(begin.elapsed() < PATIENCE, "it is open");
+        patience.left(|| "it is open".into());
     }
 }
 
@@ -420,10 +411,7 @@ fn packets_go_natively_from_interface_to_interface() {
     }
     // The process's heap is known to programs from the first sweep on.
     let kept = Script::new("kept", "fun kept() : unit = print(memoryUse())").unwrap();
-    let begin = Instant::now();
-    while !call(dir, &kept, "kept()", 1, 1).concat().contains("(\"heap-bytes\", ") {
-        assert!(begin.elapsed() < PATIENCE, "no figure of the heap");
-    }
+    net.until("a", || call(dir, &kept, "kept()", 1, 1).concat().contains("(\"heap-bytes\", ").then_some(()));
 }
 
 /// The interface files of three daemons, two of them on one host, and their hosts file: what comes out runs, and the old names are known.

@@ -1,18 +1,20 @@
 //! A restart of the user half loses nothing: codes are ready before ports open, and frames in sockets of a stopping
 //! node go their way.
 
+use crate::pace::Pace;
 use crate::running::{self, ANODE, HOSTS, Running};
 use crate::sender::{Sender, WARM, next_mark, receiver};
+use crate::wait;
 use anode::manage::client::Control;
 use anode::wire::Digest;
+use serde_json::Value;
 use std::collections::HashSet;
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Time between two capsules, by the clock: those for which the sender woke too late follow at once, so that a thousand a second are sent.
-const PACE: Duration = Duration::from_millis(1);
+/// Time between two capsules, by the clock, so that a thousand a second are sent.
+const GAP: Duration = Duration::from_millis(1);
 
 /// Restarts; more in a soak (`ANODE_RESTARTS`).
 const RESTARTS: usize = 2;
@@ -26,15 +28,14 @@ fn start(net: &Running) -> Child {
 }
 
 /// Capsules that the code at r has run on.
-fn ran(net: &Running) -> u64 {
-    let status = Control::connect(net.dir("r")).unwrap().status().unwrap();
+fn ran(status: &Value) -> u64 {
     status["codes"][0]["total"]["packets"].as_u64().unwrap_or(0)
 }
 
 /// Marks that come, each once, until there are as many as were sent when sending has stopped, or none comes any more.
-fn collect(far: &UdpSocket, sent: &AtomicU32, stop: &AtomicBool) -> (HashSet<u32>, usize) {
+fn collect(far: &UdpSocket, pace: &Pace) -> (HashSet<u32>, usize) {
     let (mut seen, mut twice) = (HashSet::new(), 0);
-    while !stop.load(Ordering::Relaxed) || seen.len() < sent.load(Ordering::Relaxed) as usize {
+    while !pace.has_stopped() || seen.len() < pace.sent() as usize {
         match next_mark(far) {
             Some(WARM) => {}
             Some(mark) => twice += usize::from(!seen.insert(mark)),
@@ -56,55 +57,33 @@ fn restart_under_load(name: &str, adjust: running::Adjust<'_>, arguments: &[&str
     let code: Digest = net.control("r").add_code(&ping).unwrap();
     let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
     // Until the node, and what is beyond it, knows all it needs.
-    while ran(&net) < 20 {
+    net.await_status("r", |status| {
         sender.send(WARM);
-        std::thread::yield_now();
-    }
-    let (sent, stop) = (AtomicU32::new(0), AtomicBool::new(false));
-    let await_more = |count: u32| {
-        let until = sent.load(Ordering::Relaxed) + count;
-        while sent.load(Ordering::Relaxed) < until {
-            std::thread::yield_now();
-        }
-    };
+        ran(status) >= 20
+    });
+    let pace = Pace::by_the_clock(GAP);
     let (seen, twice) = std::thread::scope(|scope| {
-        let seen = scope.spawn(|| collect(&far, &sent, &stop));
-        scope.spawn(|| {
-            let begin = Instant::now();
-            while !stop.load(Ordering::Relaxed) {
-                let mark = sent.load(Ordering::Relaxed);
-                let early = (PACE * mark).saturating_sub(begin.elapsed());
-                std::thread::sleep(early);
-                sender.send(mark);
-                sent.fetch_add(1, Ordering::Relaxed);
-            }
-            println!(
-                "{name}: {:.0} capsules a second",
-                f64::from(sent.load(Ordering::Relaxed)) / begin.elapsed().as_secs_f64()
-            );
-        });
+        let seen = scope.spawn(|| collect(&far, &pace));
+        scope.spawn(|| pace.run(|mark| sender.send(mark)));
         let mut nodes = Vec::new();
         let restarts = std::env::var("ANODE_RESTARTS").ok().and_then(|text| text.parse().ok());
         for _ in 0..restarts.unwrap_or(RESTARTS) {
-            await_more(100);
+            pace.await_more(100);
             let down = Command::new(ANODE).args(["node", "down"]).arg(net.dir("r")).args(arguments).status().unwrap();
             assert!(down.success());
-            nodes.push(start(&net));
-            while Control::connect(net.dir("r")).is_err() {
-                std::thread::yield_now();
-            }
-            let before = ran(&net);
-            while ran(&net) < before + 50 {
-                std::thread::yield_now();
-            }
+            let node = start(&net);
+            wait::control(net.dir("r"), Some(&node), String::new);
+            nodes.push(node);
+            let before = ran(&net.status("r"));
+            net.await_status("r", |status| ran(status) >= before + 50);
         }
-        stop.store(true, Ordering::Relaxed);
+        pace.stop();
         let seen = seen.join().unwrap();
         drop(Control::connect(net.dir("r")).unwrap().down(false));
-        nodes.iter_mut().for_each(|node| drop(node.wait()));
+        nodes.iter_mut().for_each(|node| _ = wait::ended(node));
         seen
     });
-    let sent = sent.load(Ordering::Relaxed);
+    let sent = pace.sent();
     let missing: Vec<u32> = (0..sent).filter(|mark| !seen.contains(mark)).collect();
     println!("{name}: {sent} sent, {} lost, {twice} came twice", missing.len());
     assert!(

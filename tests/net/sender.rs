@@ -1,7 +1,7 @@
 //! A sender of capsules to a node whose process lives or not, and counters behind it.
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use super::running::Running;
+use super::running::{PATIENCE, Running};
 use anode::kernel::{Filters, Which};
 use anode::sys::mmsg::{BATCH, Batch, RawAddr};
 use anode::sys::packet::PacketSocket;
@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// The mark of capsules that are sent before the count begins.
 pub const WARM: u32 = u32::MAX;
+
+/// After so much of it no capsule comes any more.
+pub const SILENCE: Duration = Duration::from_secs(3);
 
 /// A sender at node a, whose capsules run code at r and go on.
 pub struct Sender {
@@ -91,11 +94,11 @@ fn frame(macs: (Mac, Mac), header: &capsule::Header, payload: &[u8]) -> Vec<u8> 
     bytes
 }
 
-/// A socket at the far end, with room for what comes while it does not look.
+/// A socket at the far end, with room for what comes while it does not look, which waits for what is bound to come.
 pub fn receiver(net: &Running, node: &str, addr: &str) -> UdpSocket {
     let socket = net.lab.enter(node, || UdpSocket::bind((addr, 3322)).unwrap()).unwrap();
     rustix::net::sockopt::set_socket_recv_buffer_size_force(&socket, 64 << 20).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 

@@ -6,7 +6,6 @@ use anode::code::bundle::Bundle;
 use anode::sim::{Line, Network, SECOND, Shape, Simulation};
 use anode::wire::{Addr, capsule};
 use serde_json::Value;
-use std::time::Instant;
 
 /// Inputs of a guest: what its packets differ in.
 const INPUTS: u32 = 8;
@@ -201,12 +200,10 @@ fn a_running_node_optimises_hot_code_in_its_jail_and_says_so() {
     net.control("a").add_code(&code).unwrap();
     let (from, to) = (net.attach("a", 1), net.attach("b", 1).address());
     let header = capsule::Header { source: Addr::UNSPECIFIED, ..header(code.name(), to, 9) };
-    let begin = Instant::now();
-    while code_of(&net.status("a"), &code)["tier"] != "optimised" {
-        assert!(begin.elapsed() < PATIENCE, "{}\n{}", net.status("a"), net.log("a"));
+    let status = net.await_status("a", |status| {
         (0..200).for_each(|_| from.send(&header, &[0; 8]).unwrap());
-    }
-    let status = net.status("a");
+        code_of(status, &code)["tier"] == "optimised"
+    });
     assert_eq!(status["loader"]["compiler"]["optimised"], 1, "{status}");
     assert_eq!(status["loader"]["compiler"]["failed"], 0, "{status}");
 }

@@ -2,21 +2,19 @@
 //! forgotten. Invented names of neighbours and codes beside them change nothing.
 
 use crate::running::{LINE, Running, guest, in_kernel};
+use crate::wait::Patience;
 use anode::code::bundle::{Bundle, Kind};
 use anode::manage::client::{Attachment, ClientError};
 use anode::wire::{Addr, Digest, anep, capsule};
 use std::collections::HashSet;
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Codes that arrive together.
 const CODES: usize = 1000;
 
 /// An application port of node b.
 const PORT: u16 = 7;
-
-/// For how long all of them may take, on a busy machine.
-const LONG: Duration = Duration::from_secs(60);
 
 /// So many codes that go on, each under a name of its own.
 fn codes(count: usize) -> Vec<Bundle> {
@@ -61,7 +59,7 @@ fn a_thousand_codes_that_arrive_together_all_get_there() {
     };
     let Some(net) = Running::up_with("together", LINE, &adjust) else { return };
     let mut exchange = Exchange::new(&net, CODES);
-    let begin = Instant::now();
+    let patience = Patience::new();
     exchange.codes.iter().for_each(|code| exchange.send(code));
     let mut came = HashSet::new();
     while came.len() < CODES {
@@ -71,21 +69,13 @@ fn a_thousand_codes_that_arrive_together_all_get_there() {
             Err(ClientError::Refused(why)) => panic!("{why}"),
             Err(error) => panic!("{error}"),
         }
-        assert!(begin.elapsed() < LONG, "{} of {CODES}: {}\n{}", came.len(), brief(&net, "a"), brief(&net, "r"));
+        patience.left(|| format!("{} of {CODES}: {}\n{}", came.len(), brief(&net, "a"), brief(&net, "r")));
     }
-    println!("{CODES} codes came after {:?}", begin.elapsed());
     // The kernel half has each of them: linking is paced, so that takes longer.
-    let linked = || {
-        let status = net.status("r");
+    net.await_status("r", |status| {
         let codes = status["codes"].as_array().unwrap();
-        let others: Vec<_> = codes.iter().filter(|code| code["kernel"] != "running").collect();
-        (codes.len() - others.len(), others.first().map(|code| code.to_string()).unwrap_or_default())
-    };
-    while linked().0 < CODES {
-        assert!(begin.elapsed() < LONG, "{:?} of {CODES} are linked: {}", linked(), brief(&net, "r"));
-        std::thread::yield_now();
-    }
-    println!("{CODES} codes are linked after {:?}", begin.elapsed());
+        codes.iter().filter(|code| code["kernel"] == "running").count() >= CODES
+    });
     for node in ["a", "r", "b"] {
         let status = net.status(node);
         // Answers to requests that were made again in the meantime are no packets of anybody's.
@@ -122,7 +112,7 @@ fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
     let (first, rest) = codes.split_first().unwrap();
     let mut came = HashSet::new();
     let mut take = |exchange: &mut Exchange, at_least: usize| {
-        let begin = Instant::now();
+        let patience = Patience::new();
         while came.len() < at_least {
             match exchange.far.receive(Duration::from_secs(1)) {
                 Ok(Some((header, _))) => _ = came.insert(header.code),
@@ -130,7 +120,7 @@ fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
                 _ if came.len() as u64 + missed(&net) >= at_least as u64 => break,
                 _ => {}
             }
-            assert!(begin.elapsed() < LONG, "{} of {}: {}", came.len(), codes.len(), brief(&net, "r"));
+            patience.left(|| format!("{} of {}: {}", came.len(), codes.len(), brief(&net, "r")));
         }
     };
     exchange.send(first);

@@ -5,8 +5,10 @@
 //! Without it this program stands in for it: what it leaves becomes root's, and of what it leaves pinned a map is
 //! missing, as if it had another shape.
 
+use crate::pace::Pace;
 use crate::running::{ANODE, HOSTS, PATIENCE, Running, guest, in_kernel};
 use crate::sender::{Sender, WARM, receiver};
+use crate::wait;
 use anode::manage::client::Control;
 use anode::wire::Digest;
 use serde_json::Value;
@@ -17,11 +19,10 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time between two capsules, and between two datagrams. An older program lets 16 capsules wait for code that it reads from its store.
-const PACE: Duration = Duration::from_millis(2);
+const GAP: Duration = Duration::from_millis(2);
 
 /// Packets that pass before a node is stopped, and after the next one has come.
 const BETWEEN: u32 = 100;
@@ -106,20 +107,7 @@ impl Node {
         let mut command = self.net.lab.command("r", &version.program).unwrap();
         command.args(["node", "run"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.process = Some(command.spawn().unwrap());
-        self.until("its sockets", |node| Control::connect(&node.dir()).ok());
-    }
-
-    fn until<T>(&mut self, what: &str, mut look: impl FnMut(&Node) -> Option<T>) -> T {
-        let begin = Instant::now();
-        loop {
-            if let Some(found) = look(self) {
-                return found;
-            }
-            let gone = self.process.as_mut().is_some_and(|process| process.try_wait().unwrap().is_some());
-            let log = fs::read_to_string(self.log()).unwrap_or_default();
-            assert!(!gone && begin.elapsed() < PATIENCE, "no {what}\n{log}");
-            std::thread::yield_now();
-        }
+        wait::control(&self.dir(), self.process.as_ref(), || fs::read_to_string(self.log()).unwrap_or_default());
     }
 
     fn status(&self) -> Value {
@@ -127,14 +115,29 @@ impl Node {
     }
 
     /// Capsules that the kernel half has run and sent on.
-    fn forwarded(&self) -> u64 {
-        self.status()["kernel"]["codes"][0]["usage"]["forwarded"].as_u64().unwrap_or(0)
+    fn forwarded(status: &Value) -> u64 {
+        status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64().unwrap_or(0)
     }
 
-    /// Waits until there are so many more.
-    fn await_kernel(&mut self, more: u64) {
-        let enough = self.forwarded() + more;
-        self.until("capsules in the kernel half", |node| (node.forwarded() >= enough).then_some(()));
+    /// Waits until there are so many in all, and sends at every look.
+    fn await_kernel(&self, enough: u64, mut send: impl FnMut()) {
+        let version = match self.process {
+            // An older program knows no request that waits.
+            Some(_) if std::env::var_os("ANODE_OLD").is_some() => return self.await_old_kernel(enough, send),
+            _ => self.dir(),
+        };
+        wait::told(&version, "status", |status| {
+            send();
+            (Node::forwarded(&status) >= enough).then_some(())
+        });
+    }
+
+    fn await_old_kernel(&self, enough: u64, mut send: impl FnMut()) {
+        wait::unannounced("an older program tells nobody of its counters", || {
+            send();
+            let there = Node::forwarded(&self.status());
+            if there >= enough { Ok(()) } else { Err(format!("{there} capsules in the kernel half")) }
+        });
     }
 
     fn stop(&mut self, version: &Version, end: End) {
@@ -224,9 +227,9 @@ impl Came {
 }
 
 /// Takes marks off a socket until all that were sent have come, or none comes any more.
-fn collect(far: &UdpSocket, sent: &AtomicU32, stop: &AtomicBool, capsules: bool) -> Came {
+fn collect(far: &UdpSocket, pace: &Pace, capsules: bool) -> Came {
     let (mut came, mut buffer) = (Came::default(), [0; 2048]);
-    while !stop.load(Ordering::Relaxed) || came.0.len() < sent.load(Ordering::Relaxed) as usize {
+    while !pace.has_stopped() || came.0.len() < pace.sent() as usize {
         let Ok(length) = far.recv(&mut buffer) else { break };
         let (rest, mark) = buffer[..length].split_last_chunk().unwrap();
         let made = || u64::from_be_bytes(*rest[rest.len() - PAYLOAD.len() + RESULT..].first_chunk().unwrap());
@@ -239,15 +242,6 @@ fn collect(far: &UdpSocket, sent: &AtomicU32, stop: &AtomicBool, capsules: bool)
     came
 }
 
-/// Sends numbered packets at a steady pace.
-fn keep_sending(sent: &AtomicU32, stop: &AtomicBool, mut send: impl FnMut(u32)) {
-    while !stop.load(Ordering::Relaxed) {
-        send(sent.load(Ordering::Relaxed));
-        sent.fetch_add(1, Ordering::Relaxed);
-        std::thread::sleep(PACE);
-    }
-}
-
 /// Runs these versions one after the other while capsules and datagrams pass, each of which must come once. Where the
 /// next one is new, no capsule passes without its code.
 fn upgrade(name: &str, versions: &[Version], end: End) -> Option<Node> {
@@ -258,49 +252,40 @@ fn upgrade(name: &str, versions: &[Version], end: End) -> Option<Node> {
     let (mut sender, far) = (Sender::of(&node.net, code, "10.0.2.2", &PAYLOAD), receiver(&node.net, "b", "10.0.2.2"));
     let beside = |at: &str, addr: &str| node.net.lab.enter(at, || UdpSocket::bind(addr).unwrap()).unwrap();
     let (near, other) = (beside("a", "10.0.1.1:0"), beside("b", "10.0.2.2:7777"));
-    other.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
-    node.until("capsules in the kernel half", |node| {
-        sender.send(WARM);
-        (node.forwarded() > 20).then_some(())
-    });
-    let (sent, beside, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
-    let await_more = |count: u32| {
-        let until = sent.load(Ordering::Relaxed) + count;
-        while sent.load(Ordering::Relaxed) < until {
-            std::thread::yield_now();
-        }
-        until
-    };
+    other.set_read_timeout(Some(PATIENCE)).unwrap();
+    node.await_kernel(21, || sender.send(WARM));
+    let (sent, beside) = (Pace::apart(GAP), Pace::apart(GAP));
     // Between which capsules one version has followed another.
     let mut changes = Vec::new();
     let (capsules, datagrams) = std::thread::scope(|scope| {
-        let capsules = scope.spawn(|| collect(&far, &sent, &stop, true));
-        let datagrams = scope.spawn(|| collect(&other, &beside, &stop, false));
-        scope.spawn(|| keep_sending(&sent, &stop, |mark| sender.send(mark)));
+        let capsules = scope.spawn(|| collect(&far, &sent, true));
+        let datagrams = scope.spawn(|| collect(&other, &beside, false));
+        scope.spawn(|| sent.run(|mark| sender.send(mark)));
         scope.spawn(|| {
-            keep_sending(&beside, &stop, |mark| {
+            beside.run(|mark| {
                 near.send_to(&mark.to_be_bytes(), "10.0.2.2:7777").unwrap();
             });
         });
         // A failure must not leave the others waiting for an end.
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for pair in versions.windows(2) {
-                let begin = await_more(BETWEEN);
+                let begin = sent.await_more(BETWEEN);
                 node.stop(&pair[0], end);
-                await_more(BETWEEN);
+                sent.await_more(BETWEEN);
                 node.start(&pair[1]);
-                node.await_kernel(u64::from(BETWEEN));
-                changes.push((begin..sent.load(Ordering::Relaxed), pair[1].new));
+                node.await_kernel(Node::forwarded(&node.status()) + u64::from(BETWEEN), || ());
+                changes.push((begin..sent.sent(), pair[1].new));
                 node.check_whose(&pair[1]);
             }
         }));
-        stop.store(true, Ordering::Relaxed);
+        sent.stop();
+        beside.stop();
         let came = (capsules.join().unwrap(), datagrams.join().unwrap());
         done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         came
     });
-    datagrams.check("datagrams", beside.into_inner());
-    capsules.check("capsules", sent.into_inner());
+    datagrams.check("datagrams", beside.sent());
+    capsules.check("capsules", sent.sent());
     changes.into_iter().filter(|(_, new)| *new).for_each(|(during, _)| capsules.check_change(during));
     Some(node)
 }

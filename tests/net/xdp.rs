@@ -1,6 +1,7 @@
 //! AF_XDP ports: real node processes on veth interfaces, frames by sockets in place of the Linux stack.
 
 use crate::running::{self, LINE, PATIENCE, Running, guest, no_drops, sockets, sockets_with, sum};
+use crate::wait;
 use anode::code::bundle::Bundle;
 use anode::kernel::{Filters, Which};
 use anode::manage::client::Attachment;
@@ -219,16 +220,14 @@ fn nothing_overtakes_its_own_flow_between_the_halves() {
     }
     let pid = net.daemon("r").pid();
     let signal = |name: &str| assert!(Command::new("kill").args([name, &pid.to_string()]).status().unwrap().success());
-    let sent = || net.status("a")["ports"][0]["sent"].as_u64().unwrap();
+    let sent_by = |status: &Value| status["ports"][0]["sent"].as_u64().unwrap();
     for _ in 0..20 {
-        let (before, start) = (net.status("r"), sent());
+        let (before, start) = (net.status("r"), sent_by(&net.status("a")));
         signal("-STOP");
         // The first waits in the user half, which stands still; the kernel half has what it needs for the others.
         send(&slow, 1);
         (2..8).for_each(|number| send(&quick, number));
-        while sent() < start + 7 {
-            std::thread::yield_now();
-        }
+        net.await_status("a", |status| sent_by(status) >= start + 7);
         signal("-CONT");
         let came: Vec<u8> = (1..8).map(|_| next()).collect();
         let after = net.status("r");
@@ -395,12 +394,8 @@ fn another_program_at_the_interface_is_left_there() {
     let log = std::fs::File::create(dir.path().join("log")).unwrap();
     let mut command = net.lab.command("r", running::ANODE).unwrap();
     let mut second = command.args(["node", "run"]).arg(&config).stderr(log).spawn().unwrap();
-    let begin = std::time::Instant::now();
-    let said = || std::fs::read_to_string(dir.path().join("log")).unwrap();
-    while !said().contains("another XDP program stands there") {
-        assert!(begin.elapsed() < PATIENCE && second.try_wait().unwrap().is_none(), "{}", said());
-        std::thread::yield_now();
-    }
+    let says = |text: &str| text.contains("another XDP program stands there").then_some(());
+    wait::text(&dir.path().join("log"), Some(&second), says);
     second.kill().unwrap();
     second.wait().unwrap();
     assert_eq!(net.ping("a", B, 5)["summary"]["received"], 5, "the first one works on");

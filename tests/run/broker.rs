@@ -5,11 +5,11 @@ mod waiting;
 
 use crate::build::{Linked, build};
 use crate::single::{self, Node, anode, write_config};
+use crate::wait;
 use anode::broker::allowed::Allowed;
 use anode::broker::message::{ANSWER_MAX, Jail, REQUEST_MAX};
 use anode::broker::{Answer, Helper, Lane, LocalSocket, Pin, PinRequest, Place, Request, Shape};
 use anode::config::NodeFile;
-use anode::manage::client::Control;
 use anode::sys::privileges::standing;
 use anode::sys::process::is_root;
 use anode::wire::Addr;
@@ -290,7 +290,7 @@ fn a_broker_ends_with_its_node_and_takes_its_sockets_away() {
     let broker = broker_of(&node).unwrap();
     node.process.kill().unwrap();
     node.process.wait().unwrap();
-    node.until("end of the broker", || (!Path::new(&format!("/proc/{broker}")).exists()).then_some(()));
+    wait::gone(broker as u32);
     assert!(!node.run_dir().join("control.sock").exists());
 }
 
@@ -300,12 +300,9 @@ fn who_has_lost_its_broker_keeps_its_run_directory() {
     let node = Node::start("");
     let broker = broker_of(&node).unwrap();
     // A start needs it to the end.
-    node.until("an answer", || {
-        anode(&["node", "status"], &node.run_dir()).output().ok()?.status.success().then_some(())
-    });
+    node.control().status().unwrap();
     assert!(Command::new("kill").args(["-KILL", &broker.to_string()]).status().unwrap().success());
-    // Nobody has waited for it, so its number is there still.
-    node.until("end of the broker", || fs::read_link(format!("/proc/{broker}/exe")).is_err().then_some(()));
+    wait::gone(broker as u32);
     let second = anode(&["node", "run"], &node.dir.path().join("node.toml")).output().unwrap();
     let why = String::from_utf8(second.stderr).unwrap();
     assert!(!second.status.success() && why.contains("a node is running with"), "{why}");
@@ -329,7 +326,7 @@ fn roots_node_keeps_its_default_run_directory_when_it_becomes_somebody_else() {
         command.env_clear().env("HOME", if at_root { Path::new("/") } else { dir.path() }).env("PATH", "/usr/bin:/bin");
         let log = fs::File::create(dir.path().join("log")).unwrap();
         let mut node = Node { process: command.stdout(Stdio::null()).stderr(log).spawn().unwrap(), dir };
-        node.until("its sockets", || Control::connect(&run).ok());
+        wait::control(&run, Some(&node.process), || node.log());
         let down = anode(&["node", "down"], &run).output().unwrap();
         assert!(down.status.success() && node.process.wait().unwrap().success(), "{}", node.log());
         assert!(node.log().contains(&format!("\"run_dir\":\"{}\"", run.display())), "{}", node.log());
@@ -379,8 +376,8 @@ fn whoever_has_taken_the_node_over_gains_nothing() {
     let role = "[[role]]\nname = \"ee\"\nrepresentations = [\"native\"]\n";
     let ee = format!("[[ee]]\nname = \"evil\"\nrole = \"ee\"\nrestart = \"never\"\nlibrary = {words:?}\n");
     let node = Node::start(&format!("{role}{ee}"));
-    node.until("end of the attempts", || node.log().contains("SYSTEM end").then_some(()));
-    let log = node.log();
+    let all = |log: &str| log.contains("SYSTEM end").then(|| log.to_owned());
+    let log = wait::text(&node.dir.path().join("log"), Some(&node.process), all);
     assert!(log.contains("BROKER found"), "{log}");
     for (number, attempt) in (1..).zip(attempts) {
         let begin = format!("ATTEMPT {number}: ");
@@ -513,7 +510,7 @@ fn a_user_that_another_node_has_is_not_taken_with_a_store() {
     fs::write(beside.path().join("n.toml"), text).unwrap();
     let mut third = anode(&["node", "run"], &beside.path().join("n.toml")).spawn().unwrap();
     let control = beside.path().join("run/control.sock");
-    again.until("the third", || fs::metadata(&control).ok());
+    wait::control(&beside.path().join("run"), Some(&third), String::new);
     assert_eq!(fs::metadata(&control).unwrap().uid(), was);
     third.kill().unwrap();
     third.wait().unwrap();

@@ -2,6 +2,7 @@
 //! nothing there.
 
 use crate::single::{ANODE, Node};
+use crate::wait;
 use anode::clean::is_clean;
 use anode::code::bundle::{Bundle, Kind};
 use anode::manage::client::Attachment;
@@ -62,7 +63,7 @@ fn an_export_that_sets_a_terminals_title_does_not_through_node_status() {
     let destination = Addr::v4([10, 9, 9, 1]);
     let header = capsule::Header { app_port: seat.port(), bound: 4, code, previous, source, destination };
     seat.send(&header, &[0; 16]).unwrap();
-    let status = node.until("refusal", || {
+    let status = node.until(|| {
         let status = node.control().status().unwrap();
         (status["codes"][0]["state"] == "refused").then_some(status)
     });
@@ -79,8 +80,8 @@ fn an_export_that_sets_a_terminals_title_does_not_through_node_status() {
     assert_eq!(json["codes"][0]["why"], why);
     assert_clean("status", asked(&node, &json!({"do": "status"})).trim_end());
     assert_clean("error", asked(&node, &json!({"do": NAME})).trim_end());
-    let log =
-        node.until("log", || Some(node.log()).filter(|log| log.contains("code refused") && log.contains("said ")));
+    let both = |log: &str| (log.contains("code refused") && log.contains("said ")).then(|| log.to_owned());
+    let log = wait::text(&node.dir.path().join("log"), Some(&node.process), both);
     assert_clean("log", &log);
     assert!(log.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "one line, one event: {log}");
 }

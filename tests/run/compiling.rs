@@ -6,6 +6,7 @@
 mod vectors;
 mod worst;
 
+use crate::wait;
 use anode::code::bundle::Kind;
 use anode::code::check;
 use anode::code::compiler::{CompilerLimits, Compilers, Failure, Job, Purpose};
@@ -181,22 +182,13 @@ fn processes_of(program: &Path) -> Vec<String> {
     all.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).filter(begins).collect()
 }
 
-/// Whether a process has ended, and with that closed what it had open: nobody may have waited for it yet.
-fn has_ended(pid: &str) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // Behind the name, which may have anything in it, stands the state.
-    stat.rsplit_once(')').is_none_or(|(_, rest)| rest.trim_start().starts_with(['Z', 'X']))
-}
-
 /// Kills all processes of a helper, and waits until they are gone.
 fn kill_all(program: &Path) {
     let pids = processes_of(program);
     assert!(pids.len() > 1, "a jail has its first process, and the helper's: {pids:?}");
     // With the first of a jail the others end, and are not there to be killed: so what counts is that none is left.
     Command::new("kill").arg("-KILL").args(&pids).stderr(Stdio::null()).status().unwrap();
-    while !pids.iter().all(|pid| has_ended(pid)) {
-        std::thread::yield_now();
-    }
+    pids.iter().for_each(|pid| wait::gone(pid.parse().unwrap()));
 }
 
 /// A name of this program's own, so that its processes are told from those of other tests.

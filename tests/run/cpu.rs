@@ -1,18 +1,16 @@
 //! The CPU use of a node as a real process under load: its share holds, and real-time mode works or names its missing
 //! part.
 
+use crate::wait;
 use anode::manage::client::Control;
 use serde_json::Value;
 use std::net::UdpSocket;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 const ANODE: &str = env!("CARGO_BIN_EXE_anode");
-
-/// Longer than anything here takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Node {
     folder: tempfile::TempDir,
@@ -37,15 +35,12 @@ impl Node {
         Node { folder, child: child.unwrap(), port }
     }
 
-    fn control(&mut self) -> Control {
-        let begin = Instant::now();
-        loop {
-            if let Ok(control) = Control::connect(&self.folder.path().join("run")) {
-                return control;
-            }
-            assert!(begin.elapsed() < PATIENCE && self.child.try_wait().unwrap().is_none(), "{}", self.log());
-            std::thread::yield_now();
-        }
+    fn run_dir(&self) -> PathBuf {
+        self.folder.path().join("run")
+    }
+
+    fn control(&self) -> Control {
+        wait::control(&self.run_dir(), Some(&self.child), || self.log())
     }
 
     fn log(&self) -> String {
@@ -57,10 +52,11 @@ impl Node {
         std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap()
     }
 
-    /// Nanoseconds of CPU time of the worker, which is the first thread.
-    fn worker_cpu(&self) -> u64 {
-        let all = self.proc(&format!("task/{}/schedstat", self.child.id()));
-        all.split(' ').next().unwrap().parse().unwrap()
+    /// How often the worker, which is the first thread, has left the CPU by itself.
+    fn worker_sleeps(&self) -> u64 {
+        let all = self.proc(&format!("task/{}/status", self.child.id()));
+        let count = all.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.unwrap().trim().parse().unwrap()
     }
 }
 
@@ -76,9 +72,9 @@ fn number(status: &Value, key: &str) -> u64 {
 }
 
 #[test]
-fn a_node_under_load_keeps_to_its_share_of_the_cpu() {
-    let mut node = Node::start("scheduler = \"wfq\"\nshare = 0.02");
-    let mut control = node.control();
+fn a_node_under_load_that_has_a_share_of_the_cpu_rests_again_and_again() {
+    let node = Node::start("scheduler = \"wfq\"\nshare = 0.02");
+    node.control();
     let stop = Arc::new(AtomicBool::new(false));
     let (flag, port) = (stop.clone(), node.port);
     let flood = std::thread::spawn(move || {
@@ -88,24 +84,18 @@ fn a_node_under_load_keeps_to_its_share_of_the_cpu() {
             let _ = socket.send_to(&[0; 64], ("127.0.0.1", port));
         }
     });
-    let begin = Instant::now();
-    let mut status = control.status().unwrap();
-    while number(&status, "rests") == 0 {
-        assert!(begin.elapsed() < PATIENCE, "never rests: {status}");
-        status = control.status().unwrap();
-    }
-    // Until it has rested for a second more: a load of 2 % of that is 20 ms.
-    let (start, used) = (Instant::now(), node.worker_cpu());
-    let rested = number(&status, "rested_ms");
-    while number(&status, "rested_ms") < rested + 1000 {
-        assert!(start.elapsed() < PATIENCE, "does not rest any more: {status}");
-        std::thread::sleep(Duration::from_millis(50));
-        status = control.status().unwrap();
-    }
-    let (took, used) = (start.elapsed().as_secs_f64(), (node.worker_cpu() - used) as f64 / 1e9);
+    let rests = |least: u64| {
+        let enough = |status: &Value| number(status, "rests") >= least;
+        wait::told(&node.run_dir(), "status", |status| Some(status).filter(enough))
+    };
+    let begin = node.worker_sleeps();
+    let before = number(&rests(1), "rests");
+    let status = rests(before + 10);
+    let (count, slept) = (number(&status, "rests") - before, node.worker_sleeps() - begin);
     stop.store(true, Ordering::Relaxed);
     flood.join().unwrap();
-    assert!(used <= 0.06 * took, "{used} s of CPU time in {took} s, three times its share or more");
+    assert!(slept >= count, "{count} rests, and the kernel knows of {slept}");
+    assert!(number(&status, "rested_ms") > 0, "{status}");
     assert_eq!(status["cpu"]["scheduler"], "wfq");
     assert!(status["cpu"]["share"].as_f64().unwrap() < 0.03);
 }
@@ -114,10 +104,7 @@ fn a_node_under_load_keeps_to_its_share_of_the_cpu() {
 fn a_real_time_node_is_one_or_says_what_is_missing() {
     let mut node = Node::start("realtime = true\npriority = 3\nshare = 0.5\naffinity = [0]");
     if !anode::sys::process::is_root() {
-        let begin = Instant::now();
-        while node.child.try_wait().unwrap().is_none() && begin.elapsed() < PATIENCE {
-            std::thread::yield_now();
-        }
+        wait::ended(&mut node.child);
         assert!(node.log().contains("CAP_IPC_LOCK") || node.log().contains("CAP_SYS_NICE"), "{}", node.log());
         return;
     }

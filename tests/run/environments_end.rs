@@ -7,7 +7,8 @@
 
 use crate::build::{Linked, build};
 use crate::jail::look_at_own_mounts;
-use crate::single::{Node, PATIENCE};
+use crate::single::Node;
+use crate::wait;
 use anode::sys::process::is_root;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +16,6 @@ use std::fs;
 use std::os::linux::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 /// Environments of the node, and how often each lives: a hundred lives. An environment that fails soon is started again later each time.
 const ENVIRONMENTS: usize = 25;
@@ -139,7 +139,8 @@ fn start(program: &Path, environments: usize, restart: &str) -> Node {
 /// Waits until all are in this life and have all that they ask for, and looks at them.
 fn await_life(node: &Node, environments: usize, life: usize, seen: &mut BTreeSet<PathBuf>) {
     let said = format!("life {life}: ");
-    node.until(&said, || (node.log().matches(&said).count() == environments).then_some(()));
+    let all = |log: &str| (log.matches(&said).count() == environments).then_some(());
+    wait::text(&node.dir.path().join("log"), Some(&node.process), all);
     for number in 0..environments {
         let is = node.await_environment(&name(number), |is| is["state"] == "running" && is["starts"] == life);
         seen.extend(groups_of(is["pid"].as_u64().unwrap()));
@@ -157,22 +158,21 @@ fn kill_all(node: &Node, environments: usize) {
     }
 }
 
+/// Why the counts of a process are looked at again.
+const BY_AND_BY: &str = "nobody is told of descriptors, threads and locks that others give back";
+
 /// Waits until a node has what is expected of it.
 fn await_count(node: &Node, wanted: &Count, when: &str) {
-    let end = Instant::now() + PATIENCE;
-    loop {
-        let count = Count::of(node);
-        if count == *wanted {
-            return;
-        }
-        assert!(Instant::now() < end, "{when}: {wanted:#?} is wanted, and there is {count:#?}");
-        std::thread::yield_now();
-    }
+    wait::unannounced(BY_AND_BY, || match Count::of(node) {
+        count if count == *wanted => Ok(()),
+        count => Err(format!("{when}: {wanted:#?} is wanted, and there is {count:#?}")),
+    });
 }
 
 /// A node that nobody asks anything: what it has when two looks agree.
 fn at_rest(node: &Node) -> Count {
-    node.until("rest", || Some(Count::of(node)).filter(|count| *count == Count::of(node)))
+    let same = |count: Count| if count == Count::of(node) { Ok(count) } else { Err(format!("{count:?}")) };
+    wait::unannounced(BY_AND_BY, || same(Count::of(node)))
 }
 
 /// A hundred lives; `idle` is what a node has of which nothing runs.
@@ -196,18 +196,17 @@ fn hundred(program: &Path, idle: &Count) {
     assert!(!is_root() || early.users == idle.users + ENVIRONMENTS && early.processes >= early.users, "{early:?}");
     kill_all(&node, ENVIRONMENTS);
     await_count(&node, idle, "nothing any more");
-    node.until("end of the control groups", || (!groups.iter().any(|path| path.exists())).then_some(()));
+    groups.iter().for_each(|path| wait::path(path, || (!path.exists()).then_some(())));
     end(node);
 }
 
 /// Ends a node; with it goes what was its compiler's.
 fn end(node: Node) {
     node.down();
-    let end = Instant::now() + PATIENCE;
-    while (users_taken(), processes_of_users()) != (0, 0) {
-        assert!(Instant::now() < end, "{} users and {} processes stay", users_taken(), processes_of_users());
-        std::thread::yield_now();
-    }
+    wait::unannounced(BY_AND_BY, || match (users_taken(), processes_of_users()) {
+        (0, 0) => Ok(()),
+        (users, processes) => Err(format!("{users} users and {processes} processes stay")),
+    });
 }
 
 /// Ten thousand in the soak (`ANODE_HUNDREDS`).

@@ -1,6 +1,7 @@
 //! Keys at running nodes. A revocation by `anode cred revoke` acts at once, at neighbours too, and over restarts; ports
 //! that demand proofs and signatures let nothing else in.
 
+use crate::wait::{self, PATIENCE};
 use anode::code::bundle::{Bundle, Kind};
 use anode::manage::client::{Attachment, Control};
 use anode::trust::{Credential, CredentialSet, PrincipalKey};
@@ -10,12 +11,8 @@ use std::fs::File;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
 
 const ANODE: &str = env!("CARGO_BIN_EXE_anode");
-
-/// Longer than anything here takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Two nodes, neighbours of each other, in a folder that has keys.
 struct Pair {
@@ -73,7 +70,7 @@ impl Pair {
         let log = File::create(self.path(&format!("log{at}"))).unwrap();
         let child = Command::new(ANODE).args(["node", "run"]).arg(&file).stderr(log).spawn().unwrap();
         self.nodes[at] = Some(child);
-        until("a node that answers", || Control::connect(&self.dir(at)).ok());
+        wait::control(&self.dir(at), self.nodes[at].as_ref(), || self.log(at));
     }
 
     fn kill(&mut self, at: usize) {
@@ -106,8 +103,16 @@ impl Pair {
 
     /// Lines of a node's log that have this.
     fn logged(&self, at: usize, part: &str) -> usize {
-        let log = std::fs::read_to_string(self.path(&format!("log{at}"))).unwrap();
-        log.lines().filter(|line| line.contains(part)).count()
+        self.log(at).lines().filter(|line| line.contains(part)).count()
+    }
+
+    fn log(&self, at: usize) -> String {
+        std::fs::read_to_string(self.path(&format!("log{at}"))).unwrap()
+    }
+
+    /// Waits until something is so of which a node's status may tell.
+    fn until<T>(&self, at: usize, mut look: impl FnMut() -> Option<T>) -> T {
+        wait::told(&self.dir(at), "status", |_| look())
     }
 
     fn dropped(&self, at: usize, reason: &str) -> u64 {
@@ -138,17 +143,6 @@ impl Drop for Pair {
             let _ = child.kill();
             let _ = child.wait();
         }
-    }
-}
-
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(begin.elapsed() < PATIENCE, "no {what}");
-        std::thread::yield_now();
     }
 }
 
@@ -222,7 +216,7 @@ fn what_is_revoked_ends_here_before_the_answer_and_at_neighbours_soon_and_stays_
     assert_eq!((&said["codes"], &said["told"], &said["remembered"]), (&1.into(), &1.into(), &true.into()));
     assert_eq!(pair.code(0, &one), Value::Null, "gone when the command is");
     assert_eq!(pair.code(0, &two)["role"], "guest");
-    until("end at the neighbour", || pair.code(1, &one).is_null().then_some(()));
+    pair.until(1, || pair.code(1, &one).is_null().then_some(()));
     assert!(pair.send(0, &one, true), "as anyone's it still may");
     for at in [0, 1] {
         let code = pair.code(at, &one);
@@ -235,7 +229,7 @@ fn what_is_revoked_ends_here_before_the_answer_and_at_neighbours_soon_and_stays_
         (pair.code(0, &two)["state"].as_str(), pair.code(0, &one)["state"].as_str()),
         (Some("refused"), Some("refused"))
     );
-    until("end at the neighbour", || (pair.code(1, &two)["state"] == "refused").then_some(()));
+    pair.until(1, || (pair.code(1, &two)["state"] == "refused").then_some(()));
     let name = plain.name().to_string();
     pair.anode(&["cred", "revoke", "--code", &name, "--node", node]);
     assert_eq!(pair.code(0, &plain)["state"], "refused");
@@ -247,10 +241,10 @@ fn what_is_revoked_ends_here_before_the_answer_and_at_neighbours_soon_and_stays_
     }
     for bundle in [&two, &plain] {
         pair.send(0, bundle, false);
-        let code = until("refusal", || Some(pair.code(0, bundle)).filter(|code| code["state"] == "refused"));
+        let code = pair.until(0, || Some(pair.code(0, bundle)).filter(|code| code["state"] == "refused"));
         assert!(code["why"].as_str().unwrap().contains("was revoked by"), "{code}");
     }
-    until("both revocations, told again if need be", || (pair.status(1)["revocations"]["known"] == 2).then_some(()));
+    pair.until(1, || (pair.status(1)["revocations"]["known"] == 2).then_some(()));
     // What is wrong is said.
     for (arguments, part) in [
         (&["cred", "revoke", "--node", node][..], "--token"),
@@ -356,7 +350,7 @@ fn a_port_that_demands_proofs_and_signatures_lets_nothing_else_in() {
     }
     assert!(pair.send(0, &signed, true));
     pair.send(0, &unsigned, false);
-    until("an unsigned drop", || (pair.dropped(1, "unsigned") == 1).then_some(()));
+    pair.until(1, || (pair.dropped(1, "unsigned") == 1).then_some(()));
     assert_eq!(pair.code(1, &unsigned), Value::Null, "nothing was prepared for it");
     std::fs::write(pair.path("hello.plan"), "fun hello() : unit = print(\"here\")\n").unwrap();
     let to = Pair::addr(1).to_string();
@@ -367,27 +361,27 @@ fn a_port_that_demands_proofs_and_signatures_lets_nothing_else_in() {
         .arg(node);
     inject.current_dir(pair.folder.path());
     assert!(inject.output().unwrap().status.success());
-    until("a drop of an unsigned program", || (pair.dropped(1, "unsigned") == 2).then_some(()));
+    pair.until(1, || (pair.dropped(1, "unsigned") == 2).then_some(()));
     inject.args(["--sign", "root.key"]);
     assert!(inject.output().unwrap().status.success());
-    until("a signed program", || (pair.status(1)["plan"]["evaluated"].as_u64() >= Some(1)).then_some(()));
+    pair.until(1, || (pair.status(1)["plan"]["evaluated"].as_u64() >= Some(1)).then_some(()));
     assert_eq!(pair.dropped(1, "unsigned"), 2);
     // Another key, then none.
     pair.kill(0);
     pair.more[0] = (keys(&pair, "other.key"), String::new());
     pair.start(0);
     pair.send(0, &signed, false);
-    until("a drop for an unknown key", || (pair.dropped(1, "unauthenticated") >= 1).then_some(()));
+    pair.until(1, || (pair.dropped(1, "unauthenticated") >= 1).then_some(()));
     let unknown = format!("neighbour 10.0.0.1: key {} is not one of port", numbers[1]);
-    until("word of it", || (pair.logged(1, &unknown) == 1).then_some(()));
+    pair.until(1, || (pair.logged(1, &unknown) == 1).then_some(()));
     let before = pair.dropped(1, "unauthenticated");
     pair.kill(0);
     pair.more[0] = Default::default();
     pair.start(0);
     pair.send(0, &signed, false);
-    until("a drop for none", || (pair.dropped(1, "unauthenticated") > before).then_some(()));
+    pair.until(1, || (pair.dropped(1, "unauthenticated") > before).then_some(()));
     assert_eq!(pair.logged(1, &unknown), 1, "once a source");
-    until("word of that too", || (pair.logged(1, "what it sends has no proof, which port") == 1).then_some(()));
+    pair.until(1, || (pair.logged(1, "what it sends has no proof, which port") == 1).then_some(()));
     assert_eq!(pair.dropped(1, "mac-forged") + pair.dropped(1, "mac-replayed"), 0);
 }
 
@@ -426,9 +420,9 @@ fn a_revoked_key_or_token_is_no_signature_where_one_is_demanded() {
     let there = there.to_str().unwrap().to_owned();
     let said = pair.anode(&["cred", "revoke", "--token", "one.cred", "--key", "root.key", "--node", &there]);
     assert!(!said.contains("note:"), "{said}");
-    until("word of it", || (pair.status(0)["revocations"]["known"] == 1).then_some(()));
+    pair.until(0, || (pair.status(0)["revocations"]["known"] == 1).then_some(()));
     pair.send(0, &with, false);
-    until("an unsigned drop", || (pair.dropped(1, "unsigned") == 1).then_some(()));
+    pair.until(1, || (pair.dropped(1, "unsigned") == 1).then_some(()));
     assert!(pair.send(0, &bare, true), "his other code is signed all the same");
     std::fs::write(pair.path("hello.plan"), "fun hello() : unit = print(\"here\")\n").unwrap();
     let (to, node) = (Pair::addr(1).to_string(), pair.dir(0));
@@ -452,7 +446,7 @@ fn a_revoked_key_or_token_is_no_signature_where_one_is_demanded() {
     };
     inject("author.key");
     let refused = || Control::connect(&pair.dir(1)).unwrap().ask(&serde_json::json!({"do": "domains"})).unwrap();
-    until("a judged program", || (refused()["security"]["packets_refused"] == 1).then_some(()));
+    pair.until(0, || (refused()["security"]["packets_refused"] == 1).then_some(()));
     // The root's word as neighbours have it, who would let his code run for anyone.
     let said = pair.anode(&["cred", "revoke", "--principal", &author, "--key", "root.key", "--node", &there]);
     assert!(!said.contains("note:"), "{said}");
@@ -464,13 +458,13 @@ fn a_revoked_key_or_token_is_no_signature_where_one_is_demanded() {
         assert_eq!(pair.status(at)["revocations"]["known"], 2);
     }
     pair.send(0, &bare, false);
-    until("an unsigned drop", || (pair.dropped(1, "unsigned") == 1).then_some(()));
+    pair.until(1, || (pair.dropped(1, "unsigned") == 1).then_some(()));
     assert_eq!(
         (&pair.code(0, &bare)["role"], &pair.code(0, &bare)["signer_revoked"]),
         (&"anyone".into(), &true.into())
     );
     inject("author.key");
-    until("a drop of a program", || (pair.dropped(1, "unsigned") == 2).then_some(()));
+    pair.until(1, || (pair.dropped(1, "unsigned") == 2).then_some(()));
     inject("root.key");
-    until("a program of another's", || (pair.status(1)["plan"]["evaluated"].as_u64() >= Some(1)).then_some(()));
+    pair.until(1, || (pair.status(1)["plan"]["evaluated"].as_u64() >= Some(1)).then_some(()));
 }

@@ -27,3 +27,5 @@ mod sending;
 mod shares;
 #[path = "../running/single.rs"]
 mod single;
+#[path = "../running/wait.rs"]
+mod wait;

@@ -3,6 +3,7 @@
 
 use crate::build::{Linked, build};
 use crate::single::Node;
+use crate::wait;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -26,10 +27,9 @@ fn start(environments: &str) -> Node {
     Node::start(&format!("{ROLE}{environments}"))
 }
 
-/// Whether a process is gone, or only waits for its parent.
-fn is_gone(pid: &str) -> bool {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with('Z') || rest.starts_with('X'))
+/// Waits until a process is gone, or only waits for its parent.
+fn await_end(pid: &str) {
+    wait::gone(pid.parse().unwrap());
 }
 
 /// The number on this host of what a process calls by a number of its jail.
@@ -80,7 +80,6 @@ fn a_process_ends_with_its_domain_and_all_it_has_started_too() {
     let node = start(&shell("family", "role = \"ee\"\nrestart = \"always\"", FAMILY));
     let running = node.await_environment("family", |environment| environment["state"] == "running");
     let child = on_host(&pid(&running), &node.await_said("child "));
-    assert!(!is_gone(&pid(&running)) && !is_gone(&child));
     for own in ["node", "capsules", "management", "99999"] {
         let (done, text) = node.anode(&["domain", "kill", own]);
         assert!(!done && (text.contains("ends with it") || text.contains("there is no domain")), "{text}");
@@ -90,8 +89,8 @@ fn a_process_ends_with_its_domain_and_all_it_has_started_too() {
         (done, text.as_str()),
         (true, "ended 1 domains; freed 0 channels, 0 events, 0 codes, 0 B of memory, 0 open files\n")
     );
-    node.until("end of the child", || is_gone(&child).then_some(()));
-    node.until("end of the process", || is_gone(&pid(&running)).then_some(()));
+    await_end(&child);
+    await_end(&pid(&running));
     let ended = node.await_environment("family", |environment| environment["state"] == "killed");
     assert_eq!((&ended["starts"], &ended["failures"], &ended["pid"]), (&json!(1), &json!(0), &Value::Null));
     assert!(node.domains()["domains"].as_array().unwrap().iter().all(|domain| domain["title"] != "family"));
@@ -152,7 +151,7 @@ fn a_process_that_ends_by_itself_takes_its_children_along() {
     let child = on_host(&pid(&running), &node.await_said("child "));
     assert!(Command::new("kill").args(["-TERM", &pid(&running)]).status().unwrap().success());
     node.await_environment("parent", |environment| environment["state"] == "ended");
-    node.until("end of the child", || is_gone(&child).then_some(()));
+    await_end(&child);
 }
 
 #[test]
@@ -170,10 +169,10 @@ fn all_end_when_the_node_goes_down_and_when_it_is_killed() {
         let status = node.process.wait().unwrap();
         assert_eq!(status.success(), !kill);
         for pid in &pids {
-            node.until("end of a process", || is_gone(pid).then_some(()));
+            await_end(pid);
         }
         // It dies with its jail, which dies with the node.
-        node.until("end of the child", || is_gone(&child).then_some(()));
+        await_end(&child);
     }
 }
 
@@ -249,15 +248,12 @@ fn an_environment_has_its_domain_its_role_and_its_files() {
         let all = node.domains();
         all["domains"].as_array().unwrap().iter().filter(|domain| domain["title"] == title).count()
     };
-    node.until("one life's domains", || {
-        ((there("lives"), there("second"), there("domain")) == (1, 1, 1)).then_some(())
-    });
+    node.until(|| ((there("lives"), there("second"), there("domain")) == (1, 1, 1)).then_some(()));
     let (done, text) = node.anode(&["domain", "kill", "lives"]);
     assert!(done && text.starts_with("ended 3 domains; freed 0 channels, 0 events, 0 codes, "), "{text}");
     node.await_environment("lives", |environment| environment["state"] == "killed");
     assert_eq!(there("lives") + there("second") + there("domain"), 0);
-    let files =
-        node.until("closed files", || Some(node.domains()["files"][0].clone()).filter(|files| files["open"] == 0));
+    let files = node.until(|| Some(node.domains()["files"][0].clone()).filter(|files| files["open"] == 0));
     assert_eq!(files["used"], json!({"files": 2, "bytes": 1}));
 }
 
@@ -288,7 +284,7 @@ fn a_domain_that_cannot_end_keeps_neither_the_node_nor_others_waiting() {
     let node = start(&(role.to_owned() + &ee + &shell("beside", "", "exec sleep 1000")));
     node.await_said("it ends a domain");
     // The domain is gone at the node, though the caller waits for its function.
-    node.until("end of the domain", || {
+    node.until(|| {
         let all = node.domains();
         let below = |domain: &&Value| domain["parent"] == node.environment("ends")["domain"];
         all["domains"].as_array().unwrap().iter().find(below).is_none().then_some(())
@@ -302,7 +298,7 @@ fn a_domain_that_cannot_end_keeps_neither_the_node_nor_others_waiting() {
     assert_eq!((&waits["state"], &waits["starts"]), (&json!("running"), &json!(1)));
     assert!(!node.log().contains("it has ended it"), "the function is still there");
     assert!(node.anode(&["domain", "kill", "ends"]).0);
-    node.until("end of the process", || is_gone(&pid(&waits)).then_some(()));
+    await_end(&pid(&waits));
 }
 
 #[test]
@@ -313,7 +309,7 @@ fn what_a_process_says_is_bounded() {
     // While it floods, the node answers and ends it.
     let running = node.await_environment("loud", |environment| environment["state"] == "running");
     assert!(node.anode(&["domain", "kill", "loud"]).0);
-    node.until("end of the process", || is_gone(&pid(&running)).then_some(()));
+    await_end(&pid(&running));
     let lines = node.log().matches("flood").count();
     assert!(lines < 5000, "{lines} lines");
 }

@@ -9,7 +9,7 @@ use libanode::seqpacket::SeqPacket;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn has_root() -> bool {
     single::is_root("an ordinary user has no node that root runs")
@@ -49,7 +49,7 @@ fn an_environment_that_owns_nothing_can_do_no_harm() {
     assert_eq!(done, ["connected=done"], "{said}");
     assert!(said.split(' ').count() > 20, "{said}");
     let refused = || node.log().contains("a gibibyte was refused") || node.environment("attacker")["state"] == "ended";
-    node.until("end of its greed", || refused().then_some(()));
+    node.until(|| refused().then_some(()));
     assert!(!node.log().contains("a gibibyte was taken"));
     let mode = fs::metadata(&program).unwrap().permissions().mode();
     assert_eq!(mode & 0o7777, 0o755, "nobody has made it setuid");
@@ -76,17 +76,17 @@ fn nobody_keeps_others_out() {
     let half_open: Vec<_> =
         (0..200).map(|_| SeqPacket::connect(&node.run_dir().join("nodeos.sock")).unwrap()).collect();
     let refused = || half_open.iter().filter(|one| one.wait(Duration::ZERO).unwrap()).count();
-    node.until("refusals", || (refused() >= 192).then_some(()));
+    node.until(|| (refused() >= 192).then_some(()));
     // Another environment has its connection all the same, and control answers.
     assert!(node.await_said("attacks: ").contains("connected=done"));
     assert_eq!(node.environment("greedy")["state"], "running");
     // Who says nothing in time loses his place, and others have it: as many as before, and one of nine is refused.
     let count = |which: &str| node.control().status().unwrap()["connections"]["environments"][which].as_u64().unwrap();
-    node.until("end of the silent", || (refused() == half_open.len()).then_some(()));
+    node.until(|| (refused() == half_open.len()).then_some(()));
     assert!(count("silent") > 0 && count("refused") >= 190);
     let again: Vec<_> = (0..9).map(|_| SeqPacket::connect(&node.run_dir().join("nodeos.sock")).unwrap()).collect();
     let refused = || again.iter().filter(|one| one.wait(Duration::ZERO).unwrap()).count();
-    node.until("refusal of the ninth", || (refused() > 0).then_some(()));
+    node.until(|| (refused() > 0).then_some(()));
     assert!(refused() == 1 && again[8].wait(Duration::ZERO).unwrap());
 }
 
@@ -97,17 +97,12 @@ fn who_connects_without_end_pays_for_it() {
     }
     let dir = tempfile::tempdir().unwrap();
     let program = program(dir.path());
-    let began = Instant::now();
     let node = Node::start_in(dir, &[ROLE, &environment("hasty", "rich", &[program, "hasty".into()])].concat());
     let welcome: u64 = node.await_said("hasty was welcome ").parse().unwrap();
     assert!(welcome > 0);
     let counts = node.control().status().unwrap()["connections"]["environments"].clone();
-    let (cost, slowed) = (counts["cost_ns"].as_u64().unwrap(), counts["slowed"].as_u64().unwrap());
+    let cost = counts["cost_ns"].as_u64().unwrap();
     assert!(cost > 3000 * 1000, "a thread each is more than a microsecond: {counts}");
-    // A quarter of a CPU, a burst, and as much for those that end at the same moment.
-    let most = began.elapsed().as_nanos() as u64 / 4 + 2 * 50_000_000;
-    assert!(cost <= most, "{counts} of {most}");
-    assert!(slowed > 0 || cost < most - 50_000_000, "{counts}");
     // What it has used itself comes on top; a millisecond may wait for the next bill.
     let domains = node.domains();
     let own = domains["domains"].as_array().unwrap().iter().find(|domain| domain["title"] == "hasty").unwrap();

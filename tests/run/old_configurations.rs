@@ -4,15 +4,13 @@
 //! changed since, a line each, at a start and in `anode node check`; a key that a file has set is not spoken of. Whoever takes a
 //! key away sees this test fail.
 
-use anode::manage::client::Control;
+use crate::wait;
 use anode::sys::process::is_root;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// Longer than a start takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How a line begins that tells of a default.
 const CHANGED: &str = "changed default: ";
 
@@ -65,16 +63,9 @@ impl Running {
     }
 
     /// The status, as soon as it answers.
-    fn status(&mut self) -> serde_json::Value {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Ok(mut control) = Control::connect(&self.folder.path().join("run")) {
-                return control.status().unwrap();
-            }
-            let ended = self.process.try_wait().unwrap();
-            assert!(ended.is_none() && Instant::now() < end, "it does not start: {ended:?}\n{}", self.log());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+    fn status(&self) -> serde_json::Value {
+        let run = self.folder.path().join("run");
+        wait::control(&run, Some(&self.process), || self.log()).status().unwrap()
     }
 }
 
@@ -120,7 +111,7 @@ fn configurations_of_before_start_and_say_once_what_has_changed() {
     let kept = kept();
     assert!(kept.len() >= 4);
     for (path, text) in kept {
-        let mut node = Running::start(&text);
+        let node = Running::start(&text);
         let status = node.status();
         let name = text.lines().find_map(|line| line.strip_prefix("name = ")).unwrap().trim_matches('"').to_owned();
         assert_eq!(status["node"], name.as_str(), "{}", path.display());

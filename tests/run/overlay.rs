@@ -1,5 +1,6 @@
 //! Nodes as real processes without privileges: an overlay of UDP sockets on the loopback interface.
 
+use crate::wait::{self, PATIENCE};
 use anode::apps::PING;
 use anode::manage::client::{Attachment, Control};
 use anode::wire::{Addr, Digest, anep, capsule};
@@ -8,12 +9,10 @@ use std::fs::File;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
-use std::time::{Duration, Instant};
 
 const ANODE: &str = env!("CARGO_BIN_EXE_anode");
 
 /// Longer than anything here takes: only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A line of nodes n1, n2 …, each a process.
 struct Line {
@@ -84,11 +83,8 @@ impl Line {
         command.args(["-c", &limited, ANODE, "node", "run"]).arg(&file).stderr(File::create(self.log(at)).unwrap());
         let child = command.spawn().unwrap();
         self.nodes[at] = Some(child);
-        let begin = Instant::now();
-        while Control::connect(&self.dir(at)).is_err() {
-            assert!(begin.elapsed() < PATIENCE, "node {at} does not answer");
-            std::thread::yield_now();
-        }
+        let log = || std::fs::read_to_string(self.log(at)).unwrap();
+        wait::control(&self.dir(at), self.nodes[at].as_ref(), log);
     }
 
     fn kill(&mut self, at: usize) {
@@ -158,11 +154,7 @@ fn code_that_rots_on_disk_is_fetched_again() {
     let mut line = Line::start(2);
     assert!(line.ping(0, 1).is_some());
     // A manifest and a representation, which are written while the capsule goes on.
-    let begin = std::time::Instant::now();
-    while objects(&line.store(1)).len() < 2 {
-        assert!(begin.elapsed() < std::time::Duration::from_secs(30), "{:?}", objects(&line.store(1)));
-        std::thread::yield_now();
-    }
+    wait::path(&line.store(1).join("objects"), || (objects(&line.store(1)).len() >= 2).then_some(()));
     line.kill(1);
     let files = objects(&line.store(1));
     for file in &files {
@@ -202,10 +194,7 @@ fn applications_share_a_node_and_are_refused_with_a_reason() {
     first.send(&header(code, 700, Line::addr(0)), &[0; 64]).unwrap();
     assert!(first.receive(PATIENCE).unwrap().is_some());
     // The look into the store happens beside; what it finds is counted when it is known.
-    let begin = Instant::now();
-    while line.status(0)["drops"]["code-unknown"] != 1 {
-        assert!(begin.elapsed() < PATIENCE, "{}", line.status(0));
-    }
+    wait::told(&dir, "status", |status| (status["drops"]["code-unknown"] == 1).then_some(()));
 }
 
 #[test]
@@ -268,11 +257,7 @@ fn a_node_without_descriptors_turns_applications_away_and_takes_them_again() {
     };
     assert!(!refused.contains("no answer"), "the connection was closed at once: {refused}");
     drop(seats);
-    let begin = Instant::now();
-    while Attachment::attach(&line.dir(0), 0).is_err() {
-        assert!(begin.elapsed() < PATIENCE);
-        std::thread::yield_now();
-    }
+    wait::told(&line.dir(0), "status", |_| Attachment::attach(&line.dir(0), 0).ok());
     assert_eq!(line.status(0)["node"], "n0");
 }
 
@@ -284,18 +269,13 @@ fn strangers_that_go_on_are_named_in_the_log_once() {
     let mut packet = [0; 8 + capsule::HEADER];
     anep::emit_basic(&mut packet, anep::type_id::CAPSULE, capsule::HEADER).unwrap();
     header(Digest([7; 32]), 1, Line::addr(0)).emit(&mut packet[8..]).unwrap();
-    let begin = Instant::now();
-    let lines = loop {
+    let lines = wait::told(&line.dir(0), "status", |_| {
         for _ in 0..10 {
             stranger.send_to(&packet, ("127.0.0.1", line.ports[0])).unwrap();
         }
         let log = std::fs::read_to_string(line.log(0)).unwrap();
         let lines: Vec<_> = log.lines().filter(|line| line.contains("stranger")).map(str::to_owned).collect();
-        if !lines.is_empty() {
-            break lines;
-        }
-        assert!(begin.elapsed() < PATIENCE, "no line: {log}");
-        line.status(0);
-    };
+        Some(lines).filter(|lines| !lines.is_empty())
+    });
     assert!(lines.len() == 1 && lines[0].contains(&format!("127.0.0.1 port {from}")), "{lines:?}");
 }

@@ -1,6 +1,7 @@
 //! A lab whose nodes run as real processes.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use crate::wait;
 use anode::code::author;
 use anode::code::bundle::Bundle;
 use anode::lab::nodes::Daemon;
@@ -9,7 +10,6 @@ use anode::manage::client::{Attachment, Control};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 /// The program.
 pub const ANODE: &str = env!("CARGO_BIN_EXE_anode");
@@ -28,8 +28,8 @@ ends = ["r", "b"]
 prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
 "#;
 
-/// For how long anything may take.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+#[allow(unused_imports, reason = "each test program uses its part")]
+pub use crate::wait::PATIENCE;
 
 /// A node between two hosts.
 pub const HOSTS: &str = r#"
@@ -108,9 +108,7 @@ impl Running {
     /// The same, and waits for its sockets.
     pub fn start_again(&self, node: &str) -> Child {
         let process = self.spawn_again(node);
-        while Control::connect(self.dir(node)).is_err() {
-            std::thread::yield_now();
-        }
+        wait::control(self.dir(node), Some(&process), String::new);
         process
     }
 
@@ -131,17 +129,15 @@ impl Running {
         Attachment::attach(self.dir(node), port).unwrap()
     }
 
-    /// Looks at a node until `there` says yes.
-    pub fn await_status(&self, node: &str, there: impl Fn(&Value) -> bool) -> Value {
-        let begin = Instant::now();
-        loop {
-            let status = self.status(node);
-            if there(&status) {
-                return status;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{status}");
-            std::thread::yield_now();
-        }
+    /// The status of a node, as soon as `there` says yes to it.
+    pub fn await_status(&self, node: &str, mut there: impl FnMut(&Value) -> bool) -> Value {
+        let look = |status| Some(accounted(status)).filter(&mut there);
+        wait::told(self.dir(node), "status", look)
+    }
+
+    /// Waits until something is so of which the status of a node may tell.
+    pub fn until<T>(&self, node: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        wait::told(self.dir(node), "status", |_| look())
     }
 
     /// `anode` with these arguments at a node; what it prints as JSON.

@@ -1,22 +1,16 @@
 //! One overlay node as a real process, with all its files in a folder of its own.
 #![allow(dead_code, reason = "each test program uses its part")]
 
+use crate::wait;
 use anode::manage::client::Control;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The program.
 pub const ANODE: &str = env!("CARGO_BIN_EXE_anode");
-
-/// How long something may take that is bound to happen: only a failure waits for it.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// A node that runs, in a directory that only the user of the tests can enter.
 pub struct Node {
@@ -64,7 +58,7 @@ impl Node {
         let log = File::create(dir.path().join("log")).unwrap();
         let process = anode(&["node", "run"], &file).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let node = Node { process, dir };
-        node.until("its sockets", || Control::connect(&node.run_dir()).ok());
+        wait::control(&node.run_dir(), Some(&node.process), || node.log());
         node
     }
 
@@ -80,16 +74,9 @@ impl Node {
         fs::read_to_string(self.dir.path().join("log")).unwrap()
     }
 
-    /// Looks until there is something.
-    pub fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let end = Instant::now() + PATIENCE;
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            assert!(Instant::now() < end, "no {what}\n{}", self.log());
-            std::thread::sleep(LOOK);
-        }
+    /// Waits until there is something of which the node's status may tell.
+    pub fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+        wait::told(&self.run_dir(), "status", |_| look())
     }
 
     /// What `anode NOUN VERB RUN_DIR …` prints, and whether it succeeds.
@@ -114,23 +101,21 @@ impl Node {
 
     /// An environment; nothing while the node has not come to it.
     pub fn find(&self, name: &str) -> Option<Value> {
-        let all = self.domains();
-        all["environments"].as_array()?.iter().find(|environment| environment["name"] == name).cloned()
+        wait::environment_in(&self.domains(), name)
     }
 
     pub fn environment(&self, name: &str) -> Value {
         self.find(name).unwrap()
     }
 
-    /// Looks at an environment until `there` says yes.
+    /// An environment, as soon as `there` says yes to it.
     pub fn await_environment(&self, name: &str, there: impl Fn(&Value) -> bool) -> Value {
-        self.until(name, || self.find(name).filter(&there))
+        wait::environment(&self.run_dir(), name, there)
     }
 
     /// What an environment has said behind these words, once it has said it.
     pub fn await_said(&self, begins: &str) -> String {
-        self.until(begins, || {
-            let log = self.log();
+        wait::text(&self.dir.path().join("log"), Some(&self.process), |log| {
             let at = log.find(begins)?;
             let rest = &log[at + begins.len()..];
             rest.find(['"', '\n']).map(|end| rest[..end].trim().to_owned())

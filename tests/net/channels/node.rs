@@ -1,6 +1,7 @@
 //! A node between two hosts that runs in the test's process, and an environment that answers in capitals.
 
 use crate::running::{PATIENCE, Running};
+use crate::wait;
 use anode::config::NodeFile;
 use anode::core::reason::Reason;
 use anode::manage::assemble;
@@ -179,22 +180,18 @@ impl Node {
         (each.iter().map(|cut| cut.0).sum(), each.iter().filter_map(|cut| cut.2).sum())
     }
 
-    /// What the node says of its frames, for the message of a test that fails.
-    pub fn accounts(&self) -> String {
-        self.handle.with_node(|node, _| format!("{:?}", node.status())).unwrap()
-    }
-
     pub fn drops(&self, reason: Reason) -> u64 {
         self.handle.with_node(move |node, _| node.drops().of(reason)).unwrap()
     }
 
+    /// Waits until something is so of which the node's status may tell.
+    pub fn until<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+        wait::told(self.dir.path(), "status", |_| look())
+    }
+
     /// Waits until so many are counted: what comes later on the flow may go by another half, and be there first.
     pub fn await_drops(&self, reason: Reason, count: u64) {
-        let end = std::time::Instant::now() + PATIENCE;
-        while self.drops(reason) < count {
-            assert!(std::time::Instant::now() < end, "{reason:?} is not counted");
-            std::thread::yield_now();
-        }
+        self.until(|| (self.drops(reason) >= count).then_some(()));
         assert_eq!(self.drops(reason), count, "{reason:?}");
     }
 }

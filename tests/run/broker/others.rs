@@ -2,6 +2,7 @@
 
 use super::needs_root;
 use crate::single::{Node, anode, write_config};
+use crate::wait;
 use anode::broker::acts::Acts;
 use anode::broker::allowed::Allowed;
 use anode::broker::given::{DISCOVERIES_MAX, LISTENERS_MAX, PACKETS_MAX, XDP_MAX};
@@ -15,10 +16,6 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
-
-/// For how long something may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A user that is nobody's.
 const STRANGER: u32 = 12_345;
@@ -188,12 +185,8 @@ fn a_port_has_so_many_sockets_and_no_more() {
         assert_eq!(had.len(), most);
         assert!(why.contains(&format!("the broker refuses: {words}")) && why.contains("at most"), "{why}");
         had.truncate(most - 1);
-        let begin = Instant::now();
-        // A child that another test has just begun has it too, until it is another program.
-        while let Err(error) = acts.carry_out(&request, &[]) {
-            assert!(begin.elapsed() < PATIENCE, "what is closed makes room: {error}");
-            std::thread::yield_now();
-        }
+        let others = "a child that another test has just begun has what is closed too, until it is another program";
+        wait::unannounced(others, || acts.carry_out(&request, &[]).map(drop).map_err(|error| error.to_string()));
     }
 }
 

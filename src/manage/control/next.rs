@@ -1,0 +1,122 @@
+//! The next answer that differs: who waits for a change asks once, and is told when there is one.
+//!
+//! Example: an operator waits until code is linked. The first `{"do":"next","of":"status"}` of a connection is answered
+//! at once, each further one when the status reads otherwise than in the answer before, at the latest within 5 s. Most
+//! counters, those of the kernel half among them, change without telling anybody, so the thread of the connection looks
+//! at them, a hundred times a second at most. Meanwhile the connection gives way to others, as one that waits.
+
+use super::Ask;
+use super::places::Place;
+use serde::Deserialize;
+use serde_json::Value;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The longest wait, in milliseconds: shorter than clients wait for an answer.
+const LONGEST_MS: u64 = 5000;
+
+/// The same, for requests that say nothing of it.
+pub(super) fn longest_ms() -> u64 {
+    LONGEST_MS
+}
+
+/// Of what the next answer is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Subject {
+    Status,
+    Log,
+    Domains,
+    Channels,
+}
+
+impl From<Subject> for Ask {
+    fn from(subject: Subject) -> Ask {
+        match subject {
+            Subject::Status => Ask::Status,
+            Subject::Log => Ask::Log,
+            Subject::Domains => Ask::Domains,
+            Subject::Channels => Ask::Channels,
+        }
+    }
+}
+
+/// What one connection was told last, and when.
+#[derive(Default)]
+pub(super) struct Next(Option<(Subject, Result<Value, String>, Instant)>);
+
+impl Next {
+    /// Waits for another answer than the one before, or for the end of the time; nothing: the place is another's.
+    pub(super) fn await_change(
+        &mut self,
+        place: &Place,
+        of: Subject,
+        within_ms: u64,
+        look: impl Fn() -> Result<Value, String>,
+    ) -> Option<Result<Value, String>> {
+        let end = Instant::now() + Duration::from_millis(within_ms.min(LONGEST_MS));
+        loop {
+            let before = self.0.as_ref().filter(|(subject, ..)| *subject == of);
+            if let Some((.., at)) = before {
+                if !place.waits() || !place.stays() {
+                    return None;
+                }
+                sleep((*at + LOOK).saturating_duration_since(Instant::now()));
+                if !place.works() {
+                    return None;
+                }
+            }
+            let now = look();
+            let changed = before.is_none_or(|(_, told, _)| *told != now);
+            self.0 = Some((of, now.clone(), Instant::now()));
+            if changed || Instant::now() >= end {
+                return Some(now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::places::Places;
+    use super::*;
+    use serde_json::json;
+    use std::cell::Cell;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_answer_is_told_when_it_is_another_one_and_who_waits_for_it_gives_way() {
+        let (here, _there) = UnixStream::pair().unwrap();
+        let places = Places::new(1, Arc::default());
+        let place = places.take(&Arc::new(here)).unwrap();
+        let (mut next, looks) = (Next::default(), Cell::new(0));
+        let count = |every: i32| {
+            looks.set(looks.get() + 1);
+            Ok(json!(looks.get() / every))
+        };
+        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(1)), Some(Ok(json!(1))), "at once");
+        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(4)), Some(Ok(json!(0))));
+        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(4)), Some(Ok(json!(1))), "two looks");
+        assert_eq!(looks.get(), 4);
+        assert_eq!(
+            next.await_change(&place, Subject::Status, 0, || Ok(json!(1))),
+            Some(Ok(json!(1))),
+            "its time is over"
+        );
+        assert_eq!(
+            next.await_change(&place, Subject::Log, 5000, || Ok(json!(1))),
+            Some(Ok(json!(1))),
+            "of something else"
+        );
+        // It waits without end, and the next one takes its place.
+        let (other, _other) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| places.take(&Arc::new(other)).unwrap());
+            while next.await_change(&place, Subject::Log, 5000, || Ok(json!(1))).is_some() {}
+        });
+    }
+}

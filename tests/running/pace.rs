@@ -1,0 +1,90 @@
+//! Senders at a rate, and instants by chance: the time that a test takes by itself. Nobody here waits for anything to happen.
+#![allow(dead_code, reason = "each test program uses its part")]
+
+use rand_core::Rng;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Numbered packets with a gap between them, in a thread of their own.
+pub struct Pace {
+    gap: Duration,
+    /// Those for which the sender woke too late follow at once.
+    by_the_clock: bool,
+    state: Mutex<State>,
+    more: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    sent: u32,
+    stopped: bool,
+}
+
+impl Pace {
+    /// At least this gap between any two.
+    pub fn apart(gap: Duration) -> Pace {
+        Pace { gap, by_the_clock: false, state: Mutex::default(), more: Condvar::new() }
+    }
+
+    /// As many as these gaps fit into the time.
+    pub fn by_the_clock(gap: Duration) -> Pace {
+        Pace { by_the_clock: true, ..Pace::apart(gap) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends 0, 1, 2 and so on, until it is told to stop.
+    pub fn run(&self, mut send: impl FnMut(u32)) {
+        let begin = Instant::now();
+        while !self.has_stopped() {
+            let number = self.sent();
+            if self.by_the_clock {
+                std::thread::sleep((self.gap * number).saturating_sub(begin.elapsed()));
+            }
+            send(number);
+            self.state().sent += 1;
+            self.more.notify_all();
+            if !self.by_the_clock {
+                std::thread::sleep(self.gap);
+            }
+        }
+    }
+
+    /// How many were sent so far.
+    pub fn sent(&self) -> u32 {
+        self.state().sent
+    }
+
+    /// Waits until so many more were sent; says how many that are in all.
+    pub fn await_more(&self, count: u32) -> u32 {
+        let state = self.state();
+        let until = state.sent + count;
+        drop(self.more.wait_while(state, |state| state.sent < until).unwrap_or_else(PoisonError::into_inner));
+        until
+    }
+
+    pub fn stop(&self) {
+        self.state().stopped = true;
+    }
+
+    pub fn has_stopped(&self) -> bool {
+        self.state().stopped
+    }
+}
+
+/// Sends again and again, a gap apart, what may be lost or come too early, until an answer has come; `take` looks for one and does
+/// not wait.
+pub fn again<T>(gap: Duration, count: u32, mut send: impl FnMut(), mut take: impl FnMut() -> Option<T>) -> Option<T> {
+    (0..count).find_map(|_| {
+        send();
+        std::thread::sleep(gap);
+        take()
+    })
+}
+
+/// Lets time pass until an instant by chance, in which nothing in particular happens.
+pub fn until_some_instant(random: &mut impl Rng, within: Duration) {
+    std::thread::sleep(within.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX)));
+}
