@@ -370,9 +370,9 @@ impl Handle {
             Ask::Domains => super::domains::list(self),
             Ask::KillDomain { domain } => super::domains::kill(self, DomainId(domain)),
             Ask::Channels => {
-                // What is listed is open: the ports have it too.
-                self.settle()?;
                 let channels = self.with_node(|node, _| node.channel_list())?;
+                // What is listed is open when it is told: the ports have it too.
+                self.settle()?;
                 serde_json::to_value(channels).map_err(|error| error.to_string())
             }
             Ask::Cut(wanted) => super::domains::cut(self, wanted),

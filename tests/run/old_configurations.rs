@@ -10,7 +10,6 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Longer than a start takes: only a failure waits for it.
 /// How a line begins that tells of a default.
 const CHANGED: &str = "changed default: ";
 

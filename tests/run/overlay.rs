@@ -154,7 +154,7 @@ fn code_that_rots_on_disk_is_fetched_again() {
     let mut line = Line::start(2);
     assert!(line.ping(0, 1).is_some());
     // A manifest and a representation, which are written while the capsule goes on.
-    wait::path(&line.store(1).join("objects"), || (objects(&line.store(1)).len() >= 2).then_some(()));
+    wait::told(&line.dir(1), "status", |_| (objects(&line.store(1)).len() >= 2).then_some(()));
     line.kill(1);
     let files = objects(&line.store(1));
     for file in &files {

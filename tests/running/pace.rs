@@ -35,10 +35,11 @@ impl Pace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends 0, 1, 2 and so on, until it is told to stop.
+    /// Sends 0, 1, 2 and so on, until it is told to stop; the last one after that, for who waits for it.
     pub fn run(&self, mut send: impl FnMut(u32)) {
-        let begin = Instant::now();
-        while !self.has_stopped() {
+        let (begin, mut stops) = (Instant::now(), false);
+        while !stops {
+            stops = self.has_stopped();
             let number = self.sent();
             if self.by_the_clock {
                 std::thread::sleep((self.gap * number).saturating_sub(begin.elapsed()));

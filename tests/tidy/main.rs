@@ -1,8 +1,8 @@
 //! The invariants of the source tree, checked by reading it.
 //!
 //! Modules with I/O, clocks, `unsafe` or panics, imports among folders and files (`folders.rs`, `files.rs`), lengths of files and
-//! functions, lines and words (`prose.rs`), names of types (`types.rs`), names in comments and pages (`names.rs`), and words that
-//! never stand in a file. ARCHITECTURE.md has the reasons. Every check is also run on a bad sample and must complain, so that none
+//! functions, lines and words (`prose.rs`), names of types (`types.rs`), names in comments and pages (`names.rs`), clocks and
+//! sleep in tests (`waits.rs`), and words that never stand in a file. ARCHITECTURE.md has the reasons. Every check is also run on a bad sample and must complain, so that none
 //! passes by not looking.
 
 use std::fs;
@@ -17,6 +17,7 @@ mod reasons;
 mod source;
 mod tables;
 mod types;
+mod waits;
 mod way;
 use source::Source;
 
