@@ -27,6 +27,9 @@ use std::time::Duration;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+/// For how long a node may take to end.
+const END: Duration = Duration::from_secs(5);
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -155,13 +158,9 @@ fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     };
     control.down(keep_kernel)?;
     // The node takes its sockets away as the last thing it does.
-    for _ in 0..500 {
-        if !dir.join("control.sock").exists() {
-            return Ok(());
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    anyhow::bail!("the node was told to stop but its sockets are still in {}", dir.display())
+    let gone = || (!dir.join("control.sock").exists()).then_some(());
+    let still = || format!("the node was told to stop but its sockets are still in {}", dir.display());
+    crate::sys::watch::until(&dir, None, END, gone).map_err(|missed| anyhow::anyhow!("{}: {missed}", still()))
 }
 
 /// Who the node is, and what of its sandbox is weaker than it could be.

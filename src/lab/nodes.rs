@@ -9,19 +9,17 @@ use super::{Error, Lab, Node, Topology};
 use crate::config::default_run_dir;
 use crate::kernel::Pins;
 use crate::manage::client::Control;
+use crate::sys::watch::{self, Process};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use toml::{Table, Value};
 
 /// For how long a node may take until it answers.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Between two looks whether it answers.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// A node that was started.
 pub struct Daemon {
@@ -118,7 +116,7 @@ impl Lab {
                 started.push(self.start(program, node, &config, run_dir)?);
             }
         }
-        for daemon in &mut started {
+        for daemon in &started {
             daemon.await_answer()?;
         }
         Ok(started)
@@ -161,17 +159,13 @@ fn know_hosts(config: &mut Table, hosts: &Path) -> bool {
 }
 
 impl Daemon {
-    fn await_answer(&mut self) -> Result<(), Error> {
-        let begin = Instant::now();
-        while Control::connect(&self.run_dir).is_err() {
-            let gone = self.child.try_wait().ok().flatten().is_some();
-            if gone || begin.elapsed() > PATIENCE {
-                let said = fs::read_to_string(&self.log).unwrap_or_default();
-                return Err(Error::NodeFailed { node: self.node.clone(), said });
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(())
+    fn await_answer(&self) -> Result<(), Error> {
+        let process = Process::open(self.child.id()).ok().flatten();
+        let answers = || Control::connect(&self.run_dir).ok();
+        watch::until(&self.run_dir, process.as_ref(), PATIENCE, answers).map(drop).map_err(|missed| {
+            let said = fs::read_to_string(&self.log).unwrap_or_default();
+            Error::NodeFailed { node: self.node.clone(), said: if said.is_empty() { missed.to_string() } else { said } }
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -19,6 +20,16 @@ pub enum Missed {
     Late,
     /// The kernel does not tell.
     Failed(io::Error),
+}
+
+impl fmt::Display for Missed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Missed::Ended => write!(f, "the process has ended"),
+            Missed::Late => write!(f, "it takes too long"),
+            Missed::Failed(error) => write!(f, "nobody tells of files: {error}"),
+        }
+    }
 }
 
 impl From<io::Error> for Missed {

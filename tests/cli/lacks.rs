@@ -16,8 +16,6 @@ use std::process::{Command, Output, Stdio};
 /// An ordinary user, in the place of root.
 const ORDINARY: u32 = 60_501;
 
-/// Longer than a start takes: only a failure waits for it.
-
 /// Takes control groups away, and goes on with the words behind.
 const WITHOUT_GROUPS: &str = "umount --lazy --all --types cgroup,cgroup2 && exec \"$@\"";
 

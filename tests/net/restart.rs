@@ -35,7 +35,7 @@ fn ran(status: &Value) -> u64 {
 /// Marks that come, each once, until there are as many as were sent when sending has stopped, or none comes any more.
 fn collect(far: &UdpSocket, pace: &Pace) -> (HashSet<u32>, usize) {
     let (mut seen, mut twice) = (HashSet::new(), 0);
-    while !pace.has_stopped() || seen.len() < pace.sent() as usize {
+    while !pace.has_ended() || seen.len() < pace.sent() as usize {
         match next_mark(far) {
             Some(WARM) => {}
             Some(mark) => twice += usize::from(!seen.insert(mark)),

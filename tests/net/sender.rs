@@ -11,8 +11,8 @@ use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// The mark of capsules that are sent before the count begins.
-pub const WARM: u32 = u32::MAX;
+/// The mark of capsules that are sent before the count begins, and of one behind all others.
+pub const WARM: u32 = crate::pace::END;
 
 /// After so much of it no capsule comes any more.
 pub const SILENCE: Duration = Duration::from_secs(3);

@@ -229,7 +229,7 @@ impl Came {
 /// Takes marks off a socket until all that were sent have come, or none comes any more.
 fn collect(far: &UdpSocket, pace: &Pace, capsules: bool) -> Came {
     let (mut came, mut buffer) = (Came::default(), [0; 2048]);
-    while !pace.has_stopped() || came.0.len() < pace.sent() as usize {
+    while !pace.has_ended() || came.0.len() < pace.sent() as usize {
         let Ok(length) = far.recv(&mut buffer) else { break };
         let (rest, mark) = buffer[..length].split_last_chunk().unwrap();
         let made = || u64::from_be_bytes(*rest[rest.len() - PAYLOAD.len() + RESULT..].first_chunk().unwrap());

@@ -1,6 +1,7 @@
 /* Ended means ended: after an_domainTerminate or an_domainDestroy, no function of the domain or of one below it runs.
  * That holds whoever closed it: this thread, the library's thread on word of the node, a function of the domain's own,
  * or two of them at once. Prints "ok" at the end. */
+#include "await.h"
 #include <anode/nodeos.h>
 #include <pthread.h>
 #include <sched.h>
@@ -29,7 +30,7 @@ static void die(const char *what, int round)
 static void work(void)
 {
     atomic_fetch_add(&running, 1);
-    atomic_fetch_add(&begun, 1);
+    count_up(&begun);
     for (int turn = 0; turn < 200; turn++)
         sched_yield();
     atomic_fetch_sub(&running, 1);
@@ -64,7 +65,7 @@ static void on_end(an_Domain_t domain, void *arg)
 /* Ends its own domain: all others have returned when the call does. */
 static void on_run_end_own(void *arg)
 {
-    atomic_fetch_add(&begun, 1);
+    count_up(&begun);
     int error = an_domainTerminate((an_Domain_t)arg);
     if ((error && error != AN_ESTALE) || atomic_load(&running))
         die("terminate by a function", -1);
@@ -73,9 +74,8 @@ static void on_run_end_own(void *arg)
 /* Two functions of two domains end each other's. */
 static void on_run_end_other(void *arg)
 {
-    atomic_fetch_add(&together, 1);
-    while (atomic_load(&together) < 2)
-        sched_yield();
+    count_up(&together);
+    await_count(&together, 2);
     an_domainTerminate(arg == (void *)&one ? atomic_load(&other) : atomic_load(&one));
     atomic_fetch_sub(&running, 1);
 }
@@ -115,8 +115,7 @@ static void round_of(int round)
     MUST(round, an_threadCreate(domain, on_run, 0) == AN_OK && an_threadCreate(below, on_run, 0) == AN_OK);
     MUST(round, an_eventSchedule(0, domain, 0, on_event, 0));
     send_one();
-    while (atomic_load(&begun) < 2)
-        sched_yield();
+    await_count(&begun, 2);
     pthread_t beside;
     int helped = round % 4 == 1;
     if (helped)
@@ -145,8 +144,7 @@ static void of_each_other(int round)
     atomic_fetch_add(&running, 2);
     MUST(round, an_threadCreate(one, on_run_end_other, (void *)&one) == AN_OK);
     MUST(round, an_threadCreate(other, on_run_end_other, (void *)&other) == AN_OK);
-    while (atomic_load(&together) < 2)
-        sched_yield();
+    await_count(&together, 2);
     an_Domain_t both[2] = {one, other};
     for (int at = 0; at < 2; at++)
         MUST(round, an_domainDestroy(both[at]) == AN_OK);

@@ -1,5 +1,6 @@
 /* A polling process at a polling node: packets go round and round, and now and then a long silence lets both sleep.
  * Packets sent by if0 come in by if1. Prints "ok" at the end. */
+#include "await.h"
 #include <anode/nodeos.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@ static void die(const char *what)
 static void deliver(an_InChan_t in, an_PacketBuffer_t packet, const struct an_Ends *ends, void *arg)
 {
     (void)in, (void)ends, (void)arg;
-    if (atomic_fetch_add(&hops, 1) % HOPS < HOPS - 1)
+    if (count_up(&hops) % HOPS < HOPS - 1)
         MUST(an_outchanSend(out, &to, packet) == AN_OK);
     else
         an_pktbufFree(packet);
@@ -41,8 +42,7 @@ int main(void)
     for (int round = 1; round <= ROUNDS; round++) {
         an_PacketBuffer_t packet = an_pktbufAlloc(domain);
         MUST(packet && an_pktbufResize(packet, 100) == AN_OK && an_outchanSend(out, &to, packet) == AN_OK);
-        while (atomic_load(&hops) < round * HOPS)
-            an_threadYield();
+        await_count(&hops, round * HOPS);
         usleep(round % 4 * 300);
     }
     MUST(an_nodeDisconnect(node) == AN_OK);

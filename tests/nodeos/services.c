@@ -1,4 +1,5 @@
 /* Events, functions, memory and files of a domain, used by a program in C. Prints "ok" at the end. */
+#include "await.h"
 #include <anode/nodeos.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void on_time(an_Event_t event, void *arg)
         die("too early");
     if (an_eventCancel(event) != AN_ESTALE || an_domainSelf(node) != domain)
         die("an event that has come");
-    atomic_fetch_add(&came, 1);
+    count_up(&came);
 }
 
 static void on_never(an_Event_t event, void *arg)
@@ -40,19 +41,19 @@ static void on_never(an_Event_t event, void *arg)
 static void again(an_Event_t event, void *arg)
 {
     (void)event;
-    if (atomic_fetch_add(&chain, 1) < 20)
+    if (count_up(&chain) < 20)
         MUST(an_eventSchedule(0, domain, 1, again, arg));
 }
 
 static void run(void *arg)
 {
-    atomic_fetch_add((atomic_int *)arg, 1);
+    count_up((atomic_int *)arg);
 }
 
 static void on_end(an_Domain_t which, void *arg)
 {
     (void)which;
-    atomic_fetch_add((atomic_int *)arg, 1);
+    count_up((atomic_int *)arg);
 }
 
 static void events(void)
@@ -70,8 +71,8 @@ static void events(void)
         MUST(an_eventCancel(taken_back[at]) == AN_ESTALE);
     }
     MUST(an_eventSchedule(0, domain, 0, again, 0));
-    while (atomic_load(&came) < EVENTS || atomic_load(&chain) < 21)
-        an_threadYield();
+    await_count(&came, EVENTS);
+    await_count(&chain, 21);
     /* The role grants 1000 that wait. */
     int waiting = 0;
     while (an_eventSchedule(0, domain, 3600000, on_never, 0))
@@ -141,8 +142,7 @@ int main(void)
     atomic_int ran = 0;
     for (int at = 0; at < 100; at++)
         MUST(an_threadCreate(domain, run, &ran) == AN_OK);
-    while (atomic_load(&ran) < 100)
-        an_threadYield();
+    await_count(&ran, 100);
     files();
     names();
     /* The end of a domain takes its events with it, and its own end is told by whoever causes it. */

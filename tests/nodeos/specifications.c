@@ -2,6 +2,7 @@
  * works all the same. Built with AddressSanitizer, which sees any use after that. Also: memory of objects in the
  * explicit model is not touched by destroying them. Packets travel from port if0 to port if1 of the same node. Prints
  * "ok" at the end. */
+#include "await.h"
 #include <anode/nodeos.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ static void deliver(an_InChan_t in, an_PacketBuffer_t packet, const struct an_En
         die("a packet");
     if (an_pktbufFree(packet))
         die("free");
-    atomic_fetch_add(&arrived, 1);
+    count_up(&arrived);
 }
 
 static void round_trip(an_Domain_t domain, void *memory)
@@ -73,8 +74,7 @@ static void round_trip(an_Domain_t domain, void *memory)
     if (an_outchanSend(out, to, packet))
         die("send");
     spoil(to, sizeof *to);
-    while (atomic_load(&arrived) == before)
-        an_threadYield();
+    await_count(&arrived, before + 1);
     if (an_inchanDestroy(in) || an_outchanDestroy(out))
         die("destroy");
 }

@@ -3,8 +3,8 @@
  * An environment that ends a domain of its own while a function of it never returns: the call waits, and nobody else
  * does.
  */
+#include "await.h"
 #include <anode/nodeos.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ static atomic_int hangs;
 static void hang(an_Event_t event, void *arg)
 {
     (void)event, (void)arg;
-    atomic_store(&hangs, 1);
+    count_up(&hangs);
     for (;;)
         pause();
 }
@@ -28,8 +28,7 @@ int main(void)
         fprintf(stderr, "nothing to end: %s\n", an_strerror(an_error()));
         return 1;
     }
-    while (!atomic_load(&hangs))
-        sched_yield();
+    await_count(&hangs, 1);
     fprintf(stderr, "it ends a domain.\n");
     an_domainTerminate(below);
     fprintf(stderr, "it has ended it.\n");

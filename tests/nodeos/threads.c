@@ -1,7 +1,7 @@
 /* Threads of a program: their names, their permission, their cost. One hangs, and takes its domain with it and nothing
  * else. A packet sent by if0 comes in by if1. Prints "ok" at the end. */
+#include "await.h"
 #include <anode/nodeos.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static an_Domain_t domain;
 static an_OutChan_t out;
 static atomic_int ended, came, slow;
 static _Atomic(an_Thread_t) names[2];
-static _Atomic int may_leave;
+static atomic_int named, may_leave;
 
 static void die(const char *what)
 {
@@ -26,7 +26,7 @@ static void die(const char *what)
 static void on_end(an_Domain_t which, void *arg)
 {
     (void)which, (void)arg;
-    atomic_fetch_add(&ended, 1);
+    count_up(&ended);
 }
 
 /* No thread of the process's can be ended but by its end: it waits for that. */
@@ -51,7 +51,7 @@ static void hang_on_event(an_Event_t event, void *arg)
 static void count(an_InChan_t in, an_PacketBuffer_t packet, const struct an_Ends *ends, void *arg)
 {
     (void)in, (void)ends, (void)arg;
-    atomic_fetch_add(&came, 1);
+    count_up(&came);
     an_pktbufFree(packet);
 }
 
@@ -60,7 +60,7 @@ static void work_slowly(void *arg)
 {
     (void)arg;
     usleep(600000);
-    atomic_fetch_add(&slow, 1);
+    count_up(&slow);
 }
 
 static void send_one(void)
@@ -82,8 +82,9 @@ static an_Domain_t below(void)
 static void say(void *arg)
 {
     atomic_store((_Atomic(an_Thread_t) *)arg, an_threadSelf());
-    while (!atomic_load(&may_leave))
-        an_threadYield();
+    count_up(&named);
+    await_count(&may_leave, 1);
+    an_threadYield();
     MUST(an_threadExit() == AN_OK);
 }
 
@@ -92,10 +93,9 @@ static void names_and_leave(void)
 {
     an_Domain_t pair = an_domainCreate(0, domain, &(struct an_ThreadPoolSpec){.maxthreads = 2}, 0);
     MUST(pair && an_threadCreate(pair, say, &names[0]) == AN_OK && an_threadCreate(pair, say, &names[1]) == AN_OK);
-    while (!atomic_load(&names[0]) || !atomic_load(&names[1]))
-        sched_yield();
+    await_count(&named, 2);
     MUST(an_threadEnter(pair, 0) == AN_ELIMIT);
-    atomic_store(&may_leave, 1);
+    count_up(&may_leave);
     while (an_threadEnter(pair, 0) != AN_OK)
         MUST(an_error() == AN_ELIMIT);
     MUST(names[0] != names[1] && names[0] && names[1]);
@@ -153,16 +153,13 @@ int main(void)
     an_Domain_t second = below();
     MUST(an_eventSchedule(0, second, 1, hang_on_event, 0));
     MUST(an_domainWait(second) == AN_OK);
-    while (atomic_load(&ended) < 2)
-        an_threadYield();
+    await_count(&ended, 2);
     /* The others live, and what was asked for by the program may take its time. */
     an_Domain_t third = below();
     MUST(an_inchanCreate(0, third, 0, "if1/anep", "type 210", 0, count, 0));
-    while (atomic_load(&slow) == 0)
-        usleep(1000);
+    await_count(&slow, 1);
     send_one();
-    while (atomic_load(&came) == 0)
-        an_threadYield();
+    await_count(&came, 1);
     MUST(atomic_load(&ended) == 2);
     puts("ok");
     fflush(stdout);

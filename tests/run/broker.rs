@@ -290,7 +290,7 @@ fn a_broker_ends_with_its_node_and_takes_its_sockets_away() {
     let broker = broker_of(&node).unwrap();
     node.process.kill().unwrap();
     node.process.wait().unwrap();
-    wait::gone(broker as u32);
+    wait::gone(broker);
     assert!(!node.run_dir().join("control.sock").exists());
 }
 
@@ -302,7 +302,7 @@ fn who_has_lost_its_broker_keeps_its_run_directory() {
     // A start needs it to the end.
     node.control().status().unwrap();
     assert!(Command::new("kill").args(["-KILL", &broker.to_string()]).status().unwrap().success());
-    wait::gone(broker as u32);
+    wait::gone(broker);
     let second = anode(&["node", "run"], &node.dir.path().join("node.toml")).output().unwrap();
     let why = String::from_utf8(second.stderr).unwrap();
     assert!(!second.status.success() && why.contains("a node is running with"), "{why}");

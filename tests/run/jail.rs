@@ -158,7 +158,7 @@ fn how_a_program_ends_is_told_and_all_that_it_has_started_ends_with_it() {
     let (said, end) = run(&starter, &jail("sleep 1000 > /dev/null 2>&1 & sleep 1000 > /dev/null 2>&1 & echo started"));
     assert_eq!((said.as_str(), end), ("started\n", End::Status(0)));
     let (mut said, saying) = std::io::pipe().unwrap();
-    let script = "trap 'echo asked; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
+    let script = "trap 'echo asked; exit 3' TERM; echo ready; sleep 1000 > /dev/null 2>&1 & wait";
     let jailed = starter.start(&jail(script), &[saying.as_fd(), saying.as_fd()]).unwrap();
     drop(saying);
     said.read_exact(&mut [0; 6]).unwrap();

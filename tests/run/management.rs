@@ -144,8 +144,7 @@ fn a_cut_that_cannot_be_is_refused_by_the_end_that_is_meant() {
 
 #[test]
 fn a_process_that_ends_by_itself_takes_its_children_along() {
-    let script =
-        "trap 'exit 0' TERM; sh -c 'while :; do sleep 1000; done' & echo child $! >&2; while :; do sleep 0.01; done";
+    let script = "trap 'exit 0' TERM; sh -c 'while :; do sleep 1000; done' & echo child $! >&2; wait";
     let node = start(&shell("parent", "restart = \"never\"", script));
     let running = node.await_environment("parent", |environment| environment["state"] == "running");
     let child = on_host(&pid(&running), &node.await_said("child "));
@@ -156,7 +155,7 @@ fn a_process_that_ends_by_itself_takes_its_children_along() {
 
 #[test]
 fn all_end_when_the_node_goes_down_and_when_it_is_killed() {
-    let polite = shell("polite", "", "trap 'exit 0' TERM; while :; do sleep 0.1; done");
+    let polite = shell("polite", "", "trap 'exit 0' TERM; sleep 1000 & wait");
     for kill in [false, true] {
         let mut node = start(&[shell("family", "", FAMILY), polite.clone()].concat());
         let pids = ["family", "polite"].map(|name| pid(&node.await_environment(name, |it| it["state"] == "running")));

@@ -12,8 +12,6 @@ use std::process::{Child, Command};
 
 const ANODE: &str = env!("CARGO_BIN_EXE_anode");
 
-/// Longer than anything here takes: only a failure waits for it.
-
 /// A line of nodes n1, n2 …, each a process.
 struct Line {
     folder: tempfile::TempDir,

@@ -5,6 +5,9 @@ use rand_core::Rng;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// The number of a packet that is not counted.
+pub const END: u32 = u32::MAX;
+
 /// Numbered packets with a gap between them, in a thread of their own.
 pub struct Pace {
     gap: Duration,
@@ -18,6 +21,7 @@ pub struct Pace {
 struct State {
     sent: u32,
     stopped: bool,
+    ended: bool,
 }
 
 impl Pace {
@@ -35,11 +39,10 @@ impl Pace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends 0, 1, 2 and so on, until it is told to stop; the last one after that, for who waits for it.
+    /// Sends 0, 1, 2 and so on, until it is told to stop; then `END`, for who waits for another one.
     pub fn run(&self, mut send: impl FnMut(u32)) {
-        let (begin, mut stops) = (Instant::now(), false);
-        while !stops {
-            stops = self.has_stopped();
+        let begin = Instant::now();
+        while !self.state().stopped {
             let number = self.sent();
             if self.by_the_clock {
                 std::thread::sleep((self.gap * number).saturating_sub(begin.elapsed()));
@@ -51,6 +54,8 @@ impl Pace {
                 std::thread::sleep(self.gap);
             }
         }
+        self.state().ended = true;
+        send(END);
     }
 
     /// How many were sent so far.
@@ -70,8 +75,9 @@ impl Pace {
         self.state().stopped = true;
     }
 
-    pub fn has_stopped(&self) -> bool {
-        self.state().stopped
+    /// Whether it has sent all that it counts.
+    pub fn has_ended(&self) -> bool {
+        self.state().ended
     }
 }
 
