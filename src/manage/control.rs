@@ -109,6 +109,17 @@ enum Ask {
     },
 }
 
+impl From<next::Subject> for Ask {
+    fn from(subject: next::Subject) -> Ask {
+        match subject {
+            next::Subject::Status => Ask::Status,
+            next::Subject::Log => Ask::Log,
+            next::Subject::Domains => Ask::Domains,
+            next::Subject::Channels => Ask::Channels,
+        }
+    }
+}
+
 /// What is taken back.
 #[derive(Deserialize)]
 #[serde(untagged)]

@@ -2,8 +2,8 @@
 //!
 //! Modules with I/O, clocks, `unsafe` or panics, imports among folders and files (`folders.rs`, `files.rs`), lengths of files and
 //! functions, lines and words (`prose.rs`), names of types (`types.rs`), names in comments and pages (`names.rs`), clocks and
-//! sleep in tests (`waits.rs`), and words that never stand in a file. ARCHITECTURE.md has the reasons. Every check is also run on a bad sample and must complain, so that none
-//! passes by not looking.
+//! sleep in tests (`waits.rs`), and words that never stand in a file. ARCHITECTURE.md has the reasons. Every check is also run on a
+//! bad sample and must complain, so that none passes by not looking.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -5,7 +5,6 @@
 //! counters, those of the kernel half among them, change without telling anybody, so the thread of the connection looks
 //! at them, a hundred times a second at most. Meanwhile the connection gives way to others, as one that waits.
 
-use super::Ask;
 use super::places::Place;
 use serde::Deserialize;
 use serde_json::Value;
@@ -31,17 +30,6 @@ pub(super) enum Subject {
     Log,
     Domains,
     Channels,
-}
-
-impl From<Subject> for Ask {
-    fn from(subject: Subject) -> Ask {
-        match subject {
-            Subject::Status => Ask::Status,
-            Subject::Log => Ask::Log,
-            Subject::Domains => Ask::Domains,
-            Subject::Channels => Ask::Channels,
-        }
-    }
 }
 
 /// What one connection was told last, and when.
