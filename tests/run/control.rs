@@ -21,6 +21,9 @@ fn nobody_keeps_the_operator_from_status_or_down() {
     let node = Node::start("");
     let silent = crowd(&node, |_| ());
     let begun = crowd(&node, |connection| connection.write_all(b"{\"do\":\"sta").unwrap());
+    // The second time nothing is answered until something has changed.
+    let next = b"{\"do\":\"next\",\"of\":\"log\"}\n";
+    let waiting = crowd(&node, |connection| connection.write_all(&next.repeat(2)).unwrap());
     // They ask as long as there is room, and take no answer.
     let deaf = crowd(&node, |connection| {
         connection.set_nonblocking(true).unwrap();
@@ -40,5 +43,5 @@ fn nobody_keeps_the_operator_from_status_or_down() {
     let (done, said) = node.anode(&["node", "status"]);
     assert!(done, "{said}");
     node.down();
-    drop((silent, begun, deaf));
+    drop((silent, begun, waiting, deaf));
 }
