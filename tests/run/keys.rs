@@ -106,6 +106,12 @@ impl Pair {
         self.log(at).lines().filter(|line| line.contains(part)).count()
     }
 
+    /// Waits until so many are written, which is a moment after they were said.
+    fn await_logged(&self, at: usize, part: &str, count: usize) {
+        let enough = |log: &str| Some(log.matches(part).count()).filter(|there| *there >= count);
+        assert_eq!(wait::text(&self.path(&format!("log{at}")), self.nodes[at].as_ref(), enough), count, "{part}");
+    }
+
     fn log(&self, at: usize) -> String {
         std::fs::read_to_string(self.path(&format!("log{at}"))).unwrap()
     }
@@ -186,12 +192,13 @@ fn code_that_is_added_again_with_the_credentials_that_it_has_runs_on() {
         (&"guest".into(), &5.into()),
         "it keeps its account: {code}"
     );
-    assert_eq!(pair.logged(0, "code ready"), 1);
+    pair.await_logged(0, "code ready", 1);
     // Another credential may give it more.
     let other = granted(&pair, 1, &pair.path("two.cred"));
     Control::connect(&pair.dir(0)).unwrap().add_code(&other).unwrap();
     assert!(pair.send(0, &other, true));
-    assert_eq!((pair.code(0, &one)["usage"]["packets"].clone(), pair.logged(0, "code ready")), (1.into(), 2));
+    assert_eq!(pair.code(0, &one)["usage"]["packets"], 1);
+    pair.await_logged(0, "code ready", 2);
 }
 
 #[test]
