@@ -402,7 +402,7 @@ fn an_unknown_key_where_none_is_demanded_is_nobodys_and_is_counted_and_said() {
     let code = forward(1, None);
     Control::connect(&pair.dir(0)).unwrap().add_code(&code).unwrap();
     assert!(pair.send(0, &code, true));
-    assert_eq!(pair.logged(1, "neighbour 10.0.0.1: key "), 1);
+    pair.await_logged(1, "neighbour 10.0.0.1: key ", 1);
     assert!(pair.status(1)["ports"][0]["unknown_keys"].as_u64() > Some(0));
     let shown = pair.anode(&["node", "status", pair.dir(1).to_str().unwrap()]);
     assert!(
