@@ -7,3 +7,5 @@ mod labs;
 mod links;
 #[path = "../running/mod.rs"]
 mod running;
+#[path = "../running/wait.rs"]
+mod wait;

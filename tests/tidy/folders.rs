@@ -50,7 +50,10 @@ const ROWS: &[Row] = &[
     ),
     ("driver", &["wire", "frame", "trust", "core", "nodeos", "code", "node"]),
     ("sim", &["wire", "frame", "link", "trust", "topology", "classify", "core", "code", "ee", "node", "driver"]),
-    ("config", &["wire", "frame", "sys", "link", "trust", "topology", "schedule", "nodeos", "code", "port", "ee", "node"]),
+    (
+        "config",
+        &["wire", "frame", "sys", "link", "trust", "topology", "schedule", "nodeos", "code", "port", "ee", "node"],
+    ),
     (
         "manage",
         &[
