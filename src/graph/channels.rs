@@ -16,6 +16,7 @@ use crate::core::domain::DomainId;
 use crate::core::share::Bandwidth;
 use crate::core::table::Table;
 use crate::nodeos::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
+use std::collections::HashMap;
 
 /// Channels of a kind that one node has at the same time.
 pub const CHANNELS_MAX: usize = 32_768;
@@ -244,9 +245,16 @@ impl Channels {
         self.ins.iter().map(|(_, channel)| channel.pieces()).sum()
     }
 
-    /// The same of the channels of one domain.
-    pub fn pieces_of(&self, domain: DomainId) -> u64 {
-        self.ins.iter().filter(|(_, channel)| channel.domain == domain).map(|(_, channel)| channel.pieces()).sum()
+    /// The same of each domain that has some.
+    pub fn pieces_by_domain(&self) -> HashMap<DomainId, u64> {
+        let mut all = HashMap::new();
+        for (_, channel) in self.ins.iter() {
+            let pieces = channel.pieces();
+            if pieces > 0 {
+                *all.entry(channel.domain).or_default() += pieces;
+            }
+        }
+        all
     }
 
     /// Adds an outgoing channel.

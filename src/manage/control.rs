@@ -43,7 +43,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Bytes of the longest request: a bundle in hexadecimal, and some.
@@ -54,6 +54,9 @@ const CONNECTIONS_MAX: usize = 32;
 
 /// For how long a connection may ask nothing, or not take its answer.
 const IDLE: Duration = Duration::from_secs(60);
+
+/// For how long ports are waited for, less than clients wait for an answer.
+const SETTLED_WITHIN: Duration = Duration::from_secs(8);
 
 /// For how long a request may be on its way that has begun.
 const LINE: Duration = Duration::from_secs(5);
@@ -267,7 +270,10 @@ impl Handle {
     pub fn settle(&self) -> Result<(), String> {
         let (reply, answer) = channel();
         self.order(Order::Settle(reply))?;
-        answer.recv().map_err(|_| "the node is going down".into())
+        answer.recv_timeout(SETTLED_WITHIN).map_err(|why| match why {
+            RecvTimeoutError::Timeout => "the ports are not ready yet; ask again".into(),
+            RecvTimeoutError::Disconnected => "the node is going down".into(),
+        })
     }
 
     /// Gives the worker an order.

@@ -109,7 +109,7 @@ impl Node {
     pub fn domain_tree(&self) -> Vec<DomainStatus> {
         let capsules = self.environments.get::<Capsules>();
         let codes = capsules.map(Capsules::domains_of_codes).unwrap_or_default();
-        self.cx.domain_tree(codes, |domain| self.unaccounted_of(domain))
+        self.cx.domain_tree(codes, self.unaccounted_of_each())
     }
 
     /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.

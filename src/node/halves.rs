@@ -75,6 +75,12 @@ impl PassedUp {
         Some(Digest(passed_up::CODE.of(told)))
     }
 
+    /// Whether what the code has sent or logged is kept in the kernel half until the frame is done.
+    fn has_record(frame: &Frame) -> bool {
+        let told = frame.bytes().get(ETHERNET..).and_then(|bytes| bytes.first_chunk::<LENGTH>());
+        told.is_some_and(|told| passed_up::CHILDREN.of(told) != [0; 2] || passed_up::LINES.of(told) != [0; 2])
+    }
+
     /// Takes it out of a frame, which is then as it would have come from the wire.
     fn take(frame: &mut Frame) -> Option<PassedUp> {
         let bytes = frame.bytes_mut();
@@ -173,6 +179,13 @@ impl Capsules {
             owner.counts.punted += 1;
         }
         if cx.order.paths.is_queueing() && !cx.has_turn(turn.now, domain, frame.payer) {
+            if PassedUp::has_record(&frame) {
+                // Its record is taken from all codes of that CPU: it goes on at once, and its domain is billed.
+                let run = cx.begin(turn.now, frame.payer, false);
+                cx.on_domain(turn.now, domain);
+                self.go_on(cx, turn, frame, domain);
+                return cx.end(turn.now, run);
+            }
             cx.enqueue(turn, domain, frame, Work { environment: self.place, what: PUNT, joins: true });
             return;
         }

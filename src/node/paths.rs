@@ -237,7 +237,8 @@ impl Paths {
     /// A packet of a domain has come, whatever becomes of it.
     #[inline]
     pub(super) fn count_came(&mut self, domain: DomainId) {
-        if let Some(queue) = self.queues.get_mut(domain.index()) {
+        // The place of one that has ended may be another's.
+        if let Some(queue) = self.queues.get_mut(domain.index()).filter(|queue| queue.domain == domain) {
             queue.came = queue.came.saturating_add(1);
         }
     }
@@ -394,11 +395,13 @@ impl Node {
         self.cx.order.entry.settle(ran.payer, now, ran.reserved, cost);
         let queue = self.cx.order.paths.queues.get_mut(flow);
         let (more, came) = queue.map_or((false, 0), |queue| (queue.length > 0, core::mem::take(&mut queue.came)));
-        let cost = cost + u64::from(came) * self.cx.order.paths.intake;
+        // What came since the last turn is the domain's: it may be of others than who had this one.
+        let intake = u64::from(came) * self.cx.order.paths.intake;
         if let Some(scheduler) = &mut self.cx.order.paths.scheduler {
-            scheduler.charge(flow, cost, more, now);
+            scheduler.charge(flow, cost + intake, more, now);
         }
         self.cx.enter_account((ran.domain, ran.part), cost);
+        self.cx.enter_account((ran.domain, None), intake);
     }
 }
 

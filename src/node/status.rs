@@ -196,8 +196,9 @@ impl Node {
             plan: None,
         };
         self.environments.iter().for_each(|environment| environment.status(&self.cx, &mut status));
+        let unaccounted = self.unaccounted_of_each();
         for code in &mut status.codes {
-            code.unaccounted = code.domain.map(|domain| self.unaccounted_of(DomainId(domain)));
+            code.unaccounted = code.domain.map(|domain| unaccounted(DomainId(domain)));
         }
         status
     }

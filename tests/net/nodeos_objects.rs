@@ -158,8 +158,12 @@ fn socket(net: &Running, node: &str, at: &str) -> UdpSocket {
 fn exchange(socket: &UdpSocket, message: &[u8]) -> Vec<u8> {
     let mut buffer = [0; 2048];
     socket.send(message).unwrap();
-    let length = socket.recv(&mut buffer).unwrap();
-    buffer[..length].to_vec()
+    let length = match socket.recv(&mut buffer) {
+        // Linux may still refuse the first packet of a new channel, which the environment has all the same.
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => socket.recv(&mut buffer),
+        result => result,
+    };
+    buffer[..length.unwrap()].to_vec()
 }
 
 #[test]

@@ -79,7 +79,9 @@ fn a_thousand_codes_that_arrive_together_all_get_there() {
     for node in ["a", "r", "b"] {
         let status = net.status(node);
         // Answers to requests that were made again in the meantime are no packets of anybody's.
-        let drops = status["drops"].as_object().unwrap().keys().filter(|reason| *reason != "fetch-spoofed");
+        // Nor are questions for code that a busy machine leaves no time for: they are asked again.
+        let repeated = ["fetch-spoofed", "entry-share"];
+        let drops = status["drops"].as_object().unwrap().keys().filter(|reason| !repeated.contains(&reason.as_str()));
         assert_eq!(drops.count(), 0, "{node}: {}", brief(&net, node));
     }
 }
@@ -110,7 +112,7 @@ fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
     let forger = net.lab.enter("f", || UdpSocket::bind(("0.0.0.0", 3322)).unwrap()).unwrap();
     // Who has answered once may be asked whatever others claim.
     let (first, rest) = codes.split_first().unwrap();
-    let mut came = HashSet::new();
+    let (mut came, mut again) = (HashSet::new(), 0);
     let mut take = |exchange: &mut Exchange, at_least: usize| {
         let patience = Patience::new();
         while came.len() < at_least {
@@ -118,7 +120,11 @@ fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
                 Ok(Some((header, _))) => _ = came.insert(header.code),
                 // A machine that is busy with something else loses frames in sockets, which is nobody's attack.
                 _ if came.len() as u64 + missed(&net) >= at_least as u64 => break,
-                _ => {}
+                // It may leave the node no time for some either: those are sent again.
+                _ => {
+                    let missing = exchange.codes[..at_least].iter().filter(|code| !came.contains(&code.name()));
+                    again += missing.inspect(|code| exchange.send(code)).count();
+                }
             }
             patience.left(|| format!("{} of {}: {}", came.len(), codes.len(), brief(&net, "r")));
         }
@@ -145,6 +151,7 @@ fn who_makes_up_neighbours_and_codes_takes_no_place_of_another_port() {
         exchange.send(code);
     }
     take(&mut exchange, codes.len());
+    assert!(again <= codes.len() / 10, "{again} of {} capsules were sent again", codes.len());
     let drops = net.status("r")["drops"].clone();
     let refused = ["entry-share", "look-up-rate", "fetch-full", "fetch-timeout", "fetch-unpaid"]
         .map(|reason| drops[reason].as_u64());

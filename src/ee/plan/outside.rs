@@ -194,7 +194,14 @@ impl Plan {
         }
     }
 
-    fn refuse_parked(&mut self, env: &mut dyn PlanOs, bytes: &[u8]) -> Fate {
+    /// Whether a principal has had its place by a signature that counts no more.
+    pub(super) fn is_revoked(&self, env: &dyn PlanOs, principal: usize) -> bool {
+        let place = principal.checked_sub(1 + self.config.principals.len());
+        let signer = place.and_then(|place| self.state.layers.signers.at(place));
+        signer.is_some_and(|signer| env.is_disowned(&signer.principal))
+    }
+
+    pub(super) fn refuse_parked(&mut self, env: &mut dyn PlanOs, bytes: &[u8]) -> Fate {
         match self.decode(env, bytes, &mut Vec::new()) {
             Ok(packet) => self.failed(env, &packet, &Cause::Exception(REFUSED), ANYONE),
             Err(why) => self.end(bytes, why.reason()),

@@ -136,6 +136,8 @@ impl Plan {
         self.debt = debt;
         let (fate, principal) = match task {
             Task::Process => (self.process(env, from, &mut bytes), ANYONE),
+            // What was said of it may have been taken back since.
+            Task::Evaluate(principal) if self.is_revoked(env, principal) => (self.refuse_parked(env, &bytes), ANYONE),
             Task::Evaluate(principal) => (self.evaluate_again(env, from, &bytes, Stage::Open(principal)), principal),
             Task::Judge(on, judged) => (self.judged(env, from, &mut bytes, &on, judged), ANYONE),
             Task::GiveUp(rest) => {

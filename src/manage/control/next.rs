@@ -3,7 +3,7 @@
 //! Example: an operator waits until code is linked. The first `{"do":"next","of":"status"}` of a connection is answered
 //! at once, each further one when the status reads otherwise than in the answer before, at the latest within 5 s. Most
 //! counters, those of the kernel half among them, change without telling anybody, so the thread of the connection looks
-//! at them, a hundred times a second at most. Meanwhile the connection gives way to others, as one that waits.
+//! at them, a hundred times a second at most, and for no more than a twentieth of the time. Meanwhile the connection gives way to others, as one that waits.
 
 use super::places::Place;
 use serde::Deserialize;
@@ -34,7 +34,14 @@ pub(super) enum Subject {
 
 /// What one connection was told last, and when.
 #[derive(Default)]
-pub(super) struct Next(Option<(Subject, Result<Value, String>, Instant)>);
+pub(super) struct Next(Option<Told>);
+
+/// An answer, when the next look may be, and what it was of.
+struct Told {
+    of: Subject,
+    answer: Result<Value, String>,
+    again: Instant,
+}
 
 impl Next {
     /// Waits for another answer than the one before, or for the end of the time; nothing: the place is another's.
@@ -47,19 +54,22 @@ impl Next {
     ) -> Option<Result<Value, String>> {
         let end = Instant::now() + Duration::from_millis(within_ms.min(LONGEST_MS));
         loop {
-            let before = self.0.as_ref().filter(|(subject, ..)| *subject == of);
-            if let Some((.., at)) = before {
+            let before = self.0.as_ref().filter(|told| told.of == of);
+            if let Some(Told { again, .. }) = before {
                 if !place.waits() || !place.stays() {
                     return None;
                 }
-                sleep((*at + LOOK).saturating_duration_since(Instant::now()));
-                if !place.works() {
+                sleep(again.saturating_duration_since(Instant::now()));
+                if place.is_hung_up() || !place.works() {
                     return None;
                 }
             }
+            let begun = Instant::now();
             let now = look();
-            let changed = before.is_none_or(|(_, told, _)| *told != now);
-            self.0 = Some((of, now.clone(), Instant::now()));
+            let changed = before.is_none_or(|told| told.answer != now);
+            // Looks take no more than a twentieth of the time.
+            let again = Instant::now() + LOOK.max(20 * begun.elapsed());
+            self.0 = Some(Told { of, answer: now.clone(), again });
             if changed || Instant::now() >= end {
                 return Some(now);
             }

@@ -6,6 +6,7 @@
 //! may open the socket keeps its operator from nothing, be he silent, slow, deaf or busy: all come in their turn.
 
 use super::super::connections::Counts;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader};
 use std::net::Shutdown;
@@ -130,6 +131,13 @@ impl Place {
             self.places.changed.notify_all();
         }
         !goes && table.open.contains_key(&self.number)
+    }
+
+    /// Whether the other end is closed.
+    pub(super) fn is_hung_up(&self) -> bool {
+        let mut seen = [PollFd::new(&*self.stream, PollFlags::empty())];
+        // An error is no end: the next answer meets it.
+        poll(&mut seen, Some(&Timespec::default())).is_ok() && seen[0].revents().contains(PollFlags::HUP)
     }
 
     /// It was closed that had not said in time what it wants.
