@@ -13,6 +13,9 @@ use std::collections::VecDeque;
 /// The time over which load is averaged, in nanoseconds.
 pub const WINDOW: u64 = 100_000_000;
 
+/// What waits on a changed line takes so long at most, in nanoseconds.
+const TIME_MAX: u128 = 1 << 62;
+
 /// A chance, as the share of 2^64 random numbers that are below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Chance(u64);
@@ -95,14 +98,28 @@ impl LineUse {
         }
     }
 
-    /// A frame that takes so long is put on it at `now`; gives when it has left.
+    /// The same with another capacity, by which what waits at `now` takes so long.
+    fn changed(&self, bits_per_second: u64, now: u64, time: u64) -> LineUse {
+        let mut line = *self;
+        line.turn_to(now);
+        let busy = line.taken(now) + time;
+        LineUse { bits_per_second, busy, free_at: now + time, ..line }
+    }
+
+    /// Has the marks be those of the window at `now`.
     #[inline]
-    fn take(&mut self, now: u64, time: u64) -> u64 {
+    fn turn_to(&mut self, now: u64) {
         let window = now / WINDOW;
         if window > self.window {
             (self.before_window, self.at_window) = self.marks(window);
             self.window = window;
         }
+    }
+
+    /// A frame that takes so long is put on it at `now`; gives when it has left.
+    #[inline]
+    fn take(&mut self, now: u64, time: u64) -> u64 {
+        self.turn_to(now);
         self.busy += time;
         self.free_at = self.free_at.max(now) + time;
         self.free_at
@@ -148,11 +165,14 @@ impl LinkModel {
         }
     }
 
-    /// The same link with another quality: what is on it leaves first, in order.
-    pub fn changed(&self, quality: &LinkQuality) -> LinkModel {
+    /// The same link with another quality from `now` on: bytes that wait leave first, by its rate. Frames on it keep the times that
+    /// they were told.
+    pub fn changed(&self, quality: &LinkQuality, now: u64) -> LinkModel {
         let mut model = LinkModel::new(quality);
-        model.line = LineUse { bits_per_second: model.line.bits_per_second, ..self.line };
-        (model.cuts, model.latest) = (self.cuts, self.latest);
+        let rate = model.line.bits_per_second;
+        let time = (u128::from(self.queued(now)) * 8_000_000_000).checked_div(rate.into()).unwrap_or(0);
+        model.line = self.line.changed(rate, now, time.min(TIME_MAX) as u64);
+        model.cuts = self.cuts;
         model
     }
 
@@ -367,7 +387,28 @@ mod tests {
     fn a_changed_link_lets_what_is_on_it_leave_first() {
         let mut link = model(slow());
         link.carry(0, 5000, &mut rng(1));
-        let mut faster = link.changed(&LinkQuality { rate_mbit: 80.0, ..slow() });
-        assert_eq!(faster.carry(0, 1000, &mut rng(1)), Fate::Arrives(5 * MS + MS / 10 + MS));
+        let mut faster = link.changed(&LinkQuality { rate_mbit: 80.0, ..slow() }, 0);
+        assert_eq!(faster.carry(0, 1000, &mut rng(1)), Fate::Arrives(MS / 2 + MS / 10 + MS));
+    }
+
+    /// What waits are bytes, whatever the rate was by which they came.
+    #[test]
+    fn a_changed_link_has_as_many_bytes_waiting_as_before() {
+        let quality = |rate_mbit| LinkQuality { rate_mbit, ..LinkQuality::default() };
+        let mut link = model(quality(1.0));
+        while link.carry(0, 1000, &mut rng(1)) != Fate::Full {}
+        let (now, waits) = (WINDOW, link.queued(WINDOW));
+        for rate in [100.0, 1.0, 0.1] {
+            let mut changed = link.changed(&quality(rate), now);
+            assert!((waits - 2..=waits).contains(&changed.queued(now)), "{rate}");
+            assert_ne!(changed.carry(now, 1000, &mut rng(1)), Fate::Full, "{rate}");
+        }
+        // All of the window before was busy; 250 kB take 20 ms of this one.
+        let faster = link.changed(&quality(100.0), now);
+        let load = |window: u64| faster.line().load(window * WINDOW);
+        assert_eq!((load(1), load(3)), (Some(1000), Some(0)));
+        assert!((190..=210).contains(&load(2).unwrap()), "{:?}", load(2));
+        let unlimited = link.changed(&quality(0.0), now);
+        assert_eq!((unlimited.queued(now), unlimited.line().load(now)), (0, None));
     }
 }

@@ -96,10 +96,16 @@ impl LinkQuality {
         (self.rate_mbit * 1e6) as u64
     }
 
-    /// Bytes that its capacity, delay and queue can have under way in one direction; none if the capacity has no limit.
+    /// How often a frame is under way at most.
+    pub fn copies(&self) -> u64 {
+        if self.duplicate > 0.0 { 2 } else { 1 }
+    }
+
+    /// Bytes that its capacity, delay and queue can have under way in one direction, with copies; none if the capacity has no limit.
     pub fn bytes_under_way(&self) -> Option<u64> {
         let travel_ms = self.delay_ms + self.jitter_ms + if self.reorder > 0.0 { self.reorder_ms } else { 0.0 };
-        (self.rate_mbit > 0.0).then(|| u64::from(self.queue_bytes) + (self.rate_mbit * travel_ms * 125.0) as u64)
+        let once = || u64::from(self.queue_bytes) + (self.rate_mbit * travel_ms * 125.0) as u64;
+        (self.rate_mbit > 0.0).then(|| once() * self.copies())
     }
 }
 
@@ -126,6 +132,11 @@ mod tests {
     fn what_is_under_way_is_the_queue_and_what_travels() {
         let quality = LinkQuality { rate_mbit: 8.0, delay_ms: 10.0, queue_bytes: 1000, ..LinkQuality::default() };
         assert_eq!(quality.bytes_under_way(), Some(11_000));
+        assert_eq!(
+            LinkQuality { duplicate: 0.1, ..quality }.bytes_under_way(),
+            Some(22_000),
+            "each may be there twice"
+        );
         assert_eq!(LinkQuality::default().bytes_under_way(), None);
     }
 }

@@ -244,11 +244,11 @@ impl Carrier {
 
     /// Gives a link that is there its quality; whether it had another.
     fn change(&mut self, place: usize, link: &SpecLink, seed: u64) -> bool {
-        let mut changed = false;
+        let (now, mut changed) = (self.clock.now(), false);
         for at in [0, 1] {
             let Some(Some(end)) = self.ends.get_mut(2 * place + at) else { continue };
             if end.quality != link.quality || end.seed != seed {
-                end.change((link, at), seed, &self.meters);
+                end.change((link, at), seed, now, &self.meters);
                 changed = true;
             }
         }

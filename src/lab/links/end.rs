@@ -75,9 +75,10 @@ fn index(interface: &str) -> io::Result<u32> {
     Ok(name_to_index(socket(AddressFamily::UNIX, SocketType::DGRAM, None)?, interface)?)
 }
 
-fn travelling_max(quality: &LinkQuality) -> u64 {
-    // A frame and a half more: times are rounded.
-    quality.bytes_under_way().map_or(TRAVEL_BYTES, |bytes| bytes + (128 << 10))
+fn travelling_max(quality: &LinkQuality, mtu: u32) -> u64 {
+    // Frames of one turn are put on their way together, before those leave whose time has come.
+    let turn = (TURN * super::longest(mtu)) as u64 * quality.copies();
+    quality.bytes_under_way().map_or(TRAVEL_BYTES, |bytes| bytes + turn)
 }
 
 impl End {
@@ -113,7 +114,7 @@ impl End {
             seed,
             came: 0,
             travelling: 0,
-            travelling_max: travelling_max(&link.quality),
+            travelling_max: travelling_max(&link.quality, link.mtu),
             arrived: VecDeque::new(),
             again: None,
         })
@@ -129,12 +130,13 @@ impl End {
         index(&self.interface).is_ok_and(|index| index == self.index)
     }
 
-    /// Has another quality, or another chance, from now on.
-    pub(super) fn change(&mut self, (link, at): (&SpecLink, usize), seed: u64, meters: &MeterFile) {
-        self.model = self.model.changed(&link.quality);
+    /// Has another quality, or another chance, from now on, which the system's monotonic clock tells.
+    pub(super) fn change(&mut self, (link, at): (&SpecLink, usize), seed: u64, now: u64, meters: &MeterFile) {
+        self.came = self.came.max(now);
+        self.model = self.model.changed(&link.quality, self.came);
         self.rng = chance(seed, link.number, at);
         (self.quality, self.seed) = (link.quality, seed);
-        self.travelling_max = travelling_max(&link.quality);
+        self.travelling_max = travelling_max(&link.quality, link.mtu);
         meters.show(self.place, self.model.line());
     }
 

@@ -11,7 +11,7 @@ pub(super) const BYTES_MAX: usize = 256 << 20;
 /// Places there may be.
 pub(super) const FRAMES_MAX: usize = 1 << 18;
 
-/// Bytes of room that a place keeps for its next frame.
+/// Bytes of room that a place keeps for its next frame, as long as all have room for less than half of [`BYTES_MAX`].
 const KEPT: usize = 4096;
 
 /// A frame under way.
@@ -89,7 +89,8 @@ impl Travel {
         let Some(frame) = self.places.get_mut(place) else { return };
         frame.bytes.clear();
         let before = frame.bytes.capacity();
-        if before > KEPT {
+        // What short frames leave behind must not keep longer ones out.
+        if before > KEPT || self.room > BYTES_MAX / 2 {
             frame.bytes = Vec::new();
             self.room -= before;
         }
@@ -142,5 +143,17 @@ mod tests {
             travel.give(place);
         }
         assert!(travel.room() <= 2 * 1514);
+    }
+
+    #[test]
+    fn short_frames_that_have_left_keep_no_long_one_out() {
+        let mut travel = Travel::default();
+        let frame = vec![0; 9000];
+        while travel.put(0, (0, 0), &[&frame[..1514]]) {}
+        assert!(!travel.put(0, (0, 0), &[&frame]), "it is full");
+        while let Some(place) = travel.arrived(0) {
+            travel.give(place);
+        }
+        assert!(travel.put(0, (0, 0), &[&frame]) && travel.room() <= BYTES_MAX / 2 + 9000);
     }
 }
