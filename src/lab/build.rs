@@ -238,7 +238,7 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
     run(None, &lines)?;
     let prefix = super::topology::namespace(lab, "");
     for node in down.removed.iter().filter_map(|name| name.strip_prefix(&prefix)) {
-        forget_node(&format!("{lab}.{node}"))?;
+        if node == links::PLACE { links::forget(lab) } else { forget_node(&format!("{lab}.{node}")) }?;
     }
     state::remove(lab)?;
     Ok(down)
@@ -253,5 +253,5 @@ fn forget_links(lab: &str, superfluous: &[String]) -> Result<(), Error> {
     if let Ok(Some(place)) = Namespace::open(&name) {
         end_processes(&[place])?;
     }
-    forget_node(&format!("{lab}.{}", links::PLACE))
+    links::forget(lab)
 }

@@ -2,17 +2,20 @@
 //! carries the links writes and everybody else maps to read.
 //!
 //! ```text
-//! word 0: MAGIC   1: meters   8…: meters of 32 words: name (4) · turn (1) · line (6) · counters (13)
+//! word 0: MAGIC   1: meters   8…: meters of 32 words: name (4) · turn (1) · line (6) · counters (14)
 //! ```
 //!
-//! A meter is found by its name, `NODE INTERFACE` of the end that sends, and keeps its place as long as the file is there. Its line is
+//! A meter is found by its name, `NODE INTERFACE` of the end that sends, and keeps its place as long as the lab has the link. Its line is
 //! written between two steps of its turn, which is odd meanwhile. What a line says holds for all times after it was written
 //! ([`LineUse`]), so an idle link needs nobody to write. Counters are written each as a whole.
 
 use super::model::LineUse;
 use crate::sys::clock::Clock;
 use crate::sys::mapping::{ForeignWords, SharedWords};
+use crate::sys::own;
 use core::sync::atomic::{Ordering, fence};
+use rustix::fs::{FallocateFlags, fallocate};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -65,11 +68,13 @@ pub enum Count {
     Missed,
     /// Frames that the interface at the other end did not take.
     NotTaken,
+    /// Frames that were under way when the link was closed, or opened anew.
+    Closed,
 }
 
 impl Count {
     /// All of them, with their names in output.
-    pub const ALL: [(Count, &'static str); 13] = [
+    pub const ALL: [(Count, &'static str); 14] = [
         (Count::Entered, "entered"),
         (Count::EnteredBytes, "entered_bytes"),
         (Count::Left, "left"),
@@ -83,6 +88,7 @@ impl Count {
         (Count::Unfinished, "unfinished"),
         (Count::Missed, "missed"),
         (Count::NotTaken, "not_taken"),
+        (Count::Closed, "closed"),
     ];
 }
 
@@ -95,6 +101,9 @@ impl Place {
         HEADER + self.0 * WORDS + word
     }
 }
+
+/// The name at places that are free.
+const NOBODY: [u64; 4] = [0; 4];
 
 fn name_words(name: &str) -> Option<[u64; 4]> {
     let mut bytes = [0; NAME];
@@ -112,8 +121,9 @@ pub struct MeterFile {
 impl MeterFile {
     /// Makes it, or goes on with the one that is there.
     pub fn open(path: &Path) -> io::Result<MeterFile> {
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
-        file.set_len(BYTES as u64)?;
+        let file = own::make(path)?;
+        // Where there is no room left this is an error; a write to the mapping would be a signal.
+        fallocate(&file, FallocateFlags::empty(), 0, BYTES as u64)?;
         let words = SharedWords::map(file.as_fd(), BYTES)?;
         words.store(0, MAGIC);
         words.store(1, METERS_MAX as u64);
@@ -123,10 +133,31 @@ impl MeterFile {
     /// The place of the meter of that name; one that nobody has had, if there is none of the name.
     pub fn place(&self, name: &str) -> Option<Place> {
         let wanted = name_words(name)?;
-        let name_at = |at: usize| std::array::from_fn(|word| self.words.load(Place(at).word(word)));
-        let at = (0..METERS_MAX).find(|at| name_at(*at) == wanted || name_at(*at) == [0; 4])?;
-        wanted.iter().enumerate().for_each(|(word, value)| self.words.store(Place(at).word(word), *value));
-        Some(Place(at))
+        let of = |name: [u64; 4]| (0..METERS_MAX).map(Place).find(|place| self.name(*place) == name);
+        let place = of(wanted).or_else(|| of(NOBODY))?;
+        self.rename(place, wanted);
+        Some(place)
+    }
+
+    /// Forgets all meters but those of these names, and what they have counted.
+    pub fn keep(&self, names: &BTreeSet<&str>) {
+        let kept: Vec<_> = names.iter().filter_map(|name| name_words(name)).collect();
+        for place in (0..METERS_MAX).map(Place) {
+            let name = self.name(place);
+            if name != NOBODY && !kept.contains(&name) {
+                self.rename(place, NOBODY);
+                self.show(place, &LineUse::default());
+                Count::ALL.iter().for_each(|(count, _)| self.set(place, *count, 0));
+            }
+        }
+    }
+
+    fn name(&self, place: Place) -> [u64; 4] {
+        std::array::from_fn(|word| self.words.load(place.word(word)))
+    }
+
+    fn rename(&self, place: Place, name: [u64; 4]) {
+        name.iter().enumerate().for_each(|(word, value)| self.words.store(place.word(word), *value));
     }
 
     /// Shows what of the line's time is taken.
@@ -177,7 +208,11 @@ impl Meters {
     /// The place of the meter of that name.
     pub fn find(&self, name: &str) -> Option<Place> {
         let wanted = name_words(name)?;
-        (0..METERS_MAX).map(Place).find(|place| (0..4).all(|at| self.words.load(place.word(at)) == wanted[at]))
+        (0..METERS_MAX).map(Place).find(|place| self.is(*place, &wanted))
+    }
+
+    fn is(&self, place: Place, name: &[u64; 4]) -> bool {
+        (0..4).all(|at| self.words.load(place.word(at)) == name[at])
     }
 
     /// What of the line's time is taken; none if it is never written to its end.
@@ -205,6 +240,7 @@ impl Meters {
 pub struct LinkMeter {
     meters: Meters,
     place: Place,
+    name: [u64; 4],
     /// When the node's clock began, in nanoseconds of the system's.
     origin: u64,
 }
@@ -215,7 +251,7 @@ impl LinkMeter {
         let meters = Meters::open(path)?;
         let missing = || io::Error::new(io::ErrorKind::NotFound, format!("it has no meter '{name}'"));
         let place = meters.find(name).ok_or_else(missing)?;
-        Ok(LinkMeter { meters, place, origin: 0 })
+        Ok(LinkMeter { meters, place, name: name_words(name).ok_or_else(missing)?, origin: 0 })
     }
 
     /// The same for who tells times by this clock.
@@ -225,12 +261,17 @@ impl LinkMeter {
 
     /// Bytes that wait to leave at `now`.
     pub fn queued(&self, now: u64) -> u32 {
-        self.meters.line(self.place).map_or(0, |line| line.queued(now.wrapping_add(self.origin)))
+        self.line().map_or(0, |line| line.queued(now.wrapping_add(self.origin)))
     }
 
     /// The load at `now`, in thousandths; none if the link's rate has no limit.
     pub fn load(&self, now: u64) -> Option<u32> {
-        self.meters.line(self.place)?.load(now.wrapping_add(self.origin))
+        self.line()?.load(now.wrapping_add(self.origin))
+    }
+
+    /// None once the link is gone: its place may be another's.
+    fn line(&self) -> Option<LineUse> {
+        self.meters.line(self.place).filter(|_| self.meters.is(self.place, &self.name))
     }
 }
 
@@ -290,5 +331,25 @@ mod tests {
         let file = MeterFile::open(&path).unwrap();
         assert!((0..METERS_MAX).all(|number| file.place(&format!("n{number} x")).is_some()));
         assert_eq!((file.place("more x"), file.place(&"x".repeat(NAME + 1))), (None, None));
+    }
+
+    #[test]
+    fn places_of_links_that_are_gone_are_used_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("meters");
+        let file = MeterFile::open(&path).unwrap();
+        let [gone, stays] = ["gone x", "stays x"].map(|name| file.place(name).unwrap());
+        for place in [gone, stays] {
+            file.count(place, Count::Closed, 7);
+            file.show(place, &LineUse { bits_per_second: 8, free_at: 9_000_000_000, ..LineUse::default() });
+        }
+        let [of_gone, of_stays] = ["gone x", "stays x"].map(|name| LinkMeter::open(&path, name).unwrap());
+        file.keep(&BTreeSet::from(["stays x", "new x"]));
+        assert_eq!((file.place("stays x"), file.place("new x")), (Some(stays), Some(gone)), "the name comes first");
+        let meters = Meters::open(&path).unwrap();
+        assert_eq!([stays, gone].map(|place| meters.count(place, Count::Closed)), [7, 0]);
+        assert_eq!(meters.line(gone), Some(LineUse::default()));
+        file.show(gone, &LineUse { bits_per_second: 8, free_at: 9_000_000_000, ..LineUse::default() });
+        assert_eq!((of_gone.queued(0), of_stays.queued(0)), (0, 9), "its place is another's now");
     }
 }

@@ -41,6 +41,15 @@ pub fn open(path: &Path) -> io::Result<File> {
     ordinary(rustix::fs::open(path, OFlags::RDONLY | PLAIN, Mode::empty())?)
 }
 
+/// Opens a file, by its path, to be read and written, and makes it if it is not there: for all to read, and its owner to write. Only its
+/// last name is not followed.
+pub fn make(path: &Path) -> io::Result<File> {
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    let file = ordinary(rustix::fs::open(path, OFlags::RDWR | OFlags::CREATE | PLAIN, mode)?)?;
+    rustix::fs::fchmod(&file, mode)?;
+    Ok(file)
+}
+
 /// Makes a file that is not there, to be written to, and gives it to somebody.
 pub fn create_in(directory: impl AsFd, name: &str, mode: Mode, owner: Owner) -> io::Result<File> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | PLAIN;
@@ -132,6 +141,11 @@ mod tests {
             assert!(lock_in(&here, name, None).is_err(), "{name}");
         }
         assert!(open(&dir.path().join("link")).is_err() && open(Path::new("/dev/zero")).is_err());
+        assert!(make(&dir.path().join("link")).is_err() && make(&dir.path().join("pipe")).is_err());
+        fs::set_permissions(dir.path().join("file"), fs::Permissions::from_mode(0o666)).unwrap();
+        for name in ["file", "made"] {
+            assert_eq!(make(&dir.path().join(name)).unwrap().metadata().unwrap().mode() & 0o777, 0o644, "{name}");
+        }
         assert_eq!(create_in(&here, "file", Mode::RUSR, None).unwrap_err().kind(), ErrorKind::AlreadyExists);
         symlink(dir.path(), dir.path().join("away")).unwrap();
         assert!(directory_in(&here, "away").is_err() && directory_in(&here, "..").is_err());

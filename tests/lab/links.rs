@@ -353,7 +353,7 @@ fn a_lab_ends_with_its_links() {
     let name = net.lab.topology().name.clone();
     drop(net);
     assert!(place.processes().unwrap().is_empty());
-    assert!(!anode::config::default_run_dir(&format!("{name}.-links")).exists());
+    assert!(!std::path::Path::new(&format!("/run/anode/{name}.-links")).exists());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::num::NonZeroU64;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::end::{End, Now};
 use super::spec::{Answer, LINKS_MAX, Spec, SpecLink};
@@ -34,6 +34,9 @@ const FEW: usize = 14;
 const REQUEST_TIME: Duration = Duration::from_secs(1);
 const REQUEST_MAX: u64 = 1 << 20;
 
+/// How often interfaces are looked for: one that goes while nobody listens to it is not heard of. In nanoseconds.
+const LOOK: u64 = 10_000_000_000;
+
 /// The process.
 struct Carrier {
     poll: Poll,
@@ -47,6 +50,8 @@ struct Carrier {
     gone: Vec<(usize, bool)>,
     /// Ends that have frames to send.
     sending: Vec<usize>,
+    /// When interfaces are looked for next.
+    look: u64,
 }
 
 /// Carries the links that `anode lab up` says by the listener, until their interfaces are gone. Its meters are in `dir`.
@@ -67,6 +72,7 @@ pub(crate) fn carry(listener: UnixListener, dir: &Path) -> io::Result<()> {
         batch: Batch::default(),
         gone: Vec::new(),
         sending: Vec::new(),
+        look: Clock::since(0).now() + LOOK,
     };
     let mut ready = Vec::new();
     while carrier.turn(&listener, &mut ready)? {}
@@ -82,7 +88,7 @@ impl Carrier {
     /// Waits and does what there is to be done; false if there is nothing to be carried any more.
     fn turn(&mut self, listener: &UnixListener, ready: &mut Vec<Ready>) -> io::Result<bool> {
         let again = self.sending.iter().filter_map(|at| self.ends.get(*at)?.as_ref()?.again()).min();
-        let next = self.travel.next().into_iter().chain(again).min().unwrap_or(u64::MAX);
+        let next = self.travel.next().into_iter().chain(again).min().unwrap_or(u64::MAX).min(self.look);
         self.poll.wait(next.saturating_sub(self.clock.now()), ready)?;
         let mut goes_on = true;
         for event in ready.iter() {
@@ -92,7 +98,22 @@ impl Carrier {
             }
         }
         self.release();
+        if self.clock.now() >= self.look {
+            self.look = self.clock.now() + LOOK;
+            goes_on &= self.look_around();
+        }
         Ok(goes_on)
+    }
+
+    /// Closes links whose interfaces are gone; false if there is none any more.
+    fn look_around(&mut self) -> bool {
+        for at in 0..self.ends.len() {
+            if self.ends[at].as_ref().is_some_and(|end| !end.is_there()) {
+                self.close(at);
+                self.close(across(at));
+            }
+        }
+        self.ends.iter().any(Option::is_some)
     }
 
     /// Takes what has come at an end; false if the last interface is gone.
@@ -102,9 +123,7 @@ impl Carrier {
             return self.look_after(at);
         };
         let Some(Some(end)) = ends.get_mut(at) else { return true };
-        let real = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let now = Now { monotonic: self.clock.now(), real };
-        if end.take(now, to, travel, meters) > 0 { true } else { self.look_after(at) }
+        if end.take(Now::read(), to, travel, meters) > 0 { true } else { self.look_after(at) }
     }
 
     /// There was an event but no frame: the interface went down or is gone. False if it was the last.
@@ -123,6 +142,7 @@ impl Carrier {
         self.poll.drop_port(at as u64);
         // It is in one of the two; the kernel takes a socket out of a set by itself when it is closed.
         let _ = self.poll.remove(&end);
+        end.count_closed(&self.meters);
         end.left_over().for_each(|place| self.travel.give(place));
     }
 
@@ -225,6 +245,8 @@ impl Carrier {
             self.close(2 * place);
             self.close(2 * place + 1);
         }
+        let ends = spec.links.iter().flat_map(|link| &link.ends);
+        self.meters.keep(&ends.map(|end| end.meter.as_str()).collect());
         let ring = (RINGS / (2 * spec.links.len()).max(1)).clamp(RING_MIN, RING_MAX);
         let ring = if ring.is_power_of_two() { ring } else { ring.next_power_of_two() / 2 };
         for link in missing {
@@ -264,8 +286,14 @@ impl Carrier {
         let open = |at| End::open((link, at), (seed, self.lives, ring), &self.meters);
         let ends = [open(0)?, open(1)?];
         for (end, at) in ends.into_iter().zip(2 * place..) {
-            if at < FEW { self.poll.add_port(&end, at as u64, true) } else { self.poll.add(&end, at as u64) }?;
+            let added =
+                if at < FEW { self.poll.add_port(&end, at as u64, true) } else { self.poll.add(&end, at as u64) };
             self.ends[at] = Some(end);
+            if let Err(error) = added {
+                self.close(2 * place);
+                self.close(2 * place + 1);
+                return Err(error);
+            }
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::net::netdevice::name_to_index;
@@ -13,6 +14,7 @@ use super::travel::Travel;
 use crate::link::meter::{Count, MeterFile, Place};
 use crate::link::model::chance;
 use crate::link::{Fate, LinkModel, LinkQuality};
+use crate::sys::clock::Clock;
 use crate::sys::mmsg::{Batch, RawAddr};
 use crate::sys::packet::{self, PacketSocket, Room, Seen};
 
@@ -44,6 +46,13 @@ pub(super) struct Now {
     pub(super) real: u64,
 }
 
+impl Now {
+    pub(super) fn read() -> Now {
+        let real = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        Now { monotonic: Clock::since(0).now(), real }
+    }
+}
+
 /// An end, and the direction of the link that begins here.
 pub(super) struct End {
     socket: PacketSocket,
@@ -60,7 +69,8 @@ pub(super) struct End {
     pub(super) seed: u64,
     /// When the last frame came.
     came: u64,
-    /// Bytes that travel from here.
+    /// Frames that travel from here, and their bytes.
+    under_way: u64,
     travelling: u64,
     travelling_max: u64,
     /// Frames that have arrived and leave here, by their places.
@@ -113,6 +123,7 @@ impl End {
             mtu: link.mtu,
             seed,
             came: 0,
+            under_way: 0,
             travelling: 0,
             travelling_max: travelling_max(&link.quality, link.mtu),
             arrived: VecDeque::new(),
@@ -141,13 +152,13 @@ impl End {
     }
 
     /// Takes frames that have come and puts them on their way to the other end; says how many.
-    pub(super) fn take(&mut self, now: Now, to: (usize, u64), travel: &mut Travel, meters: &MeterFile) -> usize {
+    pub(super) fn take(&mut self, mut now: Now, to: (usize, u64), travel: &mut Travel, meters: &MeterFile) -> usize {
         let mut taken = 0;
         while taken < TURN {
-            let End { socket, model, rng, came, place, mtu, travelling, travelling_max, .. } = self;
-            let mut direction = Direction { model, rng, came, place: *place, mtu: *mtu, travelling, meters };
+            let End { socket, model, rng, came, place, mtu, under_way, travelling, travelling_max, .. } = self;
+            let mut direction = Direction { model, rng, came, place: *place, mtu: *mtu, under_way, travelling, meters };
             let most = *travelling_max;
-            if !socket.see(|seen| direction.carry(seen, now, to, most, travel)) {
+            if !socket.see(|seen| direction.carry(seen, &mut now, to, most, travel)) {
                 break;
             }
             taken += 1;
@@ -173,6 +184,7 @@ impl End {
 
     /// A frame that began here travels no more.
     pub(super) fn travelled(&mut self, bytes: usize) {
+        self.under_way = self.under_way.saturating_sub(1);
         self.travelling = self.travelling.saturating_sub(bytes as u64);
     }
 
@@ -210,6 +222,11 @@ impl End {
         }
     }
 
+    /// The link is closed: what began here and travels never arrives.
+    pub(super) fn count_closed(&self, meters: &MeterFile) {
+        meters.count(self.place, Count::Closed, self.under_way);
+    }
+
     /// Frames that have arrived and did not leave.
     pub(super) fn left_over(&mut self) -> impl Iterator<Item = usize> + '_ {
         self.arrived.drain(..)
@@ -229,12 +246,13 @@ struct Direction<'a> {
     came: &'a mut u64,
     place: Place,
     mtu: u32,
+    under_way: &'a mut u64,
     travelling: &'a mut u64,
     meters: &'a MeterFile,
 }
 
 impl Direction<'_> {
-    fn carry(&mut self, seen: Seen<'_>, now: Now, to: (usize, u64), most: u64, travel: &mut Travel) {
+    fn carry(&mut self, seen: Seen<'_>, now: &mut Now, to: (usize, u64), most: u64, travel: &mut Travel) {
         let tag = seen.tag.as_ref().map_or(&[][..], |tag| tag);
         let bytes = seen.bytes.len() + tag.len();
         self.count(Count::Entered, 1);
@@ -246,12 +264,16 @@ impl Direction<'_> {
             return self.count(Count::Unfinished, 1);
         }
         // When it came: what waits in the ring for this process must not wait on the link too.
+        if seen.at > now.real {
+            *now = Now::read();
+        }
         let waited = now.real.saturating_sub(seen.at);
         let came = now.monotonic.saturating_sub(waited).max(*self.came);
         *self.came = came;
         let (front, rest) = seen.bytes.split_at(TAG_AT.min(seen.bytes.len()));
         let mut put = |due| {
             let there = *self.travelling + bytes as u64 <= most && travel.put(due, to, &[front, tag, rest]);
+            *self.under_way += u64::from(there);
             *self.travelling += if there { bytes as u64 } else { 0 };
             there
         };

@@ -17,7 +17,7 @@ pub(crate) mod spec;
 mod travel;
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -32,9 +32,9 @@ use super::ending::end_processes;
 use super::error::Error;
 use super::file::Kind;
 use super::topology::{Interface, Node, Topology};
-use crate::config::default_run_dir;
 use crate::link::LinkQuality;
 use crate::sys::netns::Namespace;
+use crate::sys::own;
 use spec::{Answer, Spec};
 
 /// The links' namespace as if it were a node; no node can be called so.
@@ -51,9 +51,17 @@ pub(super) fn longest(mtu: u32) -> usize {
     mtu as usize + 18
 }
 
-/// The run directory of the process.
+/// The run directory of the process: root's, as labs are.
 pub(super) fn run_dir(lab: &str) -> PathBuf {
-    default_run_dir(&format!("{lab}.{PLACE}"))
+    Path::new("/run/anode").join(format!("{lab}.{PLACE}"))
+}
+
+/// Removes what the process has left there; it has ended.
+pub(super) fn forget(lab: &str) -> Result<(), Error> {
+    match fs::remove_dir_all(run_dir(lab)) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::File { path: run_dir(lab), source }),
+        _ => Ok(()),
+    }
 }
 
 /// The file of the links' meters.
@@ -119,8 +127,10 @@ pub(super) fn carry(topology: &Topology, place: &Namespace, program: &Path) -> R
     let socket = dir.join("links.sock");
     let spec = Spec::of(topology);
     let mut changes = 0;
-    // One that carries nothing any more may just be ending.
-    let told = UnixStream::connect(&socket).and_then(|stream| tell(stream, &spec));
+    // One that is in no namespace of the lab carries other links, if any; one that carries nothing any more may just be ending.
+    let runs = place.processes().is_ok_and(|processes| !processes.is_empty());
+    let told = if runs { UnixStream::connect(&socket) } else { Err(io::ErrorKind::NotFound.into()) };
+    let told = told.and_then(|stream| tell(stream, &spec));
     let told = match told {
         Ok(answer) => Ok(answer),
         Err(_) => {
@@ -153,7 +163,7 @@ fn start(place: &Namespace, program: &Path, dir: &Path, socket: &Path) -> Result
     let listener = UnixListener::bind(socket).map_err(at(socket))?;
     fs::set_permissions(socket, fs::Permissions::from_mode(0o600)).map_err(at(socket))?;
     let log = dir.join("links.log");
-    let output = File::create(&log).map_err(at(&log))?;
+    let output = own::make(&log).and_then(|file| file.set_len(0).map(|()| file)).map_err(at(&log))?;
     let mut command = place.command(program);
     command.args(["lab", "carry"]).arg(dir);
     command.stdin(Stdio::from(OwnedFd::from(listener))).stdout(Stdio::null()).stderr(output).process_group(0);
