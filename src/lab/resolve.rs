@@ -139,7 +139,7 @@ fn node(at: usize, name: &str, entry: &NodeEntry, links: &[(usize, LinkEntry)]) 
 /// Gives the nodes their interfaces, link by link.
 fn connect(nodes: &mut [Node], blocks: &[&[Prefix]], links: &[(usize, LinkEntry)]) -> Result<()> {
     let mut behind_switch: BTreeMap<usize, u32> = BTreeMap::new();
-    let mut shaped = 0;
+    let mut shaped = shape::Shaped::default();
     for (number, (at, link)) in links.iter().enumerate() {
         let [a, b] = &link.ends;
         let (at_a, at_b) = (position(*at, nodes, &a.node)?, position(*at, nodes, &b.node)?);

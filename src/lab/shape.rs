@@ -5,6 +5,7 @@ use super::problem::{Result, problem};
 use crate::link::LinkQuality;
 use crate::link::meter::METERS_MAX;
 use crate::link::quality::{QUEUE_BYTES, REORDER_MS};
+use crate::sys::packet;
 
 /// Shaped links that a lab may have: each has two meters.
 const LINKS_MAX: usize = METERS_MAX / 2;
@@ -12,8 +13,40 @@ const LINKS_MAX: usize = METERS_MAX / 2;
 /// Bytes that one direction of a link may have under way.
 const UNDER_WAY_MAX: u64 = 64 << 20;
 
+/// Bytes of kernel memory that the rings of a lab's shaped links may need together.
+const RINGS_MAX: u64 = 1 << 30;
+
+/// The links so far that differ from a veth.
+#[derive(Debug, Default)]
+pub(super) struct Shaped {
+    count: usize,
+    /// Bytes that their rings need at least.
+    rings: u64,
+}
+
+impl Shaped {
+    /// One more, unless there are too many.
+    fn add(&mut self, at: usize, mtu: u32) -> Result<()> {
+        self.count += 1;
+        self.rings += 2 * packet::least_ring(super::links::longest(mtu)) as u64;
+        if self.count > LINKS_MAX {
+            let what = format!("more than {LINKS_MAX} links have a rate, a delay or the like");
+            return problem(at, what, "leave those of some links out");
+        }
+        if self.rings > RINGS_MAX {
+            let what = format!(
+                "links with a rate, a delay or the like would need {} MiB of kernel memory; they may have {}",
+                self.rings >> 20,
+                RINGS_MAX >> 20
+            );
+            return problem(at, what, "give them a smaller mtu, or leave those of some links out");
+        }
+        Ok(())
+    }
+}
+
 /// What the link does to frames; counts those that differ from a veth.
-pub(super) fn quality(at: usize, link: &LinkEntry, shaped: &mut usize) -> Result<LinkQuality> {
+pub(super) fn quality(at: usize, link: &LinkEntry, shaped: &mut Shaped) -> Result<LinkQuality> {
     let quality = LinkQuality {
         delay_ms: link.delay_ms,
         jitter_ms: link.jitter_ms,
@@ -54,10 +87,8 @@ pub(super) fn quality(at: usize, link: &LinkEntry, shaped: &mut usize) -> Result
         let what = format!("rate, delay and queue_bytes would have more than {UNDER_WAY_MAX} bytes under way");
         return problem(at, what, "make one of them smaller");
     }
-    *shaped += usize::from(quality.is_shaped());
-    if *shaped > LINKS_MAX {
-        let what = format!("more than {LINKS_MAX} links have a rate, a delay or the like");
-        return problem(at, what, "leave those of some links out");
+    if quality.is_shaped() {
+        shaped.add(at, link.mtu)?;
     }
     Ok(quality)
 }

@@ -233,6 +233,18 @@ fn contradictions_name_line_cause_and_remedy() {
     }
 }
 
+/// A ring has room for 64 frames, each in a slot of a power of two: 8 MiB for frames of 64 kB.
+#[test]
+fn links_whose_rings_need_too_much_memory_are_refused() {
+    let lab = |links: usize, mtu: u32| {
+        let link = format!("[[links]]\nends = [\"a\", \"b\"]\ndelay_ms = 1\nmtu = {mtu}\n");
+        format!("name = \"l\"\nnodes.a = {{}}\nnodes.b = {{}}\n{}", link.repeat(links))
+    };
+    parse(&lab(64, 65535)).unwrap();
+    let text = refused(&lab(65, 65535));
+    assert!(text.contains("would need 1040 MiB of kernel memory; they may have 1024"), "{text}");
+}
+
 #[test]
 fn an_empty_machine_needs_every_line_and_a_complete_one_none() {
     let line = parse(LINE).unwrap();

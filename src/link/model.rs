@@ -132,6 +132,8 @@ pub struct LinkModel {
     /// How many causes keep it cut.
     pub cuts: u16,
     line: LineUse,
+    /// What is left of a nanosecond, in bits times nanoseconds: without it many short frames would leave too early.
+    rest: u128,
     queue_bytes: u64,
     queue_packets: usize,
     /// When frames leave that have not, if they are counted.
@@ -152,6 +154,7 @@ impl LinkModel {
         LinkModel {
             cuts: 0,
             line: LineUse { bits_per_second: quality.bits_per_second(), ..LineUse::default() },
+            rest: 0,
             queue_bytes: u64::from(quality.queue_bytes),
             queue_packets: quality.queue_packets as usize,
             leaving: VecDeque::new(),
@@ -200,8 +203,9 @@ impl LinkModel {
             if u64::from(self.queued(now)) + bytes as u64 > self.queue_bytes || !self.has_place(now) {
                 return Fate::Full;
             }
-            let time = bytes as u128 * 8_000_000_000 / u128::from(self.line.bits_per_second);
-            left = self.line.take(now, time as u64);
+            let (work, rate) = (bytes as u128 * 8_000_000_000 + self.rest, u128::from(self.line.bits_per_second));
+            self.rest = work % rate;
+            left = self.line.take(now, (work / rate) as u64);
             if self.queue_packets > 0 {
                 self.leaving.push_back(left);
             }
@@ -301,6 +305,14 @@ mod tests {
             let most = offered.min(125_000);
             assert!((most - bytes..=125_000).contains(&left), "{bytes} bytes: {left} of {most}");
         }
+    }
+
+    /// 60 bytes take 4.8 ns of 100 Gbit/s.
+    #[test]
+    fn parts_of_nanoseconds_add_up() {
+        let mut link = model(LinkQuality { rate_mbit: 1e5, queue_bytes: 1 << 20, ..LinkQuality::default() });
+        let last = (0..10_000).map(|_| link.carry(0, 60, &mut rng(1))).last();
+        assert_eq!(last, Some(Fate::Arrives(48_000)));
     }
 
     #[test]

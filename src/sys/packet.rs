@@ -7,7 +7,7 @@
 use super::bpf::Program;
 use super::option::set_option;
 use super::ring::{self, ReceiveRing};
-pub use super::ring::{Room, Seen};
+pub use super::ring::{Room, Seen, least_ring};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 

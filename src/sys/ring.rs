@@ -73,6 +73,11 @@ fn sizes(longest: usize, room: Room) -> (usize, usize, usize) {
     (slot, block, bytes.max(slot * SLOTS_MIN))
 }
 
+/// Bytes of the smallest ring for frames of up to `longest` bytes.
+pub fn least_ring(longest: usize) -> usize {
+    sizes(longest, Room::Little).2
+}
+
 /// Has the kernel make a ring for a socket, which must not be bound yet.
 pub fn make(socket: BorrowedFd<'_>, longest: usize, room: Room) -> io::Result<()> {
     let version = libc::tpacket_versions::TPACKET_V2 as libc::c_int;
