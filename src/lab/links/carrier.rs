@@ -118,12 +118,25 @@ impl Carrier {
 
     /// Takes what has come at an end; false if the last interface is gone.
     fn take(&mut self, at: usize) -> bool {
+        self.take_frames(at) > 0 || self.look_after(at)
+    }
+
+    /// Takes what has come at an end; says how many frames.
+    fn take_frames(&mut self, at: usize) -> usize {
         let Carrier { ends, travel, meters, .. } = self;
         let Some(to) = ends.get(across(at)).and_then(Option::as_ref).map(|end| (across(at), end.life)) else {
-            return self.look_after(at);
+            return 0;
         };
-        let Some(Some(end)) = ends.get_mut(at) else { return true };
-        if end.take(Now::read(), to, travel, meters) > 0 { true } else { self.look_after(at) }
+        let Some(Some(end)) = ends.get_mut(at) else { return 0 };
+        end.take(Now::read(), to, travel, meters)
+    }
+
+    /// Carries on in the midst of changes: the kernel takes milliseconds to open or close an end.
+    fn carry_on(&mut self) {
+        for at in 0..self.ends.len() {
+            self.take_frames(at);
+        }
+        self.release();
     }
 
     /// There was an event but no frame: the interface went down or is gone. False if it was the last.
@@ -244,6 +257,7 @@ impl Carrier {
             changes += usize::from([2 * place, 2 * place + 1].iter().any(|at| self.ends[*at].is_some()));
             self.close(2 * place);
             self.close(2 * place + 1);
+            self.carry_on();
         }
         let ends = spec.links.iter().flat_map(|link| &link.ends);
         self.meters.keep(&ends.map(|end| end.meter.as_str()).collect());
@@ -251,6 +265,7 @@ impl Carrier {
         let ring = if ring.is_power_of_two() { ring } else { ring.next_power_of_two() / 2 };
         for link in missing {
             self.open(link, spec.seed, ring)?;
+            self.carry_on();
             changes += 1;
         }
         Ok(changes)

@@ -133,6 +133,8 @@ pub(super) fn carry(topology: &Topology, place: &Namespace, program: &Path) -> R
     let told = told.and_then(|stream| tell(stream, &spec));
     let told = match told {
         Ok(answer) => Ok(answer),
+        // It is there, and busy.
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Err(error),
         Err(_) => {
             changes += 1;
             end_processes(std::slice::from_ref(place))?;
