@@ -262,20 +262,34 @@ fn code_is_told_what_waits_on_the_link_and_how_busy_it_is() {
     assert!((200_000..=362_144).contains(&queue), "{queue} bytes wait");
 }
 
+/// Has a pair's link be like this.
+fn again(net: &Running, link: &str) -> Lab {
+    let text = format!(
+        "name = \"{}\"\nseed = 7\nnodes.a.active = true\nnodes.b.active = true\n[[links]]\nends = [\"a\", \"b\"]\n\
+         prefixes = [\"10.0.1.0/24\", \"fd00:0:1::/64\"]\n{link}\n",
+        net.lab.topology().name
+    );
+    let topology = Topology::parse(&text, "test").unwrap();
+    Lab::up_by(&topology, running::ANODE.as_ref()).unwrap()
+}
+
+/// A link of another mtu is opened anew.
+#[test]
+fn what_is_under_way_when_a_link_is_closed_is_counted() {
+    let Some(net) = pair("lclose", "delay_ms = 3600000") else { return };
+    let (here, _there) = datagrams(&net);
+    (0..20).for_each(|_| assert_eq!(here.send(b"x").unwrap(), 1));
+    let before = until(&net.lab, "a", |crossing| crossing.counts["entered"] > 0).counts;
+    assert!(again(&net, "delay_ms = 3600000\nmtu = 1400").changes() > 0);
+    let after = crossing(&net.lab, "a").counts;
+    assert!(after["closed"] >= before["entered"] && after["closed"] <= after["entered"], "{after:?}");
+    assert_eq!((before["closed"], after["left"]), (0, 0), "{after:?}");
+}
+
 #[test]
 fn a_changed_link_is_changed_where_it_is() {
     let Some(net) = pair("lchange", "loss = 0.5") else { return };
-    let text = |link: &str| {
-        format!(
-            "name = \"{}\"\nseed = 7\nnodes.a.active = true\nnodes.b.active = true\n[[links]]\nends = [\"a\", \"b\"]\n\
-             prefixes = [\"10.0.1.0/24\", \"fd00:0:1::/64\"]\n{link}\n",
-            net.lab.topology().name
-        )
-    };
-    let up = |link: &str| {
-        let topology = Topology::parse(&text(link), "test").unwrap();
-        Lab::up_by(&topology, running::ANODE.as_ref()).unwrap()
-    };
+    let up = |link: &str| again(&net, link);
     let place = Namespace::open(&net.lab.topology().namespace("-links")).unwrap().unwrap();
     let process = place.processes().unwrap();
     assert_eq!((process.len(), up("loss = 0.5").changes()), (1, 0));
