@@ -5,15 +5,18 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anode::lab::{Crossing, Error, Lab, Topology};
 use anode::link::model::chance;
 use anode::link::{Fate, LinkModel};
 use anode::sys::netns::Namespace;
+use anode::sys::watch::Process;
 use anode::wire::{Addr, Digest, anep, capsule};
 use serde_json::Value;
 
 use crate::running::{self, Running};
+use crate::wait;
 
 /// Two nodes, and a link between them that is like this.
 fn pair(name: &str, link: &str) -> Option<Running> {
@@ -32,13 +35,10 @@ fn crossing(lab: &Lab, from: &str) -> Crossing {
 
 /// Looks at a direction until something is so.
 fn until(lab: &Lab, from: &str, so: impl Fn(&Crossing) -> bool) -> Crossing {
-    loop {
+    wait::unannounced("nodes read meters, nobody is told of them", || {
         let found = crossing(lab, from);
-        if so(&found) {
-            return found;
-        }
-        std::thread::yield_now();
-    }
+        if so(&found) { Ok(found) } else { Err(format!("{:?}", found.counts)) }
+    })
 }
 
 /// The rate at which so many bytes leave by a direction whose queue is never empty, in bit/s by the clock of the links.
@@ -318,11 +318,11 @@ fn a_link_can_be_listened_to() {
     let (here, there) = datagrams(&net);
     let mut command = std::process::Command::new(running::ANODE);
     command.args(["lab", "capture", name, "b/to-a", "-c", "40", "-w"]).arg(&file);
-    let mut listener = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
-    while listener.try_wait().unwrap().is_none() {
+    let listener = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let process = Process::open(listener.id()).unwrap().unwrap();
+    while !process.ends_within(Duration::from_millis(1)).unwrap() {
         here.send(&[7; 100]).unwrap();
         there.send_to(&[8; 100], here.local_addr().unwrap()).unwrap();
-        std::thread::yield_now();
     }
     let said = String::from_utf8(listener.wait_with_output().unwrap().stdout).unwrap();
     assert!(said.starts_with("40 frames in "), "{said}");

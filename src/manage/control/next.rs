@@ -3,7 +3,8 @@
 //! Example: an operator waits until code is linked. The first `{"do":"next","of":"status"}` of a connection is answered
 //! at once, each further one when the status reads otherwise than in the answer before, at the latest within 5 s. Most
 //! counters, those of the kernel half among them, change without telling anybody, so the thread of the connection looks
-//! at them, a hundred times a second at most, and for no more than a twentieth of the time. Meanwhile the connection gives way to others, as one that waits.
+//! at them, a hundred times a second at most, and for no more than a twentieth of the time. Meanwhile the connection
+//! gives way to others, as one that waits.
 
 use super::places::Place;
 use serde::Deserialize;
