@@ -25,10 +25,10 @@ pub(super) struct Shaped {
 }
 
 impl Shaped {
-    /// One more, unless there are too many.
-    fn add(&mut self, at: usize, mtu: u32) -> Result<()> {
+    /// One more, of frames of so many bytes, unless there are too many.
+    fn add(&mut self, at: usize, frame: u32) -> Result<()> {
         self.count += 1;
-        self.rings += 2 * packet::least_ring(super::links::longest(mtu)) as u64;
+        self.rings += 2 * packet::least_ring(frame as usize) as u64;
         if self.count > LINKS_MAX {
             let what = format!("more than {LINKS_MAX} links have a rate, a delay or the like");
             return problem(at, what, "leave those of some links out");
@@ -88,7 +88,7 @@ pub(super) fn quality(at: usize, link: &LinkEntry, shaped: &mut Shaped) -> Resul
         return problem(at, what, "make one of them smaller");
     }
     if quality.is_shaped() {
-        shaped.add(at, link.mtu)?;
+        shaped.add(at, frame)?;
     }
     Ok(quality)
 }
