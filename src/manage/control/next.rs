@@ -3,7 +3,7 @@
 //! Example: an operator waits until code is linked. The first `{"do":"next","of":"status"}` of a connection is answered
 //! at once, each further one when the status reads otherwise than in the answer before, at the latest within 5 s. Most
 //! counters, those of the kernel half among them, change without telling anybody, so the thread of the connection looks
-//! at them, a hundred times a second at most, and for no more than a twentieth of the time. Meanwhile the connection
+//! at them, a hundred times a second at most, and for no more than a fifth of the time. Meanwhile the connection
 //! gives way to others, as one that waits.
 
 use super::places::Place;
@@ -68,8 +68,8 @@ impl Next {
             let begun = Instant::now();
             let now = look();
             let changed = before.is_none_or(|told| told.answer != now);
-            // Looks take no more than a twentieth of the time.
-            let again = Instant::now() + LOOK.max(20 * begun.elapsed());
+            // Looks take no more than a fifth of the time.
+            let again = Instant::now() + LOOK.max(4 * begun.elapsed());
             self.0 = Some(Told { of, answer: now.clone(), again });
             if changed || Instant::now() >= end {
                 return Some(now);
