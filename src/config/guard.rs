@@ -11,7 +11,6 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fmt, fs, io};
 
 /// What a port can demand.
@@ -92,8 +91,7 @@ pub(super) fn check_private(path: &Path) -> Result<(), String> {
 
 /// What time it was, in nanoseconds since 1970, when a clock began that shows `now` nanoseconds.
 pub fn unix_ns(now: u64) -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-    since.saturating_sub(now)
+    crate::sys::clock::unix_ns().saturating_sub(now)
 }
 
 impl NodeFile {

@@ -5,6 +5,7 @@
 //! configuration and its log are in `/run/anode/LAB.NODE`, so `--node LAB.NODE` finds it. A node that runs already is
 //! left alone.
 
+use super::state::at;
 use super::{Error, Lab, Node, Topology};
 use crate::config::default_run_dir;
 use crate::kernel::Pins;
@@ -123,10 +124,6 @@ impl Lab {
     }
 
     fn start(&self, program: &Path, node: &Node, config: &Table, run_dir: PathBuf) -> Result<Daemon, Error> {
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |source| Error::File { path, source }
-        };
         fs::create_dir_all(&run_dir).map_err(at(&run_dir))?;
         let (file, log) = (run_dir.join("node.toml"), run_dir.join("node.log"));
         let (mut config, hosts) = (config.clone(), run_dir.join("hosts"));

@@ -45,7 +45,8 @@ fn file(lab: &str) -> PathBuf {
     directory().join(format!("{lab}.json"))
 }
 
-fn at(path: &Path) -> impl Fn(io::Error) -> Error {
+/// The error of what went wrong with a file.
+pub(super) fn at(path: &Path) -> impl Fn(io::Error) -> Error {
     move |source| Error::File { path: path.into(), source }
 }
 

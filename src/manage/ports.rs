@@ -13,7 +13,6 @@ use crate::port::xdp::QueueSocket;
 use crate::port::{BeforeStack, SendQueue, Socket};
 use crate::sys::poll::Poll;
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An open port.
 pub(super) struct OpenPort {
@@ -32,8 +31,8 @@ impl OpenPort {
         before: BeforeStack,
         mtu: usize,
     ) -> io::Result<(OpenPort, Option<Taker>)> {
-        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let tap = plan.pcap.map(|path| plan.opening.tap(&broker::reach(&path), epoch)).transpose()?;
+        let tap =
+            plan.pcap.map(|path| plan.opening.tap(&broker::reach(&path), crate::sys::clock::unix_ns())).transpose()?;
         let (socket, taker) = plan.opening.open(id, mtu, before)?;
         Ok((OpenPort { socket, tap, blocked: false }, taker))
     }

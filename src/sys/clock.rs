@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use rustix::time::{ClockId, clock_gettime};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nanoseconds since the clock was made; never goes back.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +38,11 @@ impl Clock {
 fn monotonic() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// What time it is, in nanoseconds since 1970; 0 before.
+pub fn unix_ns() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// CPU time of the calling thread, in nanoseconds.

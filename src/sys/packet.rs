@@ -84,6 +84,12 @@ impl AsFd for PacketSocket {
     }
 }
 
+/// The number of an interface in this namespace.
+pub fn index(interface: &str) -> io::Result<u32> {
+    use rustix::net::{AddressFamily, SocketType, netdevice::name_to_index, socket};
+    Ok(name_to_index(socket(AddressFamily::UNIX, SocketType::DGRAM, None)?, interface)?)
+}
+
 /// A socket on an interface, with its ring: all of it that needs a privilege.
 pub fn open(
     interface: u32,

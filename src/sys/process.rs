@@ -93,22 +93,27 @@ fn parent_of(pid: i32) -> Option<i32> {
 /// Asks the processes of which `still` holds to end (SIGTERM), waits up to `grace` for all of them together, then
 /// kills the rest. `still` is asked after the pidfd is open, so it speaks of the process that the signal will hit.
 pub fn terminate(pids: &[i32], grace: Duration, still: impl Fn(i32) -> bool) -> io::Result<()> {
-    let mut open = Vec::new();
+    let mut processes = Vec::new();
     for pid in pids {
-        let Some(number) = Pid::from_raw(*pid) else { continue };
-        match pidfd_open(number, PidfdFlags::empty()) {
-            Ok(process) if still(*pid) => open.push(process),
-            Ok(_) | Err(rustix::io::Errno::SRCH) => {}
-            Err(error) => return Err(error.into()),
-        }
+        processes.extend(open(*pid)?.filter(|_| still(*pid)));
     }
-    signal(&open, Signal::TERM)?;
-    if wait(&mut open, grace)? {
+    signal(&processes, Signal::TERM)?;
+    if wait(&mut processes, grace)? {
         return Ok(());
     }
-    signal(&open, Signal::KILL)?;
-    wait(&mut open, grace)?;
+    signal(&processes, Signal::KILL)?;
+    wait(&mut processes, grace)?;
     Ok(())
+}
+
+/// The process with this number, as long as it has not been waited for; nothing: there is none.
+pub(super) fn open(pid: i32) -> io::Result<Option<OwnedFd>> {
+    let Some(number) = Pid::from_raw(pid) else { return Ok(None) };
+    match pidfd_open(number, PidfdFlags::empty()) {
+        Ok(process) => Ok(Some(process)),
+        Err(rustix::io::Errno::SRCH) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// A process that we started, to be waited for in a [`super::poll::Poll`]: it can be read when the process has ended.

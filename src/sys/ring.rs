@@ -33,6 +33,9 @@ pub enum Room {
     Bytes(usize),
 }
 
+/// Where a VLAN tag stands: behind both addresses.
+const TAG_AT: usize = 12;
+
 /// A frame as it lies in the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
@@ -46,6 +49,14 @@ pub struct Seen<'a> {
     pub tag: Option<[u8; 4]>,
     /// When it came, in nanoseconds since 1970.
     pub at: u64,
+}
+
+impl Seen<'_> {
+    /// The frame as it was on the wire: what stands before its tag, the tag if it has one, and the rest.
+    pub fn pieces(&self) -> [&[u8]; 3] {
+        let (front, rest) = self.bytes.split_at(TAG_AT.min(self.bytes.len()));
+        [front, self.tag.as_ref().map_or(&[], |tag| tag), rest]
+    }
 }
 
 /// The frames of one packet socket that nobody has taken yet.

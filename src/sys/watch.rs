@@ -1,10 +1,10 @@
 //! Waiting for files and for ends of processes, by inotify(7) and pidfd_open(2): who waits is told, and does not look
 //! again and again. Example: a node was started, and its control socket is to appear, unless the node ends before.
 
+use super::process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
@@ -45,12 +45,8 @@ pub struct Process(OwnedFd);
 impl Process {
     /// The process with this number, as long as it has not been waited for; nothing: there is none.
     pub fn open(pid: u32) -> io::Result<Option<Process>> {
-        let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
-        match pidfd_open(pid, PidfdFlags::empty()) {
-            Ok(fd) => Ok(Some(Process(fd))),
-            Err(rustix::io::Errno::SRCH) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let Ok(pid) = i32::try_from(pid) else { return Ok(None) };
+        Ok(process::open(pid)?.map(Process))
     }
 
     /// Waits until it has ended, whether or not somebody has waited for it; false: the time is over.

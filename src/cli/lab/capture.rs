@@ -6,7 +6,6 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -14,7 +13,8 @@ use signal_hook::iterator::Signals;
 
 use crate::lab::{Lab, LinkTap};
 use crate::port::pcap::Tap;
-use crate::sys::packet::{self, PacketSocket, Room, Seen};
+use crate::sys::clock::unix_ns;
+use crate::sys::packet::{self, PacketSocket, Room};
 use crate::sys::poll::{Poll, Waker};
 
 /// Bytes of frames from each end that may wait to be written.
@@ -22,9 +22,6 @@ const RING: usize = 8 << 20;
 
 /// Frames that are put into the order of their coming at once.
 const TURN: usize = 4096;
-
-/// Where a VLAN tag stands in a frame.
-const TAG_AT: usize = 12;
 
 /// The longest wait, in nanoseconds.
 const PATIENCE: u64 = 1_000_000_000;
@@ -37,7 +34,7 @@ pub(super) fn capture(lab: &Lab, link: &str, file: &Path, count: Option<u64>) ->
     let tap = lab.tap(link)?;
     let mut sockets = open(&tap).with_context(|| format!("cannot listen on the link of {link}"))?;
     // One end was listened to before the other.
-    let begin = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    let begin = unix_ns();
     let mut out = Tap::ethernet(file, 0).with_context(|| file.display().to_string())?;
     let (waker, stop) = (Waker::new()?, Arc::new(AtomicBool::new(false)));
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
@@ -60,7 +57,7 @@ pub(super) fn capture(lab: &Lab, link: &str, file: &Path, count: Option<u64>) ->
         let mut frames: Vec<(u64, Vec<u8>)> = Vec::new();
         for socket in &mut sockets {
             let mut more = TURN;
-            while more > 0 && socket.see(|seen| frames.push((seen.at, whole(seen)))) {
+            while more > 0 && socket.see(|seen| frames.push((seen.at, seen.pieces().concat()))) {
                 more -= 1;
             }
             missed += u64::from(socket.overflows()?);
@@ -79,17 +76,9 @@ pub(super) fn capture(lab: &Lab, link: &str, file: &Path, count: Option<u64>) ->
 
 fn open(tap: &LinkTap) -> anyhow::Result<Vec<PacketSocket>> {
     let open = |interface: &String| -> anyhow::Result<PacketSocket> {
-        let socket = rustix::net::socket(rustix::net::AddressFamily::UNIX, rustix::net::SocketType::DGRAM, None)?;
-        let index = rustix::net::netdevice::name_to_index(socket, interface)?;
         let room = Room::Bytes(RING);
-        let fd = packet::open(index, libc::ETH_P_ALL as u16, tap.longest, room, None)?;
+        let fd = packet::open(packet::index(interface)?, libc::ETH_P_ALL as u16, tap.longest, room, None)?;
         Ok(PacketSocket::over(fd, tap.longest, room)?)
     };
     tap.place.enter(|| tap.interfaces.iter().map(open).collect::<anyhow::Result<Vec<_>>>())?
-}
-
-/// A frame as it was on the wire.
-fn whole(seen: Seen<'_>) -> Vec<u8> {
-    let (front, rest) = seen.bytes.split_at(TAG_AT.min(seen.bytes.len()));
-    [front, seen.tag.as_ref().map_or(&[][..], |tag| tag), rest].concat()
 }

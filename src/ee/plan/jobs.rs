@@ -268,15 +268,16 @@ impl Plan {
             let mut bytes = self.buffers.pop().unwrap_or_default();
             bytes.clear();
             let due = self.state.jobs.due(now, &mut bytes);
-            match due {
-                // What finds no place is counted.
-                Some(Due::Copy(payer)) => drop(self.begin_ready(env, Ready::own(bytes, payer))),
-                Some(Due::GivenUp(SendJob { bytes, rest, payer, .. })) => {
-                    let task = Task::GiveUp(rest);
-                    let _ = self.begin_ready(env, Ready { task, ..Ready::own(bytes, payer) });
+            let ready = match due {
+                Some(Due::Copy(payer)) => Ready::own(bytes, payer),
+                Some(Due::GivenUp(job)) => {
+                    self.recycle(bytes);
+                    Ready { task: Task::GiveUp(job.rest), ..Ready::own(job.bytes, job.payer) }
                 }
                 None => return self.recycle(bytes),
-            }
+            };
+            // What finds no place is counted.
+            let _ = self.begin_ready(env, ready);
         }
     }
 

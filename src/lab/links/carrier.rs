@@ -109,8 +109,7 @@ impl Carrier {
     fn look_around(&mut self) -> bool {
         for at in 0..self.ends.len() {
             if self.ends[at].as_ref().is_some_and(|end| !end.is_there()) {
-                self.close(at);
-                self.close(across(at));
+                self.close_link(at);
             }
         }
         self.ends.iter().any(Option::is_some)
@@ -144,10 +143,15 @@ impl Carrier {
         let Some(Some(end)) = self.ends.get(at) else { return true };
         end.rest();
         if !end.is_there() {
-            self.close(at);
-            self.close(across(at));
+            self.close_link(at);
         }
         self.ends.iter().any(Option::is_some)
+    }
+
+    /// Closes the link with this end.
+    fn close_link(&mut self, at: usize) {
+        self.close(at);
+        self.close(across(at));
     }
 
     fn close(&mut self, at: usize) {
@@ -255,8 +259,7 @@ impl Carrier {
         }
         for place in (0..kept.len()).filter(|place| !kept[*place]).collect::<Vec<_>>() {
             changes += usize::from([2 * place, 2 * place + 1].iter().any(|at| self.ends[*at].is_some()));
-            self.close(2 * place);
-            self.close(2 * place + 1);
+            self.close_link(2 * place);
             self.carry_on();
         }
         let ends = spec.links.iter().flat_map(|link| &link.ends);
@@ -305,8 +308,7 @@ impl Carrier {
                 if at < FEW { self.poll.add_port(&end, at as u64, true) } else { self.poll.add(&end, at as u64) };
             self.ends[at] = Some(end);
             if let Err(error) = added {
-                self.close(2 * place);
-                self.close(2 * place + 1);
+                self.close_link(at);
                 return Err(error);
             }
         }

@@ -3,10 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
-use rustix::net::netdevice::name_to_index;
 use rustix::net::sockopt::socket_error;
 
 use super::spec::{SpecEnd, SpecLink};
@@ -14,15 +12,12 @@ use super::travel::Travel;
 use crate::link::meter::{Count, MeterFile, Place};
 use crate::link::model::chance;
 use crate::link::{Fate, LinkModel, LinkQuality};
-use crate::sys::clock::Clock;
+use crate::sys::clock::{Clock, unix_ns};
 use crate::sys::mmsg::{Batch, RawAddr};
 use crate::sys::packet::{self, PacketSocket, Room, Seen};
 
-/// Bytes of an Ethernet header, and of a VLAN tag.
+/// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
-const TAG: usize = 4;
-/// Where a tag stands.
-const TAG_AT: usize = 12;
 
 /// Frames taken from one end before the others have their turn.
 const TURN: usize = 256;
@@ -48,7 +43,7 @@ pub(super) struct Now {
 
 impl Now {
     pub(super) fn read() -> Now {
-        let real = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let real = unix_ns();
         Now { monotonic: Clock::since(0).now(), real }
     }
 }
@@ -79,12 +74,6 @@ pub(super) struct End {
     again: Option<u64>,
 }
 
-/// The number of an interface in this namespace.
-fn index(interface: &str) -> io::Result<u32> {
-    use rustix::net::{AddressFamily, SocketType, socket};
-    Ok(name_to_index(socket(AddressFamily::UNIX, SocketType::DGRAM, None)?, interface)?)
-}
-
 fn travelling_max(quality: &LinkQuality, mtu: u32) -> u64 {
     // Frames of one turn are put on their way together, before those leave whose time has come.
     let turn = (TURN * super::longest(mtu)) as u64 * quality.copies();
@@ -103,8 +92,8 @@ impl End {
             let what = format!("{interface} ({meter}): {what}");
             move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
         };
-        let index = index(interface).map_err(named("no such interface"))?;
-        let (longest, room) = (link.mtu as usize + ETHERNET + TAG, Room::Bytes(ring));
+        let index = packet::index(interface).map_err(named("no such interface"))?;
+        let (longest, room) = (super::longest(link.mtu), Room::Bytes(ring));
         let fd = packet::open(index, libc::ETH_P_ALL as u16, longest, room, None).map_err(named("packet socket"))?;
         let socket = PacketSocket::over(fd, longest, room).map_err(named("ring of a packet socket"))?;
         let place = meters.place(meter).ok_or_else(|| io::Error::other(format!("no meter is left for {meter}")))?;
@@ -138,7 +127,7 @@ impl End {
 
     /// Whether its interface is still there.
     pub(super) fn is_there(&self) -> bool {
-        index(&self.interface).is_ok_and(|index| index == self.index)
+        packet::index(&self.interface).is_ok_and(|index| index == self.index)
     }
 
     /// Has another quality, or another chance, from now on, which the system's monotonic clock tells.
@@ -253,11 +242,11 @@ struct Direction<'a> {
 
 impl Direction<'_> {
     fn carry(&mut self, seen: Seen<'_>, now: &mut Now, to: (usize, u64), most: u64, travel: &mut Travel) {
-        let tag = seen.tag.as_ref().map_or(&[][..], |tag| tag);
-        let bytes = seen.bytes.len() + tag.len();
+        let pieces = seen.pieces();
+        let bytes = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         self.count(Count::Entered, 1);
         self.count(Count::EnteredBytes, bytes as u64);
-        if !seen.whole || bytes > self.mtu as usize + ETHERNET + tag.len() {
+        if !seen.whole || bytes > self.mtu as usize + ETHERNET + pieces[1].len() {
             return self.count(Count::TooBig, 1);
         }
         if seen.unfinished {
@@ -270,9 +259,8 @@ impl Direction<'_> {
         let waited = now.real.saturating_sub(seen.at);
         let came = now.monotonic.saturating_sub(waited).max(*self.came);
         *self.came = came;
-        let (front, rest) = seen.bytes.split_at(TAG_AT.min(seen.bytes.len()));
         let mut put = |due| {
-            let there = *self.travelling + bytes as u64 <= most && travel.put(due, to, &[front, tag, rest]);
+            let there = *self.travelling + bytes as u64 <= most && travel.put(due, to, &pieces);
             *self.under_way += u64::from(there);
             *self.travelling += if there { bytes as u64 } else { 0 };
             there

@@ -31,6 +31,7 @@ use super::address::Mac;
 use super::ending::end_processes;
 use super::error::Error;
 use super::file::Kind;
+use super::state::at;
 use super::topology::{Interface, Node, Topology};
 use crate::link::LinkQuality;
 use crate::sys::netns::Namespace;
@@ -119,10 +120,6 @@ pub(super) fn wired(topology: &Topology) -> Topology {
 /// that it took.
 pub(super) fn carry(topology: &Topology, place: &Namespace, program: &Path) -> Result<usize, Error> {
     let dir = run_dir(&topology.name);
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::File { path, source }
-    };
     fs::create_dir_all(&dir).map_err(at(&dir))?;
     let socket = dir.join("links.sock");
     let spec = Spec::of(topology);
@@ -153,10 +150,6 @@ pub(super) fn carry(topology: &Topology, place: &Namespace, program: &Path) -> R
 }
 
 fn start(place: &Namespace, program: &Path, dir: &Path, socket: &Path) -> Result<(), Error> {
-    let at = |path: &Path| {
-        let path = path.to_owned();
-        move |source| Error::File { path, source }
-    };
     match fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(socket)(error)),
         _ => {}

@@ -169,14 +169,9 @@ impl Policy {
 
     /// The role of a signed packet here and now, at a node that remembers numbers since then.
     fn vouch(&self, since: u64, statement: &Statement) -> Result<Arc<Role>, String> {
-        let at = Moment { now: unix_ns(), since };
+        let at = Moment { now: crate::sys::clock::unix_ns(), since };
         self.roles.vouch(&self.node, at, statement).map_err(|why| why.to_string())
     }
-}
-
-/// Nanoseconds since 1970.
-pub(super) fn unix_ns() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64)
 }
 
 fn fulfil(store: &Store, request: Request) -> Result<(), String> {

@@ -34,7 +34,7 @@ use crate::sys::threads::{self, Duty};
 use crate::trust::{Kept, Role, Roles, Statement};
 use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
-use desk::{Desk, unix_ns};
+use desk::Desk;
 use queues::Queues;
 use serde::Serialize;
 use std::sync::Arc;
@@ -187,7 +187,7 @@ impl Loader {
             outbox,
             waker: wakes,
             over: over.clone(),
-            since: unix_ns(),
+            since: crate::sys::clock::unix_ns(),
         };
         threads::start("anode-loader", Duty::Store, move || desk.serve(&came))?;
         Ok(Loader { inbox, results, linker, over, own, waker })
