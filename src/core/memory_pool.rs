@@ -8,16 +8,14 @@
 //! Nothing here is carried out: [`Pools::tell`] and [`Pools::due`] name the domains to be told and ended. A charge
 //! allocates nothing. After Snow on Silk, table 1; PLAN on OSKit, §3.3.1.
 
+mod pool;
+
 use super::domain::DomainId;
 use super::table::Table;
-use crate::object_name;
 use crate::sys::cache;
 use libanode::error::Error;
-
-object_name! {
-    /// Names a memory pool.
-    PoolId
-}
+use pool::{Pool, Rest, Standing};
+pub use pool::{PoolId, ceiling};
 
 /// A memory pool to be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +37,6 @@ pub const DEPTH_MAX: u16 = 8;
 /// The longest time domains may stay over a limit, in milliseconds.
 pub const DEADLINE_MS_MAX: u32 = 60_000;
 
-/// Bytes that a pool with this limit can hold at all: an eighth more, at least one page.
-pub fn ceiling(limit: u64) -> u64 {
-    limit.saturating_add((limit / 8).max(4096))
-}
-
 /// The state of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PoolStatus {
@@ -59,60 +52,6 @@ pub struct PoolStatus {
     pub refused: u64,
     /// Domains that use it.
     pub domains: usize,
-}
-
-/// Whether a pool is within its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Within,
-    /// Over it, and nobody has been told.
-    Over,
-    /// Over it, to be changed until then (nanoseconds).
-    Told(u64),
-}
-
-/// A pool: a cache line with what every charge looks at, and behind it the rest.
-#[derive(Debug)]
-struct Pool {
-    parent: Option<PoolId>,
-    limit: u64,
-    held: u64,
-    peak: u64,
-    standing: Standing,
-    rest: Box<Rest>,
-}
-
-const _: () = assert!(size_of::<Pool>() <= crate::sys::cache::LINE - 8);
-
-/// The colder part of a [`Pool`].
-#[derive(Debug)]
-struct Rest {
-    owner: DomainId,
-    depth: u16,
-    /// Pools that are parts of it.
-    parts: u32,
-    /// Domains that take their buffers from it.
-    users: Vec<DomainId>,
-    deadline: u64,
-    /// The part that was charged to the pool itself, by no domain's buffers.
-    direct: u64,
-    overruns: u64,
-    refused: u64,
-}
-
-impl Pool {
-    #[inline]
-    fn fits(&self, bytes: u64) -> bool {
-        self.held.saturating_add(bytes) <= ceiling(self.limit)
-    }
-
-    /// Counts bytes; true if the pool goes over its limit by them.
-    #[inline]
-    fn hold(&mut self, bytes: u64) -> bool {
-        self.held += bytes;
-        self.peak = self.peak.max(self.held);
-        self.held > self.limit && self.standing == Standing::Within
-    }
 }
 
 /// The pool of a domain, and the domain's part of it.

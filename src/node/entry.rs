@@ -30,6 +30,8 @@
 //! as [`FRAME_STEPS`].
 
 mod charging;
+mod limits;
+mod owner;
 
 use crate::code::run::Ingress;
 use crate::core::bucket::TokenBucket;
@@ -37,9 +39,8 @@ use crate::core::domain::DomainId;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::topology::{Neighbour, Port};
 use crate::wire::Addr;
-
-/// Nanoseconds, and as many steps, in a second of a worker.
-const SECOND: u64 = 1_000_000_000;
+pub use limits::{EntryCounts, EntryLimits, WorkClock, bytes_beside_others};
+use owner::{Owner, SECOND, level};
 
 /// Windows of a tenth of a second for which somebody counts as active: so seldom packets find room in sockets that others fill.
 const ACTIVE: u64 = 100;
@@ -55,81 +56,6 @@ pub const FRAME_STEPS: u64 = 500;
 
 /// Frames of one neighbour that are done at once between two readings of the clock.
 const RUN: u32 = 16;
-
-/// Bytes a second of a neighbour behind a port without a stated capacity: half of 10 Gbit/s.
-const BYTES_PER_SECOND: u64 = 625_000_000;
-
-/// The limits of a neighbour while others are there too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EntryLimits {
-    /// Of a worker, in thousandths.
-    pub permille: u32,
-    /// Worker time at once, in microseconds.
-    pub burst_us: u32,
-    /// Bytes a second; 0: half of its port's capacity.
-    pub bytes_per_second: u64,
-}
-
-/// Bytes a second that a neighbour has beside others, where so many are set for all (0: none) and its port has a capacity (0: unknown).
-pub fn bytes_beside_others(set: u64, bits_per_second: u64) -> u64 {
-    match (set, bits_per_second) {
-        (0, 0) => BYTES_PER_SECOND,
-        (0, bits) => bits / 16,
-        (set, _) => set,
-    }
-}
-
-impl Default for EntryLimits {
-    fn default() -> EntryLimits {
-        EntryLimits { permille: 500, burst_us: 5_000, bytes_per_second: 0 }
-    }
-}
-
-/// By which a worker's work is measured: nanoseconds in which its thread did something. Neither rest counts, nor what
-/// others had of its CPU meanwhile.
-pub trait WorkClock: Send {
-    /// The work so far; never goes back.
-    fn read(&mut self) -> u64;
-
-    /// The same when the node's clock shows this, and now.
-    fn at(&mut self, now: u64) -> u64;
-
-    /// The worker has rested for so long.
-    fn rested(&mut self, nanoseconds: u64);
-
-    /// The time of others on its CPU so far while it had work.
-    fn lost(&self) -> u64;
-}
-
-/// Counts of a neighbour's frames, or of those of a port's strangers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct EntryCounts {
-    /// Nanoseconds of the worker, or steps.
-    pub worker_ns: u64,
-    /// Frames refused at entry.
-    pub refused: u64,
-    /// Codes that it had brought and that had to give way, since it had most in the full table.
-    pub displaced: u64,
-}
-
-/// A payer: a neighbour with a bucket of its own, or all others of a port.
-struct Owner {
-    bytes: TokenBucket,
-    time: TokenBucket,
-    counts: EntryCounts,
-    /// The window in which it came last.
-    seen: u64,
-    /// Worker time since the window began, whether it has wanted more, and whether it did in the window before.
-    used: u64,
-    hungry: bool,
-    was_hungry: bool,
-    /// Frames of the batch.
-    came: u32,
-    /// The expected cost of one of its waiting packets, from those before.
-    mean: u32,
-    /// Whether it has a key: only what proves to be its own is charged to it.
-    keyed: bool,
-}
 
 /// Frames of one neighbour for one domain that were done at once, one behind the other, and are not charged yet.
 struct Run {
@@ -455,60 +381,6 @@ impl Entry {
             owner.time.set_rate(now, level);
         }
     }
-}
-
-impl Owner {
-    fn new(bits_per_second: u64) -> Owner {
-        let bytes = bytes_beside_others(0, bits_per_second);
-        Owner {
-            bytes: TokenBucket::new(bytes, (bytes / 10).max(65_536)),
-            time: TokenBucket::new(0, 0),
-            counts: EntryCounts::default(),
-            seen: 0,
-            used: 0,
-            hungry: false,
-            was_hungry: false,
-            came: 0,
-            mean: 0,
-            keyed: false,
-        }
-    }
-
-    #[inline]
-    fn take(&mut self, now: u64, bytes: usize) -> bool {
-        let there = self.time.has_any(now) && self.bytes.has_any(now);
-        if there {
-            self.bytes.charge(now, bytes as u64);
-        }
-        there
-    }
-
-    #[inline]
-    fn spend(&mut self, now: u64, cost: u64, alone: bool) {
-        self.used += cost;
-        self.counts.worker_ns += cost;
-        if !alone {
-            self.time.charge(now, cost);
-        }
-    }
-}
-
-/// Nanoseconds a second that each may have, from what the active ones have used in a window and whether they wanted more.
-fn level(active: impl Iterator<Item = (u64, bool)>, length: u64, permille: u32) -> u64 {
-    let (mut count, mut hungry, mut content) = (0u64, 0u64, 0u64);
-    for (used, wants_more) in active {
-        count += 1;
-        hungry += u64::from(wants_more);
-        content += if wants_more { 0 } else { used };
-    }
-    let most = u64::from(permille) * SECOND / 1000;
-    if hungry == 0 {
-        return most;
-    }
-    // What the content have if they need twice as much, and a sixteenth of the worker for those that begin.
-    let content = (u128::from(content) * u128::from(SECOND) / u128::from(length)) as u64;
-    let kept = if count > hungry { (2 * content).max(SECOND / 16) } else { 0 };
-    (SECOND.saturating_sub(kept) / hungry).max(SECOND / count).min(most)
 }
 
 #[cfg(test)]

@@ -41,8 +41,8 @@ const WAYS: &[Way] = &[
         name: "a capsule that has waited",
         stations: &[
             (WORKER, "run_packets"),
-            ("src/node/paths.rs", "run_turn"),
-            ("src/node/paths.rs", "run_next"),
+            ("src/node/paths/driven.rs", "run_turn"),
+            ("src/node/paths/driven.rs", "run_next"),
             ("src/node/environment.rs", "run"),
             ("src/node/capsules.rs", "run"),
             ("src/node/running.rs", "run_code"),

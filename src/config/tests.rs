@@ -1,0 +1,49 @@
+//! Configurations of nodes: what is read, and what is refused.
+
+use super::*;
+
+const LINE: &str = r#"
+    name = "b"
+    [[port]]
+    udp = "127.0.0.1:4002"
+    address = ["10.0.0.2/24"]
+    neighbours = [
+        { address = "10.0.0.1", at = "127.0.0.1:4001" },
+        { address = "10.0.0.3", at = "127.0.0.1:4003" },
+    ]
+    [[route]]
+    to = "10.9.0.0/16"
+    via = "10.0.0.3"
+"#;
+
+#[test]
+fn an_overlay_node_is_planned_from_its_file() {
+    let (config, plans) = NodeFile::parse(LINE).unwrap().plan().unwrap();
+    assert_eq!(config.neighbours.len(), 2);
+    let next = config.routes.next_hop("10.9.1.1".parse().unwrap()).unwrap();
+    assert_eq!(next.via.to_string(), "10.0.0.3");
+    assert_eq!(config.routes.next_hop("10.0.0.9".parse().unwrap()), None, "nobody else is on an overlay");
+    assert!(matches!(&plans[0].opening, Opening::Udp(overlay) if overlay.peers.len() == 2));
+}
+
+#[test]
+fn mistakes_are_refused_with_cause_and_remedy() {
+    let refusal = |text: &str| match NodeFile::parse(text).and_then(|file| file.plan()) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(error) => error.to_string(),
+    };
+    assert!(refusal("name = \"a\"\nnme = 1").contains("unknown field `nme`"));
+    let xdp = |lines: &str| refusal(&LINE.replacen("[[port]]", &format!("[xdp]\n{lines}\n[[port]]"), 1));
+    assert!(xdp("busy_pol_us = 1").contains("unknown field `busy_pol_us`"));
+    assert!(xdp("mode = \"fast\"").contains("`auto`, `copy`, `zero-copy`"));
+    assert!(xdp("frames_per_queue = 100").contains("a power of two from 64 to 16384"));
+    assert!(xdp("queues_max = 0").contains("leave xdp out"));
+    assert!(refusal(&LINE.replacen("address", "xdp = true\naddress", 1)).contains("for native ports"));
+    assert!(refusal("name = \"a\"").contains("at least one"));
+    assert!(refusal("name = \"../a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("a node's name is"));
+    assert!(refusal("name = \"a\"\n[[port]]\nudp=\"127.0.0.1:1\"").contains("needs address"));
+    assert!(refusal("name = \"a\"\n[[port]]\npacket=\"nosuch0\"").contains("no such interface"));
+    assert!(refusal("name = \"a\"\n[[port]]\nname=\"x\"").contains("either udp"));
+    assert!(refusal(&LINE.replace("via = \"10.0.0.3\"", "via = \"10.7.0.3\"")).contains("no port has this next hop"));
+    assert!(refusal(&LINE.replace(", at = \"127.0.0.1:4003\"", "")).contains("needs at ="));
+}

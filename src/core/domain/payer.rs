@@ -1,0 +1,355 @@
+//! One domain: its budgets, what was used of them, and what its role lets it do. Example: 10 packets a second, of which none is left.
+
+use super::name::{DomainId, EnvironmentId, HostId};
+use super::usage::{Counts, Usage};
+use crate::core::bucket::TokenBucket;
+use crate::core::kept::SharedState;
+use crate::core::reason::Reason;
+use crate::core::record::SharedRecords;
+use crate::core::share::{Bandwidth, OtherHalf, SharedAccount, SharedBytes, Spent};
+use crate::trust::Role;
+use crate::trust::grants::Grants;
+use crate::trust::limits::{Limits, OverBudget};
+use std::sync::Arc;
+
+/// A domain: limits and what was used of them. Three cache lines with what packets look at, the third only those that
+/// run code or are measured; behind them the rest.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Domain {
+    packets: TokenBucket,
+    came: u64,
+    /// Its host.
+    pub host: HostId,
+    /// The place of the outgoing channel that it used last: a guess at the next one.
+    pub last_out: u16,
+    /// Whoever runs its packets and is told what happens to it.
+    pub environment: EnvironmentId,
+    steps: TokenBucket,
+    /// Packets that it has sent.
+    pub forwarded: u64,
+    bytes: u64,
+    more: Option<Box<More>>,
+    steps_taken: u64,
+    /// Nanoseconds its packets took of the CPU; steps, where there is no clock.
+    pub cpu_ns: u64,
+    /// Packets that it was handed, or that its code delivered.
+    pub delivered: u64,
+    /// Packets that it began, other than children.
+    pub made: u64,
+    rest: Box<Rest>,
+}
+
+const _: () = assert!(size_of::<Domain>() <= 3 * crate::sys::cache::LINE - 8);
+
+/// Bounds that few domains have.
+#[derive(Debug, Default)]
+struct More {
+    /// Bytes that its channels may send now.
+    bandwidth: Option<Bandwidth>,
+    /// The kernel half, once it runs the domain's code: both spend one budget.
+    other: Option<OtherHalf>,
+}
+
+/// The colder part of a [`Domain`], which stands for it.
+#[derive(Debug)]
+pub struct Rest {
+    /// For people: the title of its code or the name of its flow.
+    pub title: String,
+    /// Its limits.
+    pub limits: Limits,
+    /// Its grants.
+    pub grants: Grants,
+    /// Its rarer counts.
+    pub counts: Counts,
+    /// Its soft state, if that is not the node's own table.
+    pub shared: Option<Arc<dyn SharedState>>,
+    /// Records of its packets from the kernel half, to be carried out here.
+    pub records: Option<Arc<dyn SharedRecords>>,
+    /// Channels it has.
+    pub channels: u32,
+    /// Its grants at its creation.
+    pub role: Arc<Role>,
+    /// Domains below it, however deep.
+    pub(super) below: u32,
+    pub(super) parent: Option<DomainId>,
+    pub(super) depth: u16,
+    pub(super) children: Vec<DomainId>,
+    /// Packets refused for its budget when it was looked at last, and for how many looks in a row there were more.
+    refused: u64,
+    strikes: u32,
+    /// In which second a packet of a channel was refused last, and for how many in a row.
+    second: u64,
+    seconds: u32,
+    logs: TokenBucket,
+}
+
+impl core::ops::Deref for Domain {
+    type Target = Rest;
+    #[inline]
+    fn deref(&self) -> &Rest {
+        &self.rest
+    }
+}
+
+impl core::ops::DerefMut for Domain {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Rest {
+        &mut self.rest
+    }
+}
+
+impl Domain {
+    /// A domain in a role, with full budgets.
+    pub fn in_role(title: String, role: &Arc<Role>) -> Domain {
+        let mut domain = Domain::new(title, role.limits).with_grants(role.grants);
+        domain.role = role.clone();
+        domain
+    }
+
+    /// A domain of the node's own with full budgets.
+    pub fn new(title: String, limits: Limits) -> Domain {
+        let burst = |rate: u64| (rate / 10).max(1);
+        let rest = Rest {
+            title,
+            limits,
+            grants: Grants::default(),
+            counts: Counts::default(),
+            shared: None,
+            records: None,
+            channels: 0,
+            role: Role::of_node(),
+            below: 0,
+            parent: None,
+            depth: 0,
+            children: Vec::new(),
+            refused: 0,
+            strikes: 0,
+            second: 0,
+            seconds: 0,
+            logs: TokenBucket::new(limits.logs_per_second, limits.logs_per_second.max(1)),
+        };
+        Domain {
+            packets: TokenBucket::new(limits.packets_per_second, burst(limits.packets_per_second)),
+            came: 0,
+            host: HostId::NODE,
+            last_out: u16::MAX,
+            environment: EnvironmentId::default(),
+            steps: TokenBucket::new(limits.steps_per_second, burst(limits.steps_per_second)),
+            forwarded: 0,
+            bytes: 0,
+            more: None,
+            steps_taken: 0,
+            cpu_ns: 0,
+            delivered: 0,
+            made: 0,
+            rest: Box::new(rest),
+        }
+    }
+
+    /// The same with what else it was granted.
+    pub fn with_grants(mut self, grants: Grants) -> Domain {
+        self.grants = grants;
+        match (grants.bandwidth < u64::MAX).then(|| Bandwidth::new(grants.bandwidth)) {
+            None => self.more = self.more.filter(|more| more.other.is_some()),
+            bandwidth => self.more.get_or_insert_default().bandwidth = bandwidth,
+        }
+        self
+    }
+
+    /// Its account.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            packets: self.came,
+            bytes: self.bytes,
+            steps: self.steps_taken,
+            cpu_ns: self.cpu_ns,
+            forwarded: self.forwarded,
+            delivered: self.delivered,
+            made: self.made,
+            counts: self.counts.clone(),
+        }
+    }
+
+    /// Packets lost without a counter, of which so many wait; below 0: counted more than once.
+    pub fn unaccounted(&self, waiting: u64) -> i64 {
+        let Counts { children, used, punted, drops, .. } = &self.counts;
+        let begun = [*children, *punted, self.made].into_iter().fold(self.came, u64::wrapping_add);
+        let ends = [self.forwarded, self.delivered, *used, waiting].into_iter().fold(drops.total(), u64::wrapping_add);
+        begun.wrapping_sub(ends) as i64
+    }
+
+    /// A step that takes so many of its packets and gives so many has made or used the difference.
+    pub fn transform(&mut self, taken: u64, given: u64) {
+        self.made = self.made.wrapping_add(given.saturating_sub(taken));
+        self.counts.used = self.counts.used.wrapping_add(taken.saturating_sub(given));
+    }
+
+    /// Steps its code has taken.
+    #[inline]
+    pub fn steps_taken(&self) -> u64 {
+        self.steps_taken
+    }
+
+    /// The kernel half runs its code too, from now on or not any more.
+    pub fn share_budget(&mut self, other: Option<OtherHalf>) {
+        match (&mut self.more, other) {
+            (None, None) => {}
+            (more, other) => more.get_or_insert_default().other = other,
+        }
+    }
+
+    /// Whether its channels may send so many bytes now.
+    #[inline]
+    pub fn may_send(&mut self, now: u64, bytes: usize) -> bool {
+        let bandwidth = self.more.as_mut().and_then(|more| more.bandwidth.as_mut());
+        bandwidth.is_none_or(|bucket| bucket.take(now, bytes as u64))
+    }
+
+    /// Whether it has any steps left.
+    pub fn has_steps(&mut self, now: u64) -> bool {
+        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
+        if let Some(other) = other {
+            other.settle(now, &mut self.packets, &mut self.steps);
+        }
+        self.steps.has_any(now)
+    }
+
+    /// Whether its channels could send so many bytes now.
+    pub fn could_send(&mut self, now: u64, bytes: usize) -> bool {
+        let bandwidth = self.more.as_mut().and_then(|more| more.bandwidth.as_mut());
+        bandwidth.is_none_or(|bucket| bucket.has(now, bytes as u64))
+    }
+
+    /// The other half carries packets of its channels: one account and one bandwidth for both.
+    pub fn share(&mut self, account: &Arc<dyn SharedAccount>, bytes: Option<&Arc<dyn SharedBytes>>) {
+        let more = self.more.get_or_insert_default();
+        if more.other.is_none() {
+            more.other = Some(OtherHalf::new(account.clone()));
+        }
+        if let Some((bandwidth, bytes)) = more.bandwidth.as_mut().zip(bytes) {
+            bandwidth.share(bytes.clone());
+        }
+    }
+
+    /// The domain above it; only the root has none.
+    pub fn parent(&self) -> Option<DomainId> {
+        self.parent
+    }
+
+    /// The domains directly below it.
+    pub fn children(&self) -> &[DomainId] {
+        &self.children
+    }
+
+    /// Takes a packet on: counts it, and says whether the budgets allow to run its code.
+    #[inline]
+    pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Reason> {
+        self.came += 1;
+        self.bytes += bytes as u64;
+        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
+        if let Some(other) = other {
+            other.settle(now, &mut self.packets, &mut self.steps);
+        }
+        if !(self.steps.has_any(now) && self.packets.take(now, 1)) {
+            return Err(Reason::Budget);
+        }
+        if let Some(other) = self.more.as_ref().and_then(|more| more.other.as_ref()) {
+            other.spend(1, 0);
+        }
+        Ok(())
+    }
+
+    /// Packets that the other half had, which has admitted them.
+    pub fn add(&mut self, packets: u64, bytes: u64) {
+        self.came += packets;
+        self.bytes += bytes;
+    }
+
+    /// Charges the steps a packet has taken.
+    #[inline]
+    pub fn charge_steps(&mut self, now: u64, steps: u64) {
+        self.steps_taken += steps;
+        self.steps.charge(now, steps);
+        if let Some(other) = self.more.as_ref().and_then(|more| more.other.as_ref()) {
+            other.spend(0, steps);
+        }
+    }
+
+    /// A packet of one of its channels was refused for the budget: whether its role has the domain end for that, since it is so for
+    /// too many seconds in a row. (Code is looked at once a second instead, in both halves: [`Domain::look`].)
+    #[cold]
+    pub fn strike(&mut self, now: u64) -> bool {
+        let second = now / 1_000_000_000;
+        if second != self.second || self.seconds == 0 {
+            self.seconds = if second == self.second + 1 { self.seconds.saturating_add(1) } else { 1 };
+            self.second = second;
+        }
+        self.limits.over_budget == OverBudget::Remove && self.seconds >= self.limits.over_budget_s
+    }
+
+    /// Looked at once in a while: what the kernel half has spent since the last time, and for how many times in a row
+    /// packets were refused for the budget, in either half.
+    pub fn look(&mut self) -> (Spent, u32) {
+        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
+        let there = other.map(OtherHalf::since).unwrap_or_default();
+        let here = self.counts.drops.of(Reason::Budget);
+        let more = there.refused > 0 || here > self.refused;
+        self.refused = here;
+        self.strikes = if more { self.strikes.saturating_add(1) } else { 0 };
+        (there, self.strikes)
+    }
+
+    /// Whether a log line may be written at `now`.
+    pub fn may_log(&mut self, now: u64) -> bool {
+        let allowed = self.logs.take(now, 1);
+        self.counts.logs_suppressed += u64::from(!allowed);
+        allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_over_its_packet_rate_is_throttled_and_recovers() {
+        let mut domain = Domain::new("t".into(), Limits { packets_per_second: 10, ..Limits::default() });
+        assert_eq!(domain.admit(0, 100), Ok(()));
+        assert_eq!(domain.admit(0, 100), Err(Reason::Budget));
+        assert_eq!(domain.admit(100_000_000, 100), Ok(()));
+        assert_eq!((domain.usage().packets, domain.usage().bytes), (3, 300));
+    }
+
+    #[test]
+    fn a_domain_over_its_steps_waits_for_them() {
+        let mut domain = Domain::new("t".into(), Limits { steps_per_second: 1000, ..Limits::default() });
+        domain.charge_steps(0, 600);
+        assert_eq!(domain.admit(0, 1), Err(Reason::Budget));
+        assert_eq!(domain.admit(500_000_000, 1), Err(Reason::Budget), "it has overdrawn by half a second's");
+        assert_eq!(domain.admit(501_000_000, 1), Ok(()));
+    }
+
+    #[test]
+    fn looks_in_a_row_with_refused_packets_are_counted() {
+        let mut domain = Domain::new("t".into(), Limits::default());
+        let mut look = |refused: bool| {
+            if refused {
+                domain.counts.drops.count(Reason::Budget);
+            }
+            domain.look().1
+        };
+        assert_eq!([true, true, false, true].map(&mut look), [1, 2, 0, 1]);
+    }
+
+    #[test]
+    fn seconds_in_a_row_with_refused_packets_of_channels_end_a_domain_if_its_role_says_so() {
+        const S: u64 = 1_000_000_000;
+        let limits = |over_budget| Limits { over_budget, over_budget_s: 3, ..Limits::default() };
+        let mut domain = Domain::new("t".into(), limits(OverBudget::Remove));
+        let struck = [5 * S, 5 * S + 1, 6 * S, 8 * S, 9 * S, 9 * S + 7, 10 * S].map(|now| domain.strike(now));
+        assert_eq!(struck, [false, false, false, false, false, false, true]);
+        let mut throttled = Domain::new("t".into(), limits(OverBudget::Throttle));
+        assert!((0..20).all(|second| !throttled.strike(second * S)));
+    }
+}
