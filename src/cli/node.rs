@@ -286,6 +286,9 @@ fn describe(status: &Value) -> String {
             let revoked = if code["signer_revoked"] == true { ", who was revoked" } else { "" };
             let _ = writeln!(text, "    {kind}{tier} in the role {role}, signed by {principal}{revoked}{refused}");
         }
+        if code["trap"].is_object() {
+            let _ = writeln!(text, "    it trapped last with {}", log::trap_in_words(&code["trap"]));
+        }
     }
     describe_rules(&mut text, &status["rules"]);
     describe_kernel(&mut text, &status["kernel"], &items("codes"));

@@ -9,6 +9,7 @@
 
 use super::bucket::TokenBucket;
 use super::kept::{Refused, SharedState};
+use super::log::Trap;
 use super::reason::{Drops, Reason};
 use super::record::SharedRecords;
 use super::share::{Bandwidth, OtherHalf, SharedAccount, SharedBytes, Spent};
@@ -177,6 +178,8 @@ pub struct Rest {
     pub shared: Option<Arc<dyn SharedState>>,
     /// Records of its packets from the kernel half, to be carried out here.
     pub records: Option<Arc<dyn SharedRecords>>,
+    /// Where its code has trapped last.
+    pub trapped: Option<Trap>,
     /// Channels it has.
     pub channels: u32,
     /// Its grants at its creation.
@@ -228,6 +231,7 @@ impl Domain {
             counts: Counts::default(),
             shared: None,
             records: None,
+            trapped: None,
             channels: 0,
             role: Role::of_node(),
             below: 0,

@@ -1,6 +1,7 @@
 //! The log of mobile code (`an_log(7, visits)`, and where it trapped): the last lines, in a ring of fixed size.
 
 use crate::wire::Digest;
+use serde::ser::SerializeStruct as _;
 use std::collections::VecDeque;
 
 /// Lines kept; older ones are overwritten.
@@ -13,6 +14,17 @@ pub struct Trap {
     pub kind: &'static str,
     /// The function's index in the module, and the byte from where its body begins; nothing: that is not known.
     pub place: Option<(u32, u32)>,
+}
+
+impl serde::Serialize for Trap {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (function, byte) = self.place.unzip();
+        let mut fields = serializer.serialize_struct("Trap", 3)?;
+        fields.serialize_field("kind", self.kind)?;
+        fields.serialize_field("function", &function)?;
+        fields.serialize_field("byte", &byte)?;
+        fields.end()
+    }
 }
 
 /// One line: a number chosen by the code's author and a value; or a trap.

@@ -201,7 +201,11 @@ reasons! {
     Code = "code", "the capsule's code decided to drop it";
     /// The code trapped.
     Trap = "trap", "the capsule's code failed (memory out of bounds, unreachable, division): a bug in the code";
-    /// The code used up its steps, or its stack by calling itself.
+    /// The calls of the code were too deep.
+    Stack = "stack" was "trap",
+        "the calls of the capsule's code were too deep for its stack: a function that calls itself has \
+         to end sooner, as a loop does";
+    /// The code used up its steps.
     Fuel = "fuel", "the capsule's code used more steps than one packet may";
     /// The code returned a verdict that does not exist.
     Verdict = "verdict", "the capsule's code returned a verdict that does not exist";

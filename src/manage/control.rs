@@ -12,6 +12,7 @@
 
 mod next;
 mod places;
+mod sources;
 
 use super::account::{self, Total};
 use super::connections::Connections;
@@ -38,6 +39,7 @@ use crate::wire::revocation::Repr;
 use places::{Place, Places, Times, read_line};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sources::Sources;
 use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -166,6 +168,7 @@ pub struct Handle {
     files: Option<Arc<Files>>,
     revocations: Option<Arc<Revocations>>,
     services: Option<Services>,
+    sources: Sources,
 }
 
 impl Handle {
@@ -189,6 +192,7 @@ impl Handle {
             files,
             revocations,
             services,
+            sources: Sources::default(),
         }
     }
 
@@ -296,6 +300,9 @@ impl Handle {
             if code.domain.is_some() {
                 told["total"] = value(serde_json::to_value(Total::of(code, kernel.as_ref())))?;
             }
+            if code.trap.is_some() {
+                self.sources.complete(&code.name, &mut told["trap"]);
+            }
         }
         let lost = Unaccounted {
             kernel: kernel.as_ref().map_or(0, |kernel| kernel.balance.unaccounted().unsigned_abs()),
@@ -336,6 +343,7 @@ impl Handle {
         let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
         let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
         let (name, credentials) = (bundle.name(), bundle.credentials().cloned());
+        self.sources.keep(&bundle);
         self.shelf.ask(Request::Add(Box::new(bundle)))?;
         self.with_node(move |node, turn| match credentials {
             Some(set) => node.look_again(turn, &name, &set),
@@ -361,16 +369,7 @@ impl Handle {
             Ask::Status => self.status(),
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
-                let line = |line: &crate::core::log::Line| {
-                    let code = line.code.to_string();
-                    let mut value = json!({"at": line.at, "code": code, "tag": line.tag, "value": line.value});
-                    if let Some(trap) = line.trap {
-                        let (function, byte) = trap.place.unzip();
-                        value["trap"] = json!({"kind": trap.kind, "function": function, "byte": byte});
-                    }
-                    value
-                };
-                Ok(lines.iter().map(line).collect())
+                Ok(lines.iter().map(|line| self.sources.line(line)).collect())
             }
             Ask::AddCode { bundle } => self.add_code(&bundle),
             Ask::RemoveCode { name } => {

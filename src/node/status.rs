@@ -6,6 +6,7 @@ use super::{Cx, Node};
 use crate::code::bundle::Kind;
 use crate::core::domain::{Domain, DomainId, Usage};
 use crate::core::ledger::{Balance, Unaccounted};
+use crate::core::log::Trap;
 use crate::core::reason::Drops;
 use crate::frame::{Frame, PeerId, PortId};
 use crate::topology::Gauge;
@@ -108,6 +109,9 @@ pub struct CodeStatus {
     /// What its domain has used in the user half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Where it has trapped last, in the user half; in the other nothing can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trap: Option<Trap>,
     /// Packets of its domain that no counter of the user half knows of; below 0: counted more than once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unaccounted: Option<i64>,
@@ -230,6 +234,7 @@ impl Cx {
             domain: None,
             limits: None,
             usage: None,
+            trap: None,
             unaccounted: None,
             kernel: None,
         };
@@ -254,6 +259,7 @@ impl Cx {
                     domain: Some(ready.domain.0),
                     limits: domain.map(|domain| domain.limits),
                     usage: domain.map(Domain::usage),
+                    trap: domain.and_then(|domain| domain.trapped),
                     kernel: ready.kernel.clone().map(|linked| linked.err().unwrap_or_else(|| "running".into())),
                     ..blank
                 }
