@@ -45,11 +45,13 @@ pub struct Line {
 /// The last lines of all code of one node.
 pub struct Log {
     lines: VecDeque<Line>,
+    /// Lines that were overwritten.
+    gone: u64,
 }
 
 impl Default for Log {
     fn default() -> Log {
-        Log { lines: VecDeque::with_capacity(LINES_MAX) }
+        Log { lines: VecDeque::with_capacity(LINES_MAX), gone: 0 }
     }
 }
 
@@ -58,6 +60,7 @@ impl Log {
     pub fn write(&mut self, line: Line) {
         if self.lines.len() == LINES_MAX {
             self.lines.pop_front();
+            self.gone += 1;
         }
         self.lines.push_back(line);
     }
@@ -65,6 +68,11 @@ impl Log {
     /// The lines kept, oldest first.
     pub fn lines(&self) -> impl Iterator<Item = &Line> {
         self.lines.iter()
+    }
+
+    /// The number of the first line kept: so many have been overwritten.
+    pub fn first(&self) -> u64 {
+        self.gone
     }
 }
 
@@ -79,6 +87,6 @@ mod tests {
             log.write(Line { at: 0, code: Digest([0; 32]), tag: 1, value, trap: None });
         }
         assert_eq!(log.lines().next().unwrap().value, 3);
-        assert_eq!(log.lines().count(), LINES_MAX);
+        assert_eq!((log.lines().count(), log.first()), (LINES_MAX, 3));
     }
 }

@@ -12,10 +12,14 @@
 
 use super::domain::{DomainId, Domains};
 pub use super::kept::{Change, Refused, SharedState, VALUE, Value, number};
+use super::kept::{Kept, PAGE, Page};
 use std::collections::HashMap;
 
 /// Entries that share a set of the table.
 const WAYS: usize = 8;
+
+/// Places of the table that are looked at for one page, at most.
+const LOOKED_AT: usize = 4096;
 
 /// No domain, or no entry.
 const NOBODY: u32 = u32::MAX;
@@ -216,6 +220,23 @@ impl StateStore {
         }
     }
 
+    /// What a domain keeps at `now`, from a place of the table on. Entries never move, so what is there from the first
+    /// page to the last is told once.
+    pub fn page(&self, owner: DomainId, from: u64, now: u64) -> Page {
+        let mut page = Page::default();
+        let begin = usize::try_from(from).unwrap_or(usize::MAX).min(self.entries.len());
+        for (at, entry) in self.entries.iter().enumerate().skip(begin) {
+            if at - begin == LOOKED_AT || page.entries.len() == PAGE {
+                page.next = Some(at as u64);
+                break;
+            }
+            if entry.owner == owner.0 && entry.expires > now {
+                page.entries.push(Kept { key: entry.key, value: entry.value, until: entry.expires });
+            }
+        }
+        page
+    }
+
     /// Entries the table has.
     pub fn capacity(&self) -> usize {
         self.entries.len()
@@ -348,6 +369,27 @@ mod tests {
         assert_eq!(store.value(a, 7, 9_999_999), Some(&[1; VALUE]));
         assert_eq!(store.value(a, 7, 10_000_000), None);
         assert_eq!(store.value(b, 7, 0), None);
+    }
+
+    #[test]
+    fn pages_tell_each_entry_of_a_domain_once_and_no_others() {
+        let (mut domains, a, b) = two_domains(2000);
+        let mut store = StateStore::new(16_384);
+        for key in 0..1000 {
+            store.change(&mut domains, a, key, Change::Put(&[1; VALUE]), 1000, 0).unwrap();
+            store.change(&mut domains, b, key, Change::Put(&[2; VALUE]), 1000, 0).unwrap();
+        }
+        store.change(&mut domains, a, 5000, Change::Put(&[1; VALUE]), 1, 0).unwrap();
+        let (mut keys, mut from, mut pages) = (Vec::new(), Some(0), 0);
+        while let Some(place) = from {
+            let page = store.page(a, place, 2_000_000);
+            assert!(page.entries.len() <= PAGE && page.entries.iter().all(|kept| kept.value == [1; VALUE]));
+            keys.extend(page.entries.iter().map(|kept| kept.key));
+            (from, pages) = (page.next, pages + 1);
+        }
+        keys.sort_unstable();
+        assert_eq!((keys, pages), ((0..1000).collect(), 5), "what has expired is not there");
+        assert_eq!(store.page(a, u64::MAX, 0), Page::default());
     }
 
     #[test]

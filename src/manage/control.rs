@@ -10,9 +10,11 @@
 //! one whose request has not come within 5 s. Where there is no room for another, the one that has waited longest gives
 //! way (`places`), so that nobody keeps the operator out.
 
+mod journal;
 mod next;
 mod places;
 mod sources;
+mod state;
 
 use super::account::{self, Total};
 use super::connections::Connections;
@@ -71,11 +73,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 enum Ask {
     Status,
     Log,
+    /// The lines of mobile code and the node's own, with numbers.
+    Journal,
     AddCode {
         bundle: String,
     },
     RemoveCode {
         name: String,
+    },
+    /// Some of a code's soft state, from a place on.
+    State {
+        code: String,
+        #[serde(default)]
+        from: u64,
     },
     /// Tries modules again on which the compiler has failed.
     RetryCode,
@@ -119,6 +129,7 @@ impl From<next::Subject> for Ask {
         match subject {
             next::Subject::Status => Ask::Status,
             next::Subject::Log => Ask::Log,
+            next::Subject::Journal => Ask::Journal,
             next::Subject::Domains => Ask::Domains,
             next::Subject::Channels => Ask::Channels,
         }
@@ -371,13 +382,19 @@ impl Handle {
                 let lines = self.with_node(|node, _| node.log())?;
                 Ok(lines.iter().map(|line| self.sources.line(line)).collect())
             }
+            Ask::Journal => journal::lines(self),
             Ask::AddCode { bundle } => self.add_code(&bundle),
             Ask::RemoveCode { name } => {
                 let name: Digest = name.parse().map_err(|error: crate::wire::DigestError| error.to_string())?;
                 self.shelf.ask(Request::Remove(name))?;
-                let was_ready = self.with_node(move |node, turn| node.remove_code(turn, &name))?;
-                Ok(json!({"name": name.to_string(), "was_known": was_ready}))
+                let (was_known, dropped) = self.with_node(move |node, turn| {
+                    let gone = |node: &Node| node.drops().of(Reason::CodeGone) + node.drops().of(Reason::DomainEnded);
+                    let before = gone(node);
+                    (node.remove_code(turn, &name), gone(node) - before)
+                })?;
+                Ok(json!({"name": name.to_string(), "was_known": was_known, "dropped": dropped}))
             }
+            Ask::State { code, from } => state::page(self, &code, from),
             Ask::RetryCode => {
                 let modules = self.shelf.forgive()?;
                 self.with_node(|node, _| node.forget_refusals())?;

@@ -212,6 +212,11 @@ impl Node {
         &self.cx.core.drops
     }
 
+    /// The number of the first line of [`Node::log`], since the node began.
+    pub fn log_begins(&self) -> u64 {
+        self.cx.core.log.first()
+    }
+
     /// What mobile code has logged lately.
     pub fn log(&self) -> Vec<crate::core::log::Line> {
         self.cx.core.log.lines().copied().collect()
