@@ -293,6 +293,19 @@ reasons! {
     CodeGone = "code-gone" was "path-ended", "the code of a capsule went out of service before its turn; the next capsule finds it anew";
 }
 
+impl Reason {
+    /// Whether who has sent a packet here is told of this end. Not if its own program wanted it so, or tells of it, nor
+    /// if it ended another packet than the one in hand.
+    pub fn is_refusal(self) -> bool {
+        !matches!(self, Reason::Code | Reason::Evaluation | Reason::WaitFull | Reason::ReportRate | Reason::Unanswered)
+    }
+
+    /// Whether a run of code that has ended without a verdict is meant: its place is known.
+    pub fn is_of_run(self) -> bool {
+        matches!(self, Reason::Trap | Reason::Stack | Reason::Fuel)
+    }
+}
+
 /// Drops by reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drops([u64; Reason::ALL.len()]);

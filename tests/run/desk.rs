@@ -2,11 +2,14 @@
 //! comes.
 
 use crate::single::{ANODE, Node};
+use anode::manage::client::{Attachment, ClientError};
+use anode::wire::{Addr, capsule};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 const SOURCE: &str = "#include <anode/capsule.h>
 struct p { u8 n; };
@@ -101,4 +104,42 @@ fn the_log_is_followed_until_the_node_ends() {
     assert!(lines.all(|line| of_code(&line).is_none()));
     assert!(follower.wait().unwrap().success());
     drop(dir);
+}
+
+#[test]
+fn who_sends_is_told_what_its_own_node_did_with_it() {
+    let node = Node::start("");
+    let (file, name) = bundle(&node);
+    let (dir, file) = (node.run_dir(), file.to_str().unwrap().to_owned());
+    let (done, said) =
+        anode(&["ping", "10.77.0.1", "--count", "2", "--interval", "0", "--node", dir.to_str().unwrap()]);
+    assert!(!done && said.matches("not sent on by this node: no-route: ").count() == 2, "{said}");
+    assert!(!said.contains("nothing came back"), "{said}");
+    let to = ["10.9.9.1", "--node", dir.to_str().unwrap(), "--hex", "09", "--timeout", "60"];
+    let (done, said) = anode(&[&["capsule", "send", &file], &to[..]].concat());
+    assert!(!done && said.contains("not sent on by this node: trap: "), "{said}");
+    assert!(said.contains("a place that was not to be reached, in function "), "{said}");
+    // What the code itself ends is no refusal, and who has not asked is told of none.
+    let header = capsule::Header {
+        app_port: 0,
+        bound: 9,
+        code: name.parse().unwrap(),
+        previous: Addr::UNSPECIFIED,
+        source: Addr::UNSPECIFIED,
+        destination: Addr::v4([10, 9, 9, 1]),
+    };
+    let mut quiet = Attachment::attach(&dir, 0).unwrap();
+    quiet.send(&header, &[9]).unwrap();
+    quiet.settle().unwrap();
+    quiet.settle().unwrap();
+    let mut here = Attachment::attach(&dir, 0).unwrap();
+    here.tell_ends().unwrap();
+    here.send(&header, &[1]).unwrap();
+    here.send(&header, &[9]).unwrap();
+    let told = here.receive(Duration::from_secs(60));
+    assert!(matches!(&told, Err(ClientError::Refused(why)) if why.starts_with("trap: ")), "{told:?}");
+    here.settle().unwrap();
+    assert!(here.receive(Duration::ZERO).unwrap().is_none(), "once for each packet");
+    assert!(quiet.receive(Duration::ZERO).unwrap().is_none());
+    node.down();
 }
