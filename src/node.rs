@@ -35,6 +35,7 @@ mod environment;
 mod forms;
 mod founding;
 mod halves;
+pub mod hello;
 pub mod hosts;
 mod loading;
 pub mod objects;

@@ -101,6 +101,16 @@ reasons! {
     RevocationFull = "revocation-full",
         "a signer has revoked more than its share of the table: revoke the principal \
          in the place of many tokens";
+    /// Bytes that are no hello.
+    MalformedHello = "malformed-hello", "a neighbour's hello was cut short or has a forbidden value: look at the neighbour's version";
+    /// A hello from somebody who is no neighbour, or in another's name.
+    HelloForeign = "hello-foreign",
+        "a hello from an address that is no neighbour and not on the link, or with an address that \
+         is not its sender's: forged, or two nodes with one address";
+    /// Neighbours say hello more often than their share.
+    HelloRate = "hello-rate",
+        "a neighbour says hello faster than 8 times a second, or all strangers of a port together faster \
+         than 512, or the table of neighbours is full of others";
     /// The loader has no time to verify a revocation.
     RevocationBusy = "revocation-busy", "the loader had no time to verify a revocation: neighbours tell it again";
     /// An ANEP type nobody here speaks, with the flag that asks to discard it.

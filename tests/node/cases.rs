@@ -327,7 +327,7 @@ fn code_whose_calls_are_too_deep_traps_and_says_so() {
     let mut bench = Bench::new();
     let code = bench.add(0, &module("", &deep, &body));
     bench.receive(0, &packet(&header(code), b"x"));
-    assert_eq!(bench.outcome(), drops_one(Reason::Trap));
+    assert_eq!(bench.outcome(), drops_one(Reason::Stack));
     let trap = bench.driver.node.log().last().and_then(|line| line.trap).unwrap();
     assert_eq!(trap.kind, "its calls are too deep for the stack");
 }
