@@ -77,7 +77,7 @@ pub use ending::EndedBy;
 use environment::{Environments, OwnType, Row};
 use founding::{below_root, secret, secret_word};
 pub use output::{
-    Cause, Delivery, Effect, Ended, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, Shared, Turn,
+    Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, SentEnd, Shared, Turn,
 };
 use paths::Work;
 use receiving::Admitted;

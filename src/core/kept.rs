@@ -42,7 +42,7 @@ pub enum Refused {
 
 /// What is kept under one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct KeptValue {
     /// The key.
     pub key: u64,
     /// The value.
@@ -55,7 +55,7 @@ pub struct Kept {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// The entries.
-    pub entries: Vec<Kept>,
+    pub entries: Vec<KeptValue>,
     /// Where to go on.
     pub next: Option<u64>,
 }
@@ -77,7 +77,7 @@ pub trait SharedState: Send + Sync + core::fmt::Debug {
 
 /// Where a page of a domain's soft state is to be had.
 #[derive(Clone, Debug)]
-pub enum Found {
+pub enum StateFound {
     /// In the node's own table: here it is.
     Page(Page),
     /// Elsewhere: there it can be asked for without the node. The clock says this.

@@ -22,7 +22,7 @@ use crate::topology::{Gauge, Topology};
 use crate::wire::capsule;
 use bucket::TokenBucket;
 use domain::{DomainId, Domains};
-use kept::Found;
+use kept::StateFound;
 use log::Log;
 use memory_pool::Pools;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -138,10 +138,10 @@ impl Core {
     }
 
     /// Some of what a domain keeps at `now`, or who can be asked for it.
-    pub fn state_page(&self, domain: DomainId, from: u64, now: u64) -> Found {
+    pub fn state_page(&self, domain: DomainId, from: u64, now: u64) -> StateFound {
         match self.domains.by_id(domain).and_then(|domain| domain.shared.clone()) {
-            Some(shared) => Found::Elsewhere(shared, now),
-            None => Found::Page(self.state.page(domain, from, now)),
+            Some(shared) => StateFound::Elsewhere(shared, now),
+            None => StateFound::Page(self.state.page(domain, from, now)),
         }
     }
 

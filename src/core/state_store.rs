@@ -12,7 +12,7 @@
 
 use super::domain::{DomainId, Domains};
 pub use super::kept::{Change, Refused, SharedState, VALUE, Value, number};
-use super::kept::{Kept, PAGE, Page};
+use super::kept::{KeptValue, PAGE, Page};
 use std::collections::HashMap;
 
 /// Entries that share a set of the table.
@@ -121,7 +121,7 @@ impl StateStore {
             .map(|entry| &entry.value)
     }
 
-    /// Changes what is kept under `key`, and keeps that for `keep_ms` milliseconds, at most the domain's longest time. Kept for
+    /// Changes what is kept under `key`, and keeps that for `keep_ms` milliseconds, at most the domain's longest time. KeptValue for
     /// no time at all, it is removed. Gives the number in what was to be kept.
     pub fn change(
         &mut self,
@@ -231,7 +231,7 @@ impl StateStore {
                 break;
             }
             if entry.owner == owner.0 && entry.expires > now {
-                page.entries.push(Kept { key: entry.key, value: entry.value, until: entry.expires });
+                page.entries.push(KeptValue { key: entry.key, value: entry.value, until: entry.expires });
             }
         }
         page

@@ -2,7 +2,7 @@
 
 use crate::core::domain::DomainId;
 use crate::frame::Frame;
-use crate::node::{Delivery, Effect, Ended, Event, Node, Turn};
+use crate::node::{Delivery, Effect, Event, Node, SentEnd, Turn};
 use crate::nodeos::interface::{HostId, Upcall};
 
 /// A node in one of its turns.
@@ -32,7 +32,7 @@ pub trait Outside {
     }
 
     /// A packet of an application has ended here: it is told, if it wants to be.
-    fn refused(&mut self, refusal: Ended) {
+    fn refused(&mut self, refusal: SentEnd) {
         let _ = refusal;
     }
 

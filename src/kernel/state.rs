@@ -8,7 +8,7 @@
 use super::own;
 use crate::abi::CallError;
 use crate::contract::{STATE_ADD, STATE_EXCHANGE, STATE_MAX, STATE_PUT, WAYS as ENTRIES, entry, set, state_call};
-use crate::core::kept::{Kept, PAGE, Page};
+use crate::core::kept::{KeptValue, PAGE, Page};
 use crate::core::state_store::{Change, Refused, SharedState, VALUE, Value};
 use crate::sys::bpf::{Map, MapKind, MapShape, Program};
 use std::io;
@@ -175,7 +175,7 @@ impl SharedState for CodeState {
             self.map.get(&at.to_ne_bytes(), &mut set).map_err(|_| Refused::Failed)?;
             let kept = entries(&set).filter(|entry| until(entry) > now);
             let kept =
-                kept.map(|entry| Kept { key: key_of(entry), value: entry::VALUE.of(entry), until: until(entry) });
+                kept.map(|entry| KeptValue { key: key_of(entry), value: entry::VALUE.of(entry), until: until(entry) });
             page.entries.extend(kept);
         }
         Ok(page)

@@ -32,7 +32,7 @@ use super::connections::Counts;
 use crate::core::reason::Reason;
 use crate::frame::Sent;
 use crate::frame::shares::Shares;
-use crate::node::{Delivery, Ended, Node, Turn};
+use crate::node::{Delivery, Node, SentEnd, Turn};
 use crate::sys::poll::Poll;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::{Addr, capsule};
@@ -289,8 +289,8 @@ impl Apps {
     }
 
     /// Tells the application whose packet has ended here. One that does not read is told nothing.
-    pub fn refused(&mut self, refusal: Ended) {
-        let Ended { sent, reason, trap } = refusal;
+    pub fn refused(&mut self, refusal: SentEnd) {
+        let SentEnd { sent, reason, trap } = refusal;
         let Some(application) = self.applications.get_mut(&sent.by).filter(|_| sent.is_awaited()) else { return };
         if !application.is_news(sent.number) {
             return;
@@ -313,7 +313,7 @@ impl Apps {
     fn answer_sent(&mut self, sent: Sent, injected: Result<(), Reason>) -> Result<(), String> {
         match injected {
             Err(reason) if sent.is_awaited() => {
-                self.refused(Ended { sent, reason, trap: None });
+                self.refused(SentEnd { sent, reason, trap: None });
                 Ok(())
             }
             injected => injected.map_err(|reason| format!("{}: {}", reason.name(), reason.help())),

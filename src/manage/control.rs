@@ -388,9 +388,9 @@ impl Handle {
                 let name: Digest = name.parse().map_err(|error: crate::wire::DigestError| error.to_string())?;
                 self.shelf.ask(Request::Remove(name))?;
                 let (was_known, dropped) = self.with_node(move |node, turn| {
-                    let gone = |node: &Node| node.drops().of(Reason::CodeGone) + node.drops().of(Reason::DomainEnded);
-                    let before = gone(node);
-                    (node.remove_code(turn, &name), gone(node) - before)
+                    // What waited for it, and nothing else, ends within this.
+                    let before = node.drops().total();
+                    (node.remove_code(turn, &name), node.drops().total() - before)
                 })?;
                 Ok(json!({"name": name.to_string(), "was_known": was_known, "dropped": dropped}))
             }

@@ -9,7 +9,7 @@ use super::{Capsules, Node};
 use crate::code::judge::Grant;
 use crate::code::run::LoadedProgram;
 use crate::core::domain::DomainId;
-use crate::core::kept::Found;
+use crate::core::kept::StateFound;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
@@ -189,7 +189,7 @@ impl Node {
     }
 
     /// Some of a code's soft state, from a place on, or who can be asked for it; nothing if the code is not ready here.
-    pub fn state_page(&mut self, now: u64, code: &Digest, from: u64) -> Option<Found> {
+    pub fn state_page(&mut self, now: u64, code: &Digest, from: u64) -> Option<StateFound> {
         let domain = self.ask(|capsules: &mut Capsules, _| capsules.domain_of(code))??;
         Some(self.cx.core.state_page(domain, from, now))
     }

@@ -38,7 +38,7 @@ pub struct Output {
     /// Capsules for applications.
     pub deliveries: Vec<Delivery>,
     /// Packets of applications that have ended here, for who has sent them.
-    pub refused: Vec<Ended>,
+    pub refused: Vec<SentEnd>,
     /// Whose packet the PLAN environment works on.
     pub(crate) sender: Sent,
     /// Messages for applications at PLAN ports.
@@ -62,7 +62,7 @@ impl Output {
     #[inline]
     pub(crate) fn refuse(&mut self, sent: Sent, reason: Reason) {
         if sent.is_awaited() && reason.is_refusal() {
-            self.refused.push(Ended { sent, reason, trap: None });
+            self.refused.push(SentEnd { sent, reason, trap: None });
         }
     }
 
@@ -77,7 +77,7 @@ impl Output {
 
 /// A packet that an application of this node has sent has ended here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct SentEnd {
     /// Which one.
     pub sent: Sent,
     /// Why.

@@ -54,7 +54,7 @@ fn who_says_nothing_knows_nobody_and_changes_nothing() {
 #[test]
 fn loss_duplication_and_reordering_do_no_harm_and_a_partition_ends_what_was_known() {
     for carries in [Carries::Overlay, Carries::Ethernet] {
-        let line = Line { carries, loss: 0.2, duplicate: 0.3, reorder: 0.5, jitter_ms: 50.0, ..Line::default() };
+        let line = Line { carries, loss: 0.2, duplicate: 0.3, reorder: 0.5, reorder_ms: 200.0, ..Line::default() };
         let mut sim = simulation(line, 10);
         let mut seen = 0;
         for _ in 0..200 {

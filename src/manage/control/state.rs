@@ -5,7 +5,7 @@
 //! four entries takes, and nobody else waits.
 
 use super::Handle;
-use crate::core::kept::{Found, Page, Refused, number};
+use crate::core::kept::{Page, Refused, StateFound, number};
 use crate::wire::Digest;
 use serde_json::{Value, json};
 
@@ -15,8 +15,8 @@ pub(super) fn page(handle: &Handle, name: &str, from: u64) -> Result<Value, Stri
     let found = handle.with_node(move |node, turn| (node.state_page(turn.now, &code, from), turn.now))?;
     let absent = || format!("{name:.12} does not run here: anode node status lists the codes that do");
     let (page, half, now) = match found {
-        (Some(Found::Page(page)), now) => (page, "user", now),
-        (Some(Found::Elsewhere(shared, now)), _) => (shared.page(from, now).map_err(in_words)?, "both", now),
+        (Some(StateFound::Page(page)), now) => (page, "user", now),
+        (Some(StateFound::Elsewhere(shared, now)), _) => (shared.page(from, now).map_err(in_words)?, "both", now),
         (None, _) => return Err(absent()),
     };
     Ok(answer(&page, half, now))
@@ -30,7 +30,7 @@ fn in_words(why: Refused) -> String {
 }
 
 fn answer(page: &Page, half: &str, now: u64) -> Value {
-    let entry = |kept: &crate::core::kept::Kept| {
+    let entry = |kept: &crate::core::kept::KeptValue| {
         let left = kept.until.saturating_sub(now) / 1_000_000;
         json!({"key": kept.key, "value": hex::encode(kept.value), "number": number(&kept.value), "expires_ms": left})
     };

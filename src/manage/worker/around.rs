@@ -8,7 +8,7 @@ use crate::manage::apps::Apps;
 use crate::manage::ee::Desk;
 use crate::manage::loader::Loader;
 use crate::manage::ports::{OpenPort, Opener};
-use crate::node::{Delivery, Effect, Ended};
+use crate::node::{Delivery, Effect, SentEnd};
 use crate::nodeos::interface::{HostId, Upcall};
 
 /// What is around the node of a worker.
@@ -42,7 +42,7 @@ impl Outside for Around {
         self.apps.deliver(delivery, driven.node, &mut driven.turn);
     }
 
-    fn refused(&mut self, refusal: Ended) {
+    fn refused(&mut self, refusal: SentEnd) {
         self.apps.refused(refusal);
     }
 
