@@ -8,17 +8,20 @@
 //! Most lines say what others have caused, and some of those can cause it as fast as they send. So each place of the
 //! program that writes lines has a limit of its own, and what is beyond is counted. Whoever reads the log can be slow,
 //! or stop: no thread waits for him but the one that writes. Lines of levels below `info` are written for somebody who
-//! looks for something, and have no limit but the queue.
+//! looks for something, and have no limit but the queue. The last lines stay in memory too ([`recent`]), for
+//! `anode node log --follow`.
 
 use crate::clean;
 use crate::core::bucket::TokenBucket;
 use crate::sys::threads::{self, Duty};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber, callsite::Identifier};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Context, Layer};
@@ -45,6 +48,75 @@ struct Cause {
     lines: TokenBucket,
     left_out: u64,
     place: String,
+}
+
+/// Lines that stay in memory, and characters of each.
+const RECENT_MAX: usize = 256;
+const TEXT_MAX: usize = 1024;
+
+/// A line that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recent {
+    /// Its number, from 0.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// How grave it is.
+    pub level: Level,
+    /// What was written, clean.
+    pub text: String,
+}
+
+/// The last lines of this process, and the number of the next one.
+static RECENT: Mutex<(VecDeque<Recent>, u64)> = Mutex::new((VecDeque::new(), 0));
+
+/// Lines since the last one there that somebody else's look has kept out.
+static UNKEPT: AtomicU64 = AtomicU64::new(0);
+
+/// The last lines of this process, oldest first.
+pub fn recent() -> Vec<Recent> {
+    RECENT.lock().unwrap_or_else(PoisonError::into_inner).0.iter().cloned().collect()
+}
+
+/// Puts the words of a line together, as far as they have room.
+#[derive(Default)]
+struct Words(String);
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if self.0.len() >= TEXT_MAX {
+            return;
+        }
+        let gap = if self.0.is_empty() { "" } else { " " };
+        // Writing to a text does not fail.
+        let _ = match field.name() {
+            "message" => write!(self.0, "{gap}{value:?}"),
+            name => write!(self.0, "{gap}{name}={value:?}"),
+        };
+    }
+}
+
+fn keep(event: &Event<'_>) {
+    let mut words = Words::default();
+    event.record(&mut words);
+    let text: String = clean::printed(&words.0).chars().take(TEXT_MAX).collect();
+    let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    // Nobody who writes waits for somebody who reads: the gap in the numbers says that a line is missing.
+    let mut recent = match RECENT.try_lock() {
+        Ok(recent) => recent,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            UNKEPT.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+    };
+    let (lines, next) = &mut *recent;
+    *next += UNKEPT.swap(0, Ordering::Relaxed);
+    if lines.len() == RECENT_MAX {
+        lines.pop_front();
+    }
+    lines.push_back(Recent { number: *next, unix_ms, level: *event.metadata().level(), text });
+    *next += 1;
 }
 
 struct Shared {
@@ -178,6 +250,10 @@ impl<S: Subscriber> Layer<S> for Limits {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         self.0.may_write(event)
     }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        keep(event);
+    }
 }
 
 impl Write for Writer {
@@ -241,6 +317,10 @@ mod tests {
         assert!((64..1000).contains(&written), "{written}");
         assert_eq!((of("another cause"), of("left out of the log")), (1, 1));
         assert!(of(&format!("lines={}", 1000 - written)) == 1 && log.left_out().is_empty(), "{lines:?}");
+        let kept = recent();
+        let last = kept.iter().rfind(|line| line.text.contains("left out of the log")).unwrap();
+        assert!((last.level, kept.len()) <= (Level::WARN, RECENT_MAX), "{last:?}");
+        assert!(last.text.starts_with("left out of the log lines="), "{last:?}");
     }
 
     #[test]

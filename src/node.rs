@@ -35,6 +35,7 @@ mod environment;
 mod forms;
 mod founding;
 mod halves;
+pub mod hello;
 pub mod hosts;
 mod loading;
 pub mod objects;
@@ -76,7 +77,7 @@ pub use ending::EndedBy;
 use environment::{Environments, OwnType, Row};
 use founding::{below_root, secret, secret_word};
 pub use output::{
-    Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, Shared, Turn,
+    Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, SentEnd, Shared, Turn,
 };
 use paths::Work;
 use receiving::Admitted;

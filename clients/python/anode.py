@@ -30,6 +30,7 @@ VERSION = 1
 
 _ATTACH, _SEND = 0x01, 0x02
 _ATTACHED, _DELIVERED, _REFUSED = 0x81, 0x82, 0x8F
+_TELL, _TELLS, _ENDED = 0x04, 0x84, 0x85
 _MESSAGE = 65536
 _FIXED = struct.Struct("!BBHI32s16s16s16s")
 _MAPPED = bytes(10) + b"\xff\xff"
@@ -46,6 +47,9 @@ class NotRunning(Error):
 
 class Refused(Error):
     """The node says no: its own words."""
+
+    #: The number of the capsule that has ended at the node, from 1, if that is what it says (`tell_ends`).
+    number = None
 
 
 class Malformed(Error):
@@ -154,6 +158,7 @@ class Attachment:
 
     def __init__(self, directory, port=0, timeout=10.0):
         """Attaches to the node with this name or run directory at `port` (0: any free one)."""
+        self._asking = False
         self._socket = _connect(socket.SOCK_SEQPACKET, directory, "apps.sock")
         try:
             self._socket.send(struct.pack("!BH", _ATTACH, port))
@@ -167,6 +172,14 @@ class Attachment:
         (self.port,) = struct.unpack_from("!H", body)
         #: The node's address.
         self.address = unpack_address(body[2:])
+
+    def tell_ends(self):
+        """From now on `receive` raises `Refused` for each capsule sent here that has ended at this node.
+
+        Its `number` says which one, from 1. A node of before says nothing.
+        """
+        self._asking = True
+        self._socket.send(bytes([_TELL]))
 
     def send(self, destination, code, payload=b"", bound=64, app_port=None):
         """Sends a capsule; answers come to this attachment unless `app_port` names another.
@@ -198,6 +211,14 @@ class Attachment:
             return None
         if not message:
             raise NotRunning("the node has closed the connection")
+        if self._asking and message[0] in (_TELLS, _REFUSED):
+            # A node of before refuses the question. It answers in order, so this is the answer to it.
+            self._asking = False
+            return self._message(timeout)
+        if message[0] == _ENDED and len(message) >= 5:
+            refused = Refused(message[5:].decode(errors="replace"))
+            refused.number = int.from_bytes(message[1:5], "big")
+            raise refused
         if message[0] == _REFUSED:
             raise Refused(message[1:].decode(errors="replace"))
         return message[0], message[1:]

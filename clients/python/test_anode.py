@@ -124,6 +124,29 @@ class Sockets(unittest.TestCase):
             with self.assertRaisesRegex(anode.Refused, "port 7 is in use"):
                 anode.Attachment(directory, 7)
 
+    def test_ends_are_told_if_the_node_can_and_not_if_it_cannot(self):
+        for answer, told in ((b"\x84", b"\x85\x00\x00\x00\x01no-route: add one"), (b"\x8funknown message", None)):
+
+            def serve(connection, answer=answer, told=told):
+                connection.recv(100)
+                connection.send(bytes.fromhex(vectors()["attached"]["bytes"]))
+                self.assertEqual(connection.recv(100), b"\x04")
+                connection.send(answer)
+                capsule = connection.recv(1000)
+                connection.send(told or b"\x82" + capsule[1:])
+                connection.recv(100)
+
+            with node(socket.SOCK_SEQPACKET, "apps.sock", serve) as directory:
+                with anode.Attachment(directory) as here:
+                    here.tell_ends()
+                    here.send("10.0.0.3", bytes(32), payload=b"hello")
+                    if told is None:
+                        self.assertEqual(here.receive(timeout=5).payload, b"hello")
+                        continue
+                    with self.assertRaisesRegex(anode.Refused, "no-route: add one") as raised:
+                        here.receive(timeout=5)
+                    self.assertEqual(raised.exception.number, 1)
+
     def test_control_asks_line_by_line(self):
         asked = []
 

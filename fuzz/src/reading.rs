@@ -7,7 +7,7 @@
 
 use crate::wire::{self, Addr, Error, anep as anep_wire, icmp as icmp_wire, ipv4 as ipv4_wire, ipv6 as ipv6_wire};
 use crate::wire::{capsule as capsule_wire, checksum as sums, fetch as fetch_wire, udp as udp_wire};
-use crate::wire::{proof as proof_wire, revocation as revocation_wire};
+use crate::wire::{hello as hello_wire, proof as proof_wire, revocation as revocation_wire};
 
 type Checked = Result<(), Error>;
 
@@ -77,6 +77,19 @@ pub fn icmp(bytes: &[u8]) {
 /// A revocation.
 pub fn revocation(bytes: &[u8]) {
     let _ = read_revocation(bytes);
+}
+
+/// A hello.
+pub fn hello(bytes: &[u8]) {
+    let _ = read_hello(bytes);
+}
+
+fn read_hello(bytes: &[u8]) -> Result<(), Error> {
+    let hello = hello_wire::Hello::parse(bytes)?;
+    let mut again = [0; hello_wire::LENGTH];
+    assert_eq!(hello.emit(&mut again), Ok(hello_wire::LENGTH));
+    assert_eq!(again, bytes, "one spelling");
+    Ok(())
 }
 
 /// An ANEP packet, and what it carries.
@@ -253,6 +266,7 @@ fn read_anep(bytes: &[u8]) -> Checked {
         type_id::CAPSULE => read_capsule(packet.payload()),
         type_id::FETCH => read_fetch(packet.payload()),
         type_id::REVOCATION => read_revocation(packet.payload()),
+        anep_wire::type_id::HELLO => read_hello(packet.payload()),
         _ => Ok(()),
     }
 }

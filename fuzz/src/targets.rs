@@ -38,6 +38,7 @@ pub const ALL: &[Target] = &[
     ("ethernet", reading::ethernet),
     ("fetch", reading::fetch),
     ("revocation", reading::revocation),
+    ("hello", reading::hello),
     ("icmp", reading::icmp),
     ("ipv4", reading::ipv4),
     ("ipv6", reading::ipv6),

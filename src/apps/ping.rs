@@ -59,6 +59,15 @@ pub struct Reply {
     pub duplicate: bool,
 }
 
+/// What comes while capsules are sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told {
+    /// An answer.
+    Reply(Reply),
+    /// This node did not send a capsule on: why, with the remedy.
+    Refused(String),
+}
+
 /// What came of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
@@ -68,6 +77,8 @@ pub struct Summary {
     pub received: u32,
     /// Answers beyond the first.
     pub duplicates: u32,
+    /// Capsules that ended at this node, as far as it says so.
+    pub refused: u32,
     /// Capsules not answered in time, in percent of those sent.
     pub loss_percent: f64,
     /// Round-trip times.
@@ -80,15 +91,15 @@ pub fn run(
     code: Digest,
     to: Addr,
     options: &Options,
-    each: &mut dyn FnMut(&Reply),
+    each: &mut dyn FnMut(&Told),
 ) -> Result<Summary, Error> {
     let begin = node.now();
     let mut sent: Vec<(Duration, bool)> = Vec::new();
     let mut times = Vec::new();
-    let mut duplicates = 0;
+    let (mut duplicates, mut refused) = (0, 0);
     loop {
         let sending = (sent.len() as u32) < options.count;
-        if !sending && sent.iter().all(|(_, answered)| *answered) {
+        if !sending && sent.iter().filter(|(_, answered)| !answered).count() <= refused as usize {
             break;
         }
         let deadline = if sending {
@@ -99,7 +110,15 @@ pub fn run(
         let token = options.token;
         let reply = receive_until(node, code, deadline, |header, bytes| {
             Reply::parse(bytes, token).map(|reply| Reply { from: header.source, ..reply })
-        })?;
+        });
+        let reply = match reply {
+            Err(Error::Refused(why)) if !sent.is_empty() => {
+                refused += 1;
+                each(&Told::Refused(why));
+                continue;
+            }
+            reply => reply?,
+        };
         let now = node.now();
         match reply {
             Some(mut reply) => {
@@ -115,7 +134,7 @@ pub fn run(
                 } else {
                     times.push(rtt);
                 }
-                each(&reply);
+                each(&Told::Reply(reply));
             }
             None if sending => {
                 let bytes = encode(options, sent.len() as u32);
@@ -128,7 +147,7 @@ pub fn run(
     }
     let (count, received) = (sent.len() as u32, times.len() as u32);
     let loss_percent = f64::from(count - received) * 100.0 / f64::from(count.max(1));
-    Ok(Summary { sent: count, received, duplicates, loss_percent, rtt: Times::of(&times) })
+    Ok(Summary { sent: count, received, duplicates, refused, loss_percent, rtt: Times::of(&times) })
 }
 
 fn encode(options: &Options, sequence: u32) -> Vec<u8> {

@@ -77,6 +77,11 @@ impl Seat {
         Ok(Seat { attachment: Attachment::attach(dir, port)?, begin: Instant::now() })
     }
 
+    /// From now on what is received says also which capsules have ended at this node, as refusals.
+    pub(crate) fn tell_ends(&mut self) -> anyhow::Result<()> {
+        Ok(self.attachment.tell_ends()?)
+    }
+
     /// Waits until the node has taken in what was sent; an error: it has refused something.
     pub(crate) fn settle(&mut self) -> Result<(), Error> {
         self.attachment.settle().map_err(failure)

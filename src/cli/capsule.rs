@@ -1,7 +1,8 @@
 //! `anode capsule`: send capsules of any code from a node, and receive those delivered there.
 
 use super::attach::{Place, Seat, destination, ms, say_nothing_came, seconds};
-use crate::apps::{Attached as _, Received, header};
+use crate::apps::{Attached as _, Error, Received, header};
+use crate::clean;
 use crate::code::bundle::Bundle;
 use crate::wire::Addr;
 use anyhow::Context as _;
@@ -83,8 +84,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Listen { port, place, count, timeout, json } => {
             let mut node = place.seat(port)?;
             let wanted = if count == 0 { u64::MAX } else { count };
-            let got = receive(&mut node, wanted, timeout, json)?;
-            Ok(if got > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            let got = receive(&mut node, wanted, timeout, (json, u64::MAX))?;
+            Ok(if got.got > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
 }
@@ -94,6 +95,7 @@ impl Send {
         let bundle = read(&self.bundle)?;
         let payload = self.payload(bundle.manifest().window() as usize)?;
         let (mut node, code) = self.place.attach_with(&bundle, 0)?;
+        node.tell_ends()?;
         let mut header = header(&node, code, self.to, self.bound);
         header.app_port = self.app_port.unwrap_or(header.app_port);
         for number in 0..self.count {
@@ -108,14 +110,15 @@ impl Send {
         } else {
             crate::say!("sent {} of {} ({} payload bytes) to {}", self.count, code.short(), payload.len(), self.to);
         }
-        let got = receive(&mut node, self.answers, Some(self.timeout), self.json)?;
+        let Got { got, refused } =
+            receive(&mut node, self.answers, Some(self.timeout), (self.json, self.count.into()))?;
         if got < self.answers && !self.json {
             crate::say!("{got} of {} answers within {} ms", self.answers, self.timeout.as_millis());
-            if got == 0 {
+            if got == 0 && refused == 0 {
                 say_nothing_came(self.to);
             }
         }
-        Ok(if got == self.answers { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if got == self.answers && refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
     fn payload(&self, window: usize) -> anyhow::Result<Vec<u8>> {
@@ -135,22 +138,40 @@ fn read(path: &Path) -> anyhow::Result<Bundle> {
     Bundle::read(&bytes).with_context(|| path.display().to_string())
 }
 
-/// Prints `wanted` delivered capsules, or as many as come within the time.
-fn receive(node: &mut Seat, wanted: u64, time: Option<Duration>, json: bool) -> anyhow::Result<u64> {
+/// What has come.
+struct Got {
+    /// Capsules.
+    got: u64,
+    /// Those sent from here that have ended at this node.
+    refused: u64,
+}
+
+/// Prints `wanted` delivered capsules, or as many as come within the time, and what the node says of those sent: nothing
+/// more is waited for once all of these have ended there.
+fn receive(node: &mut Seat, wanted: u64, time: Option<Duration>, (json, sent): (bool, u64)) -> anyhow::Result<Got> {
     let begin = node.now();
-    let mut got = 0;
-    while got < wanted {
+    let mut all = Got { got: 0, refused: 0 };
+    while all.got < wanted && all.refused < sent {
         let left = time.map_or(Duration::from_secs(3600), |time| (begin + time).saturating_sub(node.now()));
-        match node.receive(left)? {
-            Some(received) => {
-                got += 1;
+        match node.receive(left) {
+            Ok(Some(received)) => {
+                all.got += 1;
                 print(&received, node.now() - begin, json);
             }
-            None if time.is_some() => break,
-            None => {}
+            Err(Error::Refused(why)) if sent < u64::MAX => {
+                all.refused += 1;
+                if json {
+                    crate::say!("{}", json!({"refused": why}));
+                } else {
+                    crate::say!("not sent on by this node: {}", clean::shown(&why));
+                }
+            }
+            Err(error) => return Err(error.into()),
+            Ok(None) if time.is_some() => break,
+            Ok(None) => {}
         }
     }
-    Ok(got)
+    Ok(all)
 }
 
 fn print((header, payload): &Received, after: Duration, json: bool) {

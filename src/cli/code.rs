@@ -7,6 +7,7 @@
 mod check;
 mod describe;
 mod new;
+mod running;
 
 use crate::clean;
 use crate::code::author::{self, AuthorOptions};
@@ -59,10 +60,11 @@ enum Verb {
         #[command(flatten)]
         print: Print,
     },
-    /// Add a bundle to a store, where it stays until it is removed.
+    /// Add a bundle to a running node, or to a store, where it stays until it is removed.
     Add {
-        /// The bundle file.
-        file: PathBuf,
+        /// The node's name or run directory, and the bundle file; a store takes the bundle file alone.
+        #[arg(value_names = ["NODE", "FILE"], num_args = 1..=2, required = true)]
+        what: Vec<String>,
         #[command(flatten)]
         place: Place,
         #[command(flatten)]
@@ -93,10 +95,20 @@ enum Verb {
         #[command(flatten)]
         print: Print,
     },
-    /// Remove a bundle or another object from a store.
+    /// Print the soft state of a code at a running node: key, value, time left.
+    State {
+        /// The node's name, or its run directory.
+        node: String,
+        /// The code's name, its first digits, or its title.
+        code: String,
+        #[command(flatten)]
+        print: Print,
+    },
+    /// Remove a bundle from a running node, or a bundle or another object from a store.
     Rm {
-        /// The name, or its first digits.
-        name: String,
+        /// The node's name or run directory, and the code's name or its first digits; for a store the name alone.
+        #[arg(value_names = ["NODE", "NAME"], num_args = 1..=2, required = true)]
+        what: Vec<String>,
         #[command(flatten)]
         place: Place,
         #[command(flatten)]
@@ -187,13 +199,17 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
             super::replace(&file, &bundle.write()).with_context(|| file.display().to_string())?;
             print.show(&describe(&bundle, rules::check(&bundle).ok().as_ref()));
         }
-        Verb::Add { file, place, print } => {
-            let bundle = read(&file)?;
-            rules::check(&bundle).with_context(|| file.display().to_string())?;
-            refuse_revoked(&place.path()?, &bundle)?;
-            place.open()?.put_bundle(&bundle, true)?;
-            print.show(&json!({"name": bundle.name().to_string()}));
-        }
+        Verb::Add { what, place, print } => match &what[..] {
+            [file] => {
+                let (file, store) = (Path::new(file), place.path()?);
+                let bundle = running::checked(file)?;
+                refuse_revoked(&store, &bundle)?;
+                place.open()?.put_bundle(&bundle, true)?;
+                print.show(&json!({"name": bundle.name().to_string()}));
+            }
+            [node, file, ..] => running::add(node, Path::new(file), &place, &print)?,
+            [] => bail!("a bundle file is missing"),
+        },
         Verb::Ls { place, print } => list(&place.open()?, &print),
         Verb::Show { name, at, place, print } => {
             let store = place.open()?;
@@ -210,12 +226,17 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::Retry { node, print } => {
             print.show(&Control::connect(&run_dir(&node))?.ask(&json!({"do": "retry-code"}))?);
         }
-        Verb::Rm { name, place, print } => {
-            let store = place.open()?;
-            let name = resolve(&store, &name)?;
-            store.remove_bundle(&name)?;
-            print.show(&json!({"name": name.to_string()}));
-        }
+        Verb::State { node, code, print } => running::state(&node, &code, &print)?,
+        Verb::Rm { what, place, print } => match &what[..] {
+            [name] => {
+                let store = place.open()?;
+                let name = resolve(&store, name)?;
+                store.remove_bundle(&name)?;
+                print.show(&json!({"name": name.to_string()}));
+            }
+            [node, name, ..] => running::remove(node, name, &place, &print)?,
+            [] => bail!("a name is missing"),
+        },
     }
     Ok(ExitCode::SUCCESS)
 }

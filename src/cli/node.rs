@@ -74,16 +74,7 @@ enum Verb {
         json: bool,
     },
     /// Print what mobile code has logged lately at a running node, and where it trapped
-    Log {
-        /// The node's name, or its run directory
-        node: String,
-        /// A bundle file: its traps are said with the line of the source. More than once for more
-        #[arg(long, value_name = "FILE")]
-        code: Vec<PathBuf>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Log(log::Args),
     /// Stop a running node
     Down {
         /// The node's name, or its run directory
@@ -107,7 +98,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
-        Verb::Log { node, code, json } => log::print(&node, &code, json)?,
+        Verb::Log(args) => log::print(&args)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -285,6 +276,9 @@ fn describe(status: &Value) -> String {
             let refused = refused.unwrap_or_default();
             let revoked = if code["signer_revoked"] == true { ", who was revoked" } else { "" };
             let _ = writeln!(text, "    {kind}{tier} in the role {role}, signed by {principal}{revoked}{refused}");
+        }
+        if code["trap"].is_object() {
+            let _ = writeln!(text, "    it trapped last with {}", log::trap_in_words(&code["trap"]));
         }
     }
     describe_rules(&mut text, &status["rules"]);

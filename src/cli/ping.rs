@@ -1,7 +1,9 @@
 //! `anode ping`: round-trip times to a node, by capsule.
 
 use super::attach::{Place, destination, ms, say_nothing_came, seconds, token};
+use crate::apps::ping::Told;
 use crate::apps::{Attached as _, PING, ping};
+use crate::clean;
 use crate::wire::Addr;
 use serde_json::json;
 use std::process::ExitCode;
@@ -44,29 +46,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bound: args.bound,
         token: token(),
     };
+    node.tell_ends()?;
     let own = node.address();
     if !args.json {
         crate::say!("ping {} from {own}, {} bytes, code {}", args.to, args.size, code.short());
     }
-    let mut replies = Vec::new();
-    let summary = ping::run(&mut node, code, args.to, &options, &mut |reply| {
-        if args.json {
-            replies.push(reply.clone());
-            return;
-        }
-        crate::say!(
-            "{} bytes from {}: seq {}, {} + {} hops, {} ms{}",
-            reply.bytes,
-            reply.from,
-            reply.sequence,
-            reply.hops_there,
-            reply.hops_back,
-            ms(reply.rtt_ns),
-            if reply.duplicate { " (duplicate)" } else { "" }
-        );
+    let (mut replies, mut refusals) = (Vec::new(), Vec::new());
+    let summary = ping::run(&mut node, code, args.to, &options, &mut |told| match told {
+        Told::Reply(reply) if args.json => replies.push(reply.clone()),
+        Told::Refused(why) if args.json => refusals.push(why.clone()),
+        Told::Reply(reply) => say(reply),
+        Told::Refused(why) => crate::say!("not sent on by this node: {}", clean::shown(why)),
     })?;
     if args.json {
-        let all = json!({"from": own, "to": args.to, "code": code.to_string(), "replies": replies, "summary": summary});
+        let all = json!({"from": own, "to": args.to, "code": code.to_string(), "replies": replies,
+            "refusals": refusals, "summary": summary});
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         let duplicates =
@@ -81,9 +75,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         if rtt.count > 0 {
             let times = [rtt.min_ns, rtt.median_ns, rtt.mean_ns, rtt.max_ns, rtt.deviation_ns].map(ms);
             crate::say!("round trip min/median/mean/max/deviation = {} ms", times.join("/"));
-        } else {
+        } else if summary.refused < summary.sent {
             say_nothing_came(args.to);
         }
     }
     Ok(if summary.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn say(reply: &ping::Reply) {
+    crate::say!(
+        "{} bytes from {}: seq {}, {} + {} hops, {} ms{}",
+        reply.bytes,
+        reply.from,
+        reply.sequence,
+        reply.hops_there,
+        reply.hops_back,
+        ms(reply.rtt_ns),
+        if reply.duplicate { " (duplicate)" } else { "" }
+    );
 }

@@ -175,6 +175,10 @@ pub struct PortFile {
     /// What it demands of what comes in by it.
     #[serde(default, deserialize_with = "guard::demands")]
     pub demand: Vec<guard::Demand>,
+    /// Whether it says hello and listens for it; by default an overlay port does.
+    pub hello: Option<bool>,
+    /// Milliseconds between two hellos, at least.
+    pub hello_interval_ms: Option<u32>,
     /// Active nodes behind it.
     #[serde(default)]
     pub neighbours: Vec<NeighbourFile>,

@@ -7,6 +7,7 @@ use crate::port::udp::Overlay;
 use crate::port::{self, Opening};
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
+use crate::wire::hello::INTERVAL_MAX;
 use crate::wire::{Prefix, anep, fetch, proof};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
@@ -30,7 +31,30 @@ impl NodeFile {
     }
 }
 
+/// Milliseconds between two hellos unless the port says otherwise, and what it may say.
+const HELLO_MS: u32 = 1000;
+const HELLOS_MS: RangeInclusive<u32> = 100..=100 * INTERVAL_MAX as u32;
+
+impl NodeFile {
+    /// Which ports say hello: their places, and tenths of a second between two.
+    pub fn hellos(&self) -> Result<Vec<(usize, u16)>, ConfigError> {
+        let of = |(at, port): (usize, &PortFile)| port.hello().map(|interval| Some((at, interval?))).transpose();
+        self.ports.iter().enumerate().filter_map(of).collect()
+    }
+}
+
 impl PortFile {
+    /// Tenths of a second between two hellos, if it says any.
+    fn hello(&self) -> Result<Option<u16>, ConfigError> {
+        let interval = self.hello_interval_ms.unwrap_or(HELLO_MS);
+        if !HELLOS_MS.contains(&interval) {
+            let (least, most) = (HELLOS_MS.start(), HELLOS_MS.end());
+            return wrong(format!("port {}: hello_interval_ms = {interval}: from {least} to {most}", self.title()));
+        }
+        let says = self.hello.unwrap_or(self.udp.is_some());
+        Ok(says.then_some(interval.div_ceil(100) as u16))
+    }
+
     /// Its name, as people are told it.
     pub(super) fn title(&self) -> String {
         let interface = self.name.as_ref().or(self.packet.as_ref()).cloned();

@@ -2,6 +2,8 @@
 //!
 //! The node keeps them in its table ([`super::state_store`]), the kernel half in a map that both halves share.
 
+use std::sync::Arc;
+
 /// Bytes of one value.
 pub const VALUE: usize = crate::contract::an_value::SIZE;
 
@@ -38,6 +40,29 @@ pub enum Refused {
     Failed,
 }
 
+/// What is kept under one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeptValue {
+    /// The key.
+    pub key: u64,
+    /// The value.
+    pub value: Value,
+    /// Until when, in nanoseconds of the node's clock.
+    pub until: u64,
+}
+
+/// Some of what is kept for one domain, and the place at which the next look begins; nothing: that was all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page {
+    /// The entries.
+    pub entries: Vec<KeptValue>,
+    /// Where to go on.
+    pub next: Option<u64>,
+}
+
+/// Entries of a page, at most (a few more where several are looked at together).
+pub const PAGE: usize = 256;
+
 /// Soft state of one domain that is kept elsewhere, since others use it too.
 pub trait SharedState: Send + Sync + core::fmt::Debug {
     /// The value under `key` if it is still kept at `now`. Refused only if whoever keeps it did not answer.
@@ -45,6 +70,18 @@ pub trait SharedState: Send + Sync + core::fmt::Debug {
 
     /// As [`super::state_store::StateStore::change`].
     fn change(&self, key: u64, change: Change<'_>, keep_ms: u32, now: u64) -> Result<u64, Refused>;
+
+    /// What is kept at `now`, from a place on: as in [`Page`], from 0. For whoever looks at it, off the packet path.
+    fn page(&self, from: u64, now: u64) -> Result<Page, Refused>;
+}
+
+/// Where a page of a domain's soft state is to be had.
+#[derive(Clone, Debug)]
+pub enum StateFound {
+    /// In the node's own table: here it is.
+    Page(Page),
+    /// Elsewhere: there it can be asked for without the node. The clock says this.
+    Elsewhere(Arc<dyn SharedState>, u64),
 }
 
 /// The number in a value.

@@ -22,6 +22,7 @@ use crate::topology::{Gauge, Topology};
 use crate::wire::capsule;
 use bucket::TokenBucket;
 use domain::{DomainId, Domains};
+use kept::StateFound;
 use log::Log;
 use memory_pool::Pools;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -136,6 +137,14 @@ impl Core {
         }
     }
 
+    /// Some of what a domain keeps at `now`, or who can be asked for it.
+    pub fn state_page(&self, domain: DomainId, from: u64, now: u64) -> StateFound {
+        match self.domains.by_id(domain).and_then(|domain| domain.shared.clone()) {
+            Some(shared) => StateFound::Elsewhere(shared, now),
+            None => StateFound::Page(self.state.page(domain, from, now)),
+        }
+    }
+
     /// Changes that, in one step, and keeps it for so long; gives the number in it.
     pub fn change_state(
         &mut self,
@@ -191,6 +200,10 @@ mod tests {
 
         fn change(&self, _: u64, _: Change<'_>, _: u32, _: u64) -> Result<u64, Refused> {
             self.0
+        }
+
+        fn page(&self, _: u64, _: u64) -> Result<kept::Page, Refused> {
+            self.0.map(|_| kept::Page::default())
         }
     }
 

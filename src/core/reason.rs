@@ -101,6 +101,16 @@ reasons! {
     RevocationFull = "revocation-full",
         "a signer has revoked more than its share of the table: revoke the principal \
          in the place of many tokens";
+    /// Bytes that are no hello.
+    MalformedHello = "malformed-hello", "a neighbour's hello was cut short or has a forbidden value: look at the neighbour's version";
+    /// A hello from somebody who is no neighbour, or in another's name.
+    HelloForeign = "hello-foreign",
+        "a hello from an address that is no neighbour and not on the link, or with an address that \
+         is not its sender's: forged, or two nodes with one address";
+    /// Neighbours say hello more often than their share.
+    HelloRate = "hello-rate",
+        "a neighbour says hello faster than 8 times a second, or all strangers of a port together faster \
+         than 512, or the table of neighbours is full of others";
     /// The loader has no time to verify a revocation.
     RevocationBusy = "revocation-busy", "the loader had no time to verify a revocation: neighbours tell it again";
     /// An ANEP type nobody here speaks, with the flag that asks to discard it.
@@ -201,7 +211,11 @@ reasons! {
     Code = "code", "the capsule's code decided to drop it";
     /// The code trapped.
     Trap = "trap", "the capsule's code failed (memory out of bounds, unreachable, division): a bug in the code";
-    /// The code used up its steps, or its stack by calling itself.
+    /// The calls of the code were too deep.
+    Stack = "stack" was "trap",
+        "the calls of the capsule's code were too deep for its stack: a function that calls itself has \
+         to end sooner, as a loop does";
+    /// The code used up its steps.
     Fuel = "fuel", "the capsule's code used more steps than one packet may";
     /// The code returned a verdict that does not exist.
     Verdict = "verdict", "the capsule's code returned a verdict that does not exist";
@@ -287,6 +301,19 @@ reasons! {
     DomainEnded = "domain-ended" was "path-ended", "the domain of a packet ended before its turn";
     /// The code of a capsule went out of service while it was on its way.
     CodeGone = "code-gone" was "path-ended", "the code of a capsule went out of service before its turn; the next capsule finds it anew";
+}
+
+impl Reason {
+    /// Whether who has sent a packet here is told of this end. Not if its own program wanted it so, or tells of it, nor
+    /// if it ended another packet than the one in hand.
+    pub fn is_refusal(self) -> bool {
+        !matches!(self, Reason::Code | Reason::Evaluation | Reason::WaitFull | Reason::ReportRate | Reason::Unanswered)
+    }
+
+    /// Whether a run of code that has ended without a verdict is meant: its place is known.
+    pub fn is_of_run(self) -> bool {
+        matches!(self, Reason::Trap | Reason::Stack | Reason::Fuel)
+    }
 }
 
 /// Drops by reason.

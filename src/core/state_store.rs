@@ -12,10 +12,14 @@
 
 use super::domain::{DomainId, Domains};
 pub use super::kept::{Change, Refused, SharedState, VALUE, Value, number};
+use super::kept::{KeptValue, PAGE, Page};
 use std::collections::HashMap;
 
 /// Entries that share a set of the table.
 const WAYS: usize = 8;
+
+/// Places of the table that are looked at for one page, at most.
+const LOOKED_AT: usize = 4096;
 
 /// No domain, or no entry.
 const NOBODY: u32 = u32::MAX;
@@ -214,6 +218,23 @@ impl StateStore {
             }
             self.release(domains, at);
         }
+    }
+
+    /// What a domain keeps at `now`, from a place of the table on. Entries never move, so what is there from the first
+    /// page to the last is told once.
+    pub fn page(&self, owner: DomainId, from: u64, now: u64) -> Page {
+        let mut page = Page::default();
+        let begin = usize::try_from(from).unwrap_or(usize::MAX).min(self.entries.len());
+        for (at, entry) in self.entries.iter().enumerate().skip(begin) {
+            if at - begin == LOOKED_AT || page.entries.len() == PAGE {
+                page.next = Some(at as u64);
+                break;
+            }
+            if entry.owner == owner.0 && entry.expires > now {
+                page.entries.push(KeptValue { key: entry.key, value: entry.value, until: entry.expires });
+            }
+        }
+        page
     }
 
     /// Entries the table has.

@@ -112,6 +112,8 @@ impl Driven<'_> {
             hand_over!(self.events, |event| outside.happened(event));
             hand_over!(self.deliveries, |delivery| outside.deliver(self, delivery));
             hand_over!(self.told, |(port, message)| outside.tell(self, port, message));
+            // Behind the program's own word of an end.
+            hand_over!(self.refused, |refusal| outside.refused(refusal));
             hand_over!(self.upcalls, |(host, domain, upcall)| outside.upcall(self, host, domain, upcall));
             hand_over!(self.effects, |effect| outside.effect(self, effect));
         }
@@ -131,7 +133,7 @@ impl Driven<'_> {
     fn wants(&self) -> bool {
         let out = &*self.turn.out;
         let packets = !(out.frames.is_empty() && out.deliveries.is_empty() && out.events.is_empty());
-        packets || !(out.effects.is_empty() && out.upcalls.is_empty() && out.told.is_empty())
+        packets || !(out.refused.is_empty() && out.effects.is_empty() && out.upcalls.is_empty() && out.told.is_empty())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::core::domain::DomainId;
 use crate::frame::Frame;
-use crate::node::{Delivery, Effect, Event, Node, Turn};
+use crate::node::{Delivery, Effect, Event, Node, SentEnd, Turn};
 use crate::nodeos::interface::{HostId, Upcall};
 
 /// A node in one of its turns.
@@ -29,6 +29,11 @@ pub trait Outside {
     /// A capsule is for an application. Its frame goes back to the pool.
     fn deliver(&mut self, driven: &mut Driven<'_>, delivery: Delivery) {
         driven.turn.out.pool.give(delivery.frame);
+    }
+
+    /// A packet of an application has ended here: it is told, if it wants to be.
+    fn refused(&mut self, refusal: SentEnd) {
+        let _ = refusal;
     }
 
     /// A message is for the application at a PLAN port.

@@ -4,7 +4,7 @@
 //! the node edits it in place and hands it to another port, that port gives it back to the pool. Room in front lets
 //! headers be added when a capsule leaves an overlay for an Ethernet.
 
-use super::marks::{Ends, Envelope, Marks, Payer, PeerId, PortId};
+use super::marks::{Ends, Envelope, Marks, Payer, PeerId, PortId, Sent};
 use crate::wire::Addr;
 
 /// Bytes kept free in front of received data: Ethernet with one tag, IPv6, UDP, ANEP and a neighbour's proof fit in.
@@ -39,6 +39,8 @@ pub struct Fields {
     pub marks: Marks,
     /// Identity of the packet for traces: children have their own.
     pub trace: u64,
+    /// Which application of this node waits for word of it.
+    pub sent: Sent,
     /// Whether the neighbour that it came from has proved with its key to have sent it ([`crate::node`] sets it where a packet comes in).
     pub authenticated: bool,
     /// That neighbour; unspecified unless it is authenticated.
@@ -62,6 +64,7 @@ impl Frame {
             payer: Payer::NOBODY,
             marks: Marks::default(),
             trace: 0,
+            sent: Sent::default(),
             authenticated: false,
             sender: Addr::UNSPECIFIED,
             envelope: Envelope::FRESH,
@@ -238,7 +241,7 @@ impl FramePool {
     pub fn give(&mut self, mut frame: Frame) {
         if self.free.len() < POOL_MAX && frame.capacity() >= self.capacity {
             frame.clear();
-            frame.trace = 0;
+            (frame.trace, frame.sent) = (0, Sent::default());
             frame.payer = Payer::NOBODY;
             (frame.authenticated, frame.sender) = (false, Addr::UNSPECIFIED);
             frame.envelope = Envelope::FRESH;

@@ -86,3 +86,21 @@ impl core::fmt::Display for Link {
         }
     }
 }
+
+/// A packet that an application of this node has sent: by whom, and which one of its packets, from 1. The number 0: no
+/// application's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// The application's connection.
+    pub by: u64,
+    /// The packet.
+    pub number: u32,
+}
+
+impl Sent {
+    /// Whether an application waits for word of it.
+    #[inline]
+    pub fn is_awaited(self) -> bool {
+        self.number != 0
+    }
+}

@@ -8,6 +8,7 @@
 use super::own;
 use crate::abi::CallError;
 use crate::contract::{STATE_ADD, STATE_EXCHANGE, STATE_MAX, STATE_PUT, WAYS as ENTRIES, entry, set, state_call};
+use crate::core::kept::{KeptValue, PAGE, Page};
 use crate::core::state_store::{Change, Refused, SharedState, VALUE, Value};
 use crate::sys::bpf::{Map, MapKind, MapShape, Program};
 use std::io;
@@ -26,6 +27,9 @@ pub(super) static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sta
 
 /// Sets of the largest: what a role can have of entries fits.
 const SETS_MAX: u32 = 1 << 20;
+
+/// Sets that are looked at for one page, at most.
+const LOOKED_AT: u32 = 4096;
 
 /// What the program returns: it is done; or the number was another.
 const DONE: u32 = 0;
@@ -157,5 +161,23 @@ impl SharedState for CodeState {
             Ok(_) => Err(Refused::Full),
             Err(_) => Err(Refused::Failed),
         }
+    }
+
+    /// Each set is read under its lock, which holds for a copy of four entries.
+    fn page(&self, from: u64, now: u64) -> Result<Page, Refused> {
+        let (mut page, mut set) = (Page::default(), [0; set::SIZE]);
+        let begin = u32::try_from(from).unwrap_or(u32::MAX).min(self.sets);
+        for at in begin..self.sets {
+            if at - begin == LOOKED_AT || page.entries.len() >= PAGE {
+                page.next = Some(at.into());
+                break;
+            }
+            self.map.get(&at.to_ne_bytes(), &mut set).map_err(|_| Refused::Failed)?;
+            let kept = entries(&set).filter(|entry| until(entry) > now);
+            let kept =
+                kept.map(|entry| KeptValue { key: key_of(entry), value: entry::VALUE.of(entry), until: until(entry) });
+            page.entries.extend(kept);
+        }
+        Ok(page)
     }
 }

@@ -63,7 +63,8 @@ pub fn configuration(lab: &str, node: &Node) -> Table {
     config.insert("routes".into(), Value::String("kernel".into()));
     let port = |interface: &super::Interface| {
         let packet = ("packet".to_owned(), Value::String(interface.name.clone()));
-        Value::Table(Table::from_iter([packet, ("bound_max".to_owned(), Value::Integer(BOUND_MAX))]))
+        let hello = ("hello".to_owned(), Value::Boolean(true));
+        Value::Table(Table::from_iter([packet, ("bound_max".to_owned(), Value::Integer(BOUND_MAX)), hello]))
     };
     config.insert("port".into(), Value::Array(node.interfaces.iter().map(port).collect()));
     config.extend(node.anode.clone().into_iter().flatten());

@@ -8,12 +8,15 @@
 //! application ▶ node   01 port(16)      attach; port 0 takes any free one
 //!                      02 capsule       header and payload; the node fills source and previous in
 //!                      03               asks whether all before was taken in
+//!                      04               tells from now on of each packet that ends here: 84, and 85 in the place of 8f
 //!                      11 number(32)    attach to a PLAN port, to listen as the number if it is not 0
 //!                      12 packet        a PLAN packet; the node fills source, port, session in
 //!                      13 port(64)      close a connection
 //! node ▶ application   81 port(16) address(128)
 //!                      82 capsule       delivered
 //!                      83               all before was taken in, or refused by now
+//!                      84               it will be told
+//!                      85 number(32) text   that packet of its own, from 1, has ended here, and why; once for each
 //!                      8f text          the last message was refused, and why
 //!                      90 port(64) session(128) address(128)…
 //!                      91 port(64) text                      printed
@@ -27,12 +30,13 @@
 
 use super::connections::Counts;
 use crate::core::reason::Reason;
+use crate::frame::Sent;
 use crate::frame::shares::Shares;
-use crate::node::{Delivery, Node, Turn};
+use crate::node::{Delivery, Node, SentEnd, Turn};
 use crate::sys::poll::Poll;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::{Addr, capsule};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -44,6 +48,12 @@ pub const ATTACH: u8 = 0x01;
 pub const SEND: u8 = 0x02;
 /// Ask whether all before was taken in.
 pub const SETTLE: u8 = 0x03;
+/// Ask to be told of packets that end here.
+pub const TELL: u8 = 0x04;
+/// It will be told.
+pub const TELLS: u8 = 0x84;
+/// A packet has ended here.
+pub const ENDED: u8 = 0x85;
 /// Attached.
 pub const ATTACHED: u8 = 0x81;
 /// A capsule was delivered.
@@ -93,6 +103,35 @@ struct Application {
     until: u64,
     port: Option<u16>,
     plan: Option<u64>,
+    /// Whether it is told of packets that end here.
+    tells: bool,
+    /// Packets it has sent.
+    sent: u32,
+    /// Those of which it was told last: several frames of one packet may end.
+    told: VecDeque<u32>,
+}
+
+/// Packets that an application is not told of twice.
+const TOLD_MAX: usize = 32;
+
+impl Application {
+    /// The number of its next packet; of none, if it wants no word of it.
+    fn next(&mut self, by: u64) -> Sent {
+        self.sent = self.sent.wrapping_add(1).max(1);
+        Sent { by, number: if self.tells { self.sent } else { 0 } }
+    }
+
+    /// Whether it is to be told of this packet now.
+    fn is_news(&mut self, number: u32) -> bool {
+        if !self.tells || self.told.contains(&number) {
+            return false;
+        }
+        if self.told.len() == TOLD_MAX {
+            self.told.pop_front();
+        }
+        self.told.push_back(number);
+        true
+    }
 }
 
 /// The applications of a node.
@@ -158,7 +197,19 @@ impl Apps {
                 continue;
             }
             let until = now + ATTACHING;
-            self.applications.insert(self.next_token, Application { connection, uid, until, port: None, plan: None });
+            self.applications.insert(
+                self.next_token,
+                Application {
+                    connection,
+                    uid,
+                    until,
+                    port: None,
+                    plan: None,
+                    tells: false,
+                    sent: 0,
+                    told: VecDeque::new(),
+                },
+            );
             self.due = self.due.min(until);
             self.next_token += 1;
         }
@@ -237,6 +288,38 @@ impl Apps {
         node.untold(turn, reason);
     }
 
+    /// Tells the application whose packet has ended here. One that does not read is told nothing.
+    pub fn refused(&mut self, refusal: SentEnd) {
+        let SentEnd { sent, reason, trap } = refusal;
+        let Some(application) = self.applications.get_mut(&sent.by).filter(|_| sent.is_awaited()) else { return };
+        if !application.is_news(sent.number) {
+            return;
+        }
+        let mut message = vec![ENDED];
+        message.extend(sent.number.to_be_bytes());
+        message.extend(reason.name().bytes());
+        message.extend(b": ");
+        message.extend(reason.help().bytes());
+        if let Some(trap) = trap {
+            let place = trap.place.map(|(function, byte)| format!(", in function {function} at its byte {byte}"));
+            let place = place.unwrap_or_default();
+            message.extend(format!(" ({}{place}; anode node log says the line)", trap.kind).bytes());
+        }
+        // One that does not read its answers has itself to blame.
+        let _ = application.connection.send(&message);
+    }
+
+    /// What became of a packet at once: whoever wants to be told of ends is told of this one alike.
+    fn answer_sent(&mut self, sent: Sent, injected: Result<(), Reason>) -> Result<(), String> {
+        match injected {
+            Err(reason) if sent.is_awaited() => {
+                self.refused(SentEnd { sent, reason, trap: None });
+                Ok(())
+            }
+            injected => injected.map_err(|reason| format!("{}: {}", reason.name(), reason.help())),
+        }
+    }
+
     fn message(&mut self, token: u64, length: usize, node: &mut Node, turn: &mut Turn<'_>) -> Result<(), String> {
         match self.buffer[..length] {
             [ATTACH, high, low] => self.attach(token, u16::from_be_bytes([high, low]), node),
@@ -252,7 +335,16 @@ impl Apps {
                 frame.fill(&self.buffer[1..length]);
                 self.trace += 1;
                 frame.trace = self.trace;
-                node.inject(turn, frame).map_err(|reason| format!("{}: {}", reason.name(), reason.help()))
+                let sent =
+                    self.applications.get_mut(&token).map_or(Sent::default(), |application| application.next(token));
+                frame.sent = sent;
+                let injected = node.inject(turn, frame);
+                self.answer_sent(sent, injected)
+            }
+            [TELL] => {
+                self.applications.get_mut(&token).into_iter().for_each(|application| application.tells = true);
+                self.answer(token, &[TELLS]);
+                Ok(())
             }
             [SETTLE] => {
                 self.answer(token, &[SETTLED]);
@@ -262,8 +354,11 @@ impl Apps {
             [SEND_PLAN, ..] => {
                 let port = self.applications.get(&token).and_then(|application| application.plan);
                 let port = port.ok_or("attach to a PLAN port first")?;
+                let sent =
+                    self.applications.get_mut(&token).map_or(Sent::default(), |application| application.next(token));
                 let packet = &mut self.buffer[1..length];
-                node.inject_plan(turn, port, packet).map_err(|reason| format!("{}: {}", reason.name(), reason.help()))
+                let injected = node.inject_plan_of(turn, port, packet, sent);
+                self.answer_sent(sent, injected)
             }
             [CLOSE_PLAN, ..] if length == 9 => {
                 let port = self.applications.get(&token).and_then(|application| application.plan);
@@ -271,7 +366,10 @@ impl Apps {
                 port.into_iter().for_each(|port| node.close_plan(port, closing));
                 Ok(())
             }
-            _ => Err("unknown message; known are 01 and 11 (attach), 02 and 12 (send), 03 (settle), 13 (close)".into()),
+            _ => Err(
+                "unknown message; known are 01 and 11 (attach), 02 and 12 (send), 03 (settle), 04 (tell), 13 (close)"
+                    .into(),
+            ),
         }
     }
 

@@ -2,7 +2,7 @@
 
 pub mod plan;
 
-use super::apps::{ATTACH, ATTACHED, DELIVERED, REFUSED, SEND, SETTLE, SETTLED};
+use super::apps::{ATTACH, ATTACHED, DELIVERED, ENDED, REFUSED, SEND, SETTLE, SETTLED, TELL, TELLS};
 use crate::code::bundle::Bundle;
 use crate::config::default_run_dir;
 use crate::sys::seqpacket::SeqPacket;
@@ -135,6 +135,8 @@ pub struct Attachment {
     buffer: Vec<u8>,
     /// Came while something else was waited for.
     early: VecDeque<(capsule::Header, Vec<u8>)>,
+    /// Whether the node has been asked to tell of ends, and has not answered yet.
+    asking: bool,
 }
 
 impl Attachment {
@@ -156,6 +158,7 @@ impl Attachment {
                     socket,
                     buffer,
                     early: VecDeque::new(),
+                    asking: false,
                 })
             }
             [REFUSED, why @ ..] => Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned())),
@@ -171,6 +174,13 @@ impl Attachment {
     /// The node's address.
     pub fn address(&self) -> Addr {
         self.address
+    }
+
+    /// From now on [`Attachment::receive`] tells of each capsule sent here that has ended at this node, and why, as a
+    /// refusal. A node of before says nothing.
+    pub fn tell_ends(&mut self) -> Result<(), ClientError> {
+        self.asking = true;
+        self.socket.send(&[TELL]).map_err(ClientError::Broken)
     }
 
     /// Sends a capsule. A refusal comes with the next [`Attachment::receive`].
@@ -192,6 +202,7 @@ impl Attachment {
             match self.next(PATIENCE)? {
                 Some(Told::Delivered(capsule)) => self.early.push_back(capsule),
                 Some(Told::Settled) => break,
+                Some(Told::Tells) => {}
                 None => return Err(ClientError::Broken(io::ErrorKind::TimedOut.into())),
             }
         }
@@ -206,7 +217,7 @@ impl Attachment {
         loop {
             match self.next(time)? {
                 Some(Told::Delivered(capsule)) => return Ok(Some(capsule)),
-                Some(Told::Settled) => {}
+                Some(Told::Settled | Told::Tells) => {}
                 None => return Ok(None),
             }
         }
@@ -222,7 +233,18 @@ impl Attachment {
                 Err(error) => Err(ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, error))),
             },
             [SETTLED] => Ok(Some(Told::Settled)),
-            [REFUSED, why @ ..] => Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned())),
+            [TELLS] => {
+                self.asking = false;
+                Ok(Some(Told::Tells))
+            }
+            // A node of before does not know the question. It answers in order, so this is the answer to it.
+            [REFUSED, ..] if self.asking => {
+                self.asking = false;
+                Ok(Some(Told::Tells))
+            }
+            [ENDED, _, _, _, _, why @ ..] | [REFUSED, why @ ..] => {
+                Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned()))
+            }
             _ => Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into())),
         }
     }
@@ -232,4 +254,5 @@ impl Attachment {
 enum Told {
     Delivered((capsule::Header, Vec<u8>)),
     Settled,
+    Tells,
 }

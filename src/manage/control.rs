@@ -10,8 +10,11 @@
 //! one whose request has not come within 5 s. Where there is no room for another, the one that has waited longest gives
 //! way (`places`), so that nobody keeps the operator out.
 
+mod journal;
 mod next;
 mod places;
+mod sources;
+mod state;
 
 use super::account::{self, Total};
 use super::connections::Connections;
@@ -38,6 +41,7 @@ use crate::wire::revocation::Repr;
 use places::{Place, Places, Times, read_line};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use sources::Sources;
 use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -69,11 +73,19 @@ const PAUSE: Duration = Duration::from_millis(100);
 enum Ask {
     Status,
     Log,
+    /// The lines of mobile code and the node's own, with numbers.
+    Journal,
     AddCode {
         bundle: String,
     },
     RemoveCode {
         name: String,
+    },
+    /// Some of a code's soft state, from a place on.
+    State {
+        code: String,
+        #[serde(default)]
+        from: u64,
     },
     /// Tries modules again on which the compiler has failed.
     RetryCode,
@@ -117,6 +129,7 @@ impl From<next::Subject> for Ask {
         match subject {
             next::Subject::Status => Ask::Status,
             next::Subject::Log => Ask::Log,
+            next::Subject::Journal => Ask::Journal,
             next::Subject::Domains => Ask::Domains,
             next::Subject::Channels => Ask::Channels,
         }
@@ -166,6 +179,7 @@ pub struct Handle {
     files: Option<Arc<Files>>,
     revocations: Option<Arc<Revocations>>,
     services: Option<Services>,
+    sources: Sources,
 }
 
 impl Handle {
@@ -189,6 +203,7 @@ impl Handle {
             files,
             revocations,
             services,
+            sources: Sources::default(),
         }
     }
 
@@ -296,6 +311,9 @@ impl Handle {
             if code.domain.is_some() {
                 told["total"] = value(serde_json::to_value(Total::of(code, kernel.as_ref())))?;
             }
+            if code.trap.is_some() {
+                self.sources.complete(&code.name, &mut told["trap"]);
+            }
         }
         let lost = Unaccounted {
             kernel: kernel.as_ref().map_or(0, |kernel| kernel.balance.unaccounted().unsigned_abs()),
@@ -336,6 +354,7 @@ impl Handle {
         let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
         let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
         let (name, credentials) = (bundle.name(), bundle.credentials().cloned());
+        self.sources.keep(&bundle);
         self.shelf.ask(Request::Add(Box::new(bundle)))?;
         self.with_node(move |node, turn| match credentials {
             Some(set) => node.look_again(turn, &name, &set),
@@ -361,24 +380,21 @@ impl Handle {
             Ask::Status => self.status(),
             Ask::Log => {
                 let lines = self.with_node(|node, _| node.log())?;
-                let line = |line: &crate::core::log::Line| {
-                    let code = line.code.to_string();
-                    let mut value = json!({"at": line.at, "code": code, "tag": line.tag, "value": line.value});
-                    if let Some(trap) = line.trap {
-                        let (function, byte) = trap.place.unzip();
-                        value["trap"] = json!({"kind": trap.kind, "function": function, "byte": byte});
-                    }
-                    value
-                };
-                Ok(lines.iter().map(line).collect())
+                Ok(lines.iter().map(|line| self.sources.line(line)).collect())
             }
+            Ask::Journal => journal::lines(self),
             Ask::AddCode { bundle } => self.add_code(&bundle),
             Ask::RemoveCode { name } => {
                 let name: Digest = name.parse().map_err(|error: crate::wire::DigestError| error.to_string())?;
                 self.shelf.ask(Request::Remove(name))?;
-                let was_ready = self.with_node(move |node, turn| node.remove_code(turn, &name))?;
-                Ok(json!({"name": name.to_string(), "was_known": was_ready}))
+                let (was_known, dropped) = self.with_node(move |node, turn| {
+                    // What waited for it, and nothing else, ends within this.
+                    let before = node.drops().total();
+                    (node.remove_code(turn, &name), node.drops().total() - before)
+                })?;
+                Ok(json!({"name": name.to_string(), "was_known": was_known, "dropped": dropped}))
             }
+            Ask::State { code, from } => state::page(self, &code, from),
             Ask::RetryCode => {
                 let modules = self.shelf.forgive()?;
                 self.with_node(|node, _| node.forget_refusals())?;

@@ -102,6 +102,7 @@ pub struct Planned {
     /// What its ports demand, and keys of neighbours.
     pub guard: Guard,
     meters: Vec<Option<LinkMeter>>,
+    hellos: Vec<(usize, u16)>,
 }
 
 impl Planned {
@@ -113,7 +114,8 @@ impl Planned {
         let plan = file.plan_environment(&config)?;
         let guard = file.guard(&config, 0)?;
         let meters = file.meters()?;
-        Ok(Planned { config, plans, environments, plan, guard, meters })
+        let hellos = file.hellos()?;
+        Ok(Planned { config, plans, environments, plan, guard, meters, hellos })
     }
 
     /// How its ports are opened.
@@ -129,7 +131,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
 
 /// The same for what was planned before.
 pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> {
-    let Planned { config, plans, environments, plan, guard, meters } = planned;
+    let Planned { config, plans, environments, plan, guard, meters, hellos } = planned;
     let dir = file.run_dir();
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -167,6 +169,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     worker.set_meters(meters);
     worker.prepare(left)?;
     let xdp = open_ports(&mut worker, file, (&routing, &plans), half.as_ref(), &settings, &orders, warm)?;
+    worker.say_hello(&hellos);
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());

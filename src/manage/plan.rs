@@ -8,7 +8,7 @@
 //! closed. An attached one may be silent until another finds no place. Then the one that was idle for longest gives
 //! way, if it was for long enough.
 
-use super::apps::{ATTACH_PLAN, CLOSE_PLAN, REFUSED, SEND_PLAN};
+use super::apps::{ATTACH_PLAN, CLOSE_PLAN, REFUSED, SEND_PLAN, TELL};
 use super::connections::Counts;
 use crate::frame::shares::Shares;
 use crate::sys::seqpacket::SeqPacket;
@@ -225,7 +225,7 @@ fn inward(stream: &TcpStream, socket: &SeqPacket, seat: &Seat) -> io::Result<()>
             until = None;
         }
         match buffer.first() {
-            Some(&(ATTACH_PLAN | SEND_PLAN | CLOSE_PLAN)) if length > 0 => socket.send(&buffer[..length])?,
+            Some(&(ATTACH_PLAN | SEND_PLAN | CLOSE_PLAN | TELL)) if length > 0 => socket.send(&buffer[..length])?,
             _ => send(stream, &refusal("only PLAN messages: 11 (attach), 12 (send), 13 (close)"))?,
         }
     }

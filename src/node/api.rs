@@ -9,6 +9,7 @@ use super::{Capsules, Node};
 use crate::code::judge::Grant;
 use crate::code::run::LoadedProgram;
 use crate::core::domain::DomainId;
+use crate::core::kept::StateFound;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
@@ -185,6 +186,12 @@ impl Node {
     /// Takes code out, with its domain and all it owns.
     pub fn remove_code(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
         self.ask(|capsules: &mut Capsules, cx| capsules.remove_code(cx, turn, code)).unwrap_or_default()
+    }
+
+    /// Some of a code's soft state, from a place on, or who can be asked for it; nothing if the code is not ready here.
+    pub fn state_page(&mut self, now: u64, code: &Digest, from: u64) -> Option<StateFound> {
+        let domain = self.ask(|capsules: &mut Capsules, _| capsules.domain_of(code))??;
+        Some(self.cx.core.state_page(domain, from, now))
     }
 
     /// Whether packets wait for [`Node::run_next`].

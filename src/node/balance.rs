@@ -197,6 +197,7 @@ impl Cx {
         self.core.drops.count(reason);
         self.control.alarms.note(&frame, reason);
         turn.out.event(frame.trace, EventKind::Dropped(reason));
+        turn.out.refuse(frame.sent, reason);
         turn.out.pool.give(frame);
     }
 
@@ -205,7 +206,12 @@ impl Cx {
         if let Some(domain) = self.core.domains.of(domain) {
             domain.counts.drops.count(reason);
         }
+        let awaited = frame.sent.is_awaited();
         self.drop(turn, frame, reason);
+        if awaited && reason.is_of_run() {
+            let trapped = self.core.domains.by_id(domain).and_then(|domain| domain.trapped);
+            turn.out.refused.last_mut().into_iter().for_each(|refusal| refusal.trap = trapped);
+        }
     }
 }
 

@@ -3,8 +3,8 @@
 use super::capsules::Capsules;
 use super::environment::Environments;
 use super::{
-    Control, Cx, LOOK, Mirror, Node, NodeConfig, Order, SWEEP, Sizes, alarms, ending, entry, hosts, paths, reach,
-    revoking,
+    Control, Cx, LOOK, Mirror, Node, NodeConfig, Order, SWEEP, Sizes, alarms, ending, entry, hello, hosts, paths,
+    reach, revoking,
 };
 use crate::core::Core;
 use crate::core::bucket::TokenBucket;
@@ -47,6 +47,7 @@ impl Node {
         environments.add(&mut cx, Capsules::new(capsules, &sizes, seed), &[capsules]);
         environments.add(&mut cx, revoking::Revocations::new(capsules), &[]);
         environments.add(&mut cx, hosts::Hosts::default(), &[root, management]);
+        environments.add(&mut cx, hello::Hellos::new(seed), &[]);
         Node { cx, environments }
     }
 }

@@ -299,6 +299,14 @@ impl Capsules {
         self.withdraw(cx, turn, code)
     }
 
+    /// The domain of code that can run here.
+    pub(super) fn domain_of(&self, code: &Digest) -> Option<DomainId> {
+        match self.codes.of(code)? {
+            Code::Ready(ready) => Some(ready.domain),
+            Code::Coming(_) | Code::Refused { .. } => None,
+        }
+    }
+
     /// Domains have ended: their code goes out of service; says how much that is.
     pub(super) fn domains_ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &[Gone]) -> usize {
         // No environment's domain has code: theirs end as often as they like, and no code is looked at.

@@ -7,12 +7,13 @@ use crate::code::judge::Claim;
 use crate::code::run::Runtime;
 pub use crate::code::run::{Cause, Ingress, Prepare};
 use crate::core::domain::DomainId;
+use crate::core::log::Trap;
 use crate::core::reason::Reason;
 use crate::core::record::SharedRecords;
 use crate::core::share::SharedAccount;
 use crate::core::state_store::SharedState;
 use crate::ee::plan::Wish;
-use crate::frame::{Frame, FramePool, PortId};
+use crate::frame::{Frame, FramePool, PortId, Sent};
 use crate::nodeos::interface::{HostId, Upcall};
 use crate::trust::Role;
 use crate::wire::revocation::Repr;
@@ -36,6 +37,10 @@ pub struct Output {
     pub frames: Vec<Frame>,
     /// Capsules for applications.
     pub deliveries: Vec<Delivery>,
+    /// Packets of applications that have ended here, for who has sent them.
+    pub refused: Vec<SentEnd>,
+    /// Whose packet the PLAN environment works on.
+    pub(crate) sender: Sent,
     /// Messages for applications at PLAN ports.
     pub told: Vec<(u64, Vec<u8>)>,
     /// Work for the outside; its results come back through the node's methods.
@@ -53,6 +58,14 @@ pub struct Output {
 }
 
 impl Output {
+    /// A packet has ended: whoever waits for word of it gets that.
+    #[inline]
+    pub(crate) fn refuse(&mut self, sent: Sent, reason: Reason) {
+        if sent.is_awaited() && reason.is_refusal() {
+            self.refused.push(SentEnd { sent, reason, trap: None });
+        }
+    }
+
     /// Records an event if traces are wanted.
     #[inline]
     pub(crate) fn event(&mut self, trace: u64, kind: EventKind) {
@@ -60,6 +73,17 @@ impl Output {
             self.events.push(Event { trace, kind });
         }
     }
+}
+
+/// A packet that an application of this node has sent has ended here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentEnd {
+    /// Which one.
+    pub sent: Sent,
+    /// Why.
+    pub reason: Reason,
+    /// Where its code has trapped, if it has.
+    pub trap: Option<Trap>,
 }
 
 /// A capsule for an application of this node.

@@ -6,6 +6,7 @@ use super::{Cx, Node};
 use crate::code::bundle::Kind;
 use crate::core::domain::{Domain, DomainId, Usage};
 use crate::core::ledger::{Balance, Unaccounted};
+use crate::core::log::Trap;
 use crate::core::reason::Drops;
 use crate::frame::{Frame, PeerId, PortId};
 use crate::topology::Gauge;
@@ -36,6 +37,9 @@ pub struct Status {
     pub credentials: CredentialCounts,
     /// What has become of revocations.
     pub revocations: super::revoking::RevocationCounts,
+    /// Hellos, if some were said or heard.
+    #[serde(skip_serializing_if = "HelloCounts::is_none")]
+    pub hellos: HelloCounts,
     /// Active nodes known next to this one.
     pub neighbours: Vec<NeighbourStatus>,
     /// Routes in use.
@@ -108,6 +112,9 @@ pub struct CodeStatus {
     /// What its domain has used in the user half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// Where it has trapped last, in the user half; in the other nothing can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trap: Option<Trap>,
     /// Packets of its domain that no counter of the user half knows of; below 0: counted more than once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unaccounted: Option<i64>,
@@ -144,6 +151,30 @@ pub struct FetchStatus {
     pub displaced: u64,
 }
 
+/// Hellos of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HelloCounts {
+    /// Said, each to one neighbour or to everybody on a link.
+    pub said: u64,
+    /// Heard and believed.
+    pub heard: u64,
+}
+
+impl HelloCounts {
+    fn is_none(&self) -> bool {
+        *self == HelloCounts::default()
+    }
+}
+
+/// A neighbour's last hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct HelloStatus {
+    /// How long the neighbour had been there, in milliseconds.
+    pub age_ms: u64,
+    /// When it came, in nanoseconds of this node's clock.
+    pub heard_ns: u64,
+}
+
 /// A neighbour.
 #[derive(Clone, Debug, Serialize)]
 pub struct NeighbourStatus {
@@ -154,6 +185,9 @@ pub struct NeighbourStatus {
     /// The numbers of the keys by which it proves what it sends, that to send to it first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
+    /// Its last hello, if three of its intervals are not over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hello: Option<HelloStatus>,
     /// What it has used; nothing if it has no bucket of its own, but shares its port's strangers'.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub entry: Option<EntryCounts>,
@@ -190,6 +224,7 @@ impl Node {
             credentials: CredentialCounts::default(),
             revocations: self.revocations(),
             fetch: FetchStatus::default(),
+            hellos: HelloCounts::default(),
             neighbours: self.cx.neighbour_status(),
             routes: core.topology.routes().len(),
             applications: Vec::new(),
@@ -206,6 +241,11 @@ impl Node {
     /// Packets dropped so far, by reason.
     pub fn drops(&self) -> &Drops {
         &self.cx.core.drops
+    }
+
+    /// The number of the first line of [`Node::log`], since the node began.
+    pub fn log_begins(&self) -> u64 {
+        self.cx.core.log.first()
     }
 
     /// What mobile code has logged lately.
@@ -230,6 +270,7 @@ impl Cx {
             domain: None,
             limits: None,
             usage: None,
+            trap: None,
             unaccounted: None,
             kernel: None,
         };
@@ -254,6 +295,7 @@ impl Cx {
                     domain: Some(ready.domain.0),
                     limits: domain.map(|domain| domain.limits),
                     usage: domain.map(Domain::usage),
+                    trap: domain.and_then(|domain| domain.trapped),
                     kernel: ready.kernel.clone().map(|linked| linked.err().unwrap_or_else(|| "running".into())),
                     ..blank
                 }
@@ -271,6 +313,7 @@ impl Cx {
                 addr: known.addr,
                 port: name(known.port),
                 keys: self.key_numbers(known.port, known.addr).iter().map(|id| format!("{id:08x}")).collect(),
+                hello: None,
                 entry: match known.peer {
                     PeerId::NONE => self.entry_counts_of(known.port, known.addr),
                     peer => Some(self.entry_counts(known.port, peer)),

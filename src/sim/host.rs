@@ -3,7 +3,7 @@
 use super::Application;
 use super::packets::Packets;
 use super::paths::End;
-use crate::frame::Frame;
+use crate::frame::{Frame, PortId};
 use crate::node::proofs::Guard;
 use crate::node::{Node, NodeConfig};
 use crate::wire::Digest;
@@ -37,6 +37,8 @@ pub(super) enum Inmate {
 pub(super) struct Host {
     /// Keys of neighbours, and what ports demand.
     pub guard: Option<Guard>,
+    /// Tenths of a second between two hellos of its ports; 0: none.
+    pub hello: u16,
     /// What its node is made of, again after a crash.
     pub(super) config: NodeConfig,
     /// Its PLAN environment.
@@ -89,6 +91,9 @@ impl Host {
         }
         for port in self.sinks.keys() {
             node.open(*port);
+        }
+        if self.hello > 0 {
+            (0..self.ends.len()).for_each(|port| node.say_hello(now, PortId(port as u16), self.hello));
         }
         self.timer_at = u64::MAX;
         Inmate::Node(node)

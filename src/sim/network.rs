@@ -147,6 +147,8 @@ pub struct Network {
     pub prepare_ns: u64,
     /// Time a look into a node's store takes, in nanoseconds.
     pub look_up_ns: u64,
+    /// Tenths of a second between two hellos of each port; 0: none, as in all that was kept before there were any.
+    pub hello: u16,
 }
 
 impl Network {
@@ -168,6 +170,7 @@ impl Network {
             demands: Demands::default(),
             prepare_ns: 2_000_000,
             look_up_ns: 50_000,
+            hello: 0,
         }
     }
 

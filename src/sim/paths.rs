@@ -78,6 +78,10 @@ fn mac(link: usize, node: usize) -> Mac {
 
 fn neighbours(network: &Network, port: PortId, end: End) -> Vec<Neighbour> {
     let overlay = network.links[end.link].line.carries == Carries::Overlay;
+    if !overlay && network.hello > 0 {
+        // They say who they are.
+        return Vec::new();
+    }
     let peer = if overlay { PeerId(0) } else { PeerId::NONE };
     vias(network, end).map(|addr| Neighbour { addr, port, peer }).collect()
 }

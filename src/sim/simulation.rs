@@ -72,6 +72,7 @@ impl Simulation {
             let links: Vec<usize> = ends_here.iter().map(|end| end.link).collect();
             hosts.push(Host {
                 guard: network.guard(node, &links, &config.neighbours),
+                hello: network.hello,
                 config,
                 plan: network.own_plan.get(&node).unwrap_or(&network.plan).clone(),
                 ends: ends_here.clone(),

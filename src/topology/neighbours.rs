@@ -76,6 +76,8 @@ struct Known {
     heard: u64,
     /// When it was heard first.
     since: u64,
+    /// When it is forgotten, unless it is heard again.
+    until: u64,
 }
 
 impl Known {
@@ -108,14 +110,20 @@ impl Neighbours {
     pub fn add(&mut self, neighbour: Neighbour) -> Option<u32> {
         match self.index(neighbour.port, neighbour.addr) {
             Some(index) => Some(index),
-            None => self.push(Known { neighbour, heard: ALWAYS, since: 0 }),
+            None => self.push(Known { neighbour, heard: ALWAYS, since: 0, until: ALWAYS }),
         }
     }
 
     /// Adds one that has shown itself at `now`; another may have to give way to it. None if nobody has to.
     #[cold]
     pub fn learn(&mut self, neighbour: Neighbour, now: u64) -> Option<u32> {
-        let known = Known { neighbour, heard: now, since: now };
+        self.learn_until(neighbour, now, now + SILENT_FOR)
+    }
+
+    /// The same of one that is forgotten then, unless it is heard again.
+    #[cold]
+    pub fn learn_until(&mut self, neighbour: Neighbour, now: u64, until: u64) -> Option<u32> {
+        let known = Known { neighbour, heard: now, since: now, until };
         if self.list.len() < NEIGHBOURS_MAX {
             return self.push(known);
         }
@@ -166,6 +174,16 @@ impl Neighbours {
             && known.heard != ALWAYS
         {
             known.heard = now;
+            known.until = known.until.max(now + SILENT_FOR);
+        }
+    }
+
+    /// The same of one that has said when it will speak again: it stays until then at least. Nobody makes it go sooner.
+    pub fn hear_until(&mut self, index: u32, now: u64, until: u64) {
+        if let Some(known) = self.list.get_mut(index as usize)
+            && known.heard != ALWAYS
+        {
+            (known.heard, known.until) = (now, known.until.max(until));
         }
     }
 
@@ -174,7 +192,7 @@ impl Neighbours {
         let before = self.list.len();
         let Neighbours { list, learned, .. } = self;
         list.retain(|known| {
-            let stays = !known.is_learned() || now.saturating_sub(known.heard) < SILENT_FOR;
+            let stays = !known.is_learned() || now < known.until;
             if !stays {
                 learned[usize::from(known.neighbour.port.0)] -= 1;
             }

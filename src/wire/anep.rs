@@ -37,6 +37,8 @@ pub mod type_id {
     pub const PLAN: u16 = 0x0ac2;
     /// A revocation ([`crate::wire::revocation`]).
     pub const REVOCATION: u16 = 0x0ac3;
+    /// A hello ([`crate::wire::hello`]).
+    pub const HELLO: u16 = 0x0ac4;
 }
 
 const FLAGS: usize = 1;

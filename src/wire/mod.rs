@@ -13,6 +13,7 @@ pub mod capsule;
 pub mod checksum;
 pub mod ethernet;
 pub mod fetch;
+pub mod hello;
 pub mod icmp;
 pub mod ipv4;
 pub mod ipv6;

@@ -33,7 +33,7 @@ fn code_that_misbehaves_is_stopped_and_counted() {
     let send = "(import \"anode\" \"an_send\" (func $send (param i32) (result i32)))";
     for (name, imports, rest, body, reason) in [
         ("loops", "", "", "(loop $l br $l) i32.const 1", Reason::Fuel),
-        ("calls itself for ever", "", "(func $f (result i32) call $f)", "call $f", Reason::Trap),
+        ("calls itself for ever", "", "(func $f (result i32) call $f)", "call $f", Reason::Stack),
         (
             "moves more bytes than it may take steps",
             "",
@@ -327,7 +327,7 @@ fn code_whose_calls_are_too_deep_traps_and_says_so() {
     let mut bench = Bench::new();
     let code = bench.add(0, &module("", &deep, &body));
     bench.receive(0, &packet(&header(code), b"x"));
-    assert_eq!(bench.outcome(), drops_one(Reason::Trap));
+    assert_eq!(bench.outcome(), drops_one(Reason::Stack));
     let trap = bench.driver.node.log().last().and_then(|line| line.trap).unwrap();
     assert_eq!(trap.kind, "its calls are too deep for the stack");
 }

@@ -2,6 +2,7 @@
 
 use crate::node_bench::{Bench, header, module, packet};
 use anode::core::domain::Usage;
+use anode::core::kept::Page;
 use anode::core::state_store::{Change, Refused, SharedState, Value};
 use anode::node::Shared;
 use std::sync::Arc;
@@ -20,6 +21,10 @@ impl SharedState for Keeper {
 
     fn change(&self, _: u64, _: Change<'_>, _: u32, _: u64) -> Result<u64, Refused> {
         self.0.map(|()| 0)
+    }
+
+    fn page(&self, _: u64, _: u64) -> Result<Page, Refused> {
+        self.0.map(|()| Page::default())
     }
 }
 

@@ -11,6 +11,7 @@ mod fair;
 mod forms;
 mod greedy;
 mod heads;
+mod hello;
 mod keeper;
 mod links;
 mod node_bench;

@@ -7,6 +7,7 @@ mod clean;
 mod compiling;
 mod control;
 mod cpu;
+mod desk;
 mod environments_end;
 mod files;
 #[path = "../running/gate.rs"]

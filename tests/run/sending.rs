@@ -6,6 +6,7 @@ use std::fs;
 use std::process::Command;
 
 /// Verdicts.
+const DROP: u32 = 0;
 const FORWARD: u32 = 1;
 const DELIVER: u32 = 2;
 
@@ -31,10 +32,14 @@ fn a_capsule_that_the_node_refuses_was_not_sent() {
     let (done, said) = nowhere(&["--size", "4000", "--count", "9"]);
     assert!(!done && said.contains("the node refuses: a capsule has 88 to ") && !said.contains("sent"), "{said}");
     assert_eq!(node.control().status().unwrap()["balance"]["made"], 0);
-    let (done, said) = nowhere(&["--count", "9"]);
-    assert!(!done && said.contains("sent 9 of") && said.contains("nothing came back; status of each node"), "{said}");
-    let (_, said) = nowhere(&["--json"]);
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let (done, said) = send(&node, FORWARD, "10.7.7.7", &["--timeout", "60", "--count", "9"]);
+    assert!(!done && said.contains("sent 9 of") && !said.contains("nothing came back"), "{said}");
+    assert_eq!(said.matches("not sent on by this node: no-route: ").count(), 9, "{said}");
+    let (done, said) = send(&node, FORWARD, "10.7.7.7", &["--timeout", "60", "--json"]);
+    assert!(!done && said.lines().count() == 2 && said.contains("{\"refused\":\"no-route: "), "{said}");
+    // What its own code ends is no refusal.
+    let (done, said) = send(&node, DROP, "10.9.9.1", &["--timeout", "0"]);
+    assert!(!done && said.contains("nothing came back; status of each node"), "{said}");
 }
 
 /// The node delivers the first one before it says that it has taken that in, once the code is there.

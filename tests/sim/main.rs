@@ -7,6 +7,7 @@ mod bound;
 mod digests;
 mod fetch;
 mod guests;
+mod hello;
 mod kept_back;
 mod lying;
 mod net;

@@ -14,7 +14,7 @@ type Circle = (&'static str, usize, &'static str);
 
 const CIRCLES: &[Circle] = &[
     ("broker", 3, "a request is carried out in the process that asks if it has no broker"),
-    ("cli", 5, "commands of one noun share what prints and reads for them"),
+    ("cli", 6, "commands of one noun share what prints and reads for them"),
     ("code/check", 3, "sections, costs and instructions of one module refer to each other"),
     ("code/fetch", 7, "the tables of the one search are children of its types"),
     ("code/run", 5, "run-times bind the calls, and calls answer in the run-times' terms"),
@@ -23,7 +23,7 @@ const CIRCLES: &[Circle] = &[
     ("kernel", 20, "the half holds its parts, and they its maps"),
     ("lab", 3, "a topology is resolved when it is read, from the types that it has"),
     ("manage", 27, "the worker and whoever does its slow work send each other their types"),
-    ("node", 22, "the table of environments names each, and each is called with the node's `Cx`"),
+    ("node", 23, "the table of environments names each, and each is called with the node's `Cx`"),
     ("sim", 9, "the simulation holds hosts, traffic and reports, which act in it"),
     ("sys/jail", 3, "the stages of a jail's birth call the next and share the first's description"),
     ("trust", 6, "roles, credentials and refusals name each other"),

@@ -28,6 +28,7 @@ const TARGETS: &[Target] = &[
     ("capsule", reading::capsule),
     ("fetch", reading::fetch),
     ("revocation", reading::revocation),
+    ("hello", reading::hello),
     ("checksum", reading::checksum),
     ("plan_message", reading::plan_message),
 ];

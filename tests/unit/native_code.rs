@@ -298,6 +298,7 @@ fn a_trap_names_its_kind_its_function_and_the_line_of_the_source() {
     let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
     let mut arm = Arm::new(role(&[Kind::Wasm]), &compiler);
     arm.add(&bundle);
+    let places = anode::code::run::traps::Places::of(&bundle);
     let line = |what: &str| text.lines().position(|line| line.contains(what)).unwrap() + 1;
     for (n, kind, what, is_entry) in [
         (0, "a division by zero", "100 / n", false),
@@ -308,8 +309,8 @@ fn a_trap_names_its_kind_its_function_and_the_line_of_the_source() {
         arm.receive(0, &packet(bundle.name(), FAR, 9, &[n]));
         let trap = arm.driver.node.log().last().and_then(|line| line.trap).unwrap();
         let (function, byte) = trap.place.unwrap();
-        let (name, source) = anode::code::run::traps::source(&bundle, function, byte);
-        assert_eq!((trap.kind, name.as_deref()), (kind, is_entry.then_some("capsule")), "payload {n}");
+        let (name, source) = places.find(function, byte);
+        assert_eq!((trap.kind, name), (kind, is_entry.then_some("capsule")), "payload {n}");
         let source = source.unwrap();
         let lines: Vec<_> = (0..3).map(|more| format!("trap.c:{}", line(what) + more)).collect();
         assert!(lines.contains(&source), "payload {n}: {source}, not one of {lines:?}");

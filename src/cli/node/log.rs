@@ -1,32 +1,83 @@
-//! `anode node log`: what mobile code has written, and where it trapped.
+//! `anode node log`: what mobile code has written, and where it trapped; with `--follow` as it comes, and what the node
+//! itself writes.
 
 use crate::clean;
 use crate::code::bundle::Bundle;
-use crate::code::run::traps;
-use crate::manage::client::{Control, run_dir};
+use crate::code::run::traps::Places;
+use crate::manage::client::{ClientError, Control, run_dir};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Prints the lines of a node; those about traps of these bundles with the line of the source.
-pub(super) fn print(node: &str, bundles: &[PathBuf], as_json: bool) -> anyhow::Result<()> {
-    let read = |path: &PathBuf| {
-        let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
-        Bundle::read(&bytes).with_context(|| path.display().to_string())
-    };
-    let bundles = bundles.iter().map(read).collect::<anyhow::Result<Vec<Bundle>>>()?;
-    let mut lines = Control::connect(&run_dir(node))?.ask(&json!({"do": "log"}))?;
-    for line in lines.as_array_mut().into_iter().flatten() {
-        let code =
-            line["code"].as_str().and_then(|code| bundles.iter().find(|bundle| bundle.name().to_string() == code));
+/// What is to be printed, and how.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The node's name, or its run directory
+    node: String,
+    /// A bundle file: its traps are said with the line of the source. More than once for more
+    #[arg(long, value_name = "FILE")]
+    code: Vec<PathBuf>,
+    /// Go on with what comes, the node's own lines among it, until interrupted or the node ends
+    #[arg(long, short)]
+    follow: bool,
+    /// The least grave lines wanted: a trap is a warning, a line of code an info
+    #[arg(long, value_enum, default_value_t = Level::Info, requires = "follow")]
+    level: Level,
+    /// Print JSON; with --follow one object a line
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+enum Level {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl Level {
+    fn of(text: Option<&str>) -> Level {
+        text.and_then(|text| <Level as clap::ValueEnum>::from_str(text, true).ok()).unwrap_or(Level::Info)
+    }
+}
+
+/// Places of bundles, by code.
+struct Known(Vec<(String, Places)>);
+
+impl Known {
+    fn read(files: &[PathBuf]) -> anyhow::Result<Known> {
+        let read = |path: &PathBuf| {
+            let bytes = std::fs::read(path).with_context(|| path.display().to_string())?;
+            let bundle = Bundle::read(&bytes).with_context(|| path.display().to_string())?;
+            Ok((bundle.name().to_string(), Places::of(&bundle)))
+        };
+        files.iter().map(read).collect::<anyhow::Result<_>>().map(Known)
+    }
+
+    /// Adds the line of the source to one about a trap.
+    fn complete(&self, line: &mut Value) {
+        let places = self.0.iter().find(|(name, _)| line["code"] == name.as_str());
         let number = |name: &str| line["trap"][name].as_u64().and_then(|number| u32::try_from(number).ok());
-        if let (Some(bundle), Some(function), Some(byte)) = (code, number("function"), number("byte")) {
-            let (name, source) = traps::source(bundle, function, byte);
+        if let (Some((_, places)), Some(function), Some(byte)) = (places, number("function"), number("byte")) {
+            let (name, source) = places.find(function, byte);
             line["trap"]["name"] = json!(name);
             line["trap"]["source"] = json!(source);
         }
     }
-    if as_json {
+}
+
+/// Prints the lines of a node; those about traps of these bundles with the line of the source.
+pub(super) fn print(args: &Args) -> anyhow::Result<()> {
+    let known = Known::read(&args.code)?;
+    let mut control = Control::connect(&run_dir(&args.node))?;
+    if args.follow {
+        return follow(&mut control, &known, args);
+    }
+    let mut lines = control.ask(&json!({"do": "log"}))?;
+    lines.as_array_mut().into_iter().flatten().for_each(|line| known.complete(line));
+    if args.json {
         crate::say!("{lines}");
         return Ok(());
     }
@@ -34,23 +85,96 @@ pub(super) fn print(node: &str, bundles: &[PathBuf], as_json: bool) -> anyhow::R
     Ok(())
 }
 
+/// Prints what comes, until the node ends or somebody interrupts this.
+fn follow(control: &mut Control, known: &Known, args: &Args) -> anyhow::Result<()> {
+    end_when_interrupted()?;
+    let mut seen = [None, None];
+    loop {
+        let mut journal = match control.next("journal") {
+            Ok(journal) => journal,
+            // Another connection needed the place: this one begins anew, and knows what it has printed.
+            Err(ClientError::Broken(_)) => match Control::connect(&run_dir(&args.node)) {
+                Ok(anew) => {
+                    *control = anew;
+                    continue;
+                }
+                Err(ClientError::NotRunning(..)) => return end(args),
+                Err(error) => return Err(error.into()),
+            },
+            Err(ClientError::Refused(_)) => return end(args),
+            Err(error) => return Err(error.into()),
+        };
+        for (which, last) in ["node", "code"].into_iter().zip(&mut seen) {
+            for line in journal[which].as_array_mut().into_iter().flatten() {
+                let number = line["number"].as_u64().unwrap_or(0);
+                if last.is_some_and(|last| number <= last) {
+                    continue;
+                }
+                let missed = last.map_or(0, |last| number - last - 1);
+                *last = Some(number);
+                known.complete(line);
+                told(line, missed, args);
+            }
+        }
+    }
+}
+
+/// Ends the program in good order at the first signal that asks for it.
+fn end_when_interrupted() -> anyhow::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
+        .context("cannot wait for signals")?;
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            std::process::exit(0);
+        }
+    });
+    Ok(())
+}
+
+fn end(args: &Args) -> anyhow::Result<()> {
+    if !args.json {
+        crate::say!("the node has ended");
+    }
+    Ok(())
+}
+
+/// One line of the journal, if it is grave enough; before it how many were overwritten unread.
+fn told(line: &Value, missed: u64, args: &Args) {
+    if missed > 0 && !args.json {
+        crate::say!("{missed} lines came too fast to be read");
+    }
+    if Level::of(line["level"].as_str()) > args.level {
+        return;
+    }
+    if args.json {
+        crate::say!("{line}");
+    } else if let Some(text) = line["text"].as_str() {
+        crate::say!("{:5} {}", line["level"].as_str().unwrap_or("?"), clean::shown(text));
+    } else {
+        say(line);
+    }
+}
+
 fn say(line: &Value) {
     let (at, code) = (line["at"].as_u64().unwrap_or(0) as f64 / 1e9, line["code"].as_str().unwrap_or("?"));
     let text = match line.get("trap") {
         None => format!("tag {}  value {}", line["tag"], line["value"]),
-        Some(trap) => {
-            let kind = trap["kind"].as_str().unwrap_or("?");
-            let place = match (trap["source"].as_str(), trap["name"].as_str()) {
-                (Some(source), Some(name)) => format!("in {name} at {source}"),
-                (Some(source), None) => format!("in function {} at {source}", trap["function"]),
-                _ if trap["function"].is_null() => "at an unknown place".to_owned(),
-                _ => format!(
-                    "in function {} at its byte {}; --code FILE.anb says the line",
-                    trap["function"], trap["byte"]
-                ),
-            };
-            format!("trap: {kind}, {place}")
-        }
+        Some(trap) => format!("trap: {}", trap_in_words(trap)),
     };
     crate::say!("{at:.6} s  code {:.8}  {}", clean::shown(code), clean::shown(&text));
+}
+
+/// Where code has trapped: with the line of the source, if that is known.
+pub(super) fn trap_in_words(trap: &Value) -> String {
+    let kind = trap["kind"].as_str().unwrap_or("?");
+    let place = match (trap["source"].as_str(), trap["name"].as_str()) {
+        (Some(source), Some(name)) => format!("in {name} at {source}"),
+        (Some(source), None) => format!("in function {} at {source}", trap["function"]),
+        _ if trap["function"].is_null() => "at an unknown place".to_owned(),
+        _ => format!(
+            "in function {} at its byte {}; anode node log NODE --code FILE.anb says the line",
+            trap["function"], trap["byte"]
+        ),
+    };
+    format!("{kind}, {place}")
 }

@@ -7,8 +7,8 @@ use crate::clean;
 use crate::cli::attach::Place;
 use crate::config::plan::{read_hosts, read_key};
 use crate::ee::plan::{authenticator, signed};
-use crate::manage::client::Control;
 use crate::manage::client::plan::{PlanPort, Told};
+use crate::manage::client::{ClientError, Control};
 use crate::manage::resolver;
 use crate::trust::{Credential, PrincipalKey};
 use crate::wire::Addr;
@@ -292,11 +292,20 @@ impl InjectArgs {
 
     /// Injects, and prints what comes back.
     fn converse(&self, port: &mut PlanPort, bytes: &[u8], voice: &mut Voice) -> Result<Outcome> {
+        port.tell_ends()?;
         port.inject(bytes)?;
         let wait = Duration::try_from_secs_f64(self.wait).context("--wait: seconds")?;
         let (mut replies, mut last, mut outcome) = (0, Instant::now(), Outcome::Value);
         while self.replies.is_none_or(|wanted| replies < wanted) {
-            let Some(told) = port.receive(wait.saturating_sub(last.elapsed()))? else { break };
+            let told = match port.receive(wait.saturating_sub(last.elapsed())) {
+                Err(ClientError::Refused(why)) if replies > 0 => {
+                    voice.object(json!({"reply": "refused", "why": why}));
+                    crate::say_err!("anode: not sent on by this node: {}", clean::shown(&why));
+                    continue;
+                }
+                told => told?,
+            };
+            let Some(told) = told else { break };
             if self.told(&told, voice) == Outcome::Exception {
                 outcome = Outcome::Exception;
             }

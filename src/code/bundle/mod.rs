@@ -99,6 +99,11 @@ impl Bundle {
         self.lines.as_deref()
     }
 
+    /// The same, to be kept.
+    pub fn shared_lines(&self) -> Option<Arc<Lines>> {
+        self.lines.clone()
+    }
+
     /// Builds a bundle from its representations; the result is signed if a `key` is given.
     pub fn build(
         title: &str,

@@ -212,9 +212,12 @@ impl Scope<'_> {
         self.write(tag, value, None)
     }
 
-    /// Writes where the code trapped into the node's log, as long as its lines a second last.
+    /// Writes where the code trapped into the node's log, as long as its lines a second last, and beside its domain.
     #[cold]
     pub fn write_trap(&mut self, trap: Trap) {
+        if let Some(owner) = self.core.domains.of(self.packet.domain) {
+            owner.trapped = Some(trap);
+        }
         // A line more is no reason for anything.
         let _ = self.write(0, 0, Some(trap));
     }

@@ -1,12 +1,14 @@
 //! Traps of wasm code: under which reason the packet is dropped, and what the log says of it.
 //!
-//! A line names the kind of the trap, the function, and the byte in it. With the bundle at hand, `anode node log --code`
-//! makes the line of the source of that ([`source`]).
+//! A line names the kind of the trap, the function, and the byte in it. With the bundle at hand, [`Places`] make the
+//! function's name and the line of the source of that: `anode node log --code`, and a node of the bundles that it was
+//! given. The packet path writes three numbers and looks nothing up.
 
 use super::scope::Scope;
-use crate::code::bundle::{Bundle, Kind};
+use crate::code::bundle::{Bundle, Kind, Lines};
 use crate::core::log;
 use crate::core::reason::Reason;
+use std::sync::Arc;
 use wasmparser::{ExternalKind, Parser, Payload, TypeRef};
 use wasmtime::{Trap, WasmBacktrace};
 
@@ -21,6 +23,7 @@ pub(super) fn is_stack(error: &wasmtime::Error) -> bool {
 pub(super) fn reason(error: &wasmtime::Error) -> Reason {
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel | Trap::Interrupt) => Reason::Fuel,
+        Some(Trap::StackOverflow) => Reason::Stack,
         _ => Reason::Trap,
     }
 }
@@ -51,31 +54,46 @@ fn kind(error: &wasmtime::Error) -> &'static str {
     }
 }
 
-/// The name of a function of a module, if it is exported, and the line of the source behind a byte of its body.
-pub fn source(bundle: &Bundle, function: u32, at: u32) -> (Option<String>, Option<String>) {
-    let Some(module) = bundle.representation(Kind::Wasm) else { return (None, None) };
-    let (mut imported, mut seen, mut name, mut begins) = (0, 0, None, None);
-    for payload in Parser::new(0).parse_all(module) {
-        match payload {
-            Ok(Payload::ImportSection(imports)) => {
-                let functions = imports.into_imports().flatten().filter(|import| matches!(import.ty, TypeRef::Func(_)));
-                imported = functions.count() as u32;
-            }
-            Ok(Payload::ExportSection(exports)) => {
-                let its =
-                    exports.into_iter().flatten().find(|one| one.kind == ExternalKind::Func && one.index == function);
-                name = its.map(|export| export.name.to_owned());
-            }
-            Ok(Payload::CodeSectionEntry(body)) => {
-                if imported + seen == function {
-                    begins = Some(body.range().start);
+/// Where the functions of a module begin, how they are called, and from which lines they were made.
+#[derive(Default)]
+pub struct Places {
+    /// Functions that the module imports: they have the first numbers.
+    imported: u32,
+    /// Where each body begins, in bytes of the module.
+    begins: Vec<usize>,
+    /// Names of exported functions.
+    names: Vec<(u32, String)>,
+    lines: Option<Arc<Lines>>,
+}
+
+impl Places {
+    /// Those of a bundle's module; none, if it has no module or one that cannot be read.
+    pub fn of(bundle: &Bundle) -> Places {
+        let mut places = Places { lines: bundle.shared_lines(), ..Places::default() };
+        for payload in bundle.representation(Kind::Wasm).into_iter().flat_map(|module| Parser::new(0).parse_all(module))
+        {
+            match payload {
+                Ok(Payload::ImportSection(imports)) => {
+                    let all = imports.into_imports().flatten();
+                    places.imported = all.filter(|import| matches!(import.ty, TypeRef::Func(_))).count() as u32;
                 }
-                seen += 1;
+                Ok(Payload::ExportSection(exports)) => {
+                    let functions = exports.into_iter().flatten().filter(|export| export.kind == ExternalKind::Func);
+                    places.names = functions.map(|export| (export.index, export.name.to_owned())).collect();
+                }
+                Ok(Payload::CodeSectionEntry(body)) => places.begins.push(body.range().start),
+                Ok(_) => {}
+                Err(_) => return Places::default(),
             }
-            Ok(_) => {}
-            Err(_) => return (None, None),
         }
+        places
     }
-    let place = begins.and_then(|begins| begins.checked_add(at as usize));
-    (name, place.zip(bundle.lines()).and_then(|(place, lines)| lines.find(Kind::Wasm, place)))
+
+    /// The name of a function, if it is exported, and the line of the source behind a byte of its body.
+    pub fn find(&self, function: u32, at: u32) -> (Option<&str>, Option<String>) {
+        let name = self.names.iter().find(|(of, _)| *of == function).map(|(_, name)| name.as_str());
+        let begins = function.checked_sub(self.imported).and_then(|own| self.begins.get(own as usize));
+        let place = begins.and_then(|begins| begins.checked_add(at as usize));
+        (name, place.zip(self.lines.as_ref()).and_then(|(place, lines)| lines.find(Kind::Wasm, place)))
+    }
 }

@@ -4,6 +4,7 @@ use super::name::{DomainId, EnvironmentId, HostId};
 use super::usage::{Counts, Usage};
 use crate::core::bucket::TokenBucket;
 use crate::core::kept::SharedState;
+use crate::core::log::Trap;
 use crate::core::reason::Reason;
 use crate::core::record::SharedRecords;
 use crate::core::share::{Bandwidth, OtherHalf, SharedAccount, SharedBytes, Spent};
@@ -66,6 +67,8 @@ pub struct Rest {
     pub shared: Option<Arc<dyn SharedState>>,
     /// Records of its packets from the kernel half, to be carried out here.
     pub records: Option<Arc<dyn SharedRecords>>,
+    /// Where its code has trapped last.
+    pub trapped: Option<Trap>,
     /// Channels it has.
     pub channels: u32,
     /// Its grants at its creation.
@@ -117,6 +120,7 @@ impl Domain {
             counts: Counts::default(),
             shared: None,
             records: None,
+            trapped: None,
             channels: 0,
             role: Role::of_node(),
             below: 0,

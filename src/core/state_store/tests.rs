@@ -26,6 +26,27 @@ fn entries_are_kept_for_their_time_and_seen_by_their_owner_only() {
 }
 
 #[test]
+fn pages_tell_each_entry_of_a_domain_once_and_no_others() {
+    let (mut domains, a, b) = two_domains(2000);
+    let mut store = StateStore::new(16_384);
+    for key in 0..1000 {
+        store.change(&mut domains, a, key, Change::Put(&[1; VALUE]), 1000, 0).unwrap();
+        store.change(&mut domains, b, key, Change::Put(&[2; VALUE]), 1000, 0).unwrap();
+    }
+    store.change(&mut domains, a, 5000, Change::Put(&[1; VALUE]), 1, 0).unwrap();
+    let (mut keys, mut from, mut pages) = (Vec::new(), Some(0), 0);
+    while let Some(place) = from {
+        let page = store.page(a, place, 2_000_000);
+        assert!(page.entries.len() <= PAGE && page.entries.iter().all(|kept| kept.value == [1; VALUE]));
+        keys.extend(page.entries.iter().map(|kept| kept.key));
+        (from, pages) = (page.next, pages + 1);
+    }
+    keys.sort_unstable();
+    assert_eq!((keys, pages), ((0..1000).collect(), 5), "what has expired is not there");
+    assert_eq!(store.page(a, u64::MAX, 0), Page::default());
+}
+
+#[test]
 fn the_quota_counts_living_entries_and_updates_are_free() {
     let (mut domains, a, _) = two_domains(4);
     let mut store = StateStore::new(1024);

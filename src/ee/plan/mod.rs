@@ -49,7 +49,7 @@ pub mod wasm;
 mod work;
 
 use crate::core::reason::Reason;
-use crate::frame::{Payer, PeerId, PortId};
+use crate::frame::{Payer, PeerId, PortId, Sent};
 use crate::topology::{Neighbour, Topology, Way};
 use crate::trust::{PrincipalId, Role};
 use crate::wire::Addr;
@@ -142,6 +142,12 @@ pub trait PlanOs {
     fn payer(&self) -> Payer {
         Payer::NOBODY
     }
+    /// Which application waits for word of the packet that is worked on.
+    fn sender(&self) -> Sent {
+        Sent::default()
+    }
+    /// From now on another one does, or none.
+    fn works_for(&mut self, _sender: Sent) {}
     /// So many packets have begun here: an application's, or the node's own.
     fn made(&mut self, _packets: u64) {}
     /// So many packets were used up: evaluated, or what they said is known now.

@@ -13,8 +13,8 @@ use super::evaluate::Stage;
 use super::waiting::On;
 use super::{ANYONE, Fate, Plan, PlanOs, account};
 use crate::core::reason::Reason;
-use crate::frame::Payer;
 use crate::frame::shares::Shares;
+use crate::frame::{Payer, Sent};
 use crate::topology::Neighbour;
 use crate::trust::Role;
 use std::collections::VecDeque;
@@ -44,12 +44,14 @@ pub(super) struct Ready {
     /// Bytes of questions that it is to pay with its next frames.
     pub debt: usize,
     pub task: Task,
+    /// Which application waits for word of it.
+    pub sent: Sent,
 }
 
 impl Ready {
     /// A packet of this node's own.
     pub fn own(bytes: Vec<u8>, payer: Payer) -> Ready {
-        Ready { bytes, from: None, payer, debt: 0, task: Task::Process }
+        Ready { bytes, from: None, payer, debt: 0, task: Task::Process, sent: Sent::default() }
     }
 
     fn bound(&self) -> u64 {
@@ -105,7 +107,8 @@ impl Plan {
     }
 
     /// A packet that begins here is taken on, and waits for a turn. One that cannot is counted.
-    pub(super) fn begin_ready(&mut self, env: &mut dyn PlanOs, ready: Ready) -> Result<(), Reason> {
+    pub(super) fn begin_ready(&mut self, env: &mut dyn PlanOs, mut ready: Ready) -> Result<(), Reason> {
+        ready.sent = env.sender();
         env.made(1);
         match env.take_on(ready.bytes.len()) {
             Ok(()) => self.wait_for_turn(env, ready),
@@ -131,9 +134,10 @@ impl Plan {
 
     /// The first packet that waits has its turn.
     pub fn take_turn(&mut self, env: &mut dyn PlanOs) {
-        let Some(Ready { mut bytes, from, debt, task, .. }) = self.ready.take(0) else { return };
+        let Some(Ready { mut bytes, from, debt, task, sent, .. }) = self.ready.take(0) else { return };
         let from = from.as_ref();
         self.debt = debt;
+        env.works_for(sent);
         let (fate, principal) = match task {
             Task::Process => (self.process(env, from, &mut bytes), ANYONE),
             // What was said of it may have been taken back since.
@@ -147,6 +151,7 @@ impl Plan {
         };
         self.debt = 0;
         self.conclude(env, fate, &bytes, principal);
+        env.works_for(Sent::default());
         self.recycle(bytes);
     }
 

@@ -12,8 +12,8 @@ use super::ready::{Ready, Task};
 use super::{Fate, Next, Plan, PlanOs, account};
 use crate::code::fetch::asking::{Asking, Manner};
 use crate::core::reason::Reason;
-use crate::frame::Payer;
 use crate::frame::shares::gives_way;
+use crate::frame::{Payer, Sent};
 use crate::topology::Neighbour;
 use crate::wire::{Addr, plan as wire};
 use plan::program::Digest;
@@ -62,12 +62,14 @@ pub(super) struct Parked {
     /// Bytes of questions that it is to pay with its next frames.
     pub debt: usize,
     until: u64,
+    /// Which application waits for word of it.
+    pub sent: Sent,
 }
 
 impl Parked {
     /// It waits for a turn, in which this is to be done.
     pub fn ready(self, task: Task) -> Ready {
-        Ready { bytes: self.bytes, from: self.from, payer: self.payer, debt: self.debt, task }
+        Ready { bytes: self.bytes, from: self.from, payer: self.payer, debt: self.debt, task, sent: self.sent }
     }
 
     /// Whether what is left of its bound pays for so many bytes more.
@@ -149,7 +151,16 @@ impl Plan {
         let until = env.now().saturating_add(wait);
         let payer = env.payer();
         let debt = self.debt;
-        self.waiting.list.push(Parked { bytes, from: from.copied(), payer, principal, on, debt, until });
+        self.waiting.list.push(Parked {
+            bytes,
+            from: from.copied(),
+            payer,
+            principal,
+            on,
+            debt,
+            until,
+            sent: env.sender(),
+        });
     }
 
     /// A packet names a code that is not here.

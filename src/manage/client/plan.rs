@@ -2,7 +2,7 @@
 
 use super::{ClientError, PATIENCE};
 use crate::ee::plan::message;
-use crate::manage::apps::{ATTACH_PLAN, ATTACHED_PLAN, CLOSE_PLAN, REFUSED, SEND_PLAN};
+use crate::manage::apps::{ATTACH_PLAN, ATTACHED_PLAN, CLOSE_PLAN, ENDED, REFUSED, SEND_PLAN, TELL, TELLS};
 use crate::manage::plan::{self, MESSAGE};
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::Addr;
@@ -18,6 +18,8 @@ pub struct PlanPort {
     session: [u8; 16],
     addresses: Vec<Addr>,
     buffer: Vec<u8>,
+    /// Whether the node has been asked to tell of ends, and has not answered yet.
+    asking: bool,
 }
 
 enum Link {
@@ -59,7 +61,14 @@ impl PlanPort {
     }
 
     fn begin(link: Link, number: u32) -> Result<PlanPort, ClientError> {
-        let mut here = PlanPort { link, port: 0, session: [0; 16], addresses: Vec::new(), buffer: vec![0; MESSAGE] };
+        let mut here = PlanPort {
+            link,
+            port: 0,
+            session: [0; 16],
+            addresses: Vec::new(),
+            buffer: vec![0; MESSAGE],
+            asking: false,
+        };
         let mut ask = vec![ATTACH_PLAN];
         ask.extend_from_slice(&number.to_be_bytes());
         here.say(&ask)?;
@@ -101,6 +110,13 @@ impl PlanPort {
         self.say(&message)
     }
 
+    /// From now on [`PlanPort::receive`] tells of each packet injected here that has ended at this node, and why, as a
+    /// refusal. A node of before says nothing.
+    pub fn tell_ends(&mut self) -> Result<(), ClientError> {
+        self.asking = true;
+        self.say(&[TELL])
+    }
+
     /// Closes a connection to this application.
     pub fn close(&mut self, port: u64) -> Result<(), ClientError> {
         let mut message = vec![CLOSE_PLAN];
@@ -114,6 +130,14 @@ impl PlanPort {
         let Some((kind, rest)) = self.buffer[..length].split_first() else {
             return Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into()));
         };
+        if self.asking && [TELLS, REFUSED].contains(kind) {
+            // A node of before refuses the question. It answers in order, so this is the answer to it.
+            self.asking = false;
+            return self.receive(time);
+        }
+        if let (ENDED, Some((_, why))) = (*kind, rest.split_first_chunk::<4>()) {
+            return Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned()));
+        }
         if *kind == REFUSED {
             return Err(ClientError::Refused(String::from_utf8_lossy(rest).into_owned()));
         }

@@ -29,6 +29,8 @@ pub(super) fn longest_ms() -> u64 {
 pub(super) enum Subject {
     Status,
     Log,
+    /// Lines of code and of the node.
+    Journal,
     Domains,
     Channels,
 }

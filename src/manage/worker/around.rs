@@ -8,7 +8,7 @@ use crate::manage::apps::Apps;
 use crate::manage::ee::Desk;
 use crate::manage::loader::Loader;
 use crate::manage::ports::{OpenPort, Opener};
-use crate::node::{Delivery, Effect};
+use crate::node::{Delivery, Effect, SentEnd};
 use crate::nodeos::interface::{HostId, Upcall};
 
 /// What is around the node of a worker.
@@ -40,6 +40,10 @@ impl Outside for Around {
 
     fn deliver(&mut self, driven: &mut Driven<'_>, delivery: Delivery) {
         self.apps.deliver(delivery, driven.node, &mut driven.turn);
+    }
+
+    fn refused(&mut self, refusal: SentEnd) {
+        self.apps.refused(refusal);
     }
 
     fn tell(&mut self, driven: &mut Driven<'_>, port: u64, message: Vec<u8>) {

@@ -28,6 +28,13 @@ const PREPARE: u64 = 5_000_000_000;
 const DRAIN: u64 = 500_000_000;
 
 impl Worker {
+    /// These ports say hello from now on, once in so many tenths of a second.
+    pub fn say_hello(&mut self, ports: &[(usize, u16)]) {
+        let now = self.clock.now();
+        let ports = ports.iter().filter_map(|(at, interval)| Some((u16::try_from(*at).ok()?, *interval)));
+        ports.for_each(|(at, interval)| self.driver.node.say_hello(now, PortId(at), interval));
+    }
+
     /// Whom ports let in, and what neighbours are told of what was taken back, before any packet is taken.
     pub fn set_guard(&mut self, guard: Guard, told: Vec<Repr>) {
         self.driver.node.set_guard(self.clock.now(), guard);

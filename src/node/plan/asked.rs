@@ -7,6 +7,7 @@ use crate::core::ledger::Balance;
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
 use crate::ee::plan::{ANYONE, Brought, LoadedService, Plan, PlanOs, Seat, ServiceSignature, Wish};
+use crate::frame::Sent;
 use crate::node::output::Turn;
 use crate::node::{Node, below_root};
 use crate::trust::Role;
@@ -58,8 +59,22 @@ impl Node {
     /// An application injects a PLAN packet. It waits for the environment's turn if others wait; the error is what is known
     /// of it when this returns.
     pub fn inject_plan(&mut self, turn: &mut Turn<'_>, port: u64, bytes: &mut [u8]) -> Result<(), Reason> {
+        self.inject_plan_of(turn, port, bytes, Sent::default())
+    }
+
+    /// The same for an application that waits for word of its end: also of one that comes later, or of a frame of it.
+    pub fn inject_plan_of(
+        &mut self,
+        turn: &mut Turn<'_>,
+        port: u64,
+        bytes: &mut [u8],
+        sent: Sent,
+    ) -> Result<(), Reason> {
         let waits = self.cx.has_work();
-        self.with_plan(turn, |plan, os| plan.inject(os, port, bytes, waits)).unwrap_or(Err(Reason::UnknownType))
+        turn.out.sender = sent;
+        let injected = self.with_plan(turn, |plan, os| plan.inject(os, port, bytes, waits));
+        turn.out.sender = Sent::default();
+        injected.unwrap_or(Err(Reason::UnknownType))
     }
 
     /// A PLAN service is there from now on; the error says why it cannot be.

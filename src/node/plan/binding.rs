@@ -6,7 +6,7 @@ use crate::core::domain::{Domain, DomainId};
 use crate::core::ledger::Balance;
 use crate::core::reason::Reason;
 use crate::ee::plan::{ANYONE, Next, PlanOs, Wish};
-use crate::frame::{Link, Payer, PortId};
+use crate::frame::{Link, Payer, PortId, Sent};
 use crate::node::Cx;
 use crate::node::output::{Cause, Effect, EventKind, Ingress, Turn};
 use crate::nodeos::interface::HostId;
@@ -97,7 +97,7 @@ impl PlanOs for Binding<'_, '_, '_> {
         match write(frame.room()) {
             Some(length) => {
                 frame.received(length);
-                frame.payer = self.cx.current_payer();
+                (frame.payer, frame.sent) = (self.cx.current_payer(), self.turn.out.sender);
                 self.balance.sent += 1;
                 self.cx.send_plan(self.turn, frame, next);
             }
@@ -171,6 +171,14 @@ impl PlanOs for Binding<'_, '_, '_> {
         self.cx.current_payer()
     }
 
+    fn sender(&self) -> Sent {
+        self.turn.out.sender
+    }
+
+    fn works_for(&mut self, sender: Sent) {
+        self.turn.out.sender = sender;
+    }
+
     fn made(&mut self, packets: u64) {
         self.cx.core.ledger.made += packets;
         self.balance.made += packets;
@@ -188,6 +196,7 @@ impl PlanOs for Binding<'_, '_, '_> {
         self.cx.core.drops.count(reason);
         self.balance.dropped += 1;
         self.turn.out.event(0, EventKind::Dropped(reason));
+        self.turn.out.refuse(self.turn.out.sender, reason);
     }
 
     fn heard(&mut self, addr: Addr, bytes: usize) {

@@ -57,6 +57,10 @@ impl SharedState for Recorder {
         self.0.lock().unwrap().push((key, *value, keep_ms));
         Ok(0)
     }
+
+    fn page(&self, _: u64, _: u64) -> Result<anode::core::kept::Page, Refused> {
+        Ok(anode::core::kept::Page::default())
+    }
 }
 
 impl User {

@@ -18,9 +18,12 @@ fn every_capsule_comes_back_with_its_hops_and_time() {
         net.borrow_mut().add_code(0, &bundle);
         let mut node = attach(&net, 0, 40);
         let mut replies = Vec::new();
-        let summary =
-            ping::run(&mut node, bundle.name(), addr(far), &options(), &mut |reply| replies.push(reply.clone()))
-                .unwrap();
+        let summary = ping::run(&mut node, bundle.name(), addr(far), &options(), &mut |told| {
+            if let ping::Told::Reply(reply) = told {
+                replies.push(reply.clone());
+            }
+        })
+        .unwrap();
         assert_eq!((summary.sent, summary.received, summary.loss_percent), (4, 4, 0.0));
         assert!(replies.iter().all(|reply| (reply.hops_there, reply.hops_back) == (2, 2)));
         assert!(replies.iter().all(|reply| reply.from == addr(far) && reply.bytes == 64));
