@@ -5,7 +5,7 @@
 
 use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE};
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SETS_OF_LINKS, layout};
-use super::{channels, filters, object, program_slots, redirects, routes, sockets, state, types};
+use super::{channels, filters, object, program_slots, redirects, routes, sockets, state, types, watch};
 use crate::broker::{self, Place, Request, Shape};
 use crate::code::link::{self, LinkedProgram};
 use crate::contract::{SENDS, allowance, budget, set};
@@ -23,7 +23,10 @@ pub fn knows_map(name: &str, shape: MapShape) -> bool {
     match name {
         LINKS => MapShape { entries: 1, ..shape } == MapShape { entries: 1, ..DEVICES } && shape.entries <= SENDS,
         state::NAME => state::is_shape(shape),
-        _ => layouts || filters::LAYOUT.into_iter().chain([program_slots::LAYOUT, redirects::LAYOUT]).any(listed),
+        _ => {
+            let others = [program_slots::LAYOUT, redirects::LAYOUT].into_iter().chain(watch::LAYOUT);
+            layouts || filters::LAYOUT.into_iter().chain(others).any(listed)
+        }
     }
 }
 
@@ -71,6 +74,7 @@ fn program(name: &str) -> Option<(Hook, &'static [u8], bool)> {
         "learn" => (Hook::Xdp, LEARN, true),
         "ingress" => (Hook::Xdp, INGRESS, true),
         "raise" => (Hook::Xdp, RAISE, true),
+        "seen" => (Hook::Xdp, watch::SEEN, true),
         "family" => (Hook::Xdp, FAMILY, true),
         "later" => (Hook::Xdp, LATER, true),
         "egress" => (Hook::XdpEgress, EGRESS, true),
