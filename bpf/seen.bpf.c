@@ -4,9 +4,9 @@
  *
  *     frame ─▶ kept as it came ─▶ [ingress.bpf.c, with all that it jumps to, and back] ─▶ told as it left
  *
- * It stands in the place of the ingress as long as somebody captures, over the same maps. What the user half gets as it came is not told here:
- * the user half tells it. A tail call within a function comes back to the function's caller, so whichever program ends the way of a frame,
- * its answer arrives here; the kernel's verifier thinks that it is one of the ingress's own, which come from the same set.
+ * It stands in the place of the ingress as long as somebody captures, over the same maps. What the user half gets as it came is not told
+ * here: the user half tells it. A tail call within a function comes back to the function's caller. So whichever program ends the way of a
+ * frame, its answer arrives here. The kernel's verifier thinks that it is one of the ingress's own, which come from the same set.
  */
 #include "base.h"
 
@@ -128,7 +128,8 @@ FUNCTION int tell(struct xdp *ctx, u32 done)
     }
     if (before > SEEN_BYTES)
         return 0;
-    if ((seen->done == SEEN_SENT || seen->done == SEEN_RAISED) && length && length <= SEEN_BYTES && !xdp_load_bytes(ctx, 0, seen->bytes + before, length))
+    int changed = seen->done == SEEN_SENT || seen->done == SEEN_RAISED;
+    if (changed && length && length <= SEEN_BYTES && !xdp_load_bytes(ctx, 0, seen->bytes + before, length))
         after = length;
     seen->at = ktime_get_ns();
     seen->interface = ctx->ingress_ifindex;

@@ -88,8 +88,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (mut written, most) = (0, count.unwrap_or(u64::MAX));
     while written < most {
         let ends = stop.load(Ordering::Relaxed) || watched.is_over();
-        if !ends {
-            watched.look(|_| ())?;
+        match ends {
+            true => watched.look_to_the_end()?,
+            false => watched.look(|_| ())?,
         }
         while written < most
             && let Some(seen) = watched.next(ends)

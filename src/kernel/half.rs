@@ -38,6 +38,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
 pub(super) static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
 pub(super) static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
+/// The ingress while somebody captures.
+pub(super) static SEEN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/seen.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
 pub(super) static RAISE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raise.bpf.o"));
 /// The runner of code that sends or logs, what acts for it, what comes before it, and what stands where copies leave.

@@ -32,7 +32,7 @@ mod succession;
 mod types;
 #[cfg(test)]
 mod vectors;
-mod watch;
+pub mod watch;
 
 pub use crate::contract::SOCKETS;
 pub use account::Account;
@@ -48,7 +48,6 @@ pub use settings::{Setting, Settings};
 pub use sockets::{PuntCounts, Steering, Tickets};
 pub use state::CodeState;
 pub use status::{CodeStatus, PortStatus, Status};
-pub use watch::{Had, KernelWatch};
 
 use std::io;
 use std::path::Path;

@@ -6,25 +6,14 @@
 //! puts its own ingress there.
 
 use super::half::{KernelHalf, State};
+use super::layout::{RING, SEEN_MAPS};
 use super::own;
 use crate::contract::seen;
-use crate::sys::bpf::{Map, MapKind, MapShape, Program, RingBuffer, possible_cpus};
+use crate::sys::bpf::{Map, Program, RingBuffer, possible_cpus};
 use crate::wire::ethernet::Mac;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-
-/// The compiled program.
-pub(super) static SEEN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/seen.bpf.o"));
-
-/// Bytes of the ring buffer.
-const RING: usize = 4 << 20;
-
-/// The maps.
-const SCRATCH: (&str, MapShape) =
-    ("seen_map", MapShape { kind: MapKind::PerCpuArray, key: 4, value: seen::SIZE, entries: 1 });
-const BUFFER: (&str, MapShape) = ("ring_map", MapShape { kind: MapKind::Ring, key: 0, value: 0, entries: RING as u32 });
-pub(super) const LAYOUT: [(&str, MapShape); 2] = [SCRATCH, BUFFER];
 
 /// As long as it is there, the kernel half tells what it has had.
 pub struct KernelWatch {
@@ -55,7 +44,8 @@ pub struct Had<'a> {
 impl KernelHalf {
     /// Tells what it has from now on. There is one who is told at a time.
     pub fn watch(half: &Arc<KernelHalf>) -> io::Result<KernelWatch> {
-        let (scratch, buffer) = (own::map(SCRATCH.0, SCRATCH.1)?, own::map(BUFFER.0, BUFFER.1)?);
+        let [scratch, buffer] = SEEN_MAPS.map(|(name, shape)| own::map(name, shape));
+        let (scratch, buffer) = (scratch?, buffer?);
         let find = |name: &str| match name {
             "seen_map" => Ok(scratch.as_fd()),
             "ring_map" => Ok(buffer.as_fd()),
@@ -65,7 +55,11 @@ impl KernelHalf {
         let program = own::load("seen", find)?;
         let buffer = RingBuffer::of(&buffer, RING)?;
         let mut state = half.state();
-        half.turn(&state, &half.ingress, &program)?;
+        if let Err(error) = half.turn(&state, &half.ingress, &program) {
+            // Some may have been turned already.
+            half.turn(&state, &program, &half.ingress)?;
+            return Err(error);
+        }
         state.seen = Some(program);
         drop(state);
         Ok(KernelWatch { half: half.clone(), scratch, buffer, ports: Vec::new() })

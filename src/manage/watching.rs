@@ -3,14 +3,14 @@
 //! Each has a ring that the worker tells, and one for what the kernel half has had. The kernel has a single ring buffer for all of them:
 //! whoever looks next empties it into all rings. When the last one goes, the kernel half is as it was before the first.
 //!
-//! Records go to other processes as bytes through the control socket, written by the thread of the connection. Shared memory would save that copy, on
-//! a thread that nobody waits for; it would also let a process of another user write where the worker reads, and every record be checked
-//! against that.
+//! Records go to other processes as bytes through the control socket, written by the thread of the connection. Shared memory would save
+//! that copy, on a thread that nobody waits for; it would also let a process of another user write where the worker reads.
 
 use super::control::Handle;
 use super::worker::Order;
 use crate::config::Plan;
-use crate::kernel::{KernelHalf, KernelWatch};
+use crate::kernel::KernelHalf;
+use crate::kernel::watch::KernelWatch;
 use crate::port::pcap::{Beginning, Capture, Captured};
 use crate::seen::filter::Filter;
 use crate::seen::join::Join;
@@ -218,7 +218,7 @@ impl Files {
 
     /// Writes them until the worker has gone.
     pub(super) fn start(self, handle: Handle) -> io::Result<JoinHandle<()>> {
-        threads::start("anode-capture", Duty::Store, move || self.write(&handle))
+        threads::start("anode-capture", Duty::Control, move || self.write(&handle))
     }
 
     fn write(mut self, handle: &Handle) {

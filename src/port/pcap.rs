@@ -4,8 +4,8 @@
 //! section header · interface (one for each port) … · packet: time, direction, bytes, comment … · statistics (one for each port)
 //! ```
 //!
-//! Ethernet ports have their frames as they are. Overlay ports have IP packets: the datagram with the IP and UDP headers that it has between
-//! the sockets, as the port knows them ([`headers`]).
+//! Ethernet ports have their frames as they are. Overlay ports have IP packets: the datagram with the IP and UDP headers that it has
+//! between the sockets, as the port knows them ([`headers`]).
 
 use crate::wire::{Addr, ipv4, ipv6, udp};
 use std::fs::File;

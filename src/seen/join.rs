@@ -19,8 +19,9 @@ const WAITING: u64 = 2_000_000_000;
 /// Frames on their way from the one half to the other.
 const RAISED_MAX: usize = 1 << 12;
 
-/// Frames kept, and packets whose story is.
+/// Frames kept, their bytes, and packets whose story is.
 const FRAMES_MAX: usize = 1 << 15;
+const BYTES_MAX: usize = 64 << 20;
 const STORIES_MAX: usize = 1 << 16;
 
 /// Numbers of packets that only the kernel half has had begin here.
@@ -101,6 +102,8 @@ pub struct Join {
     /// Packets by age.
     order: VecDeque<u64>,
     count: u64,
+    /// Bytes of the frames that wait.
+    bytes: usize,
     now: u64,
     missed: (u64, u64),
 }
@@ -175,6 +178,7 @@ impl Join {
         let is_ethernet = self.ethernet.get(usize::from(port)).copied().unwrap_or(true);
         let look = Look::at(is_ethernet, &bytes);
         self.count += 1;
+        self.bytes += bytes.len();
         let story = Story::default();
         self.waiting.insert((at, self.count), Seen { at, trace, port, inward, half, bytes, look, story });
     }
@@ -220,11 +224,15 @@ impl Join {
             Some(Story { end: End::Unknown, .. }) | None => UNDECIDED,
             Some(_) => 0,
         };
-        let goes = all || self.now >= seen.at + patience || entry.key().1 + FRAMES_MAX as u64 <= self.count;
+        let goes = all
+            || self.bytes > BYTES_MAX
+            || self.now >= seen.at + patience
+            || entry.key().1 + FRAMES_MAX as u64 <= self.count;
         if !goes {
             return None;
         }
         let mut seen = entry.remove();
+        self.bytes -= seen.bytes.len();
         seen.story = self.stories.get(&seen.trace).cloned().unwrap_or_default();
         Some(seen)
     }
@@ -240,5 +248,91 @@ pub fn reason(number: u16) -> &'static str {
         5 => "forged",
         6 => "cut-through",
         _ => "kernel-half",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::domain::DomainId;
+    use crate::core::reason::Reason;
+    use crate::frame::PortId;
+    use crate::node::{Event, EventKind};
+    use crate::seen::record::{self, CAME, KERNEL, LEAVES, MISSED, Records};
+    use crate::seen::ring::ring;
+    use crate::wire::Addr;
+
+    /// What is told, as it is read.
+    fn told(tell: impl Fn(&mut dyn FnMut([u64; 4], &[u8], &[u8]))) -> Vec<u8> {
+        let (mut teller, mut listener) = ring(1 << 16);
+        tell(&mut |head, first, second| assert!(teller.tell(head, first, second)));
+        let mut bytes = Vec::new();
+        listener.hear(&mut bytes, usize::MAX);
+        bytes
+    }
+
+    fn joined(bytes: &[u8]) -> Vec<Seen> {
+        let mut join = Join::new(vec![true; 3]);
+        Records::of(bytes).for_each(|record| join.take(&record));
+        std::iter::from_fn(|| join.next(true)).collect()
+    }
+
+    #[test]
+    fn a_frame_has_the_end_of_its_packet_and_so_has_what_leaves() {
+        let event = |tell: &mut dyn FnMut([u64; 4], &[u8], &[u8]), trace, kind| {
+            record::of_event(20, &Event { trace, kind }, |head, bytes| tell(head, bytes, &[]));
+        };
+        let bytes = told(|tell| {
+            tell(record::head(CAME, 0, 0, 10, 7, 0), &[1; 60], &[]);
+            tell(record::head(CAME, 0, 1, 11, 8, 0), &[2; 61], &[]);
+            event(tell, 7, EventKind::Charged(DomainId(3)));
+            event(tell, 7, EventKind::Ran(40));
+            event(tell, 7, EventKind::Child(9));
+            event(tell, 7, EventKind::Forwarded(PortId(2), Addr::UNSPECIFIED));
+            event(tell, 8, EventKind::Dropped(Reason::NoRoute));
+            tell(record::head(LEAVES, 0, 2, 21, 9, 0), &[3; 62], &[]);
+            tell(record::head(LEAVES, 0, 2, 22, 0, 0), &[4; 63], &[]);
+            tell(record::head(MISSED, 0, record::NO_PORT, 23, 5, 6), &[], &[]);
+        });
+        let seen = joined(&bytes);
+        let ends: Vec<_> = seen.iter().map(|seen| (seen.at, seen.inward, &seen.story.end)).collect();
+        let dropped = End::Dropped("no-route".into());
+        let [first, second] = [(10, true, &End::Forwarded(2)), (11, true, &dropped)];
+        assert_eq!(ends, [first, second, (21, false, &End::Unknown), (22, false, &End::Unknown)]);
+        assert_eq!((seen[0].story.domain, seen[0].story.steps), (Some(3), Some(40)));
+        assert_eq!((seen[2].story.domain, seen[2].story.came, seen[3].story.came), (Some(3), Some(0), None), "a child");
+        let mut join = Join::new(vec![true]);
+        Records::of(&bytes).for_each(|record| join.take(&record));
+        assert_eq!(join.missed(), (5, 6));
+    }
+
+    #[test]
+    fn what_the_kernel_half_has_had_is_two_frames_or_one() {
+        let bytes = told(|tell| {
+            let word = |out, reason| record::kernel_word(out, reason, 60);
+            tell(record::head(KERNEL, kernel::SENT, 0, 10, 0, word(1, 0)), &[1; 60], &[2; 60]);
+            tell(record::head(KERNEL, kernel::DROPPED, 0, 11, 0, word(record::NO_PORT, 3)), &[3; 60], &[]);
+        });
+        let seen = joined(&bytes);
+        let ends: Vec<_> = seen.iter().map(|seen| (seen.port, seen.inward, seen.half, &seen.story.end)).collect();
+        let (sent, dropped) = (End::Forwarded(1), End::Dropped("budget".into()));
+        let [came, left] = [(0, true, Half::Kernel, &sent), (1, false, Half::Kernel, &sent)];
+        assert_eq!(ends, [came, left, (0, true, Half::Kernel, &dropped)]);
+    }
+
+    #[test]
+    fn records_that_are_cut_off_or_damaged_are_no_more_than_passed_over() {
+        let bytes = told(|tell| {
+            tell(record::head(CAME, 0, 0, 10, 7, 0), &[1; 60], &[]);
+            tell(record::head(KERNEL, kernel::RAISED, 0, 10, 0, record::kernel_word(1, 0, 20)), &[1; 20], &[2; 30]);
+        });
+        for cut in 0..bytes.len() {
+            joined(&bytes[..cut]);
+            for change in [1, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[cut] ^= change;
+                joined(&damaged);
+            }
+        }
     }
 }

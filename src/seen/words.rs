@@ -100,7 +100,8 @@ impl Names {
             .into(),
         );
         parts.extend(seen.look.identity.map(|identity| format!("packet {identity}")));
-        parts.join(", ")
+        // Titles are their authors'.
+        crate::clean::line(&parts.join(", "))
     }
 
     fn what(&self, seen: &Seen) -> String {

@@ -49,7 +49,7 @@ const ROWS: &[Row] = &[
         ],
     ),
     ("driver", &["wire", "frame", "trust", "core", "nodeos", "code", "node"]),
-    ("seen", &["contract", "wire", "frame", "classify", "core", "node"]),
+    ("seen", &["contract", "clean", "wire", "frame", "classify", "core", "node"]),
     ("sim", &["wire", "frame", "link", "trust", "topology", "classify", "core", "code", "ee", "node", "driver"]),
     (
         "config",

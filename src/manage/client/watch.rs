@@ -2,7 +2,7 @@
 
 use super::{ClientError, Control};
 use crate::seen::join::{Join, Seen};
-use crate::seen::record::{Record, Records};
+use crate::seen::record::{Record, Records, Told};
 use crate::seen::words::Names;
 use std::io::{self, BufReader, Read};
 use std::os::unix::net::UnixStream;
@@ -15,6 +15,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Between two questions for names.
 const AGAIN: Duration = Duration::from_millis(200);
 
+/// Beats that are waited for at the end, and looks at the connection meanwhile.
+const LAST_BEATS: u64 = 3;
+const LAST_LOOKS: usize = 1 << 10;
+
 /// A node that is watched.
 pub struct Watched {
     stream: BufReader<UnixStream>,
@@ -23,6 +27,8 @@ pub struct Watched {
     join: Join,
     buffer: Vec<u8>,
     asked: Instant,
+    /// How often the node has said what was missed, which it does many times a second.
+    beats: u64,
     is_over: bool,
 }
 
@@ -31,7 +37,7 @@ impl Watched {
     pub(super) fn begin(stream: BufReader<UnixStream>, names: Names) -> Result<Watched, ClientError> {
         stream.get_ref().set_read_timeout(Some(PATIENCE)).map_err(ClientError::Broken)?;
         let join = Join::new(names.ports.iter().map(|port| port.ethernet).collect());
-        Ok(Watched { stream, names, join, buffer: Vec::new(), asked: Instant::now(), is_over: false })
+        Ok(Watched { stream, names, join, buffer: Vec::new(), asked: Instant::now(), beats: 0, is_over: false })
     }
 
     /// Takes what has come, or waits a moment for something; `each` is handed every record before.
@@ -47,6 +53,7 @@ impl Watched {
         let mut records = Records::of(&self.buffer);
         while let Some(record) = records.next() {
             each(&record);
+            self.beats += u64::from(matches!(record.what, Told::Missed(..)));
             self.join.take(&record);
         }
         if records.is_broken() {
@@ -54,6 +61,19 @@ impl Watched {
         }
         let rest = records.rest().len();
         self.buffer.drain(..self.buffer.len() - rest);
+        Ok(())
+    }
+
+    /// Takes what the node has told until now, and what it has missed, as far as that comes soon.
+    pub fn look_to_the_end(&mut self) -> Result<(), ClientError> {
+        // The first of them may have been said long ago.
+        let enough = self.beats + LAST_BEATS;
+        for _ in 0..LAST_LOOKS {
+            if self.beats >= enough || self.is_over {
+                break;
+            }
+            self.look(|_| ())?;
+        }
         Ok(())
     }
 
