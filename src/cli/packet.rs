@@ -36,7 +36,7 @@ enum Verb {
         #[arg(long)]
         lab: Option<String>,
         /// For how many seconds a packet is waited for, and then for the end of its story
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
         wait: u64,
     },
 }

@@ -65,6 +65,15 @@ impl KernelHalf {
         Ok(KernelWatch { half: half.clone(), scratch, buffer, ports: Vec::new() })
     }
 
+    /// Tells nobody from now on: the ingress stands where it did.
+    pub fn unwatch(&self) {
+        let mut state = self.state();
+        let Some(program) = state.seen.take() else { return };
+        if let Err(error) = self.turn(&state, &program, &self.ingress) {
+            tracing::error!(%error, "the kernel half keeps telling what it has");
+        }
+    }
+
     /// What stands at the interfaces: the ingress, or what stands in its place.
     pub(super) fn front<'a>(&'a self, state: &'a State) -> &'a Program {
         state.seen.as_ref().unwrap_or(&self.ingress)
@@ -113,11 +122,7 @@ impl KernelWatch {
 
 impl Drop for KernelWatch {
     fn drop(&mut self) {
-        let mut state = self.half.state();
-        let Some(program) = state.seen.take() else { return };
-        if let Err(error) = self.half.turn(&state, &program, &self.half.ingress) {
-            tracing::error!(%error, "the kernel half keeps telling what it has");
-        }
+        self.half.unwatch();
     }
 }
 

@@ -317,6 +317,8 @@ impl Assembled {
         self.beside.captures.map(JoinHandle::join);
         self.management.stop();
         self.stop.store(true, Ordering::Relaxed);
+        // Whoever still watches has heard all; what outlives this process tells nobody.
+        self.half.iter().for_each(|half| half.unwatch());
         let keeps = self.handle.keeps_kernel();
         if !keeps {
             self.half.map_or(Ok(()), |half| half.take_down())?;
