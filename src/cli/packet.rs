@@ -56,6 +56,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     explain(&filter, &nodes, Duration::from_secs(wait))
 }
 
+/// What was on its way when the last node began to be watched has arrived by then: it would have no beginning.
+const BEGINNING: Duration = Duration::from_millis(50);
+
 /// A node that is watched.
 struct Watching {
     dir: PathBuf,
@@ -85,15 +88,21 @@ fn explain(filter: &Filter, nodes: &[String], wait: Duration) -> anyhow::Result<
         ethernet: at.watched.names.ports.iter().map(|port| port.ethernet).collect(),
     };
     let mut history = History::new(open.iter().map(place).collect());
-    let names: Vec<_> = open.iter().map(|at| &*at.watched.names.node).collect();
-    crate::say_err!("following at {}", names.join(", "));
+    let names: Vec<_> = open.iter().map(|at| at.watched.names.node.clone()).collect();
+    let watched_since = open.iter().map(|at| at.watched.names.origin + at.watched.names.now).max().unwrap_or(0);
+    let begin = watched_since + BEGINNING.as_nanos() as u64;
+    let mut said = Some(Instant::now() + BEGINNING);
     let (mut wanted, mut end, mut told) = (None, Instant::now() + wait, None);
     while Instant::now() < end {
+        if said.take_if(|when| Instant::now() >= *when).is_some() {
+            crate::say_err!("following at {}", names.join(", "));
+        }
         for (node, Watching { dir, watched }) in open.iter_mut().enumerate() {
             watched.look(|record| history.take(node, record))?;
             while let Some(seen) = watched.next(false) {
                 watched.name(dir, &seen);
-                if wanted.is_none() && seen.trace != 0 && filter.holds(&seen, &watched.names) {
+                let is_new = watched.names.origin + seen.at >= begin;
+                if wanted.is_none() && is_new && seen.trace != 0 && filter.holds(&seen, &watched.names) {
                     wanted = Some(Wanted { node, at: seen.at, identity: seen.look.identity });
                     end = Instant::now() + wait;
                 }

@@ -126,6 +126,7 @@ impl Watching {
             node: self.node.clone(),
             epoch: crate::config::guard::unix_ns(self.clock.now()),
             origin: self.clock.origin(),
+            now: self.clock.now(),
             ports: self.ports.clone(),
             codes: codes.into_iter().map(code).collect(),
             domains: domains.into_iter().map(|domain| (domain.id, domain.title)).collect(),

@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_told_is_heard_or_missed() {
-        let (mut teller, mut listener) = ring(64);
+        let (mut teller, mut listener) = ring(32);
         let bytes: Vec<u8> = (0..=255).collect();
         let (mut told, mut heard, mut at) = (0u64, Vec::new(), 0u64);
         for round in 0..1000usize {

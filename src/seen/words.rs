@@ -35,6 +35,8 @@ pub struct Names {
     pub epoch: u64,
     /// When that was, in nanoseconds of the host's monotonic clock, which all nodes of a host share.
     pub origin: u64,
+    /// What its clock shows now.
+    pub now: u64,
     /// Its ports, by number.
     pub ports: Vec<PortName>,
     /// Codes that it knows now.
