@@ -262,8 +262,11 @@ mod tests {
     use crate::seen::ring::ring;
     use crate::wire::Addr;
 
+    /// Who tells.
+    type Tell<'a> = &'a mut dyn FnMut([u64; 4], &[u8], &[u8]);
+
     /// What is told, as it is read.
-    fn told(tell: impl Fn(&mut dyn FnMut([u64; 4], &[u8], &[u8]))) -> Vec<u8> {
+    fn told(tell: impl Fn(Tell<'_>)) -> Vec<u8> {
         let (mut teller, mut listener) = ring(1 << 16);
         tell(&mut |head, first, second| assert!(teller.tell(head, first, second)));
         let mut bytes = Vec::new();
@@ -279,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_frame_has_the_end_of_its_packet_and_so_has_what_leaves() {
-        let event = |tell: &mut dyn FnMut([u64; 4], &[u8], &[u8]), trace, kind| {
+        let event = |tell: Tell<'_>, trace, kind| {
             record::of_event(20, &Event { trace, kind }, |head, bytes| tell(head, bytes, &[]));
         };
         let bytes = told(|tell| {

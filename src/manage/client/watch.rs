@@ -51,7 +51,7 @@ impl Watched {
             Err(error) => return Err(ClientError::Broken(error)),
         }
         let mut records = Records::of(&self.buffer);
-        while let Some(record) = records.next() {
+        for record in records.by_ref() {
             each(&record);
             self.beats += u64::from(matches!(record.what, Told::Missed(..)));
             self.join.take(&record);

@@ -34,7 +34,7 @@ impl RingBuffer {
     /// That of a map of so many bytes, a power of two.
     pub fn of(map: &Map, size: usize) -> io::Result<RingBuffer> {
         let page = rustix::param::page_size();
-        if !size.is_power_of_two() || size % page != 0 {
+        if !size.is_power_of_two() || !size.is_multiple_of(page) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let read = SharedWords::map(map.as_fd(), page)?;
