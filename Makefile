@@ -17,6 +17,7 @@ build: deps
 # All tests. Those that need root or namespaces say SKIPPED and why when they cannot run; with CI set
 # they must run.
 test: deps
+	@sh tools/deps.sh test
 	$(CARGO) test --workspace --release --locked --no-fail-fast
 	$(CARGO) build --workspace --release --locked
 	python3 -m unittest discover -s clients/python -v

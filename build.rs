@@ -50,7 +50,7 @@ fn compile_all() -> Result<(), String> {
     };
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     for name in [
-        "guard", "raise", "route", "filter", "ingress", "learn", "runner", "sender", "act", "family", "later",
+        "guard", "raise", "route", "filter", "ingress", "learn", "runner", "sender", "act", "family", "later", "seen",
         "egress", "sockets", "cut", "refused", "state", "vectors",
     ] {
         let (source, object) = (format!("bpf/{name}.bpf.c"), out.join(format!("{name}.bpf.o")));

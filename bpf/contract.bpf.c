@@ -9,6 +9,7 @@
  */
 #include "ceiling.h"
 #include "cut.h"
+#include "seen.h"
 #include <anode/capsule.h>
 
 /* Structures of maps that outlive the process (kernel/pins.rs): when the layout of one changes, the version of the contract has to. */
@@ -63,6 +64,7 @@ SHARED(passed_up);
 SHARED(pattern);
 SHARED(refused);
 SHARED(scratch);
+SHARED(seen);
 SHARED(shapes);
 SHARED(spent);
 SHARED(state_call);

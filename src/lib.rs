@@ -41,6 +41,7 @@ pub mod node;
 pub mod nodeos;
 pub mod port;
 pub mod schedule;
+pub mod seen;
 pub mod sim;
 pub mod sys;
 pub mod topology;

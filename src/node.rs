@@ -237,6 +237,7 @@ impl Node {
                 return self.cx.throttle(turn, frame, reason, domain);
             }
         };
+        turn.out.event(frame.trace, EventKind::Charged(domain));
         let work = Work { environment, what: id.0, joins: false };
         if !self.cx.order.paths.is_queueing() || self.cx.has_turn(turn.now, domain, frame.payer) {
             self.environments.run(&mut self.cx, turn, domain, work, frame);

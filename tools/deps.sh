@@ -10,6 +10,8 @@ need ip iproute2
 need ethtool ethtool
 need ping iputils-ping
 need python3 python3
+# The tests of the dissector for Wireshark are skipped without it, so it is installed where that is possible.
+[ "${1:-}" = test ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && need tshark tshark
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "installing:$missing"

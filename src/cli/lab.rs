@@ -97,7 +97,7 @@ enum Verb {
         lab: String,
         /// One end of the link: NODE/INTERFACE
         link: String,
-        /// The file (pcap)
+        /// The file (pcapng)
         #[arg(short = 'w', long)]
         write: PathBuf,
         /// End after so many frames

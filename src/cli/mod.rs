@@ -6,6 +6,7 @@ mod attach;
 mod bench;
 mod cache;
 mod capsule;
+mod capture;
 mod channel;
 mod code;
 mod cred;
@@ -15,6 +16,7 @@ mod heavy;
 mod lab;
 mod multicast;
 mod node;
+mod packet;
 mod ping;
 mod plan;
 mod sim;
@@ -70,6 +72,10 @@ nouns! {
     Lab = lab;
     /// Networks in virtual time, from a seed
     Sim = sim;
+    /// Capture what enters and leaves a node, with what became of it
+    Capture = capture;
+    /// Follow a packet over nodes
+    Packet = packet;
     /// Send capsules of any code, and receive them
     Capsule = capsule;
     /// Round-trip times to a node, by capsule

@@ -38,6 +38,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
 pub(super) static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
 pub(super) static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
+/// The ingress while somebody captures.
+pub(super) static SEEN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/seen.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
 pub(super) static RAISE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raise.bpf.o"));
 /// The runner of code that sends or logs, what acts for it, what comes before it, and what stands where copies leave.
@@ -103,6 +105,8 @@ pub(super) struct State {
     pub(super) inherited: HashMap<Digest, Option<OwnedFd>>,
     /// Whether this ingress stands wherever one did before ([`KernelHalf::settle`]).
     pub(super) settled: bool,
+    /// What stands in the place of the ingress while somebody captures.
+    pub(super) seen: Option<Program>,
 }
 
 /// What a process before this one has left of that.
@@ -133,6 +137,7 @@ impl State {
             told,
             inherited,
             settled: false,
+            seen: None,
         }
     }
 
@@ -168,7 +173,7 @@ fn programs(maps: &Maps, program_slots: &ProgramSlots) -> io::Result<[Program; 2
 pub struct KernelHalf {
     pub(super) maps: Maps,
     pub(super) accounts: Accounts,
-    program_slots: Arc<ProgramSlots>,
+    pub(super) program_slots: Arc<ProgramSlots>,
     records: Records,
     pub(super) ingress: Program,
     /// Behind the ways out while there is code that sends.
@@ -277,6 +282,11 @@ impl KernelHalf {
             }
         };
         let mode = attached.mode;
+        if let Some(seen) = &state.seen
+            && attached.link.target()?.1 == self.ingress.info()?.id
+        {
+            attached.link.update(seen)?;
+        }
         // In the stack copies share their bytes.
         self.maps.set_port(&port, mode == XdpMode::Native)?;
         state.ports.push(attached);

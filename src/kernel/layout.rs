@@ -4,7 +4,7 @@ use crate::contract::{
     ALLOWANCES, CEILINGS, CODES, CUTS, FLOW_PLACES, FLOWS, LINES, NEIGHBOUR_PLACES, NEXT_HOPS, PORTS, PROGRAMS, SENDS,
     SOCKETS, STATIONS, account, addr, allowance, budget, cached_flow, ceiling, channels, code, current, cut, cut_flow,
     cut_usage, flow, line, neighbour, next_hop, node, owners, pattern, port, prefix, punt_counts, punts, record,
-    replicas, route, scratch, send, shapes, spent, usage, window,
+    replicas, route, scratch, seen, send, shapes, spent, usage, window,
 };
 use crate::sys::bpf::{MapKind, MapShape, possible_cpus};
 use crate::topology::neighbours::NEIGHBOURS_MAX;
@@ -95,6 +95,13 @@ pub const CUT_LAYOUT: [(&str, MapShape); 11] = [
     (BUDGETS, array(budget::SIZE, CUTS)),
     (ACCOUNTS, shared(account::SIZE, CUTS)),
 ];
+
+/// Bytes of the ring buffer that the kernel half tells what it has had by, while somebody captures.
+pub const RING: usize = 4 << 20;
+
+/// Name and shape of the maps of that (`bpf/seen.h`), which are there as long as somebody captures.
+pub const SEEN_MAPS: [(&str, MapShape); 2] =
+    [("seen_map", each_cpu(seen::SIZE, 1)), ("ring_map", shape(MapKind::Ring, 0, 0, RING as u32))];
 
 const fn array(value: usize, entries: u32) -> MapShape {
     shape(MapKind::Array, NUMBER, value, entries)

@@ -32,6 +32,7 @@ mod succession;
 mod types;
 #[cfg(test)]
 mod vectors;
+pub mod watch;
 
 pub use crate::contract::SOCKETS;
 pub use account::Account;

@@ -3,8 +3,8 @@
 //! A request names one, with its maps. The holder of privileges ([`crate::broker`]) makes what is listed here and
 //! nothing else. So a program in the kernel was compiled with this program, or is mobile code linked by the loader.
 
-use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE};
-use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SETS_OF_LINKS, layout};
+use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN};
+use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SEEN_MAPS, SETS_OF_LINKS, layout};
 use super::{channels, filters, object, program_slots, redirects, routes, sockets, state, types};
 use crate::broker::{self, Place, Request, Shape};
 use crate::code::link::{self, LinkedProgram};
@@ -23,7 +23,10 @@ pub fn knows_map(name: &str, shape: MapShape) -> bool {
     match name {
         LINKS => MapShape { entries: 1, ..shape } == MapShape { entries: 1, ..DEVICES } && shape.entries <= SENDS,
         state::NAME => state::is_shape(shape),
-        _ => layouts || filters::LAYOUT.into_iter().chain([program_slots::LAYOUT, redirects::LAYOUT]).any(listed),
+        _ => {
+            let others = [program_slots::LAYOUT, redirects::LAYOUT].into_iter().chain(SEEN_MAPS);
+            layouts || filters::LAYOUT.into_iter().chain(others).any(listed)
+        }
     }
 }
 
@@ -71,6 +74,7 @@ fn program(name: &str) -> Option<(Hook, &'static [u8], bool)> {
         "learn" => (Hook::Xdp, LEARN, true),
         "ingress" => (Hook::Xdp, INGRESS, true),
         "raise" => (Hook::Xdp, RAISE, true),
+        "seen" => (Hook::Xdp, SEEN, true),
         "family" => (Hook::Xdp, FAMILY, true),
         "later" => (Hook::Xdp, LATER, true),
         "egress" => (Hook::XdpEgress, EGRESS, true),

@@ -79,10 +79,11 @@ impl KernelHalf {
         let mut state = self.state();
         // From now on it is whole: whatever ends this process, the next one finds it.
         set.keep(INGRESS, &self.ingress)?;
-        let own = self.ingress.info()?.id;
+        let front = self.front(&state);
+        let own = front.info()?.id;
         for attached in &state.ports {
             if attached.link.target()?.1 != own {
-                attached.link.update(&self.ingress)?;
+                attached.link.update(front)?;
             }
         }
         state.settled = true;

@@ -1,6 +1,7 @@
 //! The other end of a node's local sockets: for the command line, and for applications.
 
 pub mod plan;
+mod watch;
 
 use super::apps::{ATTACH, ATTACHED, DELIVERED, ENDED, REFUSED, SEND, SETTLE, SETTLED, TELL, TELLS};
 use crate::code::bundle::Bundle;
@@ -14,6 +15,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+pub use watch::Watched;
 
 /// Bytes of the longest message.
 const MESSAGE: usize = 65_536;
@@ -97,6 +99,21 @@ impl Control {
     /// again if there is none for some seconds.
     pub fn next(&mut self, of: &str) -> Result<Value, ClientError> {
         self.ask(&json!({"do": "next", "of": of}))
+    }
+
+    /// Is told what happens to packets from now on.
+    pub fn watch(mut self) -> Result<Watched, ClientError> {
+        let names = self.ask(&json!({"do": "watch"}))?;
+        let names = serde_json::from_value(names)
+            .map_err(|error| ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+        Watched::begin(self.stream, names)
+    }
+
+    /// Names of what records of packets say by number.
+    pub fn names(&mut self) -> Result<crate::seen::words::Names, ClientError> {
+        let names = self.ask(&json!({"do": "names"}))?;
+        serde_json::from_value(names)
+            .map_err(|error| ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, error)))
     }
 
     /// Puts a bundle into the node's store; gives its name.

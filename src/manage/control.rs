@@ -5,7 +5,9 @@
 //! `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`, `{"do":"unload-service","name":NAME}`,
 //! `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`,
 //! `{"do":"cut","title":…,"role":ROLE,"from":[PROTOCOL,ADDRESS],"to":[…],"bandwidth":N}`, `{"do":"down"}`, or with
-//! `"keep_kernel":true`. `{"do":"next","of":"status"}` is answered when the answer is another one than before (`next`).
+//! `"keep_kernel":true`. `{"do":"names"}`.
+//! `{"do":"watch"}` is followed by records of packets (`watch`). `{"do":"next","of":"status"}` is answered when the answer is another
+//! one than before (`next`).
 //! Answers: `{"ok":…}` or `{"error":WHY}`. Connections are few: one that asks nothing for a minute is closed, and so is
 //! one whose request has not come within 5 s. Where there is no room for another, the one that has waited longest gives
 //! way (`places`), so that nobody keeps the operator out.
@@ -15,6 +17,7 @@ mod next;
 mod places;
 mod sources;
 mod state;
+mod watch;
 
 use super::account::{self, Total};
 use super::connections::Connections;
@@ -24,6 +27,7 @@ use super::management::Management;
 use super::revoked::{self, Revocations};
 use super::services::Services;
 use super::sockets::Report;
+use super::watching::Watching;
 use super::worker::Order;
 use crate::clean;
 use crate::code::bundle::Bundle;
@@ -117,6 +121,10 @@ enum Ask {
         #[serde(default = "next::longest_ms")]
         within_ms: u64,
     },
+    /// What happens to packets from now on, as records behind the answer, until the other end goes.
+    Watch,
+    /// Names of ports, codes and domains, as records have them by number.
+    Names,
     Down {
         /// The kernel half works on, for the next process.
         #[serde(default)]
@@ -180,6 +188,7 @@ pub struct Handle {
     revocations: Option<Arc<Revocations>>,
     services: Option<Services>,
     sources: Sources,
+    watching: Option<Arc<Watching>>,
 }
 
 impl Handle {
@@ -188,7 +197,7 @@ impl Handle {
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
         let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
-        let services = None;
+        let (services, watching) = (None, None);
         Handle {
             orders,
             waker,
@@ -204,7 +213,13 @@ impl Handle {
             revocations,
             services,
             sources: Sources::default(),
+            watching,
         }
+    }
+
+    /// The same with who watches the node's packets.
+    pub fn with_watching(self, watching: Arc<Watching>) -> Handle {
+        Handle { watching: Some(watching), ..self }
     }
 
     /// The same with who compiles services that the operator loads.
@@ -427,6 +442,10 @@ impl Handle {
                 Ok(revocations.list().into())
             }
             Ask::Next { of, .. } => self.answer(of.into()),
+            Ask::Watch | Ask::Names => {
+                let watching = self.watching.as_ref().ok_or("this node cannot be watched")?;
+                serde_json::to_value(watching.names(self)?).map_err(|error| error.to_string())
+            }
             Ask::Down { keep_kernel } => {
                 self.keep_kernel.store(keep_kernel, Ordering::Relaxed);
                 Ok(json!("going down"))
@@ -528,6 +547,9 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
         }
         let ask = serde_json::from_slice::<Ask>(&line);
         let stops = matches!(ask, Ok(Ask::Down { .. }));
+        if matches!(ask, Ok(Ask::Watch)) {
+            return watch::serve(place, handle);
+        }
         let answer = match ask {
             Ok(Ask::Next { of, within_ms }) => {
                 match next.await_change(place, of, within_ms, || handle.answer(of.into())) {

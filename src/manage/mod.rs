@@ -28,6 +28,7 @@ pub mod revoked;
 pub mod services;
 pub mod sockets;
 mod undo;
+pub mod watching;
 pub mod worker;
 
 use crate::broker;
@@ -64,6 +65,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use undo::Undo;
+use watching::Watching;
 use worker::{FIRST_APP, Order, Parts, Worker};
 
 /// Period of the clock that stops code which runs too long.
@@ -88,6 +90,8 @@ struct Beside {
     report: Option<Arc<sockets::Report>>,
     recent: Option<Recent>,
     settings: Arc<Settings>,
+    /// Who writes capture files.
+    captures: Option<JoinHandle<()>>,
 }
 
 /// What a configuration means on this host; with what it has in files of its own, which a node may not read any more later.
@@ -167,6 +171,11 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
     worker.set_guard(guard, revocations.signed());
     worker.set_meters(meters);
+    let watching = Arc::new(Watching::new(&routing.name, &routing.ports, &plans, clock, half.clone()));
+    let files_of_ports = watching::Files::open(&watching, &plans)?.map(|(files, teller)| {
+        worker.watch(teller);
+        files
+    });
     worker.prepare(left)?;
     let xdp = open_ports(&mut worker, file, (&routing, &plans), half.as_ref(), &settings, &orders, warm)?;
     worker.say_hello(&hellos);
@@ -174,6 +183,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
     let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
+    let handle = handle.with_watching(watching);
+    let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_connections(connections);
     let (node, roles) = (routing.name.clone(), routing.roles.clone());
@@ -190,7 +201,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
         .follow()?;
     let recent = at_store.map(|at| Recent::watch(&at, handle.clone())).transpose()?;
     undo.done();
-    let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings };
+    let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings, captures };
     Ok(Assembled { worker, handle, half, beside, management, stop, run_dir: dir })
 }
 
@@ -306,8 +317,11 @@ impl Assembled {
         drop(self.worker);
         // One that panicked has said so.
         recent.map(JoinHandle::join);
+        self.beside.captures.map(JoinHandle::join);
         self.management.stop();
         self.stop.store(true, Ordering::Relaxed);
+        // Whoever still watches has heard all; what outlives this process tells nobody.
+        self.half.iter().for_each(|half| half.unwatch());
         let keeps = self.handle.keeps_kernel();
         if !keeps {
             self.half.map_or(Ok(()), |half| half.take_down())?;

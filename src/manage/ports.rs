@@ -1,14 +1,13 @@
-//! The ports of a running node, of any kind ([`crate::port`]), each with its capture file.
+//! The ports of a running node, of any kind ([`crate::port`]).
 
 mod opener;
 
 pub(super) use opener::Opener;
 
-use crate::broker;
 use crate::config::Plan;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::port::packet::{Change, Taker};
-use crate::port::pcap::Tap;
+use crate::port::pcap::HEADERS;
 use crate::port::xdp::QueueSocket;
 use crate::port::{BeforeStack, SendQueue, Socket};
 use crate::sys::poll::Poll;
@@ -17,7 +16,6 @@ use std::io;
 /// An open port.
 pub(super) struct OpenPort {
     socket: Socket,
-    tap: Option<Tap>,
     /// Whether frames wait because the system takes no more.
     pub(super) blocked: bool,
 }
@@ -31,10 +29,8 @@ impl OpenPort {
         before: BeforeStack,
         mtu: usize,
     ) -> io::Result<(OpenPort, Option<Taker>)> {
-        let tap =
-            plan.pcap.map(|path| plan.opening.tap(&broker::reach(&path), crate::sys::clock::unix_ns())).transpose()?;
         let (socket, taker) = plan.opening.open(id, mtu, before)?;
-        Ok((OpenPort { socket, tap, blocked: false }, taker))
+        Ok((OpenPort { socket, blocked: false }, taker))
     }
 
     /// Its interface is gone, and with it its AF_XDP sockets; the poll waits for the others under `token`.
@@ -100,33 +96,9 @@ impl OpenPort {
         self.socket.flush(pool, refused);
     }
 
-    /// Writes a frame that has come in to the capture file.
-    pub(super) fn record_in(&mut self, now: u64, frame: &Frame) {
-        self.record(now, frame, true);
-    }
-
-    /// Writes a frame that goes out to the capture file.
-    pub(super) fn record_out(&mut self, now: u64, frame: &Frame) {
-        self.record(now, frame, false);
-    }
-
-    /// Writes a frame to the capture file; a file that cannot be written to is given up.
-    fn record(&mut self, now: u64, frame: &Frame, inward: bool) {
-        let Some(tap) = &mut self.tap else { return };
-        if let Err(error) = self.socket.record(tap, now, frame, inward) {
-            tracing::error!(%error, "capture file given up");
-            self.tap = None;
-        }
-    }
-
-    /// Lets the capture file have what was written.
-    pub(super) fn flush_tap(&mut self) {
-        if let Some(tap) = &mut self.tap
-            && let Err(error) = tap.flush()
-        {
-            tracing::error!(%error, "capture file given up");
-            self.tap = None;
-        }
+    /// What a frame that has come in, or goes out, has before its bytes in captures; says how many bytes that are.
+    pub(super) fn headers(&self, room: &mut [u8; HEADERS], frame: &Frame, inward: bool) -> usize {
+        self.socket.headers(room, frame, inward)
     }
 }
 

@@ -8,6 +8,7 @@ mod around;
 mod changes;
 mod edges;
 mod settle;
+mod watch;
 mod work_clock;
 
 use super::apps::Apps;
@@ -25,6 +26,7 @@ use crate::node::{Node, NodeConfig, Turn};
 use crate::nodeos::interface::HostId;
 use crate::port::packet::{AROUND, Change};
 use crate::port::xdp::QueueSocket;
+use crate::seen::ring::Teller;
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use around::Around;
@@ -32,6 +34,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
+use watch::Watchers;
 use work_clock::thread_clock;
 
 /// Token of the waker.
@@ -101,6 +104,10 @@ pub enum Order {
         /// The sockets, in the order of the queues.
         sockets: Vec<QueueSocket>,
     },
+    /// Somebody watches packets.
+    Watch(Teller),
+    /// Somebody watches no more.
+    Unwatch,
     /// Stop.
     Stop,
 }
@@ -169,7 +176,14 @@ impl Worker {
         driver.out.pool = pool;
         Ok(Worker {
             driver,
-            around: Around { ports: Vec::new(), opener: None, apps, processes: Desk::default(), loader },
+            around: Around {
+                ports: Vec::new(),
+                opener: None,
+                apps,
+                processes: Desk::default(),
+                loader,
+                watchers: Watchers::default(),
+            },
             orders,
             waker,
             poll,
@@ -299,7 +313,6 @@ impl Worker {
 
     fn look_after_ports(&mut self) {
         for (at, port) in self.around.ports.iter_mut().enumerate() {
-            port.flush_tap();
             self.driver.node.count_missed(PortId(at as u16), port.overflows());
             self.driver.node.count_drops(Reason::Oversized, port.cut_short().into());
         }
@@ -323,7 +336,9 @@ impl Worker {
             let now = self.read();
             self.busy_until = now + self.busy_poll;
             let mut batch = core::mem::take(&mut self.batch);
-            batch.iter().for_each(|frame| self.around.ports[at].record_in(now, frame));
+            if self.driver.out.traced {
+                self.tell_came(now, at, &mut batch);
+            }
             let Driven { node, mut turn } = self.driver.at(now);
             node.receive_all(&mut turn, &mut batch);
             self.batch = batch;
@@ -414,6 +429,8 @@ impl Worker {
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
                 Order::Change { port, change } => self.change(port, change),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
+                Order::Watch(teller) => self.watch(teller),
+                Order::Unwatch => self.look_at_watchers(),
                 Order::Stop => return true,
             }
         }

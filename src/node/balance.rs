@@ -203,6 +203,7 @@ impl Cx {
 
     /// Drops a packet that a domain pays for.
     pub fn drop_in(&mut self, turn: &mut Turn<'_>, frame: Frame, reason: Reason, domain: DomainId) {
+        turn.out.event(frame.trace, EventKind::Charged(domain));
         if let Some(domain) = self.core.domains.of(domain) {
             domain.counts.drops.count(reason);
         }

@@ -5,7 +5,7 @@
 //! ([`Capsules::go_on`]). The contract is `bpf/contract.h`.
 
 use super::codes::Code;
-use super::output::{Cause, Effect, Ingress, KernelOrder, Linked, Turn};
+use super::output::{Cause, Effect, EventKind, Ingress, KernelOrder, Linked, Turn};
 use super::paths::Work;
 use super::running::Done;
 use super::{Capsules, Cx, Node};
@@ -224,6 +224,7 @@ impl Capsules {
         if up.children + up.lines > 0 && !self.take_written(cx, turn, &frame, &up, domain, window) {
             return cx.drop_in(turn, frame, Reason::Forgotten, domain);
         }
+        turn.out.event(frame.trace, EventKind::Charged(domain));
         let done = Done { frame, bound: up.bound, here: up.here, domain };
         let before = capsule::Header { source: up.source, ..after };
         self.conclude(cx, turn, done, &before, up.verdict);

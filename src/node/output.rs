@@ -203,4 +203,6 @@ pub enum EventKind {
     Clamped(PortId, u32),
     /// It was dropped.
     Dropped(Reason),
+    /// It is this domain's, which pays for what comes of it.
+    Charged(DomainId),
 }

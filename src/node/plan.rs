@@ -10,7 +10,7 @@ use self::binding::Binding;
 use super::Cx;
 use super::ending::Gone;
 use super::environment::{Environment, OwnType, PacketKind};
-use super::output::{Ingress, Turn};
+use super::output::{EventKind, Ingress, Turn};
 use super::paths::Work;
 use super::status::Status;
 use crate::classify::Native;
@@ -131,6 +131,7 @@ impl Environment for Speaker {
     }
 
     fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: PacketKind, mut frame: Frame, native: Option<&Native>) {
+        turn.out.event(frame.trace, EventKind::Charged(self.top));
         let claimed = native.map_or(Addr::UNSPECIFIED, |native| native.source);
         let from = match cx.source_of(turn.now, &frame, claimed, native.is_some()) {
             Some((source, _)) => Neighbour { addr: source.addr, port: source.port, peer: source.peer },

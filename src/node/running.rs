@@ -159,6 +159,7 @@ impl Capsules {
             domain.charge_steps(turn.now, outcome.steps);
         }
         cx.count_steps(outcome.steps);
+        turn.out.event(trace, EventKind::Charged(code.domain));
         turn.out.event(trace, EventKind::Ran(outcome.steps));
         self.conclude(cx, turn, Done { frame, bound, here, domain: code.domain }, header, outcome.verdict);
     }

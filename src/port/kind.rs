@@ -1,13 +1,12 @@
 //! What every kind of port can do. Example: [`PortKind::receive`] takes the frames that are there.
 
 use super::packet::{Change, Taker};
-use super::pcap::Tap;
+use super::pcap::{Beginning, HEADERS};
 use super::queue::SendQueue;
 use super::xdp::QueueSocket;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 use std::io;
-use std::path::Path;
 
 /// A native port's interface, and what stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +41,13 @@ pub trait PortKind: Sized {
         None
     }
 
-    /// A capture file for it.
-    fn tap(path: &Path, epoch: u64) -> io::Result<Tap>;
+    /// What its packets begin with in captures.
+    const BEGINNING: Beginning;
 
-    /// Writes a frame that has come in, or goes out, to its capture file.
-    fn record(&self, tap: &mut Tap, now: u64, frame: &Frame, inward: bool) -> io::Result<()>;
+    /// What a frame that has come in, or goes out, has before its bytes in captures; says how many bytes that are.
+    fn headers(&self, _room: &mut [u8; HEADERS], _frame: &Frame, _inward: bool) -> usize {
+        0
+    }
 
     /// Lets the poll wait for its sockets.
     fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()>;

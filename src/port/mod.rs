@@ -1,7 +1,7 @@
 //! Ports: where frames enter and leave a node, such as `eth1` or a UDP socket; and the table of their kinds.
 //!
 //! [`crate::frame`] has the buffer all ports share; [`udp`] and [`native`] are the kinds of ports, [`packet`] and [`xdp`]
-//! the two ways of native ones, [`pcap`] a tap on any. The ports themselves are the edge of the sans-I/O core:
+//! the two ways of native ones, [`pcap`] the format of captures. The ports themselves are the edge of the sans-I/O core:
 //! the node names them by index and never sees a socket.
 //!
 //! A new kind is one file with a [`PortKind`], and one row of the table: its [`Opening`] is what the configuration makes
@@ -17,10 +17,9 @@ use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 pub use kind::{BeforeStack, NativeInterface, PortKind};
 use packet::{Change, Taker};
-use pcap::Tap;
+use pcap::{Beginning, HEADERS};
 pub use queue::SendQueue;
 use std::io;
-use std::path::Path;
 use xdp::QueueSocket;
 
 /// Makes of the table what others see of it.
@@ -61,10 +60,10 @@ macro_rules! ports {
                 }
             }
 
-            /// As [`PortKind::tap`].
-            pub fn tap(&self, path: &Path, epoch: u64) -> io::Result<Tap> {
+            /// As [`PortKind::BEGINNING`].
+            pub fn beginning(&self) -> Beginning {
                 match self {
-                    $($(#[$when])? Opening::$kind(_) => $file::$port::tap(path, epoch),)+
+                    $($(#[$when])? Opening::$kind(_) => <$file::$port as PortKind>::BEGINNING,)+
                 }
             }
         }
@@ -89,8 +88,8 @@ ports! {
 /// As [`PortKind`] says.
 #[expect(missing_docs, reason = "each is the trait's")]
 impl Socket {
-    pub fn record(&self, tap: &mut Tap, now: u64, frame: &Frame, inward: bool) -> io::Result<()> {
-        own!(self, port => port.record(tap, now, frame, inward))
+    pub fn headers(&self, room: &mut [u8; HEADERS], frame: &Frame, inward: bool) -> usize {
+        own!(self, port => port.headers(room, frame, inward))
     }
 
     pub fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {

@@ -2,14 +2,13 @@
 
 use super::kind::{BeforeStack, NativeInterface, PortKind};
 use super::packet::{Change, PacketPort, Taker};
-use super::pcap::Tap;
+use super::pcap::Beginning;
 use super::queue::SendQueue;
 use super::xdp::{QueueSocket, XdpPort};
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
 
 /// A native port.
 pub enum NativePort {
@@ -31,6 +30,7 @@ impl NativePort {
 
 impl PortKind for NativePort {
     type Opening = NativeInterface;
+    const BEGINNING: Beginning = Beginning::Ethernet;
 
     fn open(
         id: PortId,
@@ -48,14 +48,6 @@ impl PortKind for NativePort {
 
     fn interface(opening: &NativeInterface) -> Option<&NativeInterface> {
         Some(opening)
-    }
-
-    fn tap(path: &Path, epoch: u64) -> io::Result<Tap> {
-        Tap::ethernet(path, epoch)
-    }
-
-    fn record(&self, tap: &mut Tap, now: u64, frame: &Frame, _: bool) -> io::Result<()> {
-        tap.frame(now, frame.bytes())
     }
 
     fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {

@@ -1,7 +1,11 @@
-//! A tap on a port: its frames in a capture file (pcap, nanosecond resolution) that Wireshark opens.
+//! Capture files: pcapng (draft-ietf-opsawg-pcapng) with nanoseconds, as Wireshark and tcpdump read it.
 //!
-//! Ethernet ports write their frames as they are. Overlay ports write IP packets: the datagram with
-//! the IP and UDP headers it has between the sockets, as the port knows them.
+//! ```text
+//! section header · interface (one for each port) … · packet: time, direction, bytes, comment … · statistics (one for each port)
+//! ```
+//!
+//! Ethernet ports have their frames as they are. Overlay ports have IP packets: the datagram with the IP and UDP headers that it has
+//! between the sockets, as the port knows them ([`headers`]).
 
 use crate::wire::{Addr, ipv4, ipv6, udp};
 use std::fs::File;
@@ -9,98 +13,271 @@ use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
-/// The file's first word: nanoseconds, in this host's byte order.
-const MAGIC: u32 = 0xa1b2_3c4d;
+/// Types of blocks.
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
+const PACKET: u32 = 6;
 
-/// Frames that begin with an Ethernet header (LINKTYPE_ETHERNET).
-const ETHERNET: u32 = 1;
+/// Says in which order bytes are, which is this host's.
+const ORDER: u32 = 0x1a2b_3c4d;
 
-/// Packets that begin with an IP header (LINKTYPE_RAW).
-const RAW_IP: u32 = 101;
+/// Codes of options.
+const END: u16 = 0;
+const COMMENT: u16 = 1;
+const NAME: u16 = 2;
+const FLAGS: u16 = 2;
+const WRITER: u16 = 4;
+const RECEIVED: u16 = 4;
+const DROPPED: u16 = 5;
+const RESOLUTION: u16 = 9;
 
-/// Bytes kept of each packet.
-const SNAP: u32 = 65_535;
+/// Bytes of what is longest in a packet's block beside the packet: the comment.
+const COMMENT_MAX: usize = 1024;
 
 /// UDP in an IP header.
 const UDP: u8 = 17;
 
-/// A capture file.
-pub struct Tap {
-    file: BufWriter<File>,
-    epoch: u64,
+/// Bytes of the headers of a datagram, at most.
+pub const HEADERS: usize = ipv6::HEADER + udp::HEADER;
+
+/// What packets of an interface begin with, by the number of its link type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Beginning {
+    /// An Ethernet header (LINKTYPE_ETHERNET).
+    Ethernet = 1,
+    /// An IP header (LINKTYPE_RAW).
+    Ip = 101,
 }
 
-impl Tap {
-    /// Makes a file for an Ethernet port. `epoch` is the time of day, in nanoseconds since 1970, at
-    /// which the node's clock was 0.
-    pub fn ethernet(path: &Path, epoch: u64) -> io::Result<Tap> {
-        Tap::create(path, epoch, ETHERNET)
-    }
+/// A packet for a capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Captured<'a> {
+    /// The interface, by its place.
+    pub interface: u32,
+    /// Nanoseconds since 1970.
+    pub at: u64,
+    /// Whether it came in, or went out; nothing: who sees it is neither.
+    pub inward: Option<bool>,
+    /// The packet.
+    pub bytes: &'a [u8],
+    /// What there is to say about it, or nothing.
+    pub comment: &'a str,
+}
 
-    /// Makes a file for an overlay port.
-    pub fn overlay(path: &Path, epoch: u64) -> io::Result<Tap> {
-        Tap::create(path, epoch, RAW_IP)
-    }
+/// A capture that is written.
+pub struct Capture<W> {
+    to: W,
+    /// Packets of each interface.
+    written: Vec<u64>,
+    block: Vec<u8>,
+}
 
-    fn create(path: &Path, epoch: u64, link: u32) -> io::Result<Tap> {
-        let mut file = BufWriter::new(File::create(path)?);
-        for word in [MAGIC, 4 << 16 | 2, 0, 0, SNAP, link] {
-            file.write_all(&word.to_ne_bytes())?;
+impl Capture<BufWriter<File>> {
+    /// Makes a file.
+    pub fn create(path: &Path, interfaces: &[(String, Beginning)]) -> io::Result<Capture<BufWriter<File>>> {
+        Capture::begin(BufWriter::new(File::create(path)?), interfaces)
+    }
+}
+
+impl<W: Write> Capture<W> {
+    /// Begins one of these interfaces, each with its name.
+    pub fn begin(to: W, interfaces: &[(String, Beginning)]) -> io::Result<Capture<W>> {
+        let mut capture = Capture { to, written: vec![0; interfaces.len()], block: Vec::new() };
+        capture.words(&[ORDER, 1, u32::MAX, u32::MAX]);
+        capture.option(WRITER, concat!("anode ", env!("CARGO_PKG_VERSION")).as_bytes());
+        capture.finish(SECTION)?;
+        for (name, link) in interfaces {
+            capture.words(&[u32::from(*link as u16), 0]);
+            capture.option(NAME, name.as_bytes());
+            capture.option(RESOLUTION, &[9]);
+            capture.finish(INTERFACE)?;
         }
-        file.flush()?;
-        Ok(Tap { file, epoch })
+        capture.flush()?;
+        Ok(capture)
     }
 
-    /// Writes a frame that passed at `now` (nanoseconds of the node's clock).
-    pub fn frame(&mut self, now: u64, bytes: &[u8]) -> io::Result<()> {
-        self.record(now, bytes.len())?;
-        self.file.write_all(bytes)
+    /// Writes a packet.
+    pub fn packet(&mut self, packet: &Captured<'_>) -> io::Result<()> {
+        let Captured { interface, at, inward, bytes, comment } = *packet;
+        self.words(&[interface, (at >> 32) as u32, at as u32, bytes.len() as u32, bytes.len() as u32]);
+        self.padded(bytes);
+        if !comment.is_empty() {
+            self.option(COMMENT, &comment.as_bytes()[..comment.floor_char_boundary(COMMENT_MAX)]);
+        }
+        if let Some(inward) = inward {
+            self.option(FLAGS, &(if inward { 1u32 } else { 2 }).to_ne_bytes());
+        }
+        self.finish(PACKET)?;
+        if let Some(written) = self.written.get_mut(interface as usize) {
+            *written += 1;
+        }
+        Ok(())
     }
 
-    /// Writes a datagram between two sockets.
-    pub fn datagram(&mut self, now: u64, from: SocketAddr, to: SocketAddr, bytes: &[u8]) -> io::Result<()> {
-        let (source, destination) = (Addr::from(from.ip()), Addr::from(to.ip()));
-        let mut headers = [0; ipv6::HEADER + udp::HEADER];
-        let payload = udp::HEADER + bytes.len();
-        let ip = match (source.bytes_v4(), destination.bytes_v4()) {
-            (Some(source), Some(destination)) => {
-                let header = ipv4::Repr::new(source, destination, UDP, 64, payload);
-                header.emit(&mut headers[..header.header_len()])
+    /// Ends it with the statistics of each interface. What was missed is not known by interface, so the first one has it.
+    pub fn end(&mut self, at: u64, missed: u64) -> io::Result<()> {
+        for interface in 0..self.written.len() {
+            let dropped = if interface == 0 { missed } else { 0 };
+            self.words(&[interface as u32, (at >> 32) as u32, at as u32]);
+            if dropped > 0 {
+                self.option(COMMENT, b"what the capture has missed at all ports together");
             }
-            _ => ipv6::Repr::new(source, destination, UDP, 64, payload).emit(&mut headers[..ipv6::HEADER]),
-        };
-        let ip = ip.map_err(io::Error::other)?;
-        let header = udp::Repr { source_port: from.port(), destination_port: to.port(), payload_len: bytes.len() };
-        header.emit(&mut headers[ip..ip + udp::HEADER]).map_err(io::Error::other)?;
-        self.record(now, ip + payload)?;
-        self.file.write_all(&headers[..ip + udp::HEADER])?;
-        self.file.write_all(bytes)
+            self.option(RECEIVED, &self.written[interface].to_ne_bytes());
+            self.option(DROPPED, &dropped.to_ne_bytes());
+            self.finish(STATISTICS)?;
+        }
+        self.flush()
     }
 
-    /// Brings what was written to the file.
+    /// Packets so far.
+    pub fn written(&self) -> u64 {
+        self.written.iter().sum()
+    }
+
+    /// Brings what was written to where it goes.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        self.to.flush()
     }
 
-    fn record(&mut self, now: u64, length: usize) -> io::Result<()> {
-        let at = self.epoch + now;
-        let words = [(at / 1_000_000_000) as u32, (at % 1_000_000_000) as u32, length as u32, length as u32];
-        words.iter().try_for_each(|word| self.file.write_all(&word.to_ne_bytes()))
+    fn words(&mut self, words: &[u32]) {
+        words.iter().for_each(|word| self.block.extend_from_slice(&word.to_ne_bytes()));
+    }
+
+    fn padded(&mut self, bytes: &[u8]) {
+        self.block.extend_from_slice(bytes);
+        self.block.resize(self.block.len().next_multiple_of(4), 0);
+    }
+
+    fn option(&mut self, code: u16, value: &[u8]) {
+        self.block.extend_from_slice(&code.to_ne_bytes());
+        self.block.extend_from_slice(&(value.len() as u16).to_ne_bytes());
+        self.padded(value);
+    }
+
+    /// Writes the block that has been put together, whose options end here.
+    fn finish(&mut self, kind: u32) -> io::Result<()> {
+        self.option(END, &[]);
+        let length = (self.block.len() + 12) as u32;
+        self.to.write_all(&kind.to_ne_bytes())?;
+        self.to.write_all(&length.to_ne_bytes())?;
+        self.to.write_all(&self.block)?;
+        self.block.clear();
+        self.to.write_all(&length.to_ne_bytes())
     }
 }
 
-/// The packets of a capture file of this host, as far as it is whole.
-pub fn read(path: &Path) -> io::Result<Vec<Vec<u8>>> {
-    let bytes = std::fs::read(path)?;
-    let mut packets = Vec::new();
-    let mut rest = bytes.get(24..).unwrap_or_default();
-    while let Some((header, behind)) = rest.split_first_chunk::<16>() {
-        let [.., a, b, c, d, _, _, _, _] = *header;
-        let Some((packet, behind)) = behind.split_at_checked(u32::from_ne_bytes([a, b, c, d]) as usize) else { break };
-        packets.push(packet.to_vec());
-        rest = behind;
+/// Puts the headers of a datagram of so many bytes between two sockets into `room`; says how many bytes they have.
+pub fn headers(room: &mut [u8; HEADERS], from: SocketAddr, to: SocketAddr, length: usize) -> usize {
+    let (source, destination) = (Addr::from(from.ip()), Addr::from(to.ip()));
+    let payload = udp::HEADER + length;
+    let ip = match (source.bytes_v4(), destination.bytes_v4()) {
+        (Some(source), Some(destination)) => {
+            let header = ipv4::Repr::new(source, destination, UDP, 64, payload);
+            header.emit(&mut room[..header.header_len()])
+        }
+        _ => ipv6::Repr::new(source, destination, UDP, 64, payload).emit(&mut room[..ipv6::HEADER]),
+    };
+    let header = udp::Repr { source_port: from.port(), destination_port: to.port(), payload_len: length };
+    // Only a datagram too long for its header has none.
+    let Ok(ip) = ip else { return 0 };
+    match header.emit(&mut room[ip..ip + udp::HEADER]) {
+        Ok(_) => ip + udp::HEADER,
+        Err(_) => 0,
     }
-    Ok(packets)
+}
+
+/// A packet that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The name of its interface.
+    pub interface: String,
+    /// Nanoseconds since 1970.
+    pub at: u64,
+    /// Whether it came in, if that is said.
+    pub inward: Option<bool>,
+    /// The packet.
+    pub bytes: Vec<u8>,
+    /// What is said about it.
+    pub comment: String,
+}
+
+/// The packets of a capture written on this host, as far as it is whole.
+pub fn packets(bytes: &[u8]) -> Vec<Packet> {
+    let (mut found, mut names, mut rest) = (Vec::new(), Vec::new(), bytes);
+    while let Some((kind, block, behind)) = block(rest) {
+        rest = behind;
+        match kind {
+            INTERFACE => {
+                let name = options(block.get(8..)).find(|(code, _)| *code == NAME).map(|(_, value)| value);
+                names.push(String::from_utf8_lossy(name.unwrap_or_default()).into_owned());
+            }
+            PACKET => found.extend(packet(block, &names)),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Of each interface, packets written and missed, as the statistics at the end of a capture say.
+pub fn statistics(bytes: &[u8]) -> Vec<(u64, u64)> {
+    let (mut found, mut rest) = (Vec::new(), bytes);
+    while let Some((kind, block, behind)) = block(rest) {
+        rest = behind;
+        if kind == STATISTICS {
+            let number = |code: u16| {
+                let value = options(block.get(12..)).find(|(known, _)| *known == code)?.1;
+                value.first_chunk().map(|value| u64::from_ne_bytes(*value))
+            };
+            found.push((number(RECEIVED).unwrap_or(0), number(DROPPED).unwrap_or(0)));
+        }
+    }
+    found
+}
+
+/// The bytes of the packets of a capture file of this host, as far as it is whole.
+pub fn read(path: &Path) -> io::Result<Vec<Vec<u8>>> {
+    Ok(packets(&std::fs::read(path)?).into_iter().map(|packet| packet.bytes).collect())
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    bytes.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word))
+}
+
+fn block(bytes: &[u8]) -> Option<(u32, &[u8], &[u8])> {
+    let (kind, length) = (word(bytes, 0)?, word(bytes, 4)? as usize);
+    let whole = bytes.get(..length)?;
+    let inside = whole.get(8..length.checked_sub(4)?)?;
+    Some((kind, inside, &bytes[length..]))
+}
+
+fn packet(block: &[u8], names: &[String]) -> Option<Packet> {
+    let length = word(block, 12)? as usize;
+    let bytes = block.get(20..)?.get(..length)?.to_vec();
+    let behind = block.get(20 + length.next_multiple_of(4)..);
+    let (mut comment, mut inward) = (String::new(), None);
+    for (code, value) in options(behind) {
+        match code {
+            COMMENT => comment = String::from_utf8_lossy(value).into_owned(),
+            FLAGS => inward = word(value, 0).map(|flags| flags & 3 == 1),
+            _ => {}
+        }
+    }
+    let interface = names.get(word(block, 0)? as usize)?.clone();
+    let at = u64::from(word(block, 4)?) << 32 | u64::from(word(block, 8)?);
+    Some(Packet { interface, at, inward, bytes, comment })
+}
+
+fn options(bytes: Option<&[u8]>) -> impl Iterator<Item = (u16, &[u8])> {
+    let mut rest = bytes.unwrap_or_default();
+    std::iter::from_fn(move || {
+        let head = word(rest, 0)?.to_ne_bytes();
+        let (code, length) = (u16::from_ne_bytes([head[0], head[1]]), u16::from_ne_bytes([head[2], head[3]]) as usize);
+        let value = rest.get(4..4 + length).filter(|_| code != END)?;
+        rest = rest.get(4 + length.next_multiple_of(4)..).unwrap_or_default();
+        Some((code, value))
+    })
 }
 
 #[cfg(test)]
@@ -109,19 +286,35 @@ mod tests {
 
     #[test]
     fn a_capture_has_the_layout_of_the_format() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("a.pcap");
-        let mut tap = Tap::overlay(&path, 5_000_000_000).unwrap();
         let addr = |text: &str| text.parse().unwrap();
-        tap.datagram(7, addr("127.0.0.1:4001"), addr("127.0.0.1:4002"), b"anep").unwrap();
-        tap.flush().unwrap();
-        let bytes = std::fs::read(&path).unwrap();
-        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
-        assert_eq!((word(0), word(20)), (MAGIC, RAW_IP));
-        assert_eq!((word(24), word(28), word(32)), (5, 7, 32));
-        let packet = ipv4::Packet::new_checked(&bytes[40..]).unwrap();
-        assert!(packet.verify_checksum());
-        assert_eq!(udp::Packet::new_checked(packet.payload()).unwrap().payload(), b"anep");
-        assert_eq!(read(&path).unwrap(), [&bytes[40..]]);
+        let mut room = [0; HEADERS];
+        let length = headers(&mut room, addr("127.0.0.1:4001"), addr("127.0.0.1:4002"), 4);
+        let datagram = [&room[..length], b"anep"].concat();
+        let mut written = Vec::new();
+        let ports = [("west".to_owned(), Beginning::Ip), ("eth0".to_owned(), Beginning::Ethernet)];
+        let mut capture = Capture::begin(&mut written, &ports).unwrap();
+        let at = 5_000_000_007;
+        let first = Captured { interface: 0, at, inward: Some(true), bytes: &datagram, comment: "taken in" };
+        capture.packet(&first).unwrap();
+        capture.packet(&Captured { interface: 1, inward: Some(false), bytes: &[7; 61], comment: "", ..first }).unwrap();
+        capture.end(at, 3).unwrap();
+        let word = |at: usize| u32::from_ne_bytes(written[at..at + 4].try_into().unwrap());
+        assert_eq!((word(0), word(8), word(4)), (SECTION, ORDER, word(word(4) as usize - 4)));
+        let found = packets(&written);
+        let packet = |name: &str, inward, bytes: &[u8], comment: &str| Packet {
+            interface: name.into(),
+            at,
+            inward: Some(inward),
+            bytes: bytes.to_vec(),
+            comment: comment.into(),
+        };
+        assert_eq!(found, [packet("west", true, &datagram, "taken in"), packet("eth0", false, &[7; 61], "")]);
+        assert_eq!(statistics(&written), [(1, 3), (1, 0)]);
+        let ip = ipv4::Packet::new_checked(&found[0].bytes).unwrap();
+        assert!(ip.verify_checksum());
+        assert_eq!(udp::Packet::new_checked(ip.payload()).unwrap().payload(), b"anep");
+        for cut in 0..written.len() {
+            assert!(packets(&written[..cut]).len() <= 2, "what is cut off is no packet");
+        }
     }
 }

@@ -12,17 +12,10 @@ pub struct EchoPort {
 
 impl PortKind for EchoPort {
     type Opening = ();
+    const BEGINNING: Beginning = Beginning::Ethernet;
 
     fn open(id: PortId, (): (), _: usize, _: BeforeStack) -> io::Result<(EchoPort, Option<Taker>)> {
         Ok((EchoPort { id, queue: SendQueue::default(), sent: Vec::new() }, None))
-    }
-
-    fn tap(path: &Path, epoch: u64) -> io::Result<Tap> {
-        Tap::ethernet(path, epoch)
-    }
-
-    fn record(&self, tap: &mut Tap, now: u64, frame: &Frame, _: bool) -> io::Result<()> {
-        tap.frame(now, frame.bytes())
     }
 
     fn wait_for(&self, _: &mut Poll, _: u64) -> io::Result<()> {

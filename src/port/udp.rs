@@ -5,20 +5,25 @@
 
 use super::kind::{BeforeStack, PortKind};
 use super::packet::Taker;
-use super::pcap::Tap;
+use super::pcap::{self, Beginning, HEADERS};
 use super::queue::{Asking, SendQueue};
 use crate::broker;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::mmsg::{Batch, RawAddr, dropped};
 use crate::sys::poll::Poll;
+use crate::wire::Addr;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+
+/// Who is not known.
+const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// A UDP socket between this node and its neighbours.
 pub struct UdpPort {
     socket: UdpSocket,
+    /// Where it listens, as captures say it.
+    own: SocketAddr,
     id: PortId,
     peers: Vec<RawAddr>,
     batch: Batch,
@@ -33,8 +38,10 @@ impl UdpPort {
     pub fn open(id: PortId, listen: SocketAddr, peers: &[SocketAddr]) -> io::Result<UdpPort> {
         let socket = UdpSocket::from(broker::udp(listen)?);
         let peers = peers.iter().map(|peer| RawAddr::new(*peer)).collect();
+        let own = RawAddr::new(socket.local_addr()?).addr();
         Ok(UdpPort {
             socket,
+            own,
             id,
             peers,
             batch: Batch::segmenting(),
@@ -117,19 +124,18 @@ pub struct Overlay {
 
 impl PortKind for UdpPort {
     type Opening = Overlay;
+    const BEGINNING: Beginning = Beginning::Ip;
 
     fn open(id: PortId, overlay: Overlay, _: usize, _: BeforeStack) -> io::Result<(UdpPort, Option<Taker>)> {
         Ok((UdpPort::open(id, overlay.listen, &overlay.peers)?, None))
     }
 
-    fn tap(path: &Path, epoch: u64) -> io::Result<Tap> {
-        Tap::overlay(path, epoch)
-    }
-
-    fn record(&self, tap: &mut Tap, now: u64, frame: &Frame, inward: bool) -> io::Result<()> {
-        let (Ok(own), Some(peer)) = (self.local(), self.peer(frame.peer)) else { return Ok(()) };
-        let (from, to) = if inward { (peer, own) } else { (own, peer) };
-        tap.datagram(now, from, to, frame.bytes())
+    fn headers(&self, room: &mut [u8; HEADERS], frame: &Frame, inward: bool) -> usize {
+        let ip = |addr: Addr| addr.bytes_v4().map_or(IpAddr::from(addr.0), IpAddr::from);
+        let stranger = || frame.ends.source.map(|(addr, port)| SocketAddr::new(ip(addr), port));
+        let peer = self.peer(frame.peer).or_else(stranger).unwrap_or(NOBODY);
+        let (from, to) = if inward { (peer, self.own) } else { (self.own, peer) };
+        pcap::headers(room, from, to, frame.len())
     }
 
     fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {

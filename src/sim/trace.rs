@@ -215,8 +215,8 @@ impl Tracer {
     pub(super) fn event(&mut self, at: u64, node: usize, packet: u64, kind: EventKind) {
         let name = |digest: Digest| digest.to_string();
         let what = match kind {
-            // Told with more detail by whoever injects.
-            EventKind::Injected => return,
+            // Told with more detail by whoever injects; and who pays is not told.
+            EventKind::Injected | EventKind::Charged(_) => return,
             EventKind::Received(port) => What::Received { port: port.0 },
             EventKind::Waiting(code) => What::Waiting { code: name(code) },
             EventKind::Requested(object, parts) => What::Requested { object: name(object), parts: parts.count_ones() },

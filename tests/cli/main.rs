@@ -11,3 +11,4 @@ mod plan_wrong;
 mod sim_cli;
 #[path = "../running/wait.rs"]
 mod wait;
+mod wireshark;

@@ -24,6 +24,7 @@ mod redirects;
 mod restart;
 #[path = "../running/mod.rs"]
 mod running;
+mod seen;
 mod sender;
 mod tiers;
 mod together;

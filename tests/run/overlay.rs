@@ -144,7 +144,7 @@ fn code_travels_along_a_line_and_the_stores_keep_it() {
     line.run(0);
     assert!(line.ping(0, 2).is_some());
     let first = std::fs::read(line.folder.path().join("n1.pcap")).unwrap();
-    assert_eq!(first[..4], 0xa1b2_3c4du32.to_ne_bytes(), "the tap writes pcap with nanoseconds");
+    assert_eq!(first[..4], 0x0a0d_0d0au32.to_ne_bytes(), "pcapng");
 }
 
 #[test]

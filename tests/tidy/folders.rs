@@ -49,6 +49,7 @@ const ROWS: &[Row] = &[
         ],
     ),
     ("driver", &["wire", "frame", "trust", "core", "nodeos", "code", "node"]),
+    ("seen", &["contract", "clean", "wire", "frame", "classify", "core", "node"]),
     ("sim", &["wire", "frame", "link", "trust", "topology", "classify", "core", "code", "ee", "node", "driver"]),
     (
         "config",
@@ -58,7 +59,7 @@ const ROWS: &[Row] = &[
         "manage",
         &[
             "clean", "wire", "frame", "sys", "link", "trust", "topology", "classify", "schedule", "core", "log",
-            "nodeos", "graph", "broker", "code", "kernel", "port", "ee", "node", "driver", "config",
+            "nodeos", "graph", "broker", "code", "kernel", "port", "ee", "node", "driver", "seen", "config",
         ],
     ),
     ("lab", &["wire", "sys", "link", "kernel", "config", "manage"]),

@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::lab::{Lab, LinkTap};
-use crate::port::pcap::Tap;
+use crate::port::pcap::{Beginning, Capture, Captured};
 use crate::sys::clock::unix_ns;
 use crate::sys::packet::{self, PacketSocket, Room};
 use crate::sys::poll::{Poll, Waker};
@@ -35,7 +35,8 @@ pub(super) fn capture(lab: &Lab, link: &str, file: &Path, count: Option<u64>) ->
     let mut sockets = open(&tap).with_context(|| format!("cannot listen on the link of {link}"))?;
     // One end was listened to before the other.
     let begin = unix_ns();
-    let mut out = Tap::ethernet(file, 0).with_context(|| file.display().to_string())?;
+    let ends: Vec<_> = tap.interfaces.iter().map(|name| (name.clone(), Beginning::Ethernet)).collect();
+    let mut out = Capture::create(file, &ends).with_context(|| file.display().to_string())?;
     let (waker, stop) = (Waker::new()?, Arc::new(AtomicBool::new(false)));
     let mut signals = Signals::new([SIGINT, SIGTERM])?;
     let (bell, told) = (waker.clone(), stop.clone());
@@ -54,22 +55,25 @@ pub(super) fn capture(lab: &Lab, link: &str, file: &Path, count: Option<u64>) ->
     let most = count.unwrap_or(u64::MAX);
     while written < most && !stop.load(Ordering::Relaxed) {
         poll.wait(PATIENCE, &mut ready)?;
-        let mut frames: Vec<(u64, Vec<u8>)> = Vec::new();
-        for socket in &mut sockets {
+        let mut frames: Vec<(u64, u32, Vec<u8>)> = Vec::new();
+        for (socket, end) in sockets.iter_mut().zip(0..) {
             let mut more = TURN;
-            while more > 0 && socket.see(|seen| frames.push((seen.at, seen.pieces().concat()))) {
+            while more > 0 && socket.see(|seen| frames.push((seen.at, end, seen.pieces().concat()))) {
                 more -= 1;
             }
             missed += u64::from(socket.overflows()?);
         }
-        frames.retain(|(at, _)| *at >= begin);
-        frames.sort_by_key(|(at, _)| *at);
-        for (at, bytes) in frames.iter().take(usize::try_from(most - written).unwrap_or(usize::MAX)) {
-            out.frame(*at, bytes).with_context(|| file.display().to_string())?;
+        frames.retain(|(at, ..)| *at >= begin);
+        frames.sort_by_key(|(at, ..)| *at);
+        for (at, end, bytes) in frames.iter().take(usize::try_from(most - written).unwrap_or(usize::MAX)) {
+            let packet = Captured { interface: *end, at: *at, inward: None, bytes, comment: "" };
+            out.packet(&packet).with_context(|| file.display().to_string())?;
             written += 1;
         }
         out.flush().with_context(|| file.display().to_string())?;
     }
+    let end = unix_ns();
+    out.end(end, missed).with_context(|| file.display().to_string())?;
     crate::say!("{written} frames in {}, {missed} missed", file.display());
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The outside of a worker: ports, applications, processes, the loader, which carry out the node's output.
 
+use super::watch::Watchers;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Outside};
@@ -8,7 +9,7 @@ use crate::manage::apps::Apps;
 use crate::manage::ee::Desk;
 use crate::manage::loader::Loader;
 use crate::manage::ports::{OpenPort, Opener};
-use crate::node::{Delivery, Effect, SentEnd};
+use crate::node::{Delivery, Effect, Event, SentEnd};
 use crate::nodeos::interface::{HostId, Upcall};
 
 /// What is around the node of a worker.
@@ -19,18 +20,25 @@ pub(super) struct Around {
     pub(super) apps: Apps,
     pub(super) processes: Desk,
     pub(super) loader: Loader,
+    /// Those who watch packets.
+    pub(super) watchers: Watchers,
 }
 
 impl Outside for Around {
+    #[cold]
+    fn happened(&mut self, event: Event) {
+        self.watchers.tell_event(&event);
+    }
+
     /// Frames wait in the queue of their port, and are sent together.
     #[inline]
     fn send(&mut self, driven: &mut Driven<'_>, frame: Frame) {
         // While codes are prepared no port is open yet.
+        if !self.watchers.are_none() {
+            self.tell_frame(driven.turn.now, usize::from(frame.port.0), &frame, false);
+        }
         let (pushed, reason) = match self.ports.get_mut(usize::from(frame.port.0)) {
-            Some(port) => {
-                port.record_out(driven.turn.now, &frame);
-                (port.queue().push(frame), Reason::QueueFull)
-            }
+            Some(port) => (port.queue().push(frame), Reason::QueueFull),
             None => (Err(frame), Reason::PortClosed),
         };
         if let Err(frame) = pushed {

@@ -11,6 +11,7 @@ use std::io;
 impl Worker {
     /// Does what the node wants done, until it wants nothing more.
     pub(super) fn settle(&mut self, now: u64) -> io::Result<()> {
+        self.around.watchers.now = now;
         if self.driver.settle(now, &mut self.around) {
             self.around.processes.notify(&mut self.driver.node, now);
         }

@@ -25,6 +25,8 @@ pub enum MapKind {
     Devices = 14,
     /// AF_XDP sockets, for redirects.
     Sockets = 17,
+    /// A ring buffer of so many bytes.
+    Ring = 27,
     /// An array that can be mapped into memory ([`Map::words`]).
     SharedArray = 1 << 16 | 2,
 }
@@ -32,8 +34,8 @@ pub enum MapKind {
 impl MapKind {
     /// The kind of this number.
     pub fn of(number: u32) -> Option<MapKind> {
-        use MapKind::{Array, Devices, Hash, PerCpuArray, Prefixes, Programs, Sets, SharedArray, Sockets};
-        let all = [Hash, Array, Programs, PerCpuArray, Prefixes, Sets, Devices, Sockets, SharedArray];
+        use MapKind::{Array, Devices, Hash, PerCpuArray, Prefixes, Programs, Ring, Sets, SharedArray, Sockets};
+        let all = [Hash, Array, Programs, PerCpuArray, Prefixes, Sets, Devices, Sockets, Ring, SharedArray];
         all.into_iter().find(|kind| *kind as u32 == number)
     }
 

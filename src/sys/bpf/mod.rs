@@ -8,8 +8,10 @@ mod call;
 mod map;
 mod pin;
 mod program;
+mod ring;
 
 pub use call::Types;
 pub use map::{Map, MapKind, MapShape, possible_cpus};
 pub use pin::{is_mounted, mount, open, pin, unmount};
 pub use program::{Functions, Hook, Link, Program, ProgramInfo, XdpMode};
+pub use ring::RingBuffer;

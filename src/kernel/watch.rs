@@ -1,0 +1,144 @@
+//! The kernel half while somebody captures: another build of the ingress in the place of the first one, and the ring buffer that it fills.
+//!
+//! Maps, stations and programs of codes stay as they are, so counters and state go on. A link changes its program in one step, so
+//! each frame meets the one or the other. When nobody captures any more, the ingress of before is back, the very same program.
+//! A process that dies meanwhile leaves the other one, which does the same and fills a buffer that nobody reads; the next process
+//! puts its own ingress there.
+
+use super::half::{KernelHalf, State};
+use super::layout::{RING, SEEN_MAPS};
+use super::own;
+use crate::contract::seen;
+use crate::sys::bpf::{Map, Program, RingBuffer, possible_cpus};
+use crate::wire::ethernet::Mac;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// As long as it is there, the kernel half tells what it has had.
+pub struct KernelWatch {
+    half: Arc<KernelHalf>,
+    scratch: Map,
+    buffer: RingBuffer,
+    ports: Vec<(u32, u16, Mac)>,
+}
+
+/// A frame that the kernel half has had.
+pub struct Had<'a> {
+    /// When, in nanoseconds of the system's monotonic clock.
+    pub at: u64,
+    /// What it has done with it: dropped, sent, copied (`bpf/seen.h`).
+    pub done: u8,
+    /// The reason, or how many copies.
+    pub reason: u16,
+    /// The port that it came in by, and the one that it has left by, if they are known.
+    pub port: Option<u16>,
+    /// The same.
+    pub out: Option<u16>,
+    /// The frame as it came, and as it left, if it did.
+    pub before: &'a [u8],
+    /// The same.
+    pub after: &'a [u8],
+}
+
+impl KernelHalf {
+    /// Tells what it has from now on. There is one who is told at a time.
+    pub fn watch(half: &Arc<KernelHalf>) -> io::Result<KernelWatch> {
+        let [scratch, buffer] = SEEN_MAPS.map(|(name, shape)| own::map(name, shape));
+        let (scratch, buffer) = (scratch?, buffer?);
+        let find = |name: &str| match name {
+            "seen_map" => Ok(scratch.as_fd()),
+            "ring_map" => Ok(buffer.as_fd()),
+            "program_slots_map" => Ok(half.program_slots.as_fd()),
+            _ => half.maps.descriptor(name),
+        };
+        let program = own::load("seen", find)?;
+        let buffer = RingBuffer::of(&buffer, RING)?;
+        let mut state = half.state();
+        if let Err(error) = half.turn(&state, &half.ingress, &program) {
+            // Some may have been turned already.
+            half.turn(&state, &program, &half.ingress)?;
+            return Err(error);
+        }
+        state.seen = Some(program);
+        drop(state);
+        Ok(KernelWatch { half: half.clone(), scratch, buffer, ports: Vec::new() })
+    }
+
+    /// Tells nobody from now on: the ingress stands where it did.
+    pub fn unwatch(&self) {
+        let mut state = self.state();
+        let Some(program) = state.seen.take() else { return };
+        if let Err(error) = self.turn(&state, &program, &self.ingress) {
+            tracing::error!(%error, "the kernel half keeps telling what it has");
+        }
+    }
+
+    /// What stands at the interfaces: the ingress, or what stands in its place.
+    pub(super) fn front<'a>(&'a self, state: &'a State) -> &'a Program {
+        state.seen.as_ref().unwrap_or(&self.ingress)
+    }
+
+    /// Puts one program in the place of another, where that stands.
+    fn turn(&self, state: &State, from: &Program, to: &Program) -> io::Result<()> {
+        let from = from.info()?.id;
+        for attached in &state.ports {
+            if attached.link.target()?.1 == from {
+                attached.link.update(to)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl KernelWatch {
+    /// Hands over what it has had since the last call.
+    pub fn read(&mut self, mut take: impl FnMut(&Had<'_>)) {
+        let KernelWatch { half, buffer, ports, .. } = self;
+        let state = half.state();
+        ports.clear();
+        ports.extend(state.ports.iter().map(|at| (at.port.interface, at.port.number as u16, at.port.mac)));
+        drop(state);
+        buffer.read(|record| {
+            if let Some(had) = had(record, ports) {
+                take(&had);
+            }
+        });
+    }
+
+    /// Frames so far for which there was no room.
+    pub fn missed(&self) -> u64 {
+        let mut value = vec![0; self.scratch.value_size()];
+        let cpus = possible_cpus().unwrap_or(1);
+        if self.scratch.get(&[0; 4], &mut value).is_err() {
+            return 0;
+        }
+        let each = value.chunks_exact(self.scratch.value_size() / cpus);
+        each.filter_map(|value| value.first_chunk::<{ seen::SIZE }>())
+            .map(|value| u64::from_ne_bytes(seen::MISSED.of(value)))
+            .sum()
+    }
+}
+
+impl Drop for KernelWatch {
+    fn drop(&mut self) {
+        self.half.unwatch();
+    }
+}
+
+fn had<'a>(record: &'a [u8], ports: &[(u32, u16, Mac)]) -> Option<Had<'a>> {
+    const HEAD: usize = seen::BYTES.at();
+    let (head, bytes) = record.split_first_chunk::<HEAD>()?;
+    let word = |at: usize| head.get(at..)?.first_chunk().map(|word| u32::from_ne_bytes(*word));
+    let half = |at: usize| head.get(at..)?.first_chunk().map(|word| u16::from_ne_bytes(*word));
+    let at = head.get(seen::AT.at()..)?.first_chunk().map(|word| u64::from_ne_bytes(*word))?;
+    let (before, after) = bytes.split_at_checked(word(seen::BEFORE.at())? as usize)?;
+    let after = after.get(..word(seen::AFTER.at())? as usize)?;
+    let interface = word(seen::INTERFACE.at())?;
+    let port = ports.iter().find(|(known, ..)| *known == interface).map(|(_, number, _)| *number);
+    // It has the link address of where it leaves.
+    let source = after.get(6..12);
+    let out = ports.iter().find(|(.., mac)| source == Some(&mac.0[..])).map(|(_, number, _)| *number);
+    let (done, reason) = (half(seen::DONE.at())? as u8, half(seen::REASON.at())?);
+    Some(Had { at, done, reason, port, out, before, after })
+}

@@ -1,0 +1,280 @@
+//! Who watches the packets of a node: `anode capture`, `anode packet explain`, and the capture files of ports.
+//!
+//! Each has a ring that the worker tells, and one for what the kernel half has had. The kernel has a single ring buffer for all of them:
+//! whoever looks next empties it into all rings. When the last one goes, the kernel half is as it was before the first.
+//!
+//! Records go to other processes as bytes through the control socket, written by the thread of the connection. Shared memory would save
+//! that copy, on a thread that nobody waits for; it would also let a process of another user write where the worker reads.
+
+use super::control::Handle;
+use super::worker::Order;
+use crate::config::Plan;
+use crate::kernel::KernelHalf;
+use crate::kernel::watch::KernelWatch;
+use crate::port::pcap::{Beginning, Capture, Captured};
+use crate::seen::filter::Filter;
+use crate::seen::join::Join;
+use crate::seen::record::{self, KERNEL, MISSED, NO_PORT, Records};
+use crate::seen::ring::{HEAD, Listener, Teller, ring};
+use crate::seen::words::{CodeName, Names, PortName};
+use crate::sys::clock::Clock;
+use crate::sys::threads::{self, Duty};
+use crate::topology::Port;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Words of a ring: 8 MiB; and of one for what the kernel half has had: 4 MiB.
+const WORDS: usize = 1 << 20;
+const KERNEL_WORDS: usize = 1 << 19;
+
+/// Bytes taken from a ring at once.
+const AT_ONCE: usize = 1 << 20;
+
+/// Those who may watch at the same time.
+const WATCHES_MAX: usize = 8;
+
+/// Between two looks into a ring that was empty.
+pub(super) const LOOK: Duration = Duration::from_millis(5);
+
+/// Who watches a node.
+pub struct Watching {
+    clock: Clock,
+    half: Option<Arc<KernelHalf>>,
+    node: String,
+    ports: Vec<PortName>,
+    open: Mutex<Open>,
+}
+
+#[derive(Default)]
+struct Open {
+    /// The rings for what the kernel half has had, of all who watch.
+    tellers: Vec<Teller>,
+    /// What the kernel half has had, while somebody watches.
+    kernel: Option<KernelWatch>,
+}
+
+/// One who watches.
+pub struct Watch {
+    watching: Arc<Watching>,
+    worker: Listener,
+    kernel: Listener,
+    /// Tells the worker when nobody watches any more.
+    handle: Option<Handle>,
+    held: Vec<u8>,
+    /// Missed so far, as it was said last.
+    said: Option<(u64, u64)>,
+}
+
+impl Watching {
+    /// Of a node with these ports.
+    pub fn new(node: &str, ports: &[Port], plans: &[Plan], clock: Clock, half: Option<Arc<KernelHalf>>) -> Watching {
+        let name = |(port, plan): (&Port, &Plan)| PortName {
+            name: port.name.clone(),
+            ethernet: plan.opening.beginning() == Beginning::Ethernet,
+        };
+        let ports = ports.iter().zip(plans).map(name).collect();
+        Watching { clock, half, node: node.into(), ports, open: Mutex::default() }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        // What it holds is right between any two statements.
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more who watches, and what the worker is to tell them by.
+    fn watch(self: &Arc<Watching>) -> Result<(Watch, Teller), String> {
+        let mut open = self.open();
+        open.tellers.retain(|teller| !teller.is_closed());
+        if open.tellers.len() >= WATCHES_MAX {
+            return Err(format!("{WATCHES_MAX} others watch this node already; end one"));
+        }
+        let (teller, worker) = ring(WORDS);
+        let (kernel_teller, kernel) = ring(if self.half.is_some() { KERNEL_WORDS } else { 1 });
+        if let (Some(half), None) = (&self.half, &open.kernel) {
+            let watch =
+                KernelHalf::watch(half).map_err(|error| format!("the kernel half cannot be watched: {error}"))?;
+            open.kernel = Some(watch);
+        }
+        open.tellers.push(kernel_teller);
+        Ok((Watch { watching: self.clone(), worker, kernel, handle: None, held: Vec::new(), said: None }, teller))
+    }
+
+    /// One more who watches, from now on.
+    pub(super) fn begin(self: &Arc<Watching>, handle: &Handle) -> Result<Watch, String> {
+        let (mut watch, teller) = self.watch()?;
+        handle.order(Order::Watch(teller))?;
+        // What is asked of the node next finds it watched.
+        handle.with_node(|_, _| ())?;
+        watch.handle = Some(handle.clone());
+        Ok(watch)
+    }
+
+    /// Names of all that records say by number, as they are now.
+    pub(super) fn names(&self, handle: &Handle) -> Result<Names, String> {
+        let (codes, domains) =
+            handle.with_node(|node, turn| (node.status_within(&turn.out.frames).codes, node.domain_tree()))?;
+        let code = |code: crate::node::status::CodeStatus| CodeName {
+            name: code.name,
+            title: code.title,
+            domain: code.domain,
+        };
+        Ok(Names {
+            node: self.node.clone(),
+            epoch: crate::config::guard::unix_ns(self.clock.now()),
+            origin: self.clock.origin(),
+            now: self.clock.now(),
+            ports: self.ports.clone(),
+            codes: codes.into_iter().map(code).collect(),
+            domains: domains.into_iter().map(|domain| (domain.id, domain.title)).collect(),
+        })
+    }
+
+    /// Empties the ring buffer of the kernel half into the rings of all who watch; says what it has missed.
+    fn empty_kernel(&self) -> u64 {
+        let mut open = self.open();
+        let Open { tellers, kernel } = &mut *open;
+        let Some(kernel) = kernel else { return 0 };
+        kernel.read(|frame| {
+            let (port, out) = (frame.port.unwrap_or(NO_PORT), frame.out.unwrap_or(NO_PORT));
+            let at = frame.at.saturating_sub(self.clock.origin());
+            let word = record::kernel_word(out, frame.reason, frame.before.len());
+            let head = record::head(KERNEL, frame.done, port, at, 0, word);
+            for teller in tellers.iter_mut() {
+                teller.tell(head, frame.before, frame.after);
+            }
+        });
+        kernel.missed()
+    }
+}
+
+impl Watch {
+    /// Adds the next records to `into`, whole ones, and a last one of how many were missed, if that has changed or `beat` says so; whether
+    /// there was anything to be told.
+    pub(super) fn hear(&mut self, into: &mut Vec<u8>, beat: bool) -> bool {
+        // Before the rings are read: what is told meanwhile is later.
+        let now = self.watching.clock.now();
+        // What the kernel half hands to the user half it has told of before, and so it is told before.
+        self.held.clear();
+        let worker = self.worker.hear(&mut self.held, AT_ONCE);
+        let in_kernel = self.watching.empty_kernel();
+        let kernel = self.kernel.hear(into, usize::MAX);
+        into.append(&mut self.held);
+        let missed = (self.worker.missed(), self.kernel.missed() + in_kernel);
+        if beat || self.said != Some(missed) {
+            self.said = Some(missed);
+            let head: [u64; HEAD] = record::head(MISSED, 0, NO_PORT, now, missed.0, missed.1);
+            head.iter().for_each(|word| into.extend_from_slice(&word.to_le_bytes()));
+        }
+        kernel || worker
+    }
+
+    /// Whether the worker has gone: what is in the ring is all.
+    pub(super) fn is_over(&self) -> bool {
+        self.worker.is_over()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.kernel.close();
+        self.worker.close();
+        let mut open = self.watching.open();
+        open.tellers.retain(|teller| !teller.is_closed());
+        if open.tellers.is_empty() {
+            open.kernel = None;
+        }
+        drop(open);
+        // A node that goes down needs no telling.
+        let _ = self.handle.as_ref().map(|handle| handle.order(Order::Unwatch));
+    }
+}
+
+/// The capture files of ports, to be written by a thread of their own.
+pub(super) struct Files {
+    watch: Watch,
+    files: Vec<(Filter, PathBuf, Capture<BufWriter<File>>)>,
+}
+
+impl Files {
+    /// Opens those that the configuration names; and what the worker is to tell them by. Nothing: it names none.
+    pub(super) fn open(watching: &Arc<Watching>, plans: &[Plan]) -> io::Result<Option<(Files, Teller)>> {
+        let mut files = Vec::new();
+        for (plan, port) in plans.iter().zip(&watching.ports) {
+            let Some(path) = &plan.pcap else { continue };
+            let interface = [(port.name.clone(), plan.opening.beginning())];
+            let capture = Capture::create(&crate::broker::reach(path), &interface)
+                .map_err(|error| super::ports::explain(&port.name, error))?;
+            files.push((Filter::of_port(&port.name), path.clone(), capture));
+        }
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let (watch, teller) = watching.watch().map_err(io::Error::other)?;
+        Ok(Some((Files { watch, files }, teller)))
+    }
+
+    /// Writes them until the worker has gone.
+    pub(super) fn start(self, handle: Handle) -> io::Result<JoinHandle<()>> {
+        threads::start("anode-capture", Duty::Control, move || self.write(&handle))
+    }
+
+    fn write(mut self, handle: &Handle) {
+        let watching = self.watch.watching.clone();
+        let mut names = Names {
+            epoch: crate::config::guard::unix_ns(watching.clock.now()),
+            ports: watching.ports.clone(),
+            ..Names::default()
+        };
+        let mut join = Join::new(watching.ports.iter().map(|port| port.ethernet).collect());
+        let mut bytes = Vec::new();
+        loop {
+            let is_over = self.watch.is_over();
+            bytes.clear();
+            let more = self.watch.hear(&mut bytes, true);
+            Records::of(&bytes).for_each(|record| join.take(&record));
+            let mut wrote = false;
+            while let Some(seen) = join.next(is_over && !more) {
+                if !names.knows(&seen) && !is_over {
+                    // A node that goes down has told all that it will.
+                    names = watching.names(handle).unwrap_or(names);
+                    names.note(&seen);
+                }
+                wrote = true;
+                let comment = names.comment(&seen);
+                let packet = Captured {
+                    interface: 0,
+                    at: names.epoch + seen.at,
+                    inward: Some(seen.inward),
+                    bytes: &seen.bytes,
+                    comment: &comment,
+                };
+                self.files.retain_mut(|(filter, path, capture)| {
+                    !filter.holds(&seen, &names) || kept(path, capture.packet(&packet))
+                });
+            }
+            if wrote {
+                self.files.retain_mut(|(_, path, capture)| kept(path, capture.flush()));
+            }
+            if is_over && !more {
+                break;
+            }
+            if !more {
+                std::thread::sleep(LOOK);
+            }
+        }
+        let (worker, kernel) = join.missed();
+        let now = names.epoch + watching.clock.now();
+        for (_, path, capture) in &mut self.files {
+            kept(path, capture.end(now, worker + kernel));
+        }
+    }
+}
+
+/// Whether a file could be written to; one that could not is given up.
+fn kept(path: &std::path::Path, written: io::Result<()>) -> bool {
+    written.inspect_err(|error| tracing::error!(file = %path.display(), %error, "capture file given up")).is_ok()
+}

@@ -1,0 +1,236 @@
+//! A record of what happens to packets: one frame at the edge of a node, or one event of a packet inside it.
+//!
+//! ```text
+//! word 0: kind (8 bits) · detail (8) · port (16) · bytes behind the head (32)
+//! word 1: the node's clock, in nanoseconds     word 2: the packet's identity in this node; 0: none
+//! word 3: as the kind says                     then the bytes, padded with zeros to whole words; all little endian
+//! ```
+//!
+//! The worker writes records into a ring ([`super::ring`]), whoever captures reads them ([`super::join`]). So a reader takes nothing
+//! on trust: [`Records`] ends where a record is not whole, and what is unknown is passed over.
+
+use super::ring::{HEAD, RECORD_MAX};
+use crate::frame::PortId;
+use crate::node::{Event, EventKind};
+use crate::wire::{Addr, Digest};
+
+/// Bytes of a head.
+const HEAD_BYTES: usize = HEAD * 8;
+
+/// A frame came in by a port.
+pub const CAME: u8 = 1;
+/// A frame leaves by a port.
+pub const LEAVES: u8 = 2;
+/// An event of a packet; the detail says which.
+pub const EVENT: u8 = 3;
+/// A frame that the kernel half has had; its bytes as it came, and behind them as it left.
+pub const KERNEL: u8 = 4;
+/// Records that were missed so far: word 2 of the worker's, word 3 of the kernel half's.
+pub const MISSED: u8 = 5;
+
+/// What the kernel half has done with a frame: the detail of its record.
+pub mod kernel {
+    /// Dropped it.
+    pub const DROPPED: u8 = 0;
+    /// Sent it on.
+    pub const SENT: u8 = 1;
+    /// Sent copies of it on.
+    pub const COPIED: u8 = 2;
+    /// Handed it to the user half with the verdict of its code, which may have written into it.
+    pub const RAISED: u8 = 3;
+}
+
+/// The port of a record that is of none.
+pub const NO_PORT: u16 = u16::MAX;
+const NOWHERE: PortId = PortId(NO_PORT);
+
+const RECEIVED: u8 = 1;
+const INJECTED: u8 = 2;
+const WAITING: u8 = 3;
+const REQUESTED: u8 = 4;
+const SERVED: u8 = 5;
+const ARRIVED: u8 = 6;
+const READY: u8 = 7;
+const RAN: u8 = 8;
+const CHILD: u8 = 9;
+const FORWARDED: u8 = 10;
+const DELIVERED: u8 = 11;
+const CLAMPED: u8 = 12;
+const DROPPED: u8 = 13;
+const CHARGED: u8 = 14;
+
+/// The head of a record; [`super::ring::Teller::tell`] adds the length.
+#[inline]
+pub fn head(kind: u8, detail: u8, port: u16, at: u64, trace: u64, more: u64) -> [u64; HEAD] {
+    [u64::from(kind) | u64::from(detail) << 8 | u64::from(port) << 16, at, trace, more]
+}
+
+/// The record of an event: its head, and hands the bytes behind it over.
+#[inline]
+pub fn of_event<R>(at: u64, event: &Event, tell: impl FnOnce([u64; HEAD], &[u8]) -> R) -> R {
+    let none: &[u8] = &[];
+    let (detail, PortId(port), more, bytes) = match &event.kind {
+        EventKind::Received(port) => (RECEIVED, *port, 0, none),
+        EventKind::Injected => (INJECTED, NOWHERE, 0, none),
+        EventKind::Waiting(code) => (WAITING, NOWHERE, 0, &code.0[..]),
+        EventKind::Requested(object, parts) => (REQUESTED, NOWHERE, u64::from(parts.count_ones()), &object.0[..]),
+        EventKind::Served(object, parts) => (SERVED, NOWHERE, u64::from(*parts), &object.0[..]),
+        EventKind::Arrived(object) => (ARRIVED, NOWHERE, 0, &object.0[..]),
+        EventKind::Ready(code) => (READY, NOWHERE, 0, &code.0[..]),
+        EventKind::Ran(steps) => (RAN, NOWHERE, *steps, none),
+        EventKind::Child(child) => (CHILD, NOWHERE, *child, none),
+        EventKind::Forwarded(port, to) => (FORWARDED, *port, 0, &to.0[..]),
+        EventKind::Delivered(port) => (DELIVERED, NOWHERE, u64::from(*port), none),
+        EventKind::Clamped(port, bound) => (CLAMPED, *port, u64::from(*bound), none),
+        EventKind::Dropped(reason) => (DROPPED, NOWHERE, 0, reason.name().as_bytes()),
+        EventKind::Charged(domain) => (CHARGED, NOWHERE, u64::from(domain.0), none),
+    };
+    tell(head(EVENT, detail, port, at, event.trace, more), bytes)
+}
+
+/// A record as it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// When, in nanoseconds of the node's clock.
+    pub at: u64,
+    /// The packet's identity in its node; 0: none.
+    pub trace: u64,
+    /// What.
+    pub what: Told<'a>,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// A frame came in (true) by a port, or leaves.
+    Frame(bool, u16, &'a [u8]),
+    /// A packet has been dealt with inside the node.
+    Happened(Happened),
+    /// The kernel half has had a frame.
+    Kernel(Kernel<'a>),
+    /// Records missed so far: the worker's, the kernel half's.
+    Missed(u64, u64),
+    /// Of a kind that a newer node knows.
+    Unknown,
+}
+
+/// As [`EventKind`], as far as it travels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the EventKind of its name")]
+pub enum Happened {
+    Received(u16),
+    Injected,
+    Waiting(Digest),
+    Requested(Digest, u32),
+    Served(Digest, u32),
+    Arrived(Digest),
+    Ready(Digest),
+    Ran(u64),
+    Child(u64),
+    Forwarded(u16, Addr),
+    Delivered(u16),
+    Clamped(u16, u32),
+    Dropped(String),
+    Charged(u32),
+}
+
+/// What the kernel half has done with a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel<'a> {
+    /// One of [`kernel`].
+    pub done: u8,
+    /// The port that it came in by.
+    pub port: u16,
+    /// The port that it left by; [`NO_PORT`]: by none, or none that is known.
+    pub out: u16,
+    /// One of the reasons of `bpf/seen.h`; of copies, how many.
+    pub reason: u16,
+    /// The frame as it came.
+    pub before: &'a [u8],
+    /// And as it left, or was handed on; empty: it was not.
+    pub after: &'a [u8],
+}
+
+/// Word 3 of a record of the kernel half.
+pub fn kernel_word(out: u16, reason: u16, before: usize) -> u64 {
+    u64::from(out) | u64::from(reason) << 16 | (before as u64) << 32
+}
+
+/// The records in some bytes.
+pub struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// Those that are whole, in order.
+    pub fn of(bytes: &'a [u8]) -> Records<'a> {
+        Records { rest: bytes }
+    }
+
+    /// What is behind the last whole one.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Whether what is behind is no record at all, however much follows.
+    pub fn is_broken(&self) -> bool {
+        self.rest.first_chunk().is_some_and(|word| length(u64::from_le_bytes(*word)) > RECORD_MAX)
+    }
+}
+
+fn length(first: u64) -> usize {
+    (first >> 32) as usize
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        let (head, behind) = self.rest.split_first_chunk::<HEAD_BYTES>()?;
+        let (words, _) = head.as_chunks::<8>();
+        let word = |at: usize| words.get(at).map_or(0, |word| u64::from_le_bytes(*word));
+        let length = length(word(0));
+        if length > RECORD_MAX || behind.len() < length.next_multiple_of(8) {
+            return None;
+        }
+        let bytes = &behind[..length];
+        self.rest = &behind[length.next_multiple_of(8)..];
+        Some(Record { at: word(1), trace: word(2), what: told([word(0), word(1), word(2), word(3)], bytes) })
+    }
+}
+
+fn told<'a>(head: [u64; HEAD], bytes: &'a [u8]) -> Told<'a> {
+    let (kind, detail, port, more) = (head[0] as u8, (head[0] >> 8) as u8, (head[0] >> 16) as u16, head[3]);
+    match kind {
+        CAME | LEAVES => Told::Frame(kind == CAME, port, bytes),
+        EVENT => happened(detail, port, more, bytes).map_or(Told::Unknown, Told::Happened),
+        KERNEL => {
+            let Some((before, after)) = bytes.split_at_checked((more >> 32) as usize) else { return Told::Unknown };
+            let (out, reason) = (more as u16, (more >> 16) as u16);
+            Told::Kernel(Kernel { done: detail, port, out, reason, before, after })
+        }
+        MISSED => Told::Missed(head[2], more),
+        _ => Told::Unknown,
+    }
+}
+
+fn happened(detail: u8, port: u16, more: u64, bytes: &[u8]) -> Option<Happened> {
+    let digest = || bytes.first_chunk().map(|digest| Digest(*digest));
+    Some(match detail {
+        RECEIVED => Happened::Received(port),
+        INJECTED => Happened::Injected,
+        WAITING => Happened::Waiting(digest()?),
+        REQUESTED => Happened::Requested(digest()?, more as u32),
+        SERVED => Happened::Served(digest()?, more as u32),
+        ARRIVED => Happened::Arrived(digest()?),
+        READY => Happened::Ready(digest()?),
+        RAN => Happened::Ran(more),
+        CHILD => Happened::Child(more),
+        FORWARDED => Happened::Forwarded(port, Addr(*bytes.first_chunk()?)),
+        DELIVERED => Happened::Delivered(more as u16),
+        CLAMPED => Happened::Clamped(port, more as u32),
+        DROPPED => Happened::Dropped(String::from_utf8_lossy(bytes).into_owned()),
+        CHARGED => Happened::Charged(more as u32),
+        _ => return None,
+    })
+}
