@@ -1,8 +1,7 @@
 //! `anode ping`: round-trip times to a node, by capsule.
 
-use super::attach::{Place, destination, ms, say_nothing_came, seconds, token};
+use super::attach::{Destination, Place, destination, ms, say_nothing_came, seconds, token};
 use crate::apps::{Attached as _, PING, ping};
-use crate::wire::Addr;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// Where to, an address or name
     #[arg(value_parser = destination)]
-    to: Addr,
+    to: Destination,
     #[command(flatten)]
     place: Place,
     /// Capsules to send
@@ -35,6 +34,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let to = args.place.find(&args.to)?;
     let (mut node, code) = args.place.attach(&PING, 0)?;
     let options = ping::Options {
         count: args.count,
@@ -46,10 +46,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let own = node.address();
     if !args.json {
-        crate::say!("ping {} from {own}, {} bytes, code {}", args.to, args.size, code.short());
+        crate::say!("ping {to} from {own}, {} bytes, code {}", args.size, code.short());
     }
     let mut replies = Vec::new();
-    let summary = ping::run(&mut node, code, args.to, &options, &mut |reply| {
+    let summary = ping::run(&mut node, code, to, &options, &mut |reply| {
         if args.json {
             replies.push(reply.clone());
             return;
@@ -66,7 +66,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
     })?;
     if args.json {
-        let all = json!({"from": own, "to": args.to, "code": code.to_string(), "replies": replies, "summary": summary});
+        let all = json!({"from": own, "to": to, "code": code.to_string(), "replies": replies, "summary": summary});
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         let duplicates =
@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let times = [rtt.min_ns, rtt.median_ns, rtt.mean_ns, rtt.max_ns, rtt.deviation_ns].map(ms);
             crate::say!("round trip min/median/mean/max/deviation = {} ms", times.join("/"));
         } else {
-            say_nothing_came(args.to);
+            say_nothing_came(to);
         }
     }
     Ok(if summary.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
