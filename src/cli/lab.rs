@@ -270,6 +270,9 @@ fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
     for node in &started {
         crate::say!("node {node} runs");
     }
+    if topology.has_traffic {
+        crate::say!("its [[traffic]] is not sent here; `anode sim run {}` does", file.display());
+    }
     Ok(())
 }
 

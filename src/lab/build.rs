@@ -9,8 +9,8 @@ use super::ending::{end_processes, forget_node};
 use super::error::Error;
 use super::observe::Observed;
 use super::state::{self, Owner, Record};
-use super::topology::{Node, Topology};
 use super::{links, plan, tools};
+use crate::labfile::topology::{Node, Topology};
 use crate::sys::netns::{self, Namespace};
 use crate::sys::process;
 
@@ -75,7 +75,7 @@ fn survey(lab: &str, wanted: &BTreeSet<String>, record: Option<&Record>) -> Resu
 
 /// All namespaces that are named as the lab's are.
 pub(super) fn candidates(lab: &str) -> Result<BTreeSet<String>, Error> {
-    let prefix = super::topology::namespace(lab, "");
+    let prefix = crate::labfile::topology::namespace(lab, "");
     let names = netns::names().map_err(|source| Error::System { what: "listing namespaces".into(), source })?;
     Ok(names.into_iter().filter(|name| name.starts_with(&prefix)).collect())
 }
@@ -236,7 +236,7 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
     down.ended = end_processes(&places)?;
     let lines: Vec<String> = down.removed.iter().map(|name| format!("netns del {name}")).collect();
     run(None, &lines)?;
-    let prefix = super::topology::namespace(lab, "");
+    let prefix = crate::labfile::topology::namespace(lab, "");
     for node in down.removed.iter().filter_map(|name| name.strip_prefix(&prefix)) {
         if node == links::PLACE { links::forget(lab) } else { forget_node(&format!("{lab}.{node}")) }?;
     }
@@ -246,7 +246,7 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
 
 /// Ends the process of shaped links if there are none any more.
 fn forget_links(lab: &str, superfluous: &[String]) -> Result<(), Error> {
-    let name = super::topology::namespace(lab, links::PLACE);
+    let name = crate::labfile::topology::namespace(lab, links::PLACE);
     if !superfluous.contains(&name) {
         return Ok(());
     }

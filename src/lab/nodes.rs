@@ -51,7 +51,7 @@ impl Daemon {
 }
 
 /// The most that a resource bound counts for between nodes of a lab: they are one person's.
-const BOUND_MAX: i64 = 4096;
+const BOUND_MAX: u32 = 4096;
 
 /// The configuration of an active node: what the topology says, over what it need not say.
 pub fn configuration(lab: &str, node: &Node) -> Table {
@@ -62,9 +62,20 @@ pub fn configuration(lab: &str, node: &Node) -> Table {
     config.insert("routes".into(), Value::String("kernel".into()));
     let port = |interface: &super::Interface| {
         let packet = ("packet".to_owned(), Value::String(interface.name.clone()));
-        Value::Table(Table::from_iter([packet, ("bound_max".to_owned(), Value::Integer(BOUND_MAX))]))
+        let bound = |key: &str, bound: u32| (key.to_owned(), Value::Integer(bound.into()));
+        let most = node.every.bound_max.unwrap_or(BOUND_MAX);
+        let signed = node.every.signed_bound_max.map(|most| bound("signed_bound_max", most));
+        Value::Table([packet, bound("bound_max", most)].into_iter().chain(signed).collect())
     };
     config.insert("port".into(), Value::Array(node.interfaces.iter().map(port).collect()));
+    if let Some(sizes) = &node.every.sizes {
+        config.insert("sizes".into(), Value::Table(sizes.clone()));
+    }
+    if let Some(Ok(limits)) = node.every.anyone.map(Table::try_from) {
+        let role = [("name", Value::String("anyone".into())), ("limits", Value::Table(limits))];
+        let role = role.map(|(key, value)| (key.to_owned(), value));
+        config.insert("role".into(), Value::Array(vec![Value::Table(Table::from_iter(role))]));
+    }
     config.extend(node.anode.clone().into_iter().flatten());
     meter(lab, node, &mut config);
     config

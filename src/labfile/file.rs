@@ -1,4 +1,4 @@
-//! The topology file as written: TOML tables and their keys, nothing resolved yet.
+//! The lab file as written: TOML tables and their keys, nothing resolved yet.
 //!
 //! Every table refuses unknown keys. Values keep their place in the file, so that [`super::topology`], which resolves
 //! them, can name the line of a contradiction.
@@ -12,33 +12,91 @@ use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 
 use super::address::{Cidr, Mac};
+use super::run::{Carries, CodeFile, CrashFile, EveryNode, Family, PartitionFile, TrafficFile};
+use crate::link::LinkQuality;
 use crate::wire::{Addr, Prefix};
 
-/// A whole topology file.
+/// A whole lab file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct File {
+pub(crate) struct File {
     /// The lab's name.
-    pub(super) name: Spanned<String>,
+    pub(crate) name: Option<Spanned<String>>,
+    /// What it shows, for people.
+    #[serde(default)]
+    pub(crate) about: String,
     /// Whether every neighbour on a common link is entered by hand, so that nobody needs ARP.
     #[serde(default)]
-    pub(super) static_neighbours: bool,
+    pub(crate) static_neighbours: Option<Spanned<bool>>,
     /// Who gives links addresses that have none.
-    pub(super) addresses: Option<Automatic>,
-    /// Where the chance of shaped links begins.
-    #[serde(default)]
-    pub(super) seed: u64,
+    pub(crate) addresses: Option<Spanned<Automatic>>,
+    /// Where chance begins.
+    pub(crate) seed: Option<u64>,
+    /// Nodes by their number or in a row, in the place of `nodes`.
+    pub(crate) topology: Option<Spanned<TopologyEntry>>,
+    /// Which addresses nodes of `topology` have.
+    pub(crate) family: Option<Spanned<Family>>,
+    /// Share of links of `topology` that carry Ethernet.
+    pub(crate) ethernet_share: Option<Spanned<f64>>,
     /// The nodes by name.
-    pub(super) nodes: BTreeMap<Spanned<String>, NodeEntry>,
-    /// The links; their order numbers interfaces and addresses.
     #[serde(default)]
-    pub(super) links: Vec<Spanned<LinkEntry>>,
+    pub(crate) nodes: BTreeMap<Spanned<String>, NodeEntry>,
+    /// What links are like that do not say so themselves.
+    pub(crate) line: Option<Spanned<LinkEntry>>,
+    /// The links; their order numbers interfaces and addresses.
+    #[serde(default, alias = "link")]
+    pub(crate) links: Vec<Spanned<LinkEntry>>,
+    /// What all nodes have.
+    pub(crate) node: Option<Spanned<EveryNode>>,
+    /// Until when traffic flows.
+    pub(crate) duration_s: Option<Spanned<f64>>,
+    /// For how long after that packets may still be under way.
+    pub(crate) drain_s: Option<Spanned<f64>>,
+    #[serde(default)]
+    pub(crate) code: Vec<Spanned<CodeFile>>,
+    #[serde(default)]
+    pub(crate) traffic: Vec<Spanned<TrafficFile>>,
+    #[serde(default)]
+    pub(crate) crash: Vec<Spanned<CrashFile>>,
+    #[serde(default)]
+    pub(crate) partition: Vec<Spanned<PartitionFile>>,
+}
+
+/// `[topology]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TopologyEntry {
+    pub(crate) shape: Option<ShapeName>,
+    pub(crate) nodes: Option<NodesOf>,
+    pub(crate) width: Option<usize>,
+    pub(crate) height: Option<usize>,
+    pub(crate) fanout: Option<usize>,
+    pub(crate) degree: Option<usize>,
+}
+
+/// The name of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ShapeName {
+    Line,
+    Ring,
+    Grid,
+    Tree,
+    Random,
+}
+
+/// How many nodes a shape has, or the names of nodes whose links are listed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "expected a number of nodes, or a list of their names")]
+pub(crate) enum NodesOf {
+    Count(usize),
+    Names(Vec<String>),
 }
 
 /// `"auto"`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Automatic {
+pub(crate) enum Automatic {
     /// The lab numbers them ([`super::automatic`]).
     Auto,
 }
@@ -68,113 +126,139 @@ impl fmt::Display for Kind {
 /// `[nodes.NAME]`
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NodeEntry {
+pub(crate) struct NodeEntry {
     /// By default a router if it has more than one link, else a host.
-    pub(super) kind: Option<Kind>,
-    /// Whether an anode node is meant to run here.
-    #[serde(default)]
-    pub(super) active: bool,
+    pub(crate) kind: Option<Kind>,
+    /// Whether an anode node is meant to run here; by default in nodes of `topology`.
+    pub(crate) active: Option<bool>,
     /// That node's configuration, kept as it is.
-    pub(super) anode: Option<toml::Table>,
+    pub(crate) anode: Option<toml::Table>,
     /// Addresses of the node itself, on its loopback interface.
     #[serde(default)]
-    pub(super) addresses: Vec<Cidr>,
+    pub(crate) addresses: Vec<Cidr>,
     /// Blocks from which a switch numbers the interfaces behind its links.
     #[serde(default)]
-    pub(super) prefixes: Vec<Prefix>,
+    pub(crate) prefixes: Vec<Prefix>,
     /// The routes; computed when absent.
-    pub(super) routes: Option<Vec<RouteEntry>>,
+    pub(crate) routes: Option<Vec<RouteEntry>>,
     /// Neighbours that need no resolution.
     #[serde(default)]
-    pub(super) neighbours: Vec<NeighbourEntry>,
+    pub(crate) neighbours: Vec<NeighbourEntry>,
     /// Kernel parameters of the namespace.
     #[serde(default)]
-    pub(super) sysctls: BTreeMap<String, Scalar>,
+    pub(crate) sysctls: BTreeMap<String, Scalar>,
 }
 
 /// `{ to = BLOCK, via = ADDRESS, interface = NAME }`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RouteEntry {
-    pub(super) to: Prefix,
-    pub(super) via: Option<Addr>,
-    pub(super) interface: Option<String>,
+pub(crate) struct RouteEntry {
+    pub(crate) to: Prefix,
+    pub(crate) via: Option<Addr>,
+    pub(crate) interface: Option<String>,
 }
 
 /// `{ address = ADDRESS, mac = ETHERNET, interface = NAME }`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NeighbourEntry {
-    pub(super) address: Addr,
-    pub(super) mac: Mac,
-    pub(super) interface: Option<String>,
+pub(crate) struct NeighbourEntry {
+    pub(crate) address: Addr,
+    pub(crate) mac: Mac,
+    pub(crate) interface: Option<String>,
 }
 
-/// `[[links]]`
-#[derive(Debug, Deserialize)]
+/// `[[links]]`, and `[line]`, which says what all of them are like.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LinkEntry {
+pub(crate) struct LinkEntry {
     /// The two nodes.
-    pub(super) ends: [End; 2],
+    #[serde(alias = "between")]
+    pub(crate) ends: Option<[End; 2]>,
     /// Blocks from which the first end takes number 1 and the second number 2.
     #[serde(default)]
-    pub(super) prefixes: Vec<Prefix>,
+    pub(crate) prefixes: Vec<Prefix>,
+    /// What travels on it, in the simulator.
+    pub(crate) carries: Option<Carries>,
     /// Largest IP packet, bytes.
-    #[serde(default = "ethernet_mtu")]
-    pub(super) mtu: u32,
+    pub(crate) mtu: Option<u32>,
     /// Capacity in each direction, Mbit/s; unlimited if absent.
-    pub(super) rate_mbit: Option<f64>,
+    pub(crate) rate_mbit: Option<f64>,
     /// Bytes that wait for it at most.
-    pub(super) queue_bytes: Option<u32>,
+    pub(crate) queue_bytes: Option<u32>,
     /// Frames that wait for it at most.
-    pub(super) queue_packets: Option<u32>,
+    pub(crate) queue_packets: Option<u32>,
     /// Time from end to end, milliseconds.
-    #[serde(default)]
-    pub(super) delay_ms: f64,
+    pub(crate) delay_ms: Option<f64>,
     /// By how much that differs at most, to either side, milliseconds.
-    #[serde(default)]
-    pub(super) jitter_ms: f64,
+    pub(crate) jitter_ms: Option<f64>,
     /// Share of frames that are lost, 0 to 1.
-    #[serde(default)]
-    pub(super) loss: f64,
+    pub(crate) loss: Option<f64>,
     /// Share of frames that arrive twice, 0 to 1.
-    #[serde(default)]
-    pub(super) duplicate: f64,
+    pub(crate) duplicate: Option<f64>,
     /// Share of frames that are held back and may be overtaken, 0 to 1.
-    #[serde(default)]
-    pub(super) reorder: f64,
+    pub(crate) reorder: Option<f64>,
     /// For how long at most, milliseconds.
-    pub(super) reorder_ms: Option<f64>,
+    pub(crate) reorder_ms: Option<f64>,
     /// What the link adds to a path.
-    #[serde(default = "unit_cost")]
-    pub(super) cost: u32,
+    pub(crate) cost: Option<u32>,
     /// Whether computed routes use the link.
-    #[serde(default = "yes")]
-    pub(super) routed: bool,
+    pub(crate) routed: Option<bool>,
 }
 
-fn ethernet_mtu() -> u32 {
-    1500
-}
+impl LinkEntry {
+    /// What it does not say itself is as `line` says.
+    pub(crate) fn or(self, line: &LinkEntry) -> LinkEntry {
+        LinkEntry {
+            ends: self.ends,
+            prefixes: self.prefixes,
+            carries: self.carries.or(line.carries),
+            mtu: self.mtu.or(line.mtu),
+            rate_mbit: self.rate_mbit.or(line.rate_mbit),
+            queue_bytes: self.queue_bytes.or(line.queue_bytes),
+            queue_packets: self.queue_packets.or(line.queue_packets),
+            delay_ms: self.delay_ms.or(line.delay_ms),
+            jitter_ms: self.jitter_ms.or(line.jitter_ms),
+            loss: self.loss.or(line.loss),
+            duplicate: self.duplicate.or(line.duplicate),
+            reorder: self.reorder.or(line.reorder),
+            reorder_ms: self.reorder_ms.or(line.reorder_ms),
+            cost: self.cost.or(line.cost),
+            routed: self.routed.or(line.routed),
+        }
+    }
 
-fn unit_cost() -> u32 {
-    1
-}
+    /// Bytes of its largest IP packet.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.mtu.unwrap_or(1500)
+    }
 
-fn yes() -> bool {
-    true
+    /// What it does to frames.
+    pub(crate) fn quality(&self) -> LinkQuality {
+        let plain = LinkQuality::default();
+        LinkQuality {
+            delay_ms: self.delay_ms.unwrap_or(plain.delay_ms),
+            jitter_ms: self.jitter_ms.unwrap_or(plain.jitter_ms),
+            rate_mbit: self.rate_mbit.unwrap_or(plain.rate_mbit),
+            queue_bytes: self.queue_bytes.unwrap_or(plain.queue_bytes),
+            queue_packets: self.queue_packets.unwrap_or(plain.queue_packets),
+            loss: self.loss.unwrap_or(plain.loss),
+            duplicate: self.duplicate.unwrap_or(plain.duplicate),
+            reorder: self.reorder.unwrap_or(plain.reorder),
+            reorder_ms: self.reorder_ms.unwrap_or(plain.reorder_ms),
+        }
+    }
 }
 
 /// One end of a link: `"NODE"`, or a table when more than the node is given.
-#[derive(Debug)]
-pub(super) struct End {
-    pub(super) node: String,
+#[derive(Clone, Debug)]
+pub(crate) struct End {
+    pub(crate) node: String,
     /// By default `to-PEER`.
-    pub(super) interface: Option<String>,
+    pub(crate) interface: Option<String>,
     /// By default made from the node's and the interface's numbers.
-    pub(super) mac: Option<Mac>,
+    pub(crate) mac: Option<Mac>,
     /// In place of those numbered from the link's or switch's blocks.
-    pub(super) addresses: Option<Vec<Cidr>>,
+    pub(crate) addresses: Option<Vec<Cidr>>,
 }
 
 #[derive(Deserialize)]
@@ -213,7 +297,7 @@ impl<'de> Visitor<'de> for EndVisitor {
 
 /// A kernel parameter's value: text, a number, or true and false for 1 and 0.
 #[derive(Debug)]
-pub(super) struct Scalar(pub(super) String);
+pub(crate) struct Scalar(pub(crate) String);
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {

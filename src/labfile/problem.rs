@@ -1,15 +1,15 @@
-//! A contradiction in a topology file, with its place.
+//! A contradiction in a lab file, with its place.
 
 /// A contradiction and its place in the file, in bytes.
 #[derive(Debug)]
-pub(super) struct Problem {
-    pub(super) offset: usize,
-    pub(super) what: String,
-    pub(super) remedy: String,
+pub(crate) struct Problem {
+    pub(crate) offset: usize,
+    pub(crate) what: String,
+    pub(crate) remedy: String,
 }
 
-pub(super) type Result<T> = std::result::Result<T, Problem>;
+pub(crate) type Result<T, E = Problem> = std::result::Result<T, E>;
 
-pub(super) fn problem<T>(offset: usize, what: impl Into<String>, remedy: impl Into<String>) -> Result<T> {
+pub(crate) fn problem<T>(offset: usize, what: impl Into<String>, remedy: impl Into<String>) -> Result<T> {
     Err(Problem { offset, what: what.into(), remedy: remedy.into() })
 }

@@ -1,77 +1,60 @@
-//! The form of a scenario's file, key by key; `docs/sim.md` is its description for people.
+//! What a lab file says about every node, and about what happens: codes, traffic, faults. `docs/lab.md` describes the keys for people.
 
-use super::super::network::Family;
-use super::super::shape::Shape;
 use crate::trust::limits::Limits;
 use serde::Deserialize;
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct File {
-    #[serde(default)]
-    pub(super) about: String,
-    pub(super) duration_s: f64,
-    #[serde(default = "drain_s")]
-    pub(super) drain_s: f64,
-    pub(super) topology: toml::Table,
-    #[serde(default)]
-    pub(super) family: Family,
-    #[serde(default)]
-    pub(super) line: toml::Table,
-    #[serde(default)]
-    pub(super) link: Vec<toml::Table>,
-    #[serde(default)]
-    pub(super) ethernet_share: f64,
-    #[serde(default)]
-    pub(super) node: NodeFile,
-    #[serde(default)]
-    pub(super) code: Vec<CodeFile>,
-    #[serde(default)]
-    pub(super) traffic: Vec<TrafficFile>,
-    #[serde(default)]
-    pub(super) crash: Vec<CrashFile>,
-    #[serde(default)]
-    pub(super) partition: Vec<PartitionFile>,
+/// What travels on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carries {
+    /// ANEP packets between two known ends.
+    #[default]
+    Overlay,
+    /// Ethernet frames: capsules travel natively in IP, after address resolution.
+    Ethernet,
 }
 
-fn drain_s() -> f64 {
-    10.0
+/// Which addresses the nodes have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+    /// Both; traffic takes turns.
+    Both,
 }
 
-/// A shape, or nodes whose links are listed.
-#[derive(Debug)]
-pub(super) enum Topology {
-    List(ListFile),
-    Shape(Shape),
-}
+impl Family {
+    /// Whether nodes have IPv4 addresses.
+    pub fn has_v4(self) -> bool {
+        self != Family::V6
+    }
 
-impl TryFrom<toml::Table> for Topology {
-    type Error = toml::de::Error;
-
-    fn try_from(table: toml::Table) -> Result<Topology, toml::de::Error> {
-        if table.contains_key("shape") {
-            table.try_into().map(Topology::Shape)
-        } else {
-            table.try_into().map(Topology::List)
-        }
+    /// Whether nodes have IPv6 addresses.
+    pub fn has_v6(self) -> bool {
+        self != Family::V4
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListFile {
-    pub(super) nodes: Vec<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
+/// `[node]`: what all nodes have.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct NodeFile {
-    pub(super) prepare_ms: Option<f64>,
-    pub(super) look_up_ms: Option<f64>,
-    pub(super) bound_max: Option<u32>,
-    pub(super) signed_bound_max: Option<u32>,
-    pub(super) sizes: Option<toml::Table>,
-    pub(super) anyone: Option<Limits>,
+pub(crate) struct EveryNode {
+    /// Time from a representation's arrival until it can run, in milliseconds.
+    pub(crate) prepare_ms: Option<f64>,
+    /// Time of a look into a node's store, in milliseconds.
+    pub(crate) look_up_ms: Option<f64>,
+    /// The most that a resource bound counts for that comes in by any port.
+    pub(crate) bound_max: Option<u32>,
+    /// The same of signed code.
+    pub(crate) signed_bound_max: Option<u32>,
+    /// Sizes of tables that are not the usual ones.
+    pub(crate) sizes: Option<toml::Table>,
+    /// Limits of code that is nobody's.
+    pub(crate) anyone: Option<Limits>,
 }
 
 /// A code of a scenario.
@@ -80,18 +63,18 @@ pub(super) struct NodeFile {
 pub struct CodeFile {
     /// What traffic calls it.
     pub name: String,
-    /// Where it is: the path of a bundle or of a source, from the scenario's folder.
-    pub file: String,
+    /// Where it is: the path of a bundle or of a source, from the file's folder; without one it is the shipped application of that name.
+    pub file: Option<String>,
     /// Payload bytes in its window, for sources that do not say it themselves.
     pub window: Option<u32>,
     #[serde(default)]
-    pub(super) at: Who,
+    pub(crate) at: Who,
 }
 
 /// Some nodes.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(untagged, expecting = "expected \"all\", \"random\" or a list of node names")]
-pub(super) enum Who {
+pub(crate) enum Who {
     Nodes(Vec<String>),
     Word(Word),
     /// Of codes: where traffic with it begins. Of traffic: everywhere.
@@ -99,33 +82,53 @@ pub(super) enum Who {
     Default,
 }
 
+/// Nodes by a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Word {
+pub(crate) enum Word {
     All,
     Random,
 }
 
+/// Capsules that nodes send at a rate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TrafficFile {
-    pub(super) code: String,
+pub(crate) struct TrafficFile {
+    pub(crate) code: String,
     #[serde(default)]
-    pub(super) from: Who,
+    pub(crate) from: Who,
     #[serde(default)]
-    pub(super) to: Who,
+    pub(crate) to: Who,
     #[serde(default = "per_second")]
-    pub(super) per_second: f64,
+    pub(crate) per_second: f64,
     #[serde(default = "port")]
-    pub(super) port: u16,
+    pub(crate) port: u16,
     #[serde(default = "bound")]
-    pub(super) bound: u32,
+    pub(crate) bound: u32,
     #[serde(default = "payload_bytes")]
-    pub(super) payload_bytes: usize,
-    pub(super) payload_hex: Option<String>,
+    pub(crate) payload_bytes: usize,
+    pub(crate) payload_hex: Option<String>,
     #[serde(default)]
-    pub(super) start_s: f64,
-    pub(super) stop_s: Option<f64>,
+    pub(crate) start_s: f64,
+    pub(crate) stop_s: Option<f64>,
+}
+
+impl TrafficFile {
+    /// One capsule a second from one node to another.
+    pub(crate) fn ping(code: String, from: String, to: String) -> TrafficFile {
+        TrafficFile {
+            code,
+            from: Who::Nodes(vec![from]),
+            to: Who::Nodes(vec![to]),
+            per_second: 1.0,
+            port: port(),
+            bound: bound(),
+            payload_bytes: payload_bytes(),
+            payload_hex: None,
+            start_s: 0.0,
+            stop_s: None,
+        }
+    }
 }
 
 fn per_second() -> f64 {
@@ -144,23 +147,25 @@ fn payload_bytes() -> usize {
     64
 }
 
+/// A node stops.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct CrashFile {
-    pub(super) node: String,
-    pub(super) at_s: f64,
-    pub(super) down_s: Option<f64>,
+pub(crate) struct CrashFile {
+    pub(crate) node: String,
+    pub(crate) at_s: f64,
+    pub(crate) down_s: Option<f64>,
     #[serde(default)]
-    pub(super) store_kept: bool,
+    pub(crate) store_kept: bool,
 }
 
+/// Links carry nothing.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct PartitionFile {
-    pub(super) at_s: f64,
-    pub(super) for_s: Option<f64>,
+pub(crate) struct PartitionFile {
+    pub(crate) at_s: f64,
+    pub(crate) for_s: Option<f64>,
     #[serde(default)]
-    pub(super) links: Vec<[String; 2]>,
+    pub(crate) links: Vec<[String; 2]>,
     #[serde(default)]
-    pub(super) island: Vec<String>,
+    pub(crate) island: Vec<String>,
 }

@@ -23,6 +23,7 @@ const ROWS: &[Row] = &[
     ("sys", &["wire"]),
     ("link", &["sys"]),
     ("trust", &["abi", "clean", "wire"]),
+    ("labfile", &["wire", "sys", "link", "trust"]),
     ("topology", &["wire", "frame"]),
     ("classify", &["contract", "wire", "frame", "sys"]),
     ("schedule", &["sys"]),
@@ -49,7 +50,10 @@ const ROWS: &[Row] = &[
         ],
     ),
     ("driver", &["wire", "frame", "trust", "core", "nodeos", "code", "node"]),
-    ("sim", &["wire", "frame", "link", "trust", "topology", "classify", "core", "code", "ee", "node", "driver"]),
+    (
+        "sim",
+        &["wire", "frame", "link", "trust", "labfile", "topology", "classify", "core", "code", "ee", "node", "driver"],
+    ),
     (
         "config",
         &["wire", "frame", "sys", "link", "trust", "topology", "schedule", "nodeos", "code", "port", "ee", "node"],
@@ -61,7 +65,7 @@ const ROWS: &[Row] = &[
             "nodeos", "graph", "broker", "code", "kernel", "port", "ee", "node", "driver", "config",
         ],
     ),
-    ("lab", &["wire", "sys", "link", "kernel", "config", "manage"]),
+    ("lab", &["wire", "sys", "link", "labfile", "kernel", "config", "manage"]),
     ("apps", &["wire", "code"]),
     ("cli", ALL),
 ];

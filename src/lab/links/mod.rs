@@ -27,11 +27,11 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::address::Mac;
 use super::ending::end_processes;
 use super::error::Error;
-use super::file::Kind;
-use super::topology::{Interface, Node, Topology};
+use crate::labfile::Kind;
+use crate::labfile::Mac;
+use crate::labfile::topology::{Interface, Node, Topology};
 use crate::link::LinkQuality;
 use crate::sys::netns::Namespace;
 use crate::sys::own;
@@ -103,6 +103,7 @@ pub(super) fn wired(topology: &Topology) -> Topology {
             kind: Kind::Host,
             active: false,
             anode: None,
+            every: Default::default(),
             addresses: Vec::new(),
             interfaces: ends,
             routes: Vec::new(),
