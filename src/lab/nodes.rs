@@ -10,6 +10,7 @@ use crate::config::default_run_dir;
 use crate::kernel::Pins;
 use crate::manage::client::Control;
 use crate::sys::watch::{self, Process};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -98,23 +99,49 @@ fn meter(lab: &str, node: &Node, config: &mut Table) {
     }
 }
 
-/// The active nodes that run with another configuration than the topology gives them.
-pub fn changed(topology: &Topology) -> Vec<String> {
-    let differs = |node: &&Node| {
-        let mut config = configuration(&topology.name, node);
+/// A node that runs, and cannot become what the file says while it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The node.
+    pub node: String,
+    /// The settings that differ, such as `port`; none if the file has the node not active any more.
+    pub settings: Vec<String>,
+}
+
+/// The nodes that run with other settings than the topology gives them. Those that it has not any more are no matter: they are ended.
+pub fn changed(topology: &Topology) -> Vec<Changed> {
+    let differs = |node: &Node| {
         let run_dir = default_run_dir(&format!("{}.{}", topology.name, node.name));
-        know_hosts(&mut config, &run_dir.join("hosts"));
         // Whoever started it in another way knows why.
-        let before = fs::read_to_string(run_dir.join("node.toml")).ok().and_then(|text| text.parse::<Table>().ok());
-        before.is_some_and(|before| before != config) && Control::connect(&run_dir).is_ok()
+        let before = fs::read_to_string(run_dir.join("node.toml")).ok()?.parse::<Table>().ok()?;
+        let mut config = configuration(&topology.name, node);
+        know_hosts(&mut config, &run_dir.join("hosts"));
+        let keys: BTreeSet<&String> = before.keys().chain(config.keys()).collect();
+        let other = keys.into_iter().filter(|key| before.get(*key) != config.get(*key)).cloned().collect::<Vec<_>>();
+        let settings = if node.active { other } else { Vec::new() };
+        let is_another = !node.active || !settings.is_empty();
+        (is_another && Control::connect(&run_dir).is_ok()).then(|| Changed { node: node.name.clone(), settings })
     };
-    topology.nodes.iter().filter(|node| node.active).filter(differs).map(|node| node.name.clone()).collect()
+    topology.nodes.iter().filter_map(differs).collect()
+}
+
+/// Has the nodes that run know the hosts of a topology that has changed: commands find them at once, PLAN programs from the next start.
+fn renew_hosts(topology: &Topology) -> Result<(), Error> {
+    for node in topology.nodes.iter().filter(|node| node.active) {
+        let hosts = default_run_dir(&format!("{}.{}", topology.name, node.name)).join("hosts");
+        let now = topology.hosts();
+        if fs::read_to_string(&hosts).is_ok_and(|before| before != now) {
+            fs::write(&hosts, now).map_err(|source| Error::File { path: hosts, source })?;
+        }
+    }
+    Ok(())
 }
 
 impl Lab {
     /// Starts every active node that does not run yet, with `program` (the `anode` binary), and waits
     /// until all answer. `adjust` may change a node's configuration before.
     pub fn start_nodes(&self, program: &Path, adjust: &dyn Fn(&str, &mut Table)) -> Result<Vec<Daemon>, Error> {
+        renew_hosts(self.topology())?;
         let mut started = Vec::new();
         for node in self.topology().nodes.iter().filter(|node| node.active) {
             let mut config = configuration(&self.topology().name, node);
