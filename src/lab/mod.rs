@@ -68,6 +68,7 @@ impl Lab {
     /// The same by the `anode` at this path.
     pub fn up_by(topology: &Topology, program: &Path) -> Result<Lab, Error> {
         let changes = build::up(topology, program)?;
+        nodes::renew_hosts(topology)?;
         Ok(Lab { topology: topology.clone(), changes })
     }
 

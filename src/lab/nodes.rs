@@ -126,7 +126,7 @@ pub fn changed(topology: &Topology) -> Vec<Changed> {
 }
 
 /// Has the nodes that run know the hosts of a topology that has changed: commands find them at once, PLAN programs from the next start.
-fn renew_hosts(topology: &Topology) -> Result<(), Error> {
+pub(super) fn renew_hosts(topology: &Topology) -> Result<(), Error> {
     for node in topology.nodes.iter().filter(|node| node.active) {
         let hosts = default_run_dir(&format!("{}.{}", topology.name, node.name)).join("hosts");
         let now = topology.hosts();
@@ -141,7 +141,6 @@ impl Lab {
     /// Starts every active node that does not run yet, with `program` (the `anode` binary), and waits
     /// until all answer. `adjust` may change a node's configuration before.
     pub fn start_nodes(&self, program: &Path, adjust: &dyn Fn(&str, &mut Table)) -> Result<Vec<Daemon>, Error> {
-        renew_hosts(self.topology())?;
         let mut started = Vec::new();
         for node in self.topology().nodes.iter().filter(|node| node.active) {
             let mut config = configuration(&self.topology().name, node);

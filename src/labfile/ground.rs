@@ -81,6 +81,11 @@ impl TopologyEntry {
             (Some(ShapeName::Grid), ..) => return need("width and height in the place of nodes"),
             (Some(_), ..) => return need("nodes, a number"),
         };
+        if let Ground::Names(names) = &ground
+            && let Some(twice) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name))
+        {
+            return problem(at, format!("'{}' is named twice", twice.1), "leave one of them out");
+        }
         let grid = matches!(ground, Ground::Shape(Shape::Grid { .. }));
         for (key, given, fits) in [
             ("width", width.is_some(), grid),

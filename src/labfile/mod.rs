@@ -21,6 +21,8 @@ pub(crate) mod resolve;
 mod route;
 pub(crate) mod run;
 pub mod shape;
+#[cfg(test)]
+mod tests;
 pub(crate) mod topology;
 pub(crate) mod worlds;
 

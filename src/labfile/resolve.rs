@@ -17,9 +17,11 @@ const NODES_MAX: usize = 1024;
 const INTERFACES_MAX: usize = 250;
 /// Longest name of an interface: the kernel's IFNAMSIZ without the final zero.
 const INTERFACE_NAME_MAX: usize = 15;
-/// Longest name of a node, as that of a configuration.
-const NODE_NAME_MAX: usize = 24;
+/// Longest name of a node: it is behind the name of its interface in a meter.
+const NODE_NAME_MAX: usize = 16;
 const LAB_NAME_MAX: usize = 16;
+/// Longest name of a running node, `LAB.NODE`.
+const CALLED_MAX: usize = 32;
 /// The smallest MTU for IPv4 (RFC 791) and IPv6 (RFC 8200), and the largest that veth accepts.
 const MTU_MIN_V4: u32 = 68;
 const MTU_MIN_V6: u32 = 1280;
@@ -90,8 +92,12 @@ pub(crate) fn resolve(mut file: File, path: &Path) -> Result<Resolved> {
         );
     }
     let mut nodes = Vec::new();
-    for (at, name, entry) in &entries {
-        nodes.push(node(*at, name, entry, &links)?);
+    for (at, node_name, entry) in &entries {
+        nodes.push(node(*at, node_name, entry, &links)?);
+        if entry.active == Some(true) && name.len() + ".".len() + node_name.len() > CALLED_MAX {
+            let what = format!("'{name}.{node_name}' is longer than a running node may be called");
+            return problem(*at, what, format!("shorten one of them: {CALLED_MAX} bytes together, with the dot"));
+        }
     }
     let blocks: Vec<&[Prefix]> = entries.iter().map(|(_, _, entry)| entry.prefixes.as_slice()).collect();
     connect(&mut nodes, &blocks, &links)?;
@@ -217,7 +223,7 @@ fn position(at: usize, nodes: &[Node], name: &str) -> Result<usize> {
 }
 
 /// `to-PEER`, with `-2` and so on for further links to the same peer. A name that is too long for an interface keeps its beginning, and
-/// four digits of its digest tell it from others: `to-gateway-of-the-west` is `to-gatew-5c1e`.
+/// four digits of its digest tell it from others: `to-gate-of-the-west` is `to-gate-of-5c1e`.
 fn usual_name(peer: &str, number: usize) -> String {
     let behind = if number > 1 { format!("-{number}") } else { String::new() };
     let room = INTERFACE_NAME_MAX - "to-".len() - behind.len();

@@ -51,8 +51,21 @@ fn said(output: &Output) -> String {
     text
 }
 
-const LINE: &str = "[nodes.a]\nactive = true\n[nodes.gate-of-the-west]\nactive = true\naddresses = [\"10.7.7.7/32\"]\n\
-    [nodes.b]\nactive = true\n[[links]]\nends = [\"a\", \"gate-of-the-west\"]\n[[links]]\nends = [\"gate-of-the-west\", \"b\"]\n";
+/// The node in the middle has a kernel half at one of its ports, and an address of its own.
+const LINE: &str = r#"
+    [nodes.a]
+    active = true
+    [nodes.gate-of-the-west]
+    active = true
+    addresses = ["10.7.7.7/32"]
+    anode.port = [{ packet = "to-a", kernel = true }, { packet = "to-b" }]
+    [nodes.b]
+    active = true
+    [[links]]
+    ends = ["a", "gate-of-the-west"]
+    [[links]]
+    ends = ["gate-of-the-west", "b"]
+"#;
 
 /// Names are those of the lab, also where interfaces have no room for them, and an address on the loopback interface is the node's own.
 #[test]
@@ -66,8 +79,10 @@ fn nodes_answer_by_name_and_at_every_address() {
     let text = said(&anode(&["ping", "b", "--count", "1", "--timeout", "20", "--node", &a]));
     assert!(text.contains("ping 10.128.1.2 from 10.128.0.1") && text.contains("1 received"), "{text}");
     // The first address of this one is on its loopback interface.
-    let text = said(&anode(&["ping", "gate-of-the-west", "--count", "1", "--timeout", "20", "--node", &a]));
-    assert!(text.contains("from 10.7.7.7: seq 0, 1 + 1 hops"), "{text}");
+    let arguments =
+        ["ping", "gate-of-the-west", "--count", "40", "--interval", "0.05", "--timeout", "20", "--node", &a];
+    let text = said(&anode(&arguments));
+    assert!(text.contains("from 10.7.7.7: seq 0, 1 + 1 hops") && text.contains("40 received"), "{text}");
     // One more comes while the node runs.
     let lab = Lab::open(&written.lab).unwrap();
     let added = lab.command("b", "ip").unwrap().args(["address", "add", "10.8.8.8/32", "dev", "lo"]).status().unwrap();
@@ -162,11 +177,11 @@ fn a_changed_file_is_applied_or_refused_as_a_whole() {
     assert!(text.contains("1 received"), "{text}");
     // A node that goes takes its process with it.
     let lab = Lab::open(&written.lab).unwrap();
-    let running = lab.namespace("c").unwrap().processes().unwrap();
-    assert!(!running.is_empty());
+    let place = lab.namespace("c").unwrap();
+    assert!(!place.processes().unwrap().is_empty());
     said(&anode(&["node", "down", &b]));
     said(&written.up(LINE));
-    assert!(running.iter().all(|pid| !Path::new(&format!("/proc/{pid}")).exists()), "{running:?}");
+    assert!(place.processes().unwrap().is_empty(), "nobody is there any more");
     assert!(!Path::new(&format!("/run/anode/{}", written.node("c"))).exists());
     let idle = written.up(&LINE.replacen("active = true", "active = false", 1));
     let why = String::from_utf8_lossy(&idle.stderr).into_owned();

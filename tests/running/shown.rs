@@ -27,7 +27,13 @@ pub fn shown(example: &str, kind: &str) -> Vec<(String, Vec<String>)> {
         match line.strip_prefix("$ ") {
             _ if line.starts_with("```") => inside = line == format!("```console {kind}"),
             Some(command) if inside => found.push((command.to_owned(), Vec::new())),
-            None if inside => found.last_mut().expect("a command comes first").1.push(line.to_owned()),
+            None if inside => {
+                let (command, lines) = found.last_mut().expect("a command comes first");
+                match command.strip_suffix('\\') {
+                    Some(begun) => *command = format!("{begun}{}", line.trim_start()),
+                    None => lines.push(line.to_owned()),
+                }
+            }
             _ => {}
         }
     }

@@ -85,7 +85,14 @@ impl Scenario {
             None => Place::Lab(Box::new(Topology::resolved(LabFile::parse(text, &path)?)?)),
         };
         let scenario = Scenario::read(&lab, place).map_err(|problem| lab.error(problem))?;
-        let network = scenario.network(0)?;
+        let at = lab.file.topology.as_ref().map_or(0, |entry| entry.span().start);
+        let network = scenario.network(0).map_err(|error| match error {
+            Error::Network(wrong) => match problem::<()>(at, wrong.to_string(), "change what the file says of it") {
+                Err(problem) => lab.error(problem).into(),
+                Ok(()) => Error::Network(wrong),
+            },
+            other => other,
+        })?;
         scenario.check(&lab, &network).map_err(|problem| lab.error(problem))?;
         Ok(scenario)
     }
