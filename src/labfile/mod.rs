@@ -6,7 +6,7 @@
 //! ```
 //!
 //! One form for both worlds: `anode lab` and `anode sim` read every file. What one of them cannot do is refused at its
-//! place ([`worlds`]). Values keep their place in the file, so that whoever finds a contradiction can name the line. No I/O but
+//! place (`worlds`). Values keep their place in the file, so that whoever finds a contradiction can name the line. No I/O but
 //! reading the file.
 
 mod address;
