@@ -34,6 +34,7 @@ pub mod frame;
 pub mod graph;
 pub mod kernel;
 pub mod lab;
+pub mod labfile;
 pub mod link;
 pub mod log;
 pub mod manage;

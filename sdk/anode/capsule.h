@@ -164,8 +164,9 @@ enum an_error {
 
 /* ---- Calls to the node ------------------------------------------------------------------ */
 
-/** The node's clock in nanoseconds. It never goes back; its origin differs from node to node, so
- *  compare readings of one node only. Constant while one packet is handled in the simulator. */
+/** The host's clock in nanoseconds, which never goes back. Nodes of one host, such as those of a lab, and both
+ *  halves read the same one, so their readings can be subtracted; so can all of a simulation, where it is
+ *  constant while one packet is handled. Other hosts began to count at another time. */
 AN_CALL(an_now) u64 an_now(void);
 
 /** 64 random bits. Not for secrets. */

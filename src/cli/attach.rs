@@ -2,10 +2,13 @@
 
 use crate::apps::{App, Attached, Error, Received};
 use crate::code::bundle::Bundle;
+use crate::config::plan::read_hosts;
 use crate::manage::client::{Attachment, ClientError, Control, run_dir};
 use crate::wire::capsule::Header;
 use crate::wire::{Addr, Digest};
 use anyhow::{Context as _, bail};
+use core::fmt;
+use std::collections::BTreeMap;
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -34,6 +37,27 @@ impl Place {
     /// Attaches to `port` (0: any).
     pub(crate) fn seat(&self, port: u16) -> anyhow::Result<Seat> {
         Ok(Seat { attachment: Attachment::attach(&self.dir()?, port)?, begin: Instant::now() })
+    }
+
+    /// The address of a destination: as given, or that of the name in the hosts file of the node's run directory, or else the one that
+    /// the system's resolver finds.
+    pub(crate) fn find(&self, to: &Destination) -> anyhow::Result<Addr> {
+        let name = match to {
+            Destination::Addr(addr) => return Ok(*addr),
+            Destination::Name(name) => name,
+        };
+        let hosts = self.dir()?.join("hosts");
+        if let Some(addr) = hosts_in(&self.dir()?)?.get(name) {
+            return Ok(*addr);
+        }
+        let found = (name.as_str(), 0).to_socket_addrs().ok().and_then(|mut found| found.next());
+        let found = found.map(|found| Addr::from(found.ip()));
+        found.with_context(|| {
+            format!(
+                "nobody is called '{name}': neither {} has the name, nor does the system know it; give an address",
+                hosts.display()
+            )
+        })
     }
 
     pub(crate) fn dir(&self) -> anyhow::Result<PathBuf> {
@@ -129,14 +153,42 @@ pub(crate) fn say_nothing_came(to: Addr) {
     );
 }
 
-/// A destination on the command line: an address, or a name that the host's resolver knows.
-pub(crate) fn destination(text: &str) -> Result<Addr, String> {
-    if let Ok(addr) = text.parse() {
-        return Ok(addr);
+/// A destination on the command line: an address, or a name that stands for one where the node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// An address.
+    Addr(Addr),
+    /// A name.
+    Name(String),
+}
+
+impl fmt::Display for Destination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Destination::Addr(addr) => addr.fmt(f),
+            Destination::Name(name) => f.write_str(name),
+        }
     }
-    let found =
-        (text, 0).to_socket_addrs().map_err(|error| format!("neither an address nor a known name ({error})"))?;
-    found.map(|found| Addr::from(found.ip())).next().ok_or_else(|| "a name without address".into())
+}
+
+/// Reads a destination.
+pub(crate) fn destination(text: &str) -> Result<Destination, String> {
+    match text.parse() {
+        Ok(addr) => Ok(Destination::Addr(addr)),
+        Err(_) if is_name(text) => Ok(Destination::Name(text.to_owned())),
+        Err(_) => Err("neither an address nor a name, which is letters, digits, '-', '_' and '.'".into()),
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+    (1..=253).contains(&text.len()) && text.bytes().all(allowed) && !text.starts_with('-')
+}
+
+/// The hosts that a node with this run directory knows, if they are listed there, as a lab does.
+pub(crate) fn hosts_in(dir: &Path) -> anyhow::Result<BTreeMap<String, Addr>> {
+    let hosts = dir.join("hosts");
+    if hosts.exists() { Ok(read_hosts(&hosts)?) } else { Ok(BTreeMap::new()) }
 }
 
 /// A time on the command line, in seconds.
@@ -163,9 +215,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_are_those_of_the_nodes_hosts_file() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("hosts"), "10.0.0.3 gate-2\nfd00::3 gate-2\n").unwrap();
+        let place = Place { node: Some(dir.path().display().to_string()) };
+        let find = |name: &str| place.find(&destination(name).unwrap());
+        assert_eq!(find("gate-2").unwrap(), Addr::v4([10, 0, 0, 3]), "the first line of a name");
+        assert_eq!(find("fd00::3").unwrap(), "fd00::3".parse().unwrap());
+        let why = find("nobody.invalid").unwrap_err().to_string();
+        assert!(why.contains("nobody is called 'nobody.invalid'") && why.contains("/hosts"), "{why}");
+    }
+
+    #[test]
     fn destinations_and_times_are_read_or_refused_with_a_reason() {
-        assert_eq!(destination("10.0.0.3"), Ok(Addr::v4([10, 0, 0, 3])));
-        assert!(destination("2001:db8::1").is_ok());
+        assert_eq!(destination("10.0.0.3"), Ok(Destination::Addr(Addr::v4([10, 0, 0, 3]))));
+        assert!(matches!(destination("2001:db8::1"), Ok(Destination::Addr(_))));
+        assert_eq!(destination("gate-2"), Ok(Destination::Name("gate-2".into())));
         assert!(destination("no such name").unwrap_err().contains("neither"));
         assert_eq!(seconds("0.25"), Ok(Duration::from_millis(250)));
         assert!(seconds("-1").is_err() && seconds("1e9").is_err() && seconds("NaN").is_err());

@@ -1,11 +1,11 @@
 //! `anode cache`: be an origin, get and put values, measure the benefit of copies in the network.
 
-use super::attach::{Place, destination, ms, seconds, token};
+use super::attach::{Destination, Place, destination, ms, seconds, token};
 use crate::apps::cache::{Answer, Client, Key, ORIGIN_PORT, Origin, VALUE_MAX};
 use crate::apps::workload::{Outcome, Workload};
 use crate::apps::{Attached as _, CACHE};
 use crate::clean;
-use crate::wire::{Addr, Digest};
+use crate::wire::Digest;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 struct Asking {
     /// The origin's address
     #[arg(value_parser = destination)]
-    origin: Addr,
+    origin: Destination,
     #[command(flatten)]
     place: Place,
     /// The origin's application port
@@ -104,7 +104,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Serve { place, port, keep, limit, time, json } => serve(&place, port, keep, limit, time, json),
         Verb::Get { asking, key, fresh } => {
             let (mut node, code) = asking.place.attach(&CACHE, 0)?;
-            let mut client = Client { fresh, ..asking.client(code) };
+            let mut client = Client { fresh, ..asking.client(code)? };
             let begin = node.now();
             let answer = client.get(&mut node, Key::of(&key))?;
             asking.print(&answer, node.now() - begin)
@@ -113,7 +113,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             anyhow::ensure!(value.len() <= VALUE_MAX, "the value has {} bytes, {VALUE_MAX} fit", value.len());
             let (mut node, code) = asking.place.attach(&CACHE, 0)?;
             let begin = node.now();
-            let answer = asking.client(code).put(&mut node, Key::of(&key), value.as_bytes())?;
+            let answer = asking.client(code)?.put(&mut node, Key::of(&key), value.as_bytes())?;
             asking.print(&answer, node.now() - begin)
         }
         Verb::Bench { asking, keys, requests, exponent, seed } => {
@@ -152,9 +152,9 @@ fn serve(
 }
 
 impl Asking {
-    fn client(&self, code: Digest) -> Client {
-        let client = Client::new(code, self.origin, token());
-        Client { origin_port: self.port, timeout: self.timeout, tries: self.tries, ..client }
+    fn client(&self, code: Digest) -> anyhow::Result<Client> {
+        let client = Client::new(code, self.place.find(&self.origin)?, token());
+        Ok(Client { origin_port: self.port, timeout: self.timeout, tries: self.tries, ..client })
     }
 
     fn print(&self, answer: &Answer, time: Duration) -> anyhow::Result<ExitCode> {
@@ -200,7 +200,7 @@ impl Asking {
 
 fn bench(asking: &Asking, workload: Workload) -> anyhow::Result<ExitCode> {
     let (mut node, code) = asking.place.attach(&CACHE, 0)?;
-    let mut client = asking.client(code);
+    let mut client = asking.client(code)?;
     let stored = workload.fill(&mut node, &mut client)?;
     anyhow::ensure!(stored > 0, "the origin at {} takes no values: anode cache serve", asking.origin);
     // Hidden where there is no terminal.

@@ -1,10 +1,9 @@
 //! `anode capsule`: send capsules of any code from a node, and receive those delivered there.
 
-use super::attach::{Place, Seat, destination, ms, say_nothing_came, seconds};
+use super::attach::{Destination, Place, Seat, destination, ms, say_nothing_came, seconds};
 use crate::apps::{Attached as _, Error, Received, header};
 use crate::clean;
 use crate::code::bundle::Bundle;
-use crate::wire::Addr;
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -46,7 +45,7 @@ struct Send {
     bundle: PathBuf,
     /// Where to, an address or name
     #[arg(value_parser = destination)]
-    to: Addr,
+    to: Destination,
     #[command(flatten)]
     place: Place,
     /// The payload as hexadecimal digits; zeroes are added until it fills the window
@@ -94,9 +93,10 @@ impl Send {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let bundle = read(&self.bundle)?;
         let payload = self.payload(bundle.manifest().window() as usize)?;
+        let to = self.place.find(&self.to)?;
         let (mut node, code) = self.place.attach_with(&bundle, 0)?;
         node.tell_ends()?;
-        let mut header = header(&node, code, self.to, self.bound);
+        let mut header = header(&node, code, to, self.bound);
         header.app_port = self.app_port.unwrap_or(header.app_port);
         for number in 0..self.count {
             node.send(&header, &payload)?;
@@ -108,14 +108,14 @@ impl Send {
         if self.json {
             crate::say!("{}", json!({"sent": self.count, "code": code.to_string(), "bytes": payload.len()}));
         } else {
-            crate::say!("sent {} of {} ({} payload bytes) to {}", self.count, code.short(), payload.len(), self.to);
+            crate::say!("sent {} of {} ({} payload bytes) to {to}", self.count, code.short(), payload.len());
         }
         let Got { got, refused } =
             receive(&mut node, self.answers, Some(self.timeout), (self.json, self.count.into()))?;
         if got < self.answers && !self.json {
             crate::say!("{got} of {} answers within {} ms", self.answers, self.timeout.as_millis());
             if got == 0 && refused == 0 {
-                say_nothing_came(self.to);
+                say_nothing_came(to);
             }
         }
         Ok(if got == self.answers && refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -186,6 +186,11 @@ fn print((header, payload): &Received, after: Duration, json: bool) {
         return;
     }
     crate::say!("from {}, bound {} left, {} bytes, after {} ms", header.source, header.bound, payload.len(), ms(after));
+    show_bytes(payload);
+}
+
+/// Prints bytes as hexadecimal digits and as text, sixteen a line.
+pub(crate) fn show_bytes(payload: &[u8]) {
     for (row, bytes) in payload.chunks(16).enumerate() {
         let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let shown = |byte: &u8| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' };

@@ -1,9 +1,8 @@
 //! `anode heavy`: send capsules that nodes count, and ask a node for its largest senders.
 
-use super::attach::{Place, destination, seconds, token};
+use super::attach::{Destination, Place, destination, seconds, token};
 use crate::apps::heavy::{query, send};
 use crate::apps::{Attached as _, HEAVY};
-use crate::wire::Addr;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ enum Verb {
     Send {
         /// Where to
         #[arg(value_parser = destination)]
-        to: Addr,
+        to: Destination,
         #[command(flatten)]
         place: Place,
         /// How many
@@ -46,7 +45,7 @@ enum Verb {
     Top {
         /// The node
         #[arg(value_parser = destination)]
-        of: Addr,
+        of: Destination,
         #[command(flatten)]
         place: Place,
         /// Seconds one capsule is waited for
@@ -64,6 +63,7 @@ enum Verb {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Send { to, place, count, rate, port, bound, json } => {
+            let to = place.find(&to)?;
             let (mut node, code) = place.attach(&HEAVY, 0)?;
             // Capsules that wait for code on the way are few, so the code goes ahead of the crowd.
             if query(&mut node, code, to, token(), 3, Duration::from_secs(1))?.is_none() {
@@ -87,6 +87,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Top { of, place, timeout, tries, json } => {
+            let of = place.find(&of)?;
             let (mut node, code) = place.attach(&HEAVY, 0)?;
             let Some(answer) = query(&mut node, code, of, token(), tries, timeout)? else {
                 anyhow::bail!("{of} does not answer; see where the way ends: anode trace {of}");

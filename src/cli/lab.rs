@@ -244,11 +244,16 @@ fn is_file(lab: &str) -> bool {
 
 fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
     let topology = Topology::load(file)?;
-    if let Some(node) = lab::nodes::changed(&topology).first() {
-        let name = format!("{}.{node}", topology.name);
+    let changed = lab::nodes::changed(&topology);
+    if !changed.is_empty() {
+        let one = |lab::nodes::Changed { node, settings }: &lab::nodes::Changed| {
+            let name = format!("{}.{node}", topology.name);
+            let what = if settings.is_empty() { "is not active any more".into() } else { settings.join(", ") };
+            format!("\n  {name}: {what}: anode node down {name}")
+        };
+        let all: String = changed.iter().map(one).collect();
         anyhow::bail!(
-            "node {name} runs with other settings than {} has; end it with `anode node down {name}`, and `anode lab up --nodes` \
-             starts it anew",
+            "nodes run with other settings than {} has; nothing was changed. End them, and `anode lab up --nodes` starts them anew:{all}",
             file.display()
         );
     }
@@ -269,6 +274,9 @@ fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
     }
     for node in &started {
         crate::say!("node {node} runs");
+    }
+    if topology.has_traffic {
+        crate::say!("its [[traffic]] is not sent here; `anode sim run {}` does", file.display());
     }
     Ok(())
 }

@@ -1,10 +1,9 @@
 //! `anode multicast`: send to a group, and listen to one.
 
-use super::attach::{Place, destination, seconds, token};
+use super::attach::{Destination, Place, destination, seconds, token};
 use crate::apps::multicast::{Event, Group, Publisher, Subscriber};
 use crate::apps::{Attached as _, MULTICAST};
 use crate::clean;
-use crate::wire::Addr;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -27,7 +26,7 @@ enum Verb {
         place: Place,
         /// The root's address, as listeners spell it; by default the node's first one
         #[arg(long, value_parser = destination)]
-        root: Option<Addr>,
+        root: Option<Destination>,
         /// How often
         #[arg(long, short, default_value_t = 1)]
         count: u32,
@@ -45,7 +44,7 @@ enum Verb {
     Listen {
         /// The root's address, as its sender spells it
         #[arg(value_parser = destination)]
-        root: Addr,
+        root: Destination,
         /// The group's number there
         group: u64,
         #[command(flatten)]
@@ -71,6 +70,7 @@ enum Verb {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Send { group, text, place, root, count, interval, bound, json } => {
+            let root = root.map(|root| place.find(&root)).transpose()?;
             let (mut node, code) = place.attach(&MULTICAST, 0)?;
             let group = Group { root: root.unwrap_or(node.address()), number: group };
             let stream = token();
@@ -91,6 +91,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Listen { root, group, place, keep, bound, count, timeout, json } => {
+            let root = place.find(&root)?;
             let options = Listening { group: Group { root, number: group }, keep, bound, count, timeout, json };
             listen(&place, &options)
         }

@@ -1,10 +1,9 @@
 //! `anode ping`: round-trip times to a node, by capsule.
 
-use super::attach::{Place, destination, ms, say_nothing_came, seconds, token};
+use super::attach::{Destination, Place, destination, ms, say_nothing_came, seconds, token};
 use crate::apps::ping::Told;
 use crate::apps::{Attached as _, PING, ping};
 use crate::clean;
-use crate::wire::Addr;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// Where to, an address or name
     #[arg(value_parser = destination)]
-    to: Addr,
+    to: Destination,
     #[command(flatten)]
     place: Place,
     /// Capsules to send
@@ -37,6 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let to = args.place.find(&args.to)?;
     let (mut node, code) = args.place.attach(&PING, 0)?;
     let options = ping::Options {
         count: args.count,
@@ -49,17 +49,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     node.tell_ends()?;
     let own = node.address();
     if !args.json {
-        crate::say!("ping {} from {own}, {} bytes, code {}", args.to, args.size, code.short());
+        crate::say!("ping {to} from {own}, {} bytes, code {}", args.size, code.short());
     }
     let (mut replies, mut refusals) = (Vec::new(), Vec::new());
-    let summary = ping::run(&mut node, code, args.to, &options, &mut |told| match told {
+    let summary = ping::run(&mut node, code, to, &options, &mut |told| match told {
         Told::Reply(reply) if args.json => replies.push(reply.clone()),
         Told::Refused(why) if args.json => refusals.push(why.clone()),
         Told::Reply(reply) => say(reply),
         Told::Refused(why) => crate::say!("not sent on by this node: {}", clean::shown(why)),
     })?;
     if args.json {
-        let all = json!({"from": own, "to": args.to, "code": code.to_string(), "replies": replies,
+        let all = json!({"from": own, "to": to, "code": code.to_string(), "replies": replies,
             "refusals": refusals, "summary": summary});
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let times = [rtt.min_ns, rtt.median_ns, rtt.mean_ns, rtt.max_ns, rtt.deviation_ns].map(ms);
             crate::say!("round trip min/median/mean/max/deviation = {} ms", times.join("/"));
         } else if summary.refused < summary.sent {
-            say_nothing_came(args.to);
+            say_nothing_came(to);
         }
     }
     Ok(if summary.received > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,6 +1,6 @@
 //! `anode trace`: every node on the way to a destination and back.
 
-use super::attach::{Place, destination, ms, seconds, token};
+use super::attach::{Destination, Place, destination, ms, seconds, token};
 use crate::apps::{TRACE, trace};
 use crate::clean::shown;
 use crate::wire::Addr;
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// Where to, an address or name
     #[arg(value_parser = destination)]
-    to: Addr,
+    to: Destination,
     #[command(flatten)]
     place: Place,
     /// Nodes the capsule can write down, both ways together; 24 make 1168 bytes of payload
@@ -36,6 +36,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let to = args.place.find(&args.to)?;
     let (mut node, code) = args.place.attach(&TRACE, 0)?;
     let options = trace::Options {
         records: args.records.into(),
@@ -45,12 +46,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         report_bound: args.report_bound,
         token: token(),
     };
-    let found = trace::run(&mut node, code, args.to, &options)?;
+    let found = trace::run(&mut node, code, to, &options)?;
     if args.json {
-        let all = json!({"to": args.to, "code": code.to_string(), "trace": found});
+        let all = json!({"to": to, "code": code.to_string(), "trace": found});
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
-        crate::say!("{}", describe(args.to, &found));
+        crate::say!("{}", describe(to, &found));
     }
     Ok(if found.complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -8,7 +8,7 @@ use crate::port::{self, Opening};
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
 use crate::wire::hello::INTERVAL_MAX;
-use crate::wire::{Prefix, anep, fetch, proof};
+use crate::wire::{Addr, Prefix, anep, fetch, proof};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
@@ -19,6 +19,9 @@ const OVERLAY_MTU: usize = 1452;
 /// What a file may say of the largest packet, in bytes. A part of code has to fit in, and the packet in a datagram of UDP
 /// over IPv4.
 const MTUS: RangeInclusive<usize> = anep::HEADER + fetch::PART_HEADER + fetch::PART + proof::PROOF..=65_507;
+
+/// Addresses of the host that are a node's beside those of its ports.
+const HOST_ADDRESSES_MAX: usize = 64;
 
 impl NodeFile {
     /// The meters of its ports' links, as far as they have some.
@@ -140,12 +143,52 @@ impl PortFile {
         let port = Port {
             name: self.name.clone().unwrap_or_else(|| name.to_owned()),
             link: Link::Ethernet { mac, answers: false },
-            addresses: interface.addresses.clone(),
+            addresses: interface.addresses.iter().copied().chain(of_host(interfaces)).collect(),
             mtu: self.mtu_or(interface.mtu)?,
             bits_per_second: self.bits_per_second,
             ceiling: self.ceiling()?,
         };
         let interface = port::NativeInterface { index: interface.index, kernel: self.kernel, xdp: self.xdp };
         Ok((port, Plan { opening: Opening::Native(interface), pcap: self.pcap.clone() }))
+    }
+}
+
+/// Addresses of the host itself: those of its interfaces that are no Ethernets, such as the loopback interface and tunnels. They are a
+/// node's with native ports, at whichever of them a packet comes in. What nobody else can send to is left out.
+fn of_host(interfaces: &[Interface]) -> impl Iterator<Item = (Addr, Prefix)> + '_ {
+    let others = interfaces.iter().filter(|interface| interface.mac.is_none_or(|mac| mac.0 == [0; 6]));
+    let all = others.flat_map(|interface| &interface.addresses).map(|(addr, _)| *addr);
+    let seen = all.filter(|addr| !addr.is_link_local() && !addr.ip().is_loopback());
+    seen.map(|addr| (addr, Prefix::host(addr))).take(HOST_ADDRESSES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::netlink::Carrier;
+    use crate::wire::ethernet::Mac;
+
+    #[test]
+    fn what_no_ethernet_has_is_the_hosts() {
+        let interface = |name: &str, mac: Option<[u8; 6]>, addresses: &[&str]| Interface {
+            index: 1,
+            name: name.into(),
+            mac: mac.map(Mac),
+            mtu: 1500,
+            addresses: addresses
+                .iter()
+                .map(|text| (text.parse().unwrap(), Prefix::host(text.parse().unwrap())))
+                .collect(),
+            carrier: Carrier::default(),
+        };
+        let lo = interface("lo", Some([0; 6]), &["127.0.0.1", "::1", "10.0.0.1", "fd00::1"]);
+        let tunnel = interface("tun0", None, &["10.9.9.9", "fe80::1"]);
+        let other = interface("eth1", Some([2, 0, 0, 0, 0, 1]), &["10.0.1.1"]);
+        let found =
+            |interfaces: &[Interface]| of_host(interfaces).map(|(addr, _)| addr.to_string()).collect::<Vec<_>>();
+        assert_eq!(found(&[lo, tunnel, other]), ["10.0.0.1", "fd00::1", "10.9.9.9"]);
+        let many: Vec<String> = (0..100).map(|n| format!("10.0.1.{n}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert_eq!(found(&[interface("lo", None, &many)]).len(), HOST_ADDRESSES_MAX);
     }
 }

@@ -9,8 +9,8 @@ use super::ending::{end_processes, forget_node};
 use super::error::Error;
 use super::observe::Observed;
 use super::state::{self, Owner, Record};
-use super::topology::{Node, Topology};
 use super::{links, plan, tools};
+use crate::labfile::topology::{self, Node, Topology};
 use crate::sys::netns::{self, Namespace};
 use crate::sys::process;
 
@@ -38,7 +38,7 @@ pub(super) fn up(topology: &Topology, program: &Path) -> Result<usize, Error> {
         complete: false,
     };
     state::write(&record)?;
-    forget_links(lab, &superfluous)?;
+    forget(lab, &superfluous)?;
     let removals = superfluous.iter().map(|name| format!("netns del {name}"));
     let lines: Vec<String> = removals.chain(missing.iter().map(|name| format!("netns add {name}"))).collect();
     let mut changes = run(None, &lines)?;
@@ -75,7 +75,7 @@ fn survey(lab: &str, wanted: &BTreeSet<String>, record: Option<&Record>) -> Resu
 
 /// All namespaces that are named as the lab's are.
 pub(super) fn candidates(lab: &str) -> Result<BTreeSet<String>, Error> {
-    let prefix = super::topology::namespace(lab, "");
+    let prefix = topology::namespace(lab, "");
     let names = netns::names().map_err(|source| Error::System { what: "listing namespaces".into(), source })?;
     Ok(names.into_iter().filter(|name| name.starts_with(&prefix)).collect())
 }
@@ -236,7 +236,7 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
     down.ended = end_processes(&places)?;
     let lines: Vec<String> = down.removed.iter().map(|name| format!("netns del {name}")).collect();
     run(None, &lines)?;
-    let prefix = super::topology::namespace(lab, "");
+    let prefix = topology::namespace(lab, "");
     for node in down.removed.iter().filter_map(|name| name.strip_prefix(&prefix)) {
         if node == links::PLACE { links::forget(lab) } else { forget_node(&format!("{lab}.{node}")) }?;
     }
@@ -244,14 +244,14 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
     Ok(down)
 }
 
-/// Ends the process of shaped links if there are none any more.
-fn forget_links(lab: &str, superfluous: &[String]) -> Result<(), Error> {
-    let name = super::topology::namespace(lab, links::PLACE);
-    if !superfluous.contains(&name) {
-        return Ok(());
+/// Ends what runs in namespaces that go, the process of shaped links among them, with what it has left in files.
+fn forget(lab: &str, superfluous: &[String]) -> Result<(), Error> {
+    let open = |name: &String| Namespace::open(name).ok().flatten();
+    let places: Vec<Namespace> = superfluous.iter().filter_map(open).collect();
+    end_processes(&places)?;
+    let prefix = topology::namespace(lab, "");
+    for node in superfluous.iter().filter_map(|name| name.strip_prefix(&prefix)) {
+        if node == links::PLACE { links::forget(lab) } else { forget_node(&format!("{lab}.{node}")) }?;
     }
-    if let Ok(Some(place)) = Namespace::open(&name) {
-        end_processes(&[place])?;
-    }
-    links::forget(lab)
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! Errors of a lab, each with its cause and the remedy.
 
+use crate::labfile;
 use core::fmt;
 use std::path::PathBuf;
 
@@ -13,24 +14,8 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-    /// The file is not TOML, or has unknown or ill-typed keys; the text shows line and column.
-    Syntax {
-        /// The file.
-        path: PathBuf,
-        /// The parser's message, several lines.
-        message: String,
-    },
-    /// The topology contradicts itself.
-    Topology {
-        /// The file.
-        path: PathBuf,
-        /// Its line, from 1.
-        line: usize,
-        /// What is wrong.
-        what: String,
-        /// What to write instead.
-        remedy: String,
-    },
+    /// The lab file cannot be used.
+    Written(labfile::Error),
     /// Namespaces need privileges that this process lacks.
     NotRoot,
     /// A namespace of the lab's naming exists and somebody else made it.
@@ -96,16 +81,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::File { path, source } => write!(f, "{}: {source}", path.display()),
-            Error::Syntax { path, message } => {
-                write!(f, "{}: {}", path.display(), message.trim_end())?;
-                match foreign_key(message) {
-                    Some(remedy) => write!(f, "\n{remedy}"),
-                    None => Ok(()),
-                }
-            }
-            Error::Topology { path, line, what, remedy } => {
-                write!(f, "{}:{line}: {what}; {remedy}", path.display())
-            }
+            Error::Written(error) => error.fmt(f),
             Error::NotRoot => f.write_str("network namespaces need root; run as root, or use `anode sim` without it"),
             Error::Foreign { namespace } => write!(
                 f,
@@ -153,19 +129,10 @@ impl fmt::Display for Error {
     }
 }
 
-/// The remedy for keys that people expect from other tools.
-fn foreign_key(message: &str) -> Option<&'static str> {
-    let names = [
-        ("`delay`", "write delay_ms, in milliseconds"),
-        ("`latency", "write delay_ms, in milliseconds"),
-        ("`jitter`", "write jitter_ms, in milliseconds"),
-        ("`rate`", "write rate_mbit, in Mbit/s"),
-        ("`bandwidth", "write rate_mbit, in Mbit/s"),
-        ("`bw`", "write rate_mbit, in Mbit/s"),
-        ("`loss_", "write loss, a share from 0 to 1"),
-    ];
-    let unknown = message.split("expected").next().unwrap_or_default();
-    names.iter().find(|(name, _)| unknown.contains(name)).map(|(_, remedy)| *remedy)
+impl From<labfile::Error> for Error {
+    fn from(error: labfile::Error) -> Error {
+        Error::Written(error)
+    }
 }
 
 /// Causes are part of the message, so there is no chain of sources to print again.

@@ -3,8 +3,8 @@
 use std::f64::consts::TAU;
 use std::fmt::Write;
 
-use super::file::Kind;
-use super::topology::{Interface, Node, Topology};
+use crate::labfile::Kind;
+use crate::labfile::topology::{Interface, Node, Topology};
 use crate::link::LinkQuality;
 
 /// Radius of the circle on which nodes stand, for each of them, and at least; in pixels.

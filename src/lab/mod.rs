@@ -1,10 +1,10 @@
-//! Labs: networks of namespaces on this machine, from a TOML topology.
+//! Labs: networks of namespaces on this machine, from a lab file.
 //!
 //! ```text
-//! topology.toml ─▶ file ─▶ resolve ─▶ route ─▶ Topology
-//!                                                 │ plan: what differs from what observe sees
-//!                                                 ▼
-//!                               build ─▶ tools: ip, ethtool ─▶ namespaces an-LAB-NODE
+//! FILE.toml ─▶ labfile ─▶ Topology
+//!                            │ plan: what differs from what observe sees
+//!                            ▼
+//!                          build ─▶ tools: ip, ethtool ─▶ namespaces an-LAB-NODE
 //! ```
 //!
 //! A node is a network namespace, a link a veth pair between two of them, a switch a namespace
@@ -21,27 +21,19 @@
 //! # Ok::<(), anode::lab::Error>(())
 //! ```
 
-mod address;
-mod automatic;
 mod build;
 mod ending;
 mod error;
-mod file;
 pub mod graph;
 pub mod import;
 pub(crate) mod links;
 pub mod nodes;
 mod observe;
 mod plan;
-mod problem;
-mod resolve;
-mod route;
-mod shape;
 mod state;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod topology;
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -51,13 +43,12 @@ use std::process::Command;
 
 use serde::Serialize;
 
-pub use address::{Cidr, Mac};
 pub use build::Down;
 pub use error::Error;
-pub use file::Kind;
 pub use links::report::Crossing;
-pub use topology::{Interface, Neighbour, Node, Route, Topology};
 
+use crate::labfile::{self, LabFile, topology};
+pub use crate::labfile::{Cidr, Interface, Kind, Mac, Neighbour, Node, Route, Topology};
 use crate::sys::netns::{self, Namespace};
 
 /// A lab that is up.
@@ -77,6 +68,7 @@ impl Lab {
     /// The same by the `anode` at this path.
     pub fn up_by(topology: &Topology, program: &Path) -> Result<Lab, Error> {
         let changes = build::up(topology, program)?;
+        nodes::renew_hosts(topology)?;
         Ok(Lab { topology: topology.clone(), changes })
     }
 
@@ -250,17 +242,16 @@ fn is_used(place: Namespace) -> bool {
     place.processes().is_ok_and(|processes| !processes.is_empty())
 }
 
-/// The lab's name in a topology file, which need not be correct otherwise.
+/// The lab's name in a lab file, which need not be correct otherwise.
 pub fn name_in(path: impl AsRef<Path>) -> Result<String, Error> {
     let path = path.as_ref();
     let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.into(), source })?;
-    let table: toml::Table =
-        toml::from_str(&text).map_err(|error| Error::Syntax { path: path.into(), message: error.to_string() })?;
-    let missing = || Error::Topology {
-        path: path.into(),
-        line: 1,
-        what: "the file has no name".into(),
-        remedy: "write name = \"LAB\" at its top".into(),
-    };
-    table.get("name").and_then(|name| name.as_str()).map(str::to_owned).ok_or_else(missing)
+    match toml::from_str::<toml::Table>(&text) {
+        Ok(table) if table.contains_key("name") => match table["name"].as_str() {
+            Some(name) => Ok(name.to_owned()),
+            None => Ok(LabFile::parse(&text, path)?.name()?),
+        },
+        Ok(_) => Ok(labfile::resolve::name_of(path).map_err(|problem| labfile::Error::at(path, &text, problem))?),
+        Err(error) => Err(labfile::Error::Syntax { path: path.into(), message: error.to_string() }.into()),
+    }
 }

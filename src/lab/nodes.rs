@@ -11,6 +11,7 @@ use crate::config::default_run_dir;
 use crate::kernel::Pins;
 use crate::manage::client::Control;
 use crate::sys::watch::{self, Process};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -52,7 +53,7 @@ impl Daemon {
 }
 
 /// The most that a resource bound counts for between nodes of a lab: they are one person's.
-const BOUND_MAX: i64 = 4096;
+const BOUND_MAX: u32 = 4096;
 
 /// The configuration of an active node: what the topology says, over what it need not say.
 pub fn configuration(lab: &str, node: &Node) -> Table {
@@ -63,10 +64,21 @@ pub fn configuration(lab: &str, node: &Node) -> Table {
     config.insert("routes".into(), Value::String("kernel".into()));
     let port = |interface: &super::Interface| {
         let packet = ("packet".to_owned(), Value::String(interface.name.clone()));
+        let bound = |key: &str, bound: u32| (key.to_owned(), Value::Integer(bound.into()));
         let hello = ("hello".to_owned(), Value::Boolean(true));
-        Value::Table(Table::from_iter([packet, ("bound_max".to_owned(), Value::Integer(BOUND_MAX)), hello]))
+        let most = node.every.bound_max.unwrap_or(BOUND_MAX);
+        let signed = node.every.signed_bound_max.map(|most| bound("signed_bound_max", most));
+        Value::Table([packet, bound("bound_max", most), hello].into_iter().chain(signed).collect())
     };
     config.insert("port".into(), Value::Array(node.interfaces.iter().map(port).collect()));
+    if let Some(sizes) = &node.every.sizes {
+        config.insert("sizes".into(), Value::Table(sizes.clone()));
+    }
+    if let Some(Ok(limits)) = node.every.anyone.map(Table::try_from) {
+        let role = [("name", Value::String("anyone".into())), ("limits", Value::Table(limits))];
+        let role = role.map(|(key, value)| (key.to_owned(), value));
+        config.insert("role".into(), Value::Array(vec![Value::Table(Table::from_iter(role))]));
+    }
     config.extend(node.anode.clone().into_iter().flatten());
     meter(lab, node, &mut config);
     config
@@ -89,17 +101,42 @@ fn meter(lab: &str, node: &Node, config: &mut Table) {
     }
 }
 
-/// The active nodes that run with another configuration than the topology gives them.
-pub fn changed(topology: &Topology) -> Vec<String> {
-    let differs = |node: &&Node| {
-        let mut config = configuration(&topology.name, node);
+/// A node that runs, and cannot become what the file says while it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The node.
+    pub node: String,
+    /// The settings that differ, such as `port`; none if the file has the node not active any more.
+    pub settings: Vec<String>,
+}
+
+/// The nodes that run with other settings than the topology gives them. Those that it has not any more are no matter: they are ended.
+pub fn changed(topology: &Topology) -> Vec<Changed> {
+    let differs = |node: &Node| {
         let run_dir = default_run_dir(&format!("{}.{}", topology.name, node.name));
-        know_hosts(&mut config, &run_dir.join("hosts"));
         // Whoever started it in another way knows why.
-        let before = fs::read_to_string(run_dir.join("node.toml")).ok().and_then(|text| text.parse::<Table>().ok());
-        before.is_some_and(|before| before != config) && Control::connect(&run_dir).is_ok()
+        let before = fs::read_to_string(run_dir.join("node.toml")).ok()?.parse::<Table>().ok()?;
+        let mut config = configuration(&topology.name, node);
+        know_hosts(&mut config, &run_dir.join("hosts"));
+        let keys: BTreeSet<&String> = before.keys().chain(config.keys()).collect();
+        let other = keys.into_iter().filter(|key| before.get(*key) != config.get(*key)).cloned().collect::<Vec<_>>();
+        let settings = if node.active { other } else { Vec::new() };
+        let is_another = !node.active || !settings.is_empty();
+        (is_another && Control::connect(&run_dir).is_ok()).then(|| Changed { node: node.name.clone(), settings })
     };
-    topology.nodes.iter().filter(|node| node.active).filter(differs).map(|node| node.name.clone()).collect()
+    topology.nodes.iter().filter_map(differs).collect()
+}
+
+/// Has the nodes that run know the hosts of a topology that has changed: commands find them at once, PLAN programs from the next start.
+pub(super) fn renew_hosts(topology: &Topology) -> Result<(), Error> {
+    for node in topology.nodes.iter().filter(|node| node.active) {
+        let hosts = default_run_dir(&format!("{}.{}", topology.name, node.name)).join("hosts");
+        let now = topology.hosts();
+        if fs::read_to_string(&hosts).is_ok_and(|before| before != now) {
+            fs::write(&hosts, now).map_err(|source| Error::File { path: hosts, source })?;
+        }
+    }
+    Ok(())
 }
 
 impl Lab {

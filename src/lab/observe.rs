@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::address::{Cidr, Mac};
-use super::topology::{Neighbour, Route};
+use crate::labfile::topology::{Neighbour, Route};
+use crate::labfile::{Cidr, Mac};
 use crate::wire::{Addr, Prefix};
 
 /// The kernel's number for the origin of the lab's routes, so that they are told from the routes

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::address::{Cidr, Mac};
-use super::file::Kind;
 use super::observe::{Link, Observed, ROUTE_PROTOCOL};
-use super::resolve::BRIDGE;
-use super::topology::{Interface, Neighbour, Node, Route, Topology};
+use crate::labfile::Kind;
+use crate::labfile::resolve::BRIDGE;
+use crate::labfile::topology::{Interface, Neighbour, Node, Route, Topology};
+use crate::labfile::{Cidr, Mac};
 
 /// The alias of a lab namespace's loopback interface: the proof that the lab made the namespace.
 pub(super) fn marker(lab: &str) -> String {

@@ -6,7 +6,7 @@ use super::observe::Observed;
 use super::*;
 
 fn parse(text: &str) -> Result<Topology, Error> {
-    Topology::parse(text, "t.toml")
+    Ok(Topology::parse(text, "t.toml")?)
 }
 
 fn refused(text: &str) -> String {

@@ -150,8 +150,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     // A process that has died had channels; this one has none yet.
     let of_channels = |setting, _: &str| setting != Setting::Tags;
     settings.give_back(of_channels).context("cannot give back what a node before has changed")?;
-    let half = kernel::open(&config, &plans, &dir, Clock::start(), &entry)?;
-    let clock = half.as_ref().map_or_else(Clock::start, |half| Clock::since(half.origin()));
+    let half = kernel::open(&config, &plans, &dir, Clock::of_host(), &entry)?;
+    let clock = half.as_ref().map_or_else(Clock::of_host, |half| Clock::since(half.origin()));
     let left = left(half.as_deref(), &store, at_store.as_deref())?;
     let messenger = half.clone().map(kernel::Messenger::new);
     let policy = policy(file, &config)?;

@@ -23,7 +23,6 @@ mod queue;
 pub mod report;
 mod run;
 pub mod scenario;
-mod shape;
 mod shop;
 mod simulation;
 mod tap;
@@ -35,8 +34,8 @@ pub use histogram::{Histogram, Summary};
 pub use host::Actor;
 pub use network::{Carries, Family, Line, Link, Network, Problem};
 
+pub use crate::labfile::shape::{NODES_MAX, Shape};
 pub use plan::Told;
-pub use shape::{NODES_MAX, Shape};
 pub use simulation::{SendError, Simulation};
 pub use tap::{Tap, Tapped};
 pub use traffic::{To, Traffic};

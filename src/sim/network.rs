@@ -6,8 +6,9 @@
 
 use super::problem::ETHERNET_LINKS_MAX;
 pub use super::problem::Problem;
-use super::shape::Shape;
 use crate::ee::plan::Config;
+pub use crate::labfile::{Carries, Family, Shape};
+use crate::labfile::{Topology, ground};
 use crate::link::{LinkQuality, Unfit, quality};
 use crate::node::Sizes;
 use crate::node::proofs::{Demands, Guard, NeighbourKey};
@@ -17,24 +18,11 @@ use crate::trust::Roles;
 use crate::wire::{Addr, Digest, Prefix};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What travels on a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Carries {
-    /// ANEP packets between two known ends.
-    #[default]
-    Overlay,
-    /// Ethernet frames: capsules travel natively in IP, after address resolution.
-    Ethernet,
-}
-
 /// What a link is like, in each of its directions.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// What travels on it.
     pub carries: Carries,
@@ -64,7 +52,7 @@ impl Default for Line {
     fn default() -> Line {
         Line {
             carries: Carries::Overlay,
-            delay_ms: 1.0,
+            delay_ms: ground::DELAY_MS,
             jitter_ms: 0.0,
             rate_mbit: 0.0,
             queue_bytes: quality::QUEUE_BYTES,
@@ -75,31 +63,6 @@ impl Default for Line {
             reorder_ms: quality::REORDER_MS,
             mtu: 1500,
         }
-    }
-}
-
-/// Which addresses the nodes have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Family {
-    /// IPv4.
-    #[default]
-    V4,
-    /// IPv6.
-    V6,
-    /// Both; traffic takes turns.
-    Both,
-}
-
-impl Family {
-    /// Whether nodes have IPv4 addresses.
-    pub fn has_v4(self) -> bool {
-        self != Family::V6
-    }
-
-    /// Whether nodes have IPv6 addresses.
-    pub fn has_v6(self) -> bool {
-        self != Family::V4
     }
 }
 
@@ -123,6 +86,8 @@ pub struct Network {
     pub links: Vec<Link>,
     /// Which addresses nodes have.
     pub family: Family,
+    /// Addresses and routes that a lab file gives its nodes and the ends of its links, in their order.
+    pub given: Option<Arc<Topology>>,
     /// The most that a resource bound counts for that comes in by a port.
     pub ceiling: Ceiling,
     /// Sizes of the nodes' tables.
@@ -158,6 +123,7 @@ impl Network {
             names: (0..nodes).map(|number| format!("n{number}")).collect(),
             links: Vec::new(),
             family: Family::V4,
+            given: None,
             ceiling: Ceiling::default(),
             sizes: Sizes { codes: 256, object_bytes: 1 << 20, state_entries: 1024, ..Sizes::default() },
             roles: Arc::default(),
@@ -193,21 +159,41 @@ impl Network {
         self.names.iter().position(|known| known == name)
     }
 
+    /// The network of a lab file: its nodes and links, with its addresses and routes.
+    pub fn of(topology: Topology) -> Network {
+        let mut network = Network::unlinked(0);
+        network.names = topology.nodes.iter().map(|node| node.name.clone()).collect();
+        let mut links = BTreeMap::new();
+        for node in &topology.nodes {
+            for end in node.interfaces.iter().filter(|end| end.end == 0) {
+                let numbers = (network.number(&node.name), network.number(&end.peer.0));
+                let (Some(a), Some(b)) = numbers else { continue };
+                links.insert(end.link, Link { a, b, line: Line::of(&end.quality, end.mtu) });
+            }
+        }
+        network.links = links.into_values().collect();
+        network.given = Some(Arc::new(topology));
+        network
+    }
+
     /// The address of a node: IPv4 unless it has none.
     pub fn address(&self, node: usize) -> Addr {
-        if self.family.has_v4() { v4(node) } else { v6(node) }
+        self.addresses(node).next().unwrap_or(Addr::UNSPECIFIED)
     }
 
     /// The IPv4 and the IPv6 address of a node, as far as it has them.
     pub fn addresses(&self, node: usize) -> impl Iterator<Item = Addr> + use<> {
-        let one = self.family.has_v4().then(|| v4(node));
-        one.into_iter().chain(self.family.has_v6().then(|| v6(node)))
+        let (one, other) = match &self.given {
+            Some(given) => (given.nodes[node].v4(), given.nodes[node].v6()),
+            None => (self.family.has_v4().then(|| ground::v4(node)), self.family.has_v6().then(|| ground::v6(node))),
+        };
+        one.into_iter().chain(other)
     }
 
     /// Says what is wrong with it, if anything.
     pub fn check(&self) -> Result<(), Problem> {
         let nodes = self.names.len();
-        if nodes == 0 || nodes > super::shape::NODES_MAX {
+        if nodes == 0 || nodes > super::NODES_MAX {
             return Err(Problem::Nodes { nodes });
         }
         for &Link { a, b, line } in &self.links {
@@ -223,24 +209,28 @@ impl Network {
     /// The addresses of one end of a link, each with its subnet, the address others use first.
     pub(super) fn port_addresses(&self, link: usize, node: usize) -> Vec<(Addr, Prefix)> {
         let own = self.addresses(node).map(|addr| (addr, Prefix::host(addr)));
+        if let Some(given) = &self.given {
+            let all = given.nodes[node].all_addresses().map(|addr| (addr, Prefix::host(addr)));
+            let here = self.subnet_addresses(link, node);
+            let others = all.filter(|(addr, _)| !here.iter().any(|(known, _)| known == addr));
+            return here.iter().copied().chain(others).collect();
+        }
         match self.links[link].line.carries {
             Carries::Overlay => own.collect(),
-            Carries::Ethernet => self.subnet_addresses(link, node).chain(own).collect(),
+            Carries::Ethernet => self.subnet_addresses(link, node).into_iter().chain(own).collect(),
         }
     }
 
     /// The addresses in the link's own subnets of one of its ends.
-    pub(super) fn subnet_addresses(&self, link: usize, node: usize) -> impl Iterator<Item = (Addr, Prefix)> + use<> {
-        let end = if self.links[link].a == node { 1 } else { 2 };
-        let [_, high, middle, low] = (4 * link as u32 + end).to_be_bytes();
-        let four = Addr::v4([172, 16 + high, middle, low]);
-        let mut six = [0; 16];
-        six[..2].copy_from_slice(&[0xfd, 0x01]);
-        six[4..8].copy_from_slice(&(link as u32).to_be_bytes());
-        six[15] = end as u8;
-        let four = self.family.has_v4().then(|| (four, Prefix::new(four, 96 + 30)));
-        let six = self.family.has_v6().then(|| (Addr(six), Prefix::new(Addr(six), 64)));
-        four.into_iter().chain(six)
+    pub(super) fn subnet_addresses(&self, link: usize, node: usize) -> Vec<(Addr, Prefix)> {
+        let end = usize::from(self.links[link].a != node);
+        match &self.given {
+            Some(given) => {
+                let here = given.nodes[node].interfaces.iter().find(|here| (here.link, here.end) == (link, end));
+                here.into_iter().flat_map(|here| &here.addresses).map(|cidr| (cidr.addr, cidr.prefix)).collect()
+            }
+            None => ground::subnets(link, end as u8 + 1, self.family).collect(),
+        }
     }
 }
 
@@ -263,6 +253,26 @@ impl Network {
 }
 
 impl Line {
+    /// A link of a lab: Ethernet.
+    pub(super) fn of(quality: &LinkQuality, mtu: u32) -> Line {
+        let LinkQuality { delay_ms, jitter_ms, rate_mbit, queue_bytes, queue_packets, .. } = *quality;
+        let LinkQuality { loss, duplicate, reorder, reorder_ms, .. } = *quality;
+        let (carries, mtu) = (Carries::Ethernet, mtu as usize);
+        Line {
+            carries,
+            delay_ms,
+            jitter_ms,
+            rate_mbit,
+            queue_bytes,
+            queue_packets,
+            loss,
+            duplicate,
+            reorder,
+            reorder_ms,
+            mtu,
+        }
+    }
+
     /// What its links do to frames.
     pub fn quality(&self) -> LinkQuality {
         let Line { delay_ms, jitter_ms, rate_mbit, queue_bytes, queue_packets, .. } = *self;
@@ -278,18 +288,6 @@ impl Line {
     }
 }
 
-fn v4(node: usize) -> Addr {
-    let [_, high, middle, low] = (node as u32 + 1).to_be_bytes();
-    Addr::v4([10, high, middle, low])
-}
-
-fn v6(node: usize) -> Addr {
-    let mut bytes = [0; 16];
-    bytes[0] = 0xfd;
-    bytes[12..].copy_from_slice(&(node as u32 + 1).to_be_bytes());
-    Addr(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -301,7 +299,7 @@ mod tests {
         network.family = Family::Both;
         let ends = |link: usize| {
             let link_ends = network.links[link];
-            [link_ends.a, link_ends.b].map(|node| network.subnet_addresses(link, node).collect::<Vec<_>>())
+            [link_ends.a, link_ends.b].map(|node| network.subnet_addresses(link, node))
         };
         for link in 0..299 {
             let [a, b] = ends(link);

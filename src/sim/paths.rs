@@ -5,6 +5,7 @@
 
 use super::network::{Carries, Network};
 use crate::frame::{Link, PeerId, PortId};
+use crate::labfile::Topology;
 use crate::node::NodeConfig;
 use crate::topology::{Neighbour, NextHop, Port, Routes};
 use crate::wire::ethernet::Mac;
@@ -90,7 +91,7 @@ fn neighbours(network: &Network, port: PortId, end: End) -> Vec<Neighbour> {
 fn vias(network: &Network, end: End) -> Box<dyn Iterator<Item = Addr>> {
     match network.links[end.link].line.carries {
         Carries::Overlay => Box::new(network.addresses(end.node)),
-        Carries::Ethernet => Box::new(network.subnet_addresses(end.link, end.node).map(|(addr, _)| addr)),
+        Carries::Ethernet => Box::new(network.subnet_addresses(end.link, end.node).into_iter().map(|(addr, _)| addr)),
     }
 }
 
@@ -130,7 +131,24 @@ fn next_ports(ends: &[Vec<End>]) -> Vec<u16> {
     next
 }
 
+/// The routes that a lab file gives a node, or that were computed for it as for a lab.
+fn given_routes(given: &Topology, node: usize) -> Routes {
+    let here = &given.nodes[node];
+    let port = |name: &str| here.interfaces.iter().position(|end| end.name == name).map(|at| PortId(at as u16));
+    let routes = here.routes.iter().filter_map(|route| {
+        Some((route.to, NextHop { port: port(&route.interface)?, via: route.via.unwrap_or(Addr::UNSPECIFIED) }))
+    });
+    let links = here.interfaces.iter().enumerate().flat_map(|(at, end)| {
+        let hop = NextHop { port: PortId(at as u16), via: Addr::UNSPECIFIED };
+        end.addresses.iter().map(move |cidr| (cidr.prefix, hop))
+    });
+    Routes::new(routes.chain(links))
+}
+
 fn routes(network: &Network, node: usize, ends: &[End], next: &[u16]) -> Routes {
+    if let Some(given) = &network.given {
+        return given_routes(given, node);
+    }
     let by_port: Vec<Vec<Addr>> = ends.iter().map(|end| vias(network, *end).collect()).collect();
     let host_routes = next.iter().enumerate().filter(|(to, port)| *to != node && **port != NOWHERE);
     let host_routes = host_routes.flat_map(|(to, &port)| {
@@ -146,8 +164,8 @@ fn routes(network: &Network, node: usize, ends: &[End], next: &[u16]) -> Routes 
 #[cfg(test)]
 mod tests {
     use super::super::network::{Family, Line};
-    use super::super::shape::Shape;
     use super::*;
+    use crate::labfile::shape::Shape;
 
     /// Follows the routes from node to node.
     fn hops(network: &Network, from: usize, to: usize) -> Option<usize> {

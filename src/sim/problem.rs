@@ -1,12 +1,10 @@
 //! Why there can be no network as it was asked for. Example: one of no nodes.
 
+use crate::labfile::shape::{NODES_MAX, Unshapely};
 use core::fmt;
 
 /// Ethernet links that the IPv4 subnets suffice for.
 pub(super) const ETHERNET_LINKS_MAX: usize = 1 << 18;
-
-/// The most nodes of a network: their numbers are the last bytes of their addresses.
-pub const NODES_MAX: usize = 60_000;
 
 /// Why there can be no such network.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +50,15 @@ impl fmt::Display for Problem {
             Problem::Subnets => {
                 write!(f, "more than {ETHERNET_LINKS_MAX} Ethernet links have no subnets: make some overlay links")
             }
+        }
+    }
+}
+
+impl From<Unshapely> for Problem {
+    fn from(unshapely: Unshapely) -> Problem {
+        match unshapely {
+            Unshapely::Nodes { nodes } => Problem::Nodes { nodes },
+            Unshapely::Needs(needs) => Problem::Shape { needs },
         }
     }
 }

@@ -231,6 +231,15 @@ impl Simulation {
         self.sink(node, port, Sink::Application(application));
     }
 
+    /// Has capsules kept for [`Simulation::take_arrivals`] that were only counted, at all ports that are open now.
+    pub fn collect_all(&mut self) {
+        for sink in self.world.hosts.iter_mut().flat_map(|host| host.sinks.values_mut()) {
+            if matches!(sink, Sink::Count) {
+                *sink = Sink::Keep;
+            }
+        }
+    }
+
     fn sink(&mut self, node: usize, port: u16, sink: Sink) {
         self.world.hosts[node].sinks.insert(port, sink);
         if let Some(node) = self.inmates[node].node_mut() {

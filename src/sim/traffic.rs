@@ -2,7 +2,7 @@
 
 use super::Simulation;
 use super::run::Action;
-use super::shape::below;
+use crate::labfile::shape::below;
 use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;

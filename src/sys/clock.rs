@@ -1,11 +1,11 @@
-//! The clock of real nodes: monotonic nanoseconds since the node began.
+//! The clock of real nodes: monotonic nanoseconds, of the host or since a moment.
 
 #![allow(unsafe_code)]
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds since the clock was made; never goes back.
+/// Nanoseconds since the clock began; never goes back.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: u64,
@@ -15,6 +15,11 @@ impl Clock {
     /// A clock that begins now.
     pub fn start() -> Clock {
         Clock { origin: monotonic() }
+    }
+
+    /// The host's own: the same for all its nodes and the kernel, so that times of several can be subtracted.
+    pub fn of_host() -> Clock {
+        Clock { origin: 0 }
     }
 
     /// A clock that began at `origin` of the system's monotonic clock, in nanoseconds.

@@ -4,10 +4,13 @@ mod author;
 mod bad_settings;
 mod bench;
 mod docs;
+mod examples;
 mod lacks;
 mod node_check;
 mod plan_cli;
 mod plan_wrong;
+#[path = "../running/shown.rs"]
+mod shown;
 mod sim_cli;
 #[path = "../running/wait.rs"]
 mod wait;

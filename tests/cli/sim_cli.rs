@@ -56,6 +56,15 @@ fn wrong_scenarios_are_refused_with_the_reason() {
         (line.replace("\"n2\"", "\"n9\""), "there is no node 'n9'"),
         (line.replace("per_second = 5", "per_second = 0"), "per_second = 0"),
         (line.replace("ping.c", "nosuch.c"), "nosuch.c"),
+        (line.replace("\"n2\"", "\"n9\""), "wrong.toml:17: there is no node 'n9'; define it, or correct the name"),
+        (line.replace("nodes = 3", "degree = 3"), "wrong.toml:5: this shape needs nodes, a number"),
+        (line.replace("nodes = 3", "nodes = 3\ndegree = 3"), "wrong.toml:5: degree does not belong to this shape"),
+        (line.replace("delay_ms = 1", "loss = 1.5"), "wrong.toml:9: loss = 1.5; give a share from 0 to 1"),
+        (format!("{line}\n[nodes.n7]\n"), "there is no node 'n7'"),
+        (format!("{line}\n[nodes.n1]\nkind = \"switch\"\n"), "'n1' is a switch, and the simulator has none"),
+        (format!("{line}\n[nodes.n1]\nactive = false\n"), "only active nodes; write active = true"),
+        (format!("{line}\n[nodes.n1]\nanode.routes = \"kernel\"\n"), "write what all have into [node]"),
+        (line.replace("file = \"../../apps/ping.c\"", "").replace("\"ping\"", "\"pong\""), "these are: ping"),
     ] {
         let file = folder.path().join("wrong.toml");
         std::fs::write(&file, &edit).unwrap();
@@ -64,4 +73,23 @@ fn wrong_scenarios_are_refused_with_the_reason() {
         assert_eq!(output.status.code(), Some(1), "{errors}");
         assert!(errors.contains(part), "'{part}' not in: {errors}");
     }
+}
+
+/// A file that was written for labs plays in the simulator with the same names and addresses, and ping if it has no traffic.
+#[test]
+fn a_lab_file_runs_with_its_own_names_and_addresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("history");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/diamond/topology.toml");
+    let (file, trace) = (file.to_str().unwrap(), trace.to_str().unwrap());
+    let output = anode(&["sim", "run", file, "--seed", "1", "--trace", trace]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.starts_with("no [[traffic]]: down pings up, once a second\n"), "{text}");
+    assert!(text.contains("4 nodes, 4 links"), "{text}");
+    let story = anode(&["sim", "explain", "1", "--trace", trace]);
+    let story = String::from_utf8(story.stdout).unwrap();
+    // Either address of the destination, on the shorter way of the lab's own routes.
+    assert!(story.contains("10.0.0.2") || story.contains("fd00::2"), "{story}");
+    assert!(story.contains("is delivered"), "{story}");
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 const ANODE: &str = env!("CARGO_BIN_EXE_anode");
 
 /// Whether namespaces can be made here; says so if not.
-fn able() -> bool {
+pub fn able() -> bool {
     crate::gate::pass();
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
@@ -35,7 +35,7 @@ fn able() -> bool {
 }
 
 /// A name for a lab that nobody else has.
-fn name(test: &str) -> String {
+pub fn name(test: &str) -> String {
     format!("t{}_{test}", std::process::id())
 }
 

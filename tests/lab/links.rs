@@ -335,6 +335,18 @@ fn a_link_can_be_listened_to() {
     }
 }
 
+/// The process that carries links has no more rights than packet sockets need, and carries on when links change.
+#[test]
+fn the_process_of_links_has_given_its_rights_away() {
+    let Some(net) = pair("lconf", "delay_ms = 1") else { return };
+    let place = anode::sys::netns::Namespace::open(&net.lab.topology().namespace("-links")).unwrap().unwrap();
+    let [process] = place.processes().unwrap()[..] else { panic!("one process") };
+    let standing = anode::sys::privileges::standing(&format!("/proc/{process}")).unwrap();
+    let (net_admin, net_raw) = (1 << 12, 1 << 13);
+    assert_eq!((standing.capabilities, standing.no_new_privileges), (net_admin | net_raw, true));
+    assert_eq!(standing.bounding & !(net_admin | net_raw), 0, "and nothing that it executes gets more");
+}
+
 /// Settings of a node that runs are refused before anything is changed.
 #[test]
 fn other_settings_of_a_running_node_are_refused() {

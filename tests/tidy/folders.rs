@@ -23,6 +23,7 @@ const ROWS: &[Row] = &[
     ("sys", &["wire"]),
     ("link", &["sys"]),
     ("trust", &["abi", "clean", "wire"]),
+    ("labfile", &["wire", "sys", "link", "trust"]),
     ("topology", &["wire", "frame"]),
     ("classify", &["contract", "wire", "frame", "sys"]),
     ("schedule", &["sys"]),
@@ -50,7 +51,10 @@ const ROWS: &[Row] = &[
     ),
     ("driver", &["wire", "frame", "trust", "core", "nodeos", "code", "node"]),
     ("seen", &["contract", "clean", "wire", "frame", "classify", "core", "node"]),
-    ("sim", &["wire", "frame", "link", "trust", "topology", "classify", "core", "code", "ee", "node", "driver"]),
+    (
+        "sim",
+        &["wire", "frame", "link", "trust", "labfile", "topology", "classify", "core", "code", "ee", "node", "driver"],
+    ),
     (
         "config",
         &["wire", "frame", "sys", "link", "trust", "topology", "schedule", "nodeos", "code", "port", "ee", "node"],
@@ -62,7 +66,7 @@ const ROWS: &[Row] = &[
             "nodeos", "graph", "broker", "code", "kernel", "port", "ee", "node", "driver", "seen", "config",
         ],
     ),
-    ("lab", &["wire", "sys", "link", "kernel", "config", "manage"]),
+    ("lab", &["wire", "sys", "link", "labfile", "kernel", "config", "manage"]),
     ("apps", &["wire", "code"]),
     ("cli", ALL),
 ];

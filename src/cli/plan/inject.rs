@@ -4,7 +4,7 @@ use super::check::sources;
 use super::say::{Outcome, Voice};
 use crate::apps::plan::{Local, Script, Unevaluated, delivered, packet};
 use crate::clean;
-use crate::cli::attach::Place;
+use crate::cli::attach::{Place, hosts_in};
 use crate::config::plan::{read_hosts, read_key};
 use crate::ee::plan::{authenticator, signed};
 use crate::manage::client::plan::{PlanPort, Told};
@@ -69,7 +69,7 @@ pub(super) struct InjectArgs {
     /// The service that is told of failures; '' for none.
     #[arg(long, value_name = "NAME", default_value = "defHandler")]
     handler: String,
-    /// Hosts by name: lines of an address and names.
+    /// Hosts by name: lines of an address and names; by default those of the node's run directory.
     #[arg(long, visible_alias = "hf", value_name = "FILE")]
     hosts: Option<PathBuf>,
     /// Write the packet to this file and inject nothing.
@@ -179,6 +179,11 @@ pub(super) fn inject(arguments: &InjectArgs) -> Result<Outcome> {
     let files: Vec<PathBuf> = arguments.files.split(',').map(PathBuf::from).collect();
     let script = script(&files)?;
     let mut local = local(arguments.hosts.as_deref())?;
+    if arguments.hosts.is_none() && arguments.output.is_none() && arguments.port.is_none() {
+        // The names that the node knows itself.
+        let hosts = hosts_in(&arguments.place.dir()?)?;
+        local.hosts = hosts.into_iter().map(|(name, addr)| (name, Host(addr.0))).collect();
+    }
     let mut port = match &arguments.output {
         Some(_) => None,
         None => Some(arguments.attach()?),

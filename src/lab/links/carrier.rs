@@ -10,14 +10,17 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::thread::CapabilitySet;
+
 use super::end::{End, Now};
 use super::spec::{Answer, LINKS_MAX, Spec, SpecLink};
 use super::travel::Travel;
 use crate::link::meter::{Count, MeterFile};
 use crate::sys::clock::Clock;
+use crate::sys::landlock::{Restriction, Tcp};
 use crate::sys::mmsg::Batch;
 use crate::sys::poll::{Poll, Ready};
-use crate::sys::process;
+use crate::sys::{privileges, process};
 
 /// The listener's number in the poll; ends have theirs.
 const LISTENER: u64 = u64::MAX - 1;
@@ -74,9 +77,17 @@ pub(crate) fn carry(listener: UnixListener, dir: &Path) -> io::Result<()> {
         sending: Vec::new(),
         look: Clock::since(0).now() + LOOK,
     };
+    confine()?;
     let mut ready = Vec::new();
     while carrier.turn(&listener, &mut ready)? {}
     Ok(())
+}
+
+/// Gives away what the process needs no more: all capabilities but those for packet sockets and their buffers, in whatever it executes
+/// too, and all files. Its log and its meters are open; it is in its namespace, and can enter no other.
+fn confine() -> io::Result<()> {
+    privileges::keep_only(CapabilitySet::NET_RAW | CapabilitySet::NET_ADMIN)?;
+    Restriction::new(Tcp::None)?.enter().map(drop)
 }
 
 /// The other end of a link.

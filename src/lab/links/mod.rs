@@ -27,12 +27,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use super::address::Mac;
 use super::ending::end_processes;
 use super::error::Error;
-use super::file::Kind;
 use super::state::at;
-use super::topology::{Interface, Node, Topology};
+use crate::labfile::Kind;
+use crate::labfile::Mac;
+use crate::labfile::topology::{Interface, Node, Topology};
 use crate::link::LinkQuality;
 use crate::sys::netns::Namespace;
 use crate::sys::own;
@@ -104,6 +104,7 @@ pub(super) fn wired(topology: &Topology) -> Topology {
             kind: Kind::Host,
             active: false,
             anode: None,
+            every: Default::default(),
             addresses: Vec::new(),
             interfaces: ends,
             routes: Vec::new(),

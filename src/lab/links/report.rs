@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::spec::{Spec, SpecEnd};
 use crate::lab::Error;
-use crate::lab::topology::Topology;
+use crate::labfile::topology::Topology;
 use crate::link::LinkQuality;
 use crate::link::meter::{Count, Meters};
 use crate::sys::clock::Clock;

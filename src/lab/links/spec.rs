@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::lab::topology::Topology;
+use crate::labfile::topology::Topology;
 use crate::link::LinkQuality;
 use crate::link::meter::METERS_MAX;
 
@@ -63,7 +63,7 @@ pub(crate) fn meter(node: &str, interface: &str) -> String {
 impl Spec {
     /// The shaped links of a topology.
     pub(crate) fn of(topology: &Topology) -> Spec {
-        let shaped = |(node, end): (&str, &crate::lab::topology::Interface)| {
+        let shaped = |(node, end): (&str, &crate::labfile::topology::Interface)| {
             // Each link is seen from both of its ends; it counts once, where it begins.
             (end.quality.is_shaped() && end.end == 0).then(|| SpecLink {
                 number: end.link,

@@ -1,36 +1,16 @@
 //! Causes for a scenario not to run.
 
 use super::super::network::Problem;
+use crate::labfile;
 use core::fmt;
 
 /// Why a scenario cannot be run.
 #[derive(Debug)]
 pub enum Error {
-    /// The file is not TOML of this form.
-    Toml(toml::de::Error),
+    /// The file cannot be used.
+    Written(labfile::Error),
     /// The network is impossible.
     Network(Problem),
-    /// A name that nothing has.
-    Unknown {
-        /// What kind of thing.
-        what: &'static str,
-        /// The name.
-        name: String,
-    },
-    /// A number out of range.
-    Number {
-        /// Where it is.
-        field: String,
-        /// What was given.
-        found: f64,
-        /// What is possible.
-        expected: &'static str,
-    },
-    /// Two keys contradict each other.
-    Contradiction {
-        /// What to do.
-        remedy: &'static str,
-    },
     /// A code cannot be had.
     Code {
         /// Its file.
@@ -43,11 +23,8 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Toml(error) => write!(f, "{error}"),
-            Error::Network(problem) => write!(f, "{problem}"),
-            Error::Unknown { what, name } => write!(f, "there is no {what} '{name}': define it, or correct the name"),
-            Error::Number { field, found, expected } => write!(f, "{field} = {found}: give {expected}"),
-            Error::Contradiction { remedy } => f.write_str(remedy),
+            Error::Written(error) => error.fmt(f),
+            Error::Network(problem) => problem.fmt(f),
             Error::Code { file, cause } => write!(f, "code {file}: {cause}"),
         }
     }
@@ -55,8 +32,8 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-impl From<toml::de::Error> for Error {
-    fn from(error: toml::de::Error) -> Error {
-        Error::Toml(error)
+impl From<labfile::Error> for Error {
+    fn from(error: labfile::Error) -> Error {
+        Error::Written(error)
     }
 }

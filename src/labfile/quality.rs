@@ -4,7 +4,6 @@ use super::file::LinkEntry;
 use super::problem::{Result, problem};
 use crate::link::LinkQuality;
 use crate::link::meter::METERS_MAX;
-use crate::link::quality::{QUEUE_BYTES, REORDER_MS};
 use crate::sys::packet;
 
 /// Shaped links that a lab may have: each has two meters.
@@ -18,7 +17,7 @@ const RINGS_MAX: u64 = 1 << 30;
 
 /// The links so far that differ from a veth.
 #[derive(Debug, Default)]
-pub(super) struct Shaped {
+pub(crate) struct Shaped {
     count: usize,
     /// Bytes that their rings need at least.
     rings: u64,
@@ -46,22 +45,12 @@ impl Shaped {
 }
 
 /// What the link does to frames; counts those that differ from a veth.
-pub(super) fn quality(at: usize, link: &LinkEntry, shaped: &mut Shaped) -> Result<LinkQuality> {
-    let quality = LinkQuality {
-        delay_ms: link.delay_ms,
-        jitter_ms: link.jitter_ms,
-        rate_mbit: link.rate_mbit.unwrap_or(0.0),
-        queue_bytes: link.queue_bytes.unwrap_or(QUEUE_BYTES),
-        queue_packets: link.queue_packets.unwrap_or(0),
-        loss: link.loss,
-        duplicate: link.duplicate,
-        reorder: link.reorder,
-        reorder_ms: link.reorder_ms.unwrap_or(REORDER_MS),
-    };
+pub(crate) fn quality(at: usize, link: &LinkEntry, shaped: &mut Shaped) -> Result<LinkQuality> {
+    let quality = link.quality();
     if let Err(unfit) = quality.check() {
         return problem(at, unfit.to_string(), format!("give {}", unfit.expected));
     }
-    let frame = link.mtu.saturating_add(18);
+    let frame = link.mtu().saturating_add(18);
     let given = |key: &str, value: Option<u32>| value.map(|value| format!("{key} = {value}"));
     let queue = given("queue_bytes", link.queue_bytes).or(given("queue_packets", link.queue_packets));
     match (link.rate_mbit, queue) {
@@ -80,7 +69,7 @@ pub(super) fn quality(at: usize, link: &LinkEntry, shaped: &mut Shaped) -> Resul
     if link.queue_packets == Some(0) {
         return problem(at, "queue_packets = 0 would send nothing", "leave it out if only bytes count");
     }
-    if link.reorder_ms.is_some() && link.reorder == 0.0 {
+    if link.reorder_ms.is_some() && quality.reorder == 0.0 {
         return problem(at, "reorder_ms on a link that holds no frame back", "give it a reorder, a share from 0 to 1");
     }
     if quality.bytes_under_way().is_some_and(|bytes| bytes > UNDER_WAY_MAX) {

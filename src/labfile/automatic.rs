@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::file::{Automatic, File, Kind};
 use super::problem::{Result, problem};
 use crate::wire::{Addr, Prefix};
+use toml::Spanned;
 
 /// Links that there are blocks for.
 const LINKS_MAX: usize = 126 << 8;
@@ -21,8 +22,8 @@ fn blocks(number: usize) -> [Prefix; 2] {
 }
 
 /// Gives blocks to links and switches that have none, if the file asks for that.
-pub(super) fn fill(file: &mut File) -> Result<()> {
-    if file.addresses != Some(Automatic::Auto) {
+pub(crate) fn fill(file: &mut File) -> Result<()> {
+    if file.addresses.as_ref().map(Spanned::get_ref) != Some(&Automatic::Auto) {
         return Ok(());
     }
     let given = given(file);
@@ -33,8 +34,9 @@ pub(super) fn fill(file: &mut File) -> Result<()> {
         let is_switch = |name: &str| {
             file.nodes.iter().any(|(known, entry)| known.get_ref() == name && entry.kind == Some(Kind::Switch))
         };
-        let switch = link.ends.iter().map(|end| &end.node).find(|name| is_switch(name));
-        if !link.prefixes.is_empty() || link.ends.iter().all(|end| end.addresses.is_some()) {
+        let ends = || link.ends.iter().flatten();
+        let switch = ends().map(|end| &end.node).find(|name| is_switch(name));
+        if !link.prefixes.is_empty() || ends().all(|end| end.addresses.is_some()) {
             continue;
         }
         if number >= LINKS_MAX {
@@ -64,6 +66,10 @@ fn given(file: &File) -> Vec<Prefix> {
     let own = nodes.clone().flat_map(|node| node.addresses.iter().map(|cidr| cidr.addr));
     let blocks =
         nodes.flat_map(|node| &node.prefixes).chain(file.links.iter().flat_map(|link| &link.get_ref().prefixes));
-    let ends = file.links.iter().flat_map(|link| &link.get_ref().ends).filter_map(|end| end.addresses.as_ref());
+    let ends = file
+        .links
+        .iter()
+        .flat_map(|link| link.get_ref().ends.iter().flatten())
+        .filter_map(|end| end.addresses.as_ref());
     own.chain(ends.flatten().map(|cidr| cidr.addr)).map(Prefix::host).chain(blocks.copied()).collect()
 }

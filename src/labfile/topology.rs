@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::address::{Cidr, Mac};
 use super::error::Error;
-use super::file::{File, Kind};
-use super::problem::Problem;
-use super::{resolve, route};
+use super::file::Kind;
+use super::run::EveryNode;
+use super::{LabFile, resolve, route, worlds};
 use crate::link::LinkQuality;
 use crate::wire::{Addr, Prefix};
 
@@ -25,10 +25,13 @@ pub struct Topology {
     pub nodes: Vec<Node>,
     /// Where the chance of shaped links begins.
     pub seed: u64,
+    /// Whether the file has traffic.
     #[serde(skip)]
-    pub(super) text: String,
+    pub has_traffic: bool,
     #[serde(skip)]
-    pub(super) path: PathBuf,
+    pub(crate) text: String,
+    #[serde(skip)]
+    pub(crate) path: PathBuf,
 }
 
 /// A node: one network namespace.
@@ -43,6 +46,9 @@ pub struct Node {
     /// That node's configuration as written in the topology.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub anode: Option<toml::Table>,
+    /// What the file says about all nodes.
+    #[serde(skip)]
+    pub(crate) every: EveryNode,
     /// Addresses of the node itself, on its loopback interface.
     pub addresses: Vec<Cidr>,
     /// The interfaces, in the order of the links.
@@ -70,7 +76,7 @@ pub struct Interface {
     pub link: usize,
     /// Which of the link's two ends it is, 0 or 1.
     #[serde(skip)]
-    pub(super) end: usize,
+    pub(crate) end: usize,
     /// Number of the segment: all interfaces that hear each other's broadcasts.
     pub segment: usize,
     /// Largest IP packet, bytes.
@@ -107,34 +113,43 @@ pub struct Neighbour {
 }
 
 impl Topology {
-    /// Reads and resolves a topology file.
+    /// Reads and resolves a lab file.
     pub fn load(path: impl AsRef<Path>) -> Result<Topology, Error> {
-        let path = path.as_ref();
-        let text = std::fs::read_to_string(path).map_err(|source| Error::File { path: path.into(), source })?;
-        Topology::parse(&text, path)
+        Topology::of(LabFile::load(path)?)
     }
 
-    /// Resolves the text of a topology file; `path` is only for messages.
+    /// Resolves the text of a lab file; `path` is for messages, and for the name of a lab that has none.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Topology, Error> {
-        let path = path.as_ref().to_path_buf();
-        let file: File =
-            toml::from_str(text).map_err(|error| Error::Syntax { path: path.clone(), message: error.to_string() })?;
-        let (statics, seed) = (file.static_neighbours, file.seed);
-        let (name, mut nodes, given) = match resolve::resolve(file) {
+        Topology::of(LabFile::parse(text, path)?)
+    }
+
+    /// The network of a lab, unless a lab cannot be so.
+    pub fn of(file: LabFile) -> Result<Topology, Error> {
+        match worlds::fits_lab(&file.file) {
+            Ok(()) => Topology::resolved(file),
+            Err(problem) => Err(file.error(problem)),
+        }
+    }
+
+    /// The network of any world.
+    pub(crate) fn resolved(file: LabFile) -> Result<Topology, Error> {
+        let LabFile { file, text, path } = file;
+        let statics = file.static_neighbours.as_ref().is_some_and(|statics| *statics.get_ref());
+        let (has_traffic, seed) = (!file.traffic.is_empty(), file.seed.unwrap_or_default());
+        let every = file.node.as_ref().map(|every| every.get_ref().clone());
+        let (name, mut nodes, given) = match resolve::resolve(file, &path) {
             Ok(resolved) => resolved,
-            Err(Problem { offset, what, remedy }) => {
-                let line = text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1;
-                return Err(Error::Topology { path, line, what, remedy });
-            }
+            Err(problem) => return Err(Error::at(&path, &text, problem)),
         };
         let computed = route::compute(&nodes);
         for ((node, computed), given) in nodes.iter_mut().zip(computed).zip(given) {
             node.routes = given.unwrap_or(computed);
+            node.every = every.clone().unwrap_or_default();
         }
         if statics {
             enter_neighbours(&mut nodes);
         }
-        Ok(Topology { name, nodes, seed, text: text.to_owned(), path })
+        Ok(Topology { name, nodes, seed, has_traffic, text, path })
     }
 
     /// The same network as another lab, so that several can be up at once. The name must be one
@@ -142,7 +157,7 @@ impl Topology {
     pub fn renamed(mut self, name: &str) -> Result<Topology, Error> {
         if !resolve::is_lab_name(name) {
             let (what, remedy) = resolve::lab_name_problem(name);
-            return Err(Error::Topology { path: self.path, line: 1, what, remedy });
+            return Err(Error::Wrong { path: self.path, line: 1, what, remedy });
         }
         self.name = name.to_owned();
         Ok(self)
@@ -176,7 +191,7 @@ impl Topology {
 }
 
 /// The name of a node's namespace.
-pub(super) fn namespace(lab: &str, node: &str) -> String {
+pub(crate) fn namespace(lab: &str, node: &str) -> String {
     format!("an-{lab}-{node}")
 }
 

@@ -1,18 +1,18 @@
 //! Shapes of networks: line, ring, grid, tree, and their links.
 
-pub use super::problem::NODES_MAX;
-use super::problem::Problem;
+use core::fmt;
 use rand_core::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
-use serde::Deserialize;
 use std::collections::HashSet;
+
+/// The most nodes of a shape: their numbers are the last bytes of their addresses.
+pub const NODES_MAX: usize = 60_000;
 
 /// Exchanges of two links for each link of a random shape: enough to forget the ring it begins as.
 const SWAPS_PER_LINK: usize = 10;
 
 /// A shape with its size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "shape", deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One behind the other.
     Line {
@@ -47,9 +47,32 @@ pub enum Shape {
     },
 }
 
+/// Why there is no such shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unshapely {
+    /// Too few or too many nodes.
+    Nodes {
+        /// How many were asked for.
+        nodes: usize,
+    },
+    /// The numbers contradict each other.
+    Needs(&'static str),
+}
+
+impl fmt::Display for Unshapely {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unshapely::Nodes { nodes } => {
+                write!(f, "a network of {nodes} nodes: between 1 and {NODES_MAX} are possible")
+            }
+            Unshapely::Needs(needs) => f.write_str(needs),
+        }
+    }
+}
+
 impl Shape {
     /// How many nodes there are, and the links between them.
-    pub fn links(self, rng: &mut Xoshiro256PlusPlus) -> Result<(usize, Vec<(usize, usize)>), Problem> {
+    pub fn links(self, rng: &mut Xoshiro256PlusPlus) -> Result<(usize, Vec<(usize, usize)>), Unshapely> {
         let nodes = match self {
             Shape::Grid { width, height } => width.saturating_mul(height),
             Shape::Line { nodes } | Shape::Ring { nodes } | Shape::Tree { nodes, .. } | Shape::Random { nodes, .. } => {
@@ -57,17 +80,17 @@ impl Shape {
             }
         };
         if nodes == 0 || nodes > NODES_MAX {
-            return Err(Problem::Nodes { nodes });
+            return Err(Unshapely::Nodes { nodes });
         }
         let links = match self {
             Shape::Line { .. } => (1..nodes).map(|to| (to - 1, to)).collect(),
             Shape::Ring { .. } if nodes < 3 => {
-                return Err(Problem::Shape { needs: "a ring needs three nodes or more" });
+                return Err(Unshapely::Needs("a ring needs three nodes or more"));
             }
             Shape::Ring { .. } => (0..nodes).map(|from| (from, (from + 1) % nodes)).collect(),
             Shape::Grid { width, .. } => grid(nodes, width),
             Shape::Tree { fanout: 0, .. } => {
-                return Err(Problem::Shape { needs: "a tree needs a fanout of 1 or more" });
+                return Err(Unshapely::Needs("a tree needs a fanout of 1 or more"));
             }
             Shape::Tree { fanout, .. } => (1..nodes).map(|to| ((to - 1) / fanout, to)).collect(),
             Shape::Random { degree, .. } => random(nodes, degree, rng)?,
@@ -84,11 +107,9 @@ fn grid(nodes: usize, width: usize) -> Vec<(usize, usize)> {
 
 /// A random regular graph: a ring whose nodes know their nearest ones, then many exchanges of the
 /// ends of two links. An exchange that cuts the graph is repaired by the next ones.
-fn random(nodes: usize, degree: usize, rng: &mut Xoshiro256PlusPlus) -> Result<Vec<(usize, usize)>, Problem> {
+fn random(nodes: usize, degree: usize, rng: &mut Xoshiro256PlusPlus) -> Result<Vec<(usize, usize)>, Unshapely> {
     if degree < 2 || degree >= nodes || nodes * degree % 2 == 1 {
-        return Err(Problem::Shape {
-            needs: "a random shape needs a degree from 2 to nodes - 1, and nodes x degree even",
-        });
+        return Err(Unshapely::Needs("a random shape needs a degree from 2 to nodes - 1, and nodes x degree even"));
     }
     let mut links: Vec<(usize, usize)> =
         (1..=degree / 2).flat_map(|step| (0..nodes).map(move |at| (at, (at + step) % nodes))).collect();
@@ -98,7 +119,7 @@ fn random(nodes: usize, degree: usize, rng: &mut Xoshiro256PlusPlus) -> Result<V
     // With few nodes the longest step meets itself half-way round: then there is nothing to choose.
     let mut known: HashSet<(usize, usize)> = links.iter().map(|&(a, b)| ordered(a, b)).collect();
     if known.len() < links.len() {
-        return Err(Problem::Shape { needs: "a random shape needs more nodes for this degree" });
+        return Err(Unshapely::Needs("a random shape needs more nodes for this degree"));
     }
     let mut swaps = links.len() * SWAPS_PER_LINK;
     while swaps > 0 || !connected(nodes, &links) {
@@ -126,7 +147,7 @@ fn ordered(a: usize, b: usize) -> (usize, usize) {
 }
 
 /// A number below `limit`; the bias of the remainder is below 2^-40 for every limit used here.
-pub(super) fn below(rng: &mut Xoshiro256PlusPlus, limit: usize) -> usize {
+pub(crate) fn below(rng: &mut Xoshiro256PlusPlus, limit: usize) -> usize {
     ((u128::from(rng.next_u64()) * limit as u128) >> 64) as usize
 }
 

@@ -11,7 +11,7 @@ use super::topology::{Interface, Node, Route};
 use crate::wire::{Addr, Prefix};
 
 /// The routes of every node, in the nodes' order.
-pub(super) fn compute(nodes: &[Node]) -> Vec<Vec<Route>> {
+pub(crate) fn compute(nodes: &[Node]) -> Vec<Vec<Route>> {
     let mut segments: BTreeMap<usize, Vec<(usize, &Interface)>> = BTreeMap::new();
     for (at, node) in nodes.iter().enumerate().filter(|(_, node)| node.kind != Kind::Switch) {
         for interface in &node.interfaces {

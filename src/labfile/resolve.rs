@@ -1,13 +1,15 @@
 //! From the file's entries to nodes with interfaces: names, numbers, addresses, and every check.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::address::{Cidr, Mac};
 use super::file::{End, File, Kind, LinkEntry, NeighbourEntry, NodeEntry, RouteEntry};
 use super::problem::{Result, problem};
+use super::run::EveryNode;
 use super::topology::{Interface, Neighbour, Node, Route};
-use super::{automatic, shape};
-use crate::wire::{Addr, Prefix};
+use super::{automatic, ground, names, quality};
+use crate::wire::{Addr, Digest, Prefix};
 
 /// Nodes that a lab may have.
 const NODES_MAX: usize = 1024;
@@ -15,21 +17,23 @@ const NODES_MAX: usize = 1024;
 const INTERFACES_MAX: usize = 250;
 /// Longest name of an interface: the kernel's IFNAMSIZ without the final zero.
 const INTERFACE_NAME_MAX: usize = 15;
-/// Longest name of a node: `to-NODE` is an interface's name.
-const NODE_NAME_MAX: usize = INTERFACE_NAME_MAX - "to-".len();
+/// Longest name of a node: it is behind the name of its interface in a meter.
+const NODE_NAME_MAX: usize = 16;
 const LAB_NAME_MAX: usize = 16;
+/// Longest name of a running node, `LAB.NODE`.
+const CALLED_MAX: usize = 32;
 /// The smallest MTU for IPv4 (RFC 791) and IPv6 (RFC 8200), and the largest that veth accepts.
 const MTU_MIN_V4: u32 = 68;
 const MTU_MIN_V6: u32 = 1280;
 const MTU_MAX: u32 = 65535;
 
 /// Whether a lab may have this name. Without `-`, `an-LAB-NODE` can be taken apart again.
-pub(super) fn is_lab_name(name: &str) -> bool {
+pub(crate) fn is_lab_name(name: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     (1..=LAB_NAME_MAX).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-pub(super) fn lab_name_problem(name: &str) -> (String, String) {
+pub(crate) fn lab_name_problem(name: &str) -> (String, String) {
     let remedy = format!("use 1 to {LAB_NAME_MAX} small letters, digits or '_'");
     (format!("'{name}' cannot name a lab"), remedy)
 }
@@ -48,16 +52,31 @@ fn is_interface_name(name: &str) -> bool {
 }
 
 /// The interface that joins a switch's links.
-pub(super) const BRIDGE: &str = "bridge";
+pub(crate) const BRIDGE: &str = "bridge";
 
 /// The lab's name, its nodes without computed routes, and the routes that the file gives.
-pub(super) type Resolved = (String, Vec<Node>, Vec<Option<Vec<Route>>>);
+pub(crate) type Resolved = (String, Vec<Node>, Vec<Option<Vec<Route>>>);
+
+/// The lab's name for a file that has none: as it is called, or its folder.
+pub(crate) fn name_of(path: &Path) -> Result<String> {
+    let stem = path.file_stem().filter(|stem| *stem != "topology" && *stem != "lab");
+    let stem = stem.or_else(|| path.parent()?.file_name()).unwrap_or_default().to_string_lossy();
+    let name: String = stem.to_lowercase().replace(['-', '.', ' '], "_").chars().take(LAB_NAME_MAX).collect();
+    if is_lab_name(&name) {
+        return Ok(name);
+    }
+    problem(0, format!("the file has no name, and '{stem}' cannot name a lab"), "write name = \"LAB\" at its top")
+}
 
 /// Resolves a file.
-pub(super) fn resolve(mut file: File) -> Result<Resolved> {
+pub(crate) fn resolve(mut file: File, path: &Path) -> Result<Resolved> {
+    ground::spread(&mut file)?;
     automatic::fill(&mut file)?;
-    let name_at = file.name.span().start;
-    let name = file.name.into_inner();
+    let name_at = file.name.as_ref().map_or(0, |name| name.span().start);
+    let name = match file.name {
+        Some(name) => name.into_inner(),
+        None => name_of(path)?,
+    };
     if !is_lab_name(&name) {
         let (what, remedy) = lab_name_problem(&name);
         return problem(name_at, what, remedy);
@@ -73,13 +92,19 @@ pub(super) fn resolve(mut file: File) -> Result<Resolved> {
         );
     }
     let mut nodes = Vec::new();
-    for (at, name, entry) in &entries {
-        nodes.push(node(*at, name, entry, &links)?);
+    for (at, node_name, entry) in &entries {
+        nodes.push(node(*at, node_name, entry, &links)?);
+        if entry.active == Some(true) && name.len() + ".".len() + node_name.len() > CALLED_MAX {
+            let what = format!("'{name}.{node_name}' is longer than a running node may be called");
+            return problem(*at, what, format!("shorten one of them: {CALLED_MAX} bytes together, with the dot"));
+        }
     }
     let blocks: Vec<&[Prefix]> = entries.iter().map(|(_, _, entry)| entry.prefixes.as_slice()).collect();
     connect(&mut nodes, &blocks, &links)?;
     number_segments(&mut nodes);
     distinct_addresses(&entries, &nodes, &links)?;
+    let places: Vec<usize> = entries.iter().map(|(at, ..)| *at).collect();
+    names::resolve(&mut nodes, &places)?;
     let mut given = Vec::new();
     for ((at, _, entry), node) in entries.into_iter().zip(&mut nodes) {
         for neighbour in &entry.neighbours {
@@ -98,12 +123,13 @@ fn node(at: usize, name: &str, entry: &NodeEntry, links: &[(usize, LinkEntry)]) 
         let remedy = format!("use 1 to {NODE_NAME_MAX} small letters, digits, '-' or '_', the first no '-'");
         return problem(at, format!("'{name}' cannot name a node"), remedy);
     }
-    let degree = links.iter().flat_map(|(_, link)| &link.ends).filter(|end| end.node == name).count();
+    let degree = links.iter().flat_map(|(_, link)| link.ends.iter().flatten()).filter(|end| end.node == name).count();
     if degree > INTERFACES_MAX {
         return problem(at, format!("node '{name}' has {degree} links"), format!("give it at most {INTERFACES_MAX}"));
     }
     let kind = entry.kind.unwrap_or(if degree > 1 { Kind::Router } else { Kind::Host });
-    let layer_3 = entry.active || !entry.addresses.is_empty() || !entry.neighbours.is_empty() || entry.routes.is_some();
+    let active = entry.active == Some(true);
+    let layer_3 = active || !entry.addresses.is_empty() || !entry.neighbours.is_empty() || entry.routes.is_some();
     if kind == Kind::Switch && layer_3 {
         let what = format!("the switch '{name}' has addresses, routes, neighbours or is active");
         return problem(at, what, "make it a router, or move them to the nodes behind it");
@@ -112,7 +138,7 @@ fn node(at: usize, name: &str, entry: &NodeEntry, links: &[(usize, LinkEntry)]) 
         let what = format!("node '{name}' has prefixes but is no switch");
         return problem(at, what, "write kind = \"switch\", or give the node addresses and the links prefixes");
     }
-    if entry.anode.is_some() && !entry.active {
+    if entry.anode.is_some() && !active {
         let what = format!("node '{name}' has an anode section but is not active");
         return problem(at, what, "write active = true, or remove the section");
     }
@@ -126,12 +152,13 @@ fn node(at: usize, name: &str, entry: &NodeEntry, links: &[(usize, LinkEntry)]) 
     Ok(Node {
         name: name.to_owned(),
         kind,
-        active: entry.active,
+        active,
         anode: entry.anode.clone(),
         addresses: entry.addresses.clone(),
         interfaces: Vec::new(),
         routes: Vec::new(),
         neighbours: Vec::new(),
+        every: EveryNode::default(),
         sysctls: entry.sysctls.iter().map(|(key, value)| (key.clone(), value.0.clone())).collect(),
     })
 }
@@ -139,14 +166,14 @@ fn node(at: usize, name: &str, entry: &NodeEntry, links: &[(usize, LinkEntry)]) 
 /// Gives the nodes their interfaces, link by link.
 fn connect(nodes: &mut [Node], blocks: &[&[Prefix]], links: &[(usize, LinkEntry)]) -> Result<()> {
     let mut behind_switch: BTreeMap<usize, u32> = BTreeMap::new();
-    let mut shaped = shape::Shaped::default();
+    let mut shaped = quality::Shaped::default();
     for (number, (at, link)) in links.iter().enumerate() {
-        let [a, b] = &link.ends;
+        let Some([a, b]) = &link.ends else { continue };
         let (at_a, at_b) = (position(*at, nodes, &a.node)?, position(*at, nodes, &b.node)?);
         if at_a == at_b {
             return problem(*at, format!("the link joins '{}' with itself", a.node), "name two nodes");
         }
-        let quality = shape::quality(*at, link, &mut shaped)?;
+        let frames = quality::quality(*at, link, &mut shaped)?;
         let names = (interface_name(*at, nodes, at_a, a, b)?, interface_name(*at, nodes, at_b, b, a)?);
         let switched = [at_a, at_b].into_iter().find(|at| nodes.get(*at).is_some_and(|node| node.kind == Kind::Switch));
         if switched.is_some() && !link.prefixes.is_empty() {
@@ -177,10 +204,10 @@ fn connect(nodes: &mut [Node], blocks: &[&[Prefix]], links: &[(usize, LinkEntry)
                 link: number,
                 end: usize::from(!first),
                 segment: number,
-                mtu: link.mtu,
-                quality,
-                cost: link.cost,
-                routed: link.routed,
+                mtu: link.mtu(),
+                quality: frames,
+                cost: link.cost.unwrap_or(1),
+                routed: link.routed.unwrap_or(true),
             };
             nodes[own].interfaces.push(interface);
         }
@@ -195,17 +222,24 @@ fn position(at: usize, nodes: &[Node], name: &str) -> Result<usize> {
     }
 }
 
-/// The name that the file gives, or `to-PEER`, with `-2` and so on for further links to the same peer.
+/// `to-PEER`, with `-2` and so on for further links to the same peer. A name that is too long for an interface keeps its beginning, and
+/// four digits of its digest tell it from others: `to-gate-of-the-west` is `to-gate-of-5c1e`.
+fn usual_name(peer: &str, number: usize) -> String {
+    let behind = if number > 1 { format!("-{number}") } else { String::new() };
+    let room = INTERFACE_NAME_MAX - "to-".len() - behind.len();
+    if peer.len() <= room {
+        return format!("to-{peer}{behind}");
+    }
+    let digest = hex::encode(&Digest::of(peer.as_bytes()).0[..2]);
+    let kept: String = peer.chars().take(room - 1 - digest.len()).collect();
+    format!("to-{kept}-{digest}{behind}")
+}
+
+/// The name that the file gives, or the usual one.
 fn interface_name(at: usize, nodes: &[Node], own: usize, end: &End, peer: &End) -> Result<String> {
     let taken = |name: &str| nodes.get(own).is_some_and(|node| node.interface(name).is_some());
-    let name = match &end.interface {
-        Some(name) => name.clone(),
-        None => {
-            let plain = format!("to-{}", peer.node);
-            let mut names = (1..).map(|n| if n == 1 { plain.clone() } else { format!("{plain}-{n}") });
-            names.find(|name| !taken(name)).unwrap_or(plain)
-        }
-    };
+    let usual = || (1..=INTERFACES_MAX).map(|number| usual_name(&peer.node, number)).find(|name| !taken(name));
+    let name = end.interface.clone().or_else(usual).unwrap_or_default();
     if !is_interface_name(&name) {
         let what = format!("'{name}' cannot name an interface of '{}'", end.node);
         let remedy = format!(
@@ -239,11 +273,11 @@ fn check_interface(at: usize, node: &Node, link: &LinkEntry, name: &str, address
         );
     }
     let least = if addresses.iter().any(|cidr| !cidr.addr.is_v4()) { MTU_MIN_V6 } else { MTU_MIN_V4 };
-    if !(least..=MTU_MAX).contains(&link.mtu) {
-        return problem(at, format!("mtu = {} is out of range", link.mtu), format!("use {least} to {MTU_MAX}"));
+    if !(least..=MTU_MAX).contains(&link.mtu()) {
+        return problem(at, format!("mtu = {} is out of range", link.mtu()), format!("use {least} to {MTU_MAX}"));
     }
-    if link.cost == 0 || link.cost > 1 << 16 {
-        return problem(at, format!("cost = {} is out of range", link.cost), "use 1 to 65536");
+    if let Some(cost) = link.cost.filter(|cost| *cost == 0 || *cost > 1 << 16) {
+        return problem(at, format!("cost = {cost} is out of range"), "use 1 to 65536");
     }
     Ok(())
 }

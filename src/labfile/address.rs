@@ -50,10 +50,10 @@ pub struct Mac(pub [u8; 6]);
 
 impl Mac {
     /// The first three bytes of the addresses that a lab gives out: locally administered, "an".
-    pub(super) const LAB: [u8; 3] = [0x02, 0x61, 0x6e];
+    pub(crate) const LAB: [u8; 3] = [0x02, 0x61, 0x6e];
 
     /// The lab's address for an interface, both counted from 1 within the topology.
-    pub(super) fn of(node: u16, interface: u8) -> Mac {
+    pub(crate) fn of(node: u16, interface: u8) -> Mac {
         let [high, low] = node.to_be_bytes();
         let [a, b, c] = Mac::LAB;
         Mac([a, b, c, high, low, interface])
