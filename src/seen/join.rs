@@ -5,7 +5,7 @@
 //!   ──▶ the frame that came in: forwarded by port 1, domain 3 ──▶ the frame that leaves: the same
 //! ```
 //!
-//! A frame waits here until its end is known, or for a while ([`UNDECIDED`], [`WAITING`]). What is kept is bounded: beyond that the
+//! A frame waits here until its end is known, or for a while: 100 ms, 2 s if its code is on its way. What is kept is bounded: beyond that the
 //! oldest goes as it is.
 
 use super::look::{Identity, Look, original};
