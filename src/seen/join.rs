@@ -5,8 +5,8 @@
 //!   ──▶ the frame that came in: forwarded by port 1, domain 3 ──▶ the frame that leaves: the same
 //! ```
 //!
-//! A frame waits here until its end is known, or for a while ([`UNDECIDED`], [`WAITING`]). What is kept is bounded: beyond that the
-//! oldest goes as it is.
+//! A frame waits here until its end is known, or for a while: 100 ms, 2 s if its code is on its way. What is kept is
+//! bounded: beyond that the oldest goes as it is.
 
 use super::look::{Identity, Look, original};
 use super::record::{Happened, Kernel, NO_PORT, Record, Told, kernel};
