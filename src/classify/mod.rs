@@ -57,7 +57,7 @@ pub fn read(link: Link, bytes: &[u8], rules: bool) -> Result<Class, Error> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn read_ethernet(bytes: &[u8], rules: bool) -> Result<Class, Error> {
     const ICMPV6: u8 = 58;
     if !rules && is_foreign(bytes) {

@@ -131,7 +131,13 @@ impl<T: Copy + PartialEq> Demux<T> {
     /// Whose an Ethernet frame is.
     #[inline(always)]
     pub fn find(&self, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
-        self.groups.iter().find_map(|group| group.find(port, layers, bytes))
+        // A loop: `find_map` is a call, and its result is copied by words that were not written so.
+        for group in &self.groups {
+            if let Some(found) = group.find(port, layers, bytes) {
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// Whose an ANEP packet of a type is, with this payload.

@@ -177,13 +177,15 @@ impl Cx {
     /// What domains are to be charged is in their accounts.
     #[inline(always)]
     pub(in crate::node) fn pay(&mut self, now: u64) {
-        if let Some(bill) = self.order.entry.bill {
+        // Field by field, as they were written: a copy of the whole would wait for them.
+        if let Some(Bill { domain, part, frames, cost }) = &self.order.entry.bill {
+            let (domain, part, frames, cost) = (*domain, *part, *frames, *cost);
             self.order.entry.bill = None;
-            self.pay_bill(now, bill);
+            self.pay_bill(now, (domain, part), frames, cost);
         }
     }
 
-    fn pay_bill(&mut self, now: u64, Bill { domain, part, frames, cost }: Bill) {
+    fn pay_bill(&mut self, now: u64, (domain, part): (DomainId, Option<DomainId>), frames: u32, cost: u64) {
         if self.order.paths.is_queueing() {
             self.enter_account((domain, part), cost);
             return self.bill_path(domain, cost, now);
