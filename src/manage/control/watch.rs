@@ -4,8 +4,9 @@
 //! the other end goes or the node does. The thread of the connection writes them, so whoever reads slowly misses some, which is counted,
 //! and holds up nobody.
 
+use super::Handle;
 use super::places::Place;
-use super::{Handle, refuse, say};
+use super::serving::{refuse, say};
 use crate::manage::watching::{LOOK, Watch};
 use serde_json::json;
 use std::io::{self, Write};

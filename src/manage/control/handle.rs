@@ -1,0 +1,166 @@
+//! The control socket's ways into the node: orders to the worker, questions to the loader and to whoever else does a part.
+//! Example: `with_node` lets the worker do something between two packets, and waits for what comes of it.
+
+use super::sources::Sources;
+use crate::kernel::KernelHalf;
+use crate::manage::connections::Connections;
+use crate::manage::files::Files;
+use crate::manage::loader::Shelf;
+use crate::manage::management::Management;
+use crate::manage::revoked::Revocations;
+use crate::manage::services::Services;
+use crate::manage::sockets::Report;
+use crate::manage::watching::Watching;
+use crate::manage::worker::Order;
+use crate::node::{Node, Turn};
+use crate::sys::poll::Waker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+/// For how long ports are waited for, less than clients wait for an answer.
+const SETTLED_WITHIN: Duration = Duration::from_secs(8);
+
+/// Ways to the worker and the loader.
+#[derive(Clone)]
+pub struct Handle {
+    pub(super) orders: Sender<Order>,
+    pub(super) waker: Waker,
+    pub(super) shelf: Shelf,
+    pub(super) half: Option<Arc<KernelHalf>>,
+    pub(super) sockets: Option<Arc<Report>>,
+    pub(super) cpu: Option<Arc<crate::manage::cpu::Report>>,
+    pub(super) connections: Connections,
+    pub(super) rules: Option<Arc<crate::manage::follow::Report>>,
+    pub(super) keep_kernel: Arc<AtomicBool>,
+    pub(super) management: Option<Arc<Management>>,
+    pub(super) files: Option<Arc<Files>>,
+    pub(super) revocations: Option<Arc<Revocations>>,
+    pub(super) services: Option<Services>,
+    pub(super) sources: Sources,
+    pub(super) watching: Option<Arc<Watching>>,
+}
+
+impl Handle {
+    /// A handle on the worker behind `orders` and `waker`, on the loader behind `shelf`, and on the kernel
+    /// half if there is one.
+    pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
+        let keep_kernel = Arc::default();
+        let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
+        let (services, watching) = (None, None);
+        Handle {
+            orders,
+            waker,
+            shelf,
+            half,
+            sockets,
+            cpu,
+            connections: Connections::default(),
+            rules,
+            keep_kernel,
+            management,
+            files,
+            revocations,
+            services,
+            sources: Sources::default(),
+            watching,
+        }
+    }
+
+    /// The same with who watches the node's packets.
+    pub fn with_watching(self, watching: Arc<Watching>) -> Handle {
+        Handle { watching: Some(watching), ..self }
+    }
+
+    /// The same with who compiles services that the operator loads.
+    pub fn with_services(self, services: Services) -> Handle {
+        Handle { services: Some(services), ..self }
+    }
+
+    /// The same with who remembers what is taken back.
+    pub fn with_revocations(self, revocations: Arc<Revocations>) -> Handle {
+        Handle { revocations: Some(revocations), ..self }
+    }
+
+    /// The same with what is known of the node's AF_XDP sockets.
+    pub fn with_sockets(self, sockets: Option<Arc<Report>>) -> Handle {
+        Handle { sockets, ..self }
+    }
+
+    /// The same with what is known of the worker's CPU.
+    pub fn with_cpu(self, cpu: Arc<crate::manage::cpu::Report>) -> Handle {
+        Handle { cpu: Some(cpu), ..self }
+    }
+
+    /// The same with what is counted of connections.
+    pub fn with_connections(self, connections: Connections) -> Handle {
+        Handle { connections, ..self }
+    }
+
+    /// The same with what is known of the host's rules of policy routing, if its routes are followed.
+    pub fn with_rules(self, rules: Option<Arc<crate::manage::follow::Report>>) -> Handle {
+        Handle { rules, ..self }
+    }
+
+    /// The same with the management environment.
+    pub fn with_management(self, management: Arc<Management>) -> Handle {
+        Handle { management: Some(management), ..self }
+    }
+
+    /// The same with the files of domains, if there are any.
+    pub fn with_files(self, files: Option<Arc<Files>>) -> Handle {
+        Handle { files, ..self }
+    }
+
+    /// The management environment.
+    pub fn management(&self) -> Option<&Arc<Management>> {
+        self.management.as_ref()
+    }
+
+    /// The files of domains.
+    pub fn files(&self) -> Option<&Arc<Files>> {
+        self.files.as_ref()
+    }
+
+    /// The kernel half.
+    pub(in crate::manage) fn kernel_half(&self) -> Option<&Arc<KernelHalf>> {
+        self.half.as_ref()
+    }
+
+    /// Whether whoever stopped the node wants its kernel half to work on.
+    pub fn keeps_kernel(&self) -> bool {
+        self.keep_kernel.load(Ordering::Relaxed)
+    }
+
+    /// Lets the worker do something, and waits for what comes of it.
+    pub fn with_node<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, String> {
+        let (reply, answer) = channel();
+        let command = Box::new(move |node: &mut Node, turn: &mut Turn<'_>| {
+            // Whoever asked may have gone away meanwhile.
+            let _ = reply.send(work(node, turn));
+        });
+        self.order(Order::Do(command))?;
+        answer.recv().map_err(|_| "the node is going down".into())
+    }
+
+    /// Waits until the worker has carried out what follows from the orders so far: the ports know of new channels.
+    pub fn settle(&self) -> Result<(), String> {
+        let (reply, answer) = channel();
+        self.order(Order::Settle(reply))?;
+        answer.recv_timeout(SETTLED_WITHIN).map_err(|why| match why {
+            RecvTimeoutError::Timeout => "the ports are not ready yet; ask again".into(),
+            RecvTimeoutError::Disconnected => "the node is going down".into(),
+        })
+    }
+
+    /// Gives the worker an order.
+    pub fn order(&self, order: Order) -> Result<(), String> {
+        self.orders.send(order).map_err(|_| "the node is going down".to_string())?;
+        self.waker.wake();
+        Ok(())
+    }
+}
