@@ -5,21 +5,24 @@
 //! in; their requests are done at once, with the node lent to them ([`crate::code::run::trusted`]). Requests of other
 //! threads of the program are done by the worker between two batches, and they wait for it.
 
+mod lane;
+mod told;
+
 use super::calls;
 use super::files::{self, Opened};
 use crate::code::run::trusted;
 use crate::frame::{Frame, HEADROOM};
 use crate::manage::control::Handle;
 use crate::manage::worker::Order;
-use crate::node::hosts::InProcess;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
-use crate::nodeos::interface::{Destination, DomainId, Error, NodeOs, OutChanId, Upcall};
+use crate::nodeos::interface::{Destination, DomainId, Error, NodeOs, OutChanId};
 use crate::sys::clock::Clock;
 use crate::trust::Role;
 use crate::wire::Addr;
+use lane::{Held, Lane, PACKETS_MAX, ROOM, room_of};
 use libanode::buffers::{Buffers, Extent, Packet};
-use libanode::crew::{CEnds, Channel};
+use libanode::crew::Channel;
 use libanode::entry::{End, Message};
 use libanode::here::Host;
 use libanode::link::Link;
@@ -29,12 +32,7 @@ use libanode::session::{Session, first_generation};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
-
-/// Packets that one connection can have at the same time: so many that came, and so many of its own, as a process.
-const PACKETS_MAX: u16 = 512;
-
-/// Bytes before a packet that a program may use; those before them are for the headers of the way out.
-const ROOM: usize = libanode::memory::HEADROOM;
+use told::Told;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -101,68 +99,6 @@ impl Host for Entrance {
         }
         Ok((domain.0, Box::new(Near(shared))))
     }
-}
-
-/// The packets that a program has: each in a place, with the domain that pays for it.
-#[derive(Default)]
-struct Lane {
-    places: Vec<Option<Held>>,
-    free: Vec<u16>,
-    came: u16,
-    own: u16,
-}
-
-/// A packet.
-struct Held {
-    frame: Frame,
-    domain: DomainId,
-    /// Whether the program has made it.
-    own: bool,
-}
-
-impl Lane {
-    fn count(&mut self, own: bool) -> &mut u16 {
-        if own { &mut self.own } else { &mut self.came }
-    }
-
-    fn put(&mut self, held: Held) -> Result<u16, Held> {
-        if *self.count(held.own) >= PACKETS_MAX {
-            return Err(held);
-        }
-        *self.count(held.own) += 1;
-        let at = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            (self.places.len() - 1) as u16
-        });
-        self.places[usize::from(at)] = Some(held);
-        Ok(at)
-    }
-
-    fn take(&mut self, at: u16) -> Option<Held> {
-        let held = self.places.get_mut(usize::from(at))?.take()?;
-        *self.count(held.own) -= 1;
-        self.free.push(at);
-        Some(held)
-    }
-
-    /// Puts back what was just taken.
-    fn put_back(&mut self, at: u16, held: Held) -> Result<(), Held> {
-        if self.free.pop() != Some(at) {
-            return Err(held);
-        }
-        *self.count(held.own) += 1;
-        self.places[usize::from(at)] = Some(held);
-        Ok(())
-    }
-}
-
-/// The part of a frame's buffer that a program may use, and where the packet is in it. The bytes stay where they are when the frame moves.
-#[inline]
-fn room_of(frame: &mut Frame) -> ((*mut u8, usize), Extent) {
-    let (start, length) = frame.extent();
-    let before = start.saturating_sub(ROOM);
-    let room = &mut frame.buffer_mut()[before..];
-    ((room.as_mut_ptr(), room.len()), Extent { start: (start - before) as u16, length: length as u16 })
 }
 
 /// A change of channels, for the worker.
@@ -390,96 +326,5 @@ impl Near {
             self.0.with_os(move |os| os.domain_usage(domain).map(drop))??;
         }
         lock(&self.0.opened).execute(call)
-    }
-}
-
-/// The environment that the worker calls.
-struct Told {
-    shared: Arc<Shared>,
-    session: Option<Arc<Session>>,
-    /// Channels by their places.
-    channels: Vec<Option<Arc<Channel>>>,
-}
-
-impl Told {
-    /// Takes in which channels there are now.
-    #[cold]
-    fn renew(&mut self) {
-        let changes = core::mem::take(&mut *lock(&self.shared.changes));
-        for change in changes {
-            match change {
-                Change::Opened(channel) => {
-                    let at = crate::nodeos::interface::InChanId(channel.name).index();
-                    self.channels.resize(self.channels.len().max(at + 1), None);
-                    self.channels[at] = Some(channel);
-                }
-                Change::Closed(name) => {
-                    self.channels.iter_mut().filter(|place| is(place, name)).for_each(|place| *place = None);
-                }
-            }
-        }
-        if self.session.is_none() {
-            self.session = self.shared.session.get().and_then(Weak::upgrade);
-        }
-    }
-
-    fn packet(&self, os: &mut dyn NodeOs, session: &Session, domain: DomainId, name: u32, frame: Frame, ends: CEnds) {
-        let at = crate::nodeos::interface::InChanId(name).index();
-        let housed = match self.channels.get(at).filter(|place| is(place, name)) {
-            Some(Some(channel)) => self.shared.house(frame, domain, false).map(|packet| (channel, packet)),
-            _ => Err(frame),
-        };
-        match housed {
-            Ok((channel, packet)) => trusted::lend(os, || session.desk().deliver_here(session, channel, packet, ends)),
-            Err(frame) => os.packet_free(domain, frame),
-        }
-    }
-}
-
-fn is(place: &Option<Arc<Channel>>, name: u32) -> bool {
-    place.as_ref().is_some_and(|channel| channel.name == name)
-}
-
-impl InProcess for Told {
-    fn upcall(&mut self, os: &mut dyn NodeOs, domain: DomainId, upcall: Upcall) {
-        if self.shared.changed.swap(false, Ordering::Acquire) || self.session.is_none() {
-            self.renew();
-        }
-        let Some(session) = &self.session else {
-            if let Upcall::Packet { frame, .. } = upcall {
-                os.packet_free(domain, frame);
-            }
-            return;
-        };
-        let message = match upcall {
-            Upcall::Packet { channel, frame } => {
-                let end = |end: Option<(Addr, u16)>| end.map(|(address, port)| (address.0, port));
-                let ends = CEnds::of(end(frame.ends.source), end(frame.ends.destination));
-                return self.packet(os, session, domain, channel.0, frame, ends);
-            }
-            Upcall::Event { event, argument } => Message::Event { domain: domain.0, event: event.0, argument },
-            Upcall::Overrun { pool, deadline } => Message::Overrun { domain: domain.0, pool: pool.0, deadline },
-            Upcall::Ended => Message::Ended { domain: domain.0 },
-        };
-        trusted::lend(os, || session.desk().perform_here(session, &message));
-    }
-
-    fn ended(&mut self, domain: DomainId) {
-        if let Some(session) = &self.session {
-            trusted::bar(|| session.desk().perform_here(session, &Message::Ended { domain: domain.0 }));
-        }
-    }
-
-    fn acts_for(&self, _: DomainId) -> DomainId {
-        self.shared.domain()
-    }
-}
-
-impl Drop for Told {
-    /// All its domains have ended: the program learns it, and its main function returns.
-    fn drop(&mut self) {
-        if let Some(session) = self.session.take().or_else(|| self.shared.session.get().and_then(Weak::upgrade)) {
-            trusted::bar(|| session.ended_by_node());
-        }
     }
 }
