@@ -1,3 +1,5 @@
+//! Places of applications: one user has half of them, and who attaches to nothing loses his.
+
 use super::*;
 use crate::driver::Driver;
 use crate::node::{NodeConfig, Sizes};

@@ -1,3 +1,5 @@
+//! Places of connections to the control socket, and those that ask nothing.
+
 use super::*;
 use crate::code::compiler::Compilers;
 use crate::code::run::wasm::{Backstop, Compiler};
