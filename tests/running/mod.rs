@@ -214,6 +214,8 @@ pub fn sockets(kernel: bool) -> impl Fn(&str, &mut toml::Table) {
             let port = port.as_table_mut().unwrap();
             port.insert("xdp".into(), toml::Value::Boolean(true));
             port.insert("kernel".into(), toml::Value::Boolean(kernel));
+            // A hello may come before the queue has its socket: it goes up the stack then, and is counted there.
+            port.insert("hello".into(), toml::Value::Boolean(false));
         }
     }
 }

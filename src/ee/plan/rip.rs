@@ -237,7 +237,7 @@ impl Rip {
         self.quiet_until = now + self.timers.triggered + random % (4 * self.timers.triggered).max(1);
     }
 
-    /// Asks everybody on the links where no neighbour is known, and tells everybody where there are some that nobody has configured.
+    /// Asks everybody of a family on the links where no neighbour of it is known, and tells everybody where there are some that nobody has configured.
     fn tell_links(&mut self, env: &mut dyn PlanOs, changes: bool, ask: bool) {
         for at in 0.. {
             let id = PortId(at);
@@ -250,8 +250,10 @@ impl Rip {
                 env.topology().neighbours.iter().filter(|known| known.port == id).map(|known| known.addr).collect();
             for (v4, _) in [true, false].into_iter().zip(families).filter(|(_, there)| *there) {
                 let all = Neighbour { addr: wire::everybody(v4), port: id, peer: PeerId::NONE };
-                let strange = there.iter().any(|addr| addr.is_v4() == v4 && !env.expects(*addr, id));
-                if there.is_empty() && !changes || strange && ask {
+                let mut here = there.iter().filter(|addr| addr.is_v4() == v4);
+                let strange = here.clone().any(|addr| !env.expects(*addr, id));
+                // A neighbour may be known by its address of the other family alone.
+                if here.next().is_none() && !changes || strange && ask {
                     self.ask(env, &all);
                 }
                 if strange {
