@@ -9,6 +9,9 @@
 //! gets no route, and no answer: a hello causes no frame. Who it is counts as far as for a request for code
 //! ([`Cx::fetch_peer`]): the peer of an overlay port, natively the IP source on the link, with a proof where one is
 //! demanded. A message to everybody proves nothing to anybody. So a port that demands proofs sends none.
+//!
+//! What strangers share is the rate of new names: a name that is known has a rate of its own. So whoever floods a link with
+//! hellos, in whatever names, keeps no neighbour from being heard again.
 
 use super::environment::{Environment, OwnType, PacketKind};
 use super::founding::secret;
@@ -30,10 +33,14 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub const TENTH: u64 = 100_000_000;
 /// Intervals of silence after which a neighbour is forgotten.
 const INTERVALS: u64 = 3;
-/// What all strangers of a port may say together in a second, and at once: a link of 256 neighbours, twice.
+/// New names that all strangers of a port may bring together in a second, and at once twice as many: a link of 256 neighbours, twice.
 const PER_SECOND: u64 = 512;
-/// What a hello of a neighbour with a share of its own takes of as much: it may say eight in a second.
-const OF_ONE: u64 = PER_SECOND / 8;
+/// What one neighbour may say in a second.
+const EACH: u64 = 8;
+/// What a hello of a neighbour with a share of its own takes of as much.
+const OF_ONE: u64 = PER_SECOND / EACH;
+/// Nanoseconds between two hellos of one name of a stranger.
+const APART: u64 = 1_000_000_000 / EACH;
 /// Neighbours of which the last hello is known.
 const KNOWN_MAX: usize = crate::topology::neighbours::NEIGHBOURS_MAX;
 
@@ -104,6 +111,10 @@ impl Environment for Hellos {
             self.said.retain(|said| said.until > now);
             cx.core.topology.neighbours.forget_silent(now);
         }
+        if self.said.len() == KNOWN_MAX {
+            // Others have their places among the neighbours.
+            self.said.retain(|said| cx.core.topology.neighbours.index(said.port, said.addr).is_some());
+        }
     }
 
     fn status(&self, _: &Cx, status: &mut Status) {
@@ -151,11 +162,16 @@ impl Hellos {
             return Err(Reason::UnknownType);
         }
         let hello = Hello::parse(frame.bytes()).map_err(|_| Reason::MalformedHello)?;
+        let from = sender(cx, frame, &hello, native).ok_or(Reason::HelloForeign)?;
+        let known = self.said.iter().position(|known| (known.port, known.addr) == (from.port, from.addr));
         let of_one = frame.peer != PeerId::NONE || frame.authenticated;
-        if !self.rates.charge(now, Ingress::of(frame), if of_one { OF_ONE } else { 1 }) {
+        let may = match known.and_then(|at| self.said.get(at)) {
+            Some(said) if !of_one => now >= said.at + APART,
+            _ => self.rates.charge(now, Ingress::of(frame), if of_one { OF_ONE } else { 1 }),
+        };
+        if !may {
             return Err(Reason::HelloRate);
         }
-        let from = sender(cx, frame, &hello, native).ok_or(Reason::HelloForeign)?;
         let until = now + INTERVALS * u64::from(hello.interval) * TENTH;
         let neighbours = &mut cx.core.topology.neighbours;
         let index = match neighbours.index(from.port, from.addr) {
@@ -166,7 +182,7 @@ impl Hellos {
         let Some(index) = index else { return Err(Reason::HelloRate) };
         neighbours.hear_until(index, now, until);
         let said = Said { port: from.port, addr: from.addr, age: hello.age, at: now, until };
-        match self.said.iter().position(|known| (known.port, known.addr) == (from.port, from.addr)) {
+        match known {
             Some(at) => self.said[at] = said,
             None if self.said.len() < KNOWN_MAX => self.said.push(said),
             None => {}

@@ -2,7 +2,7 @@
 
 use crate::node_bench::{Bench, HERE, LEFT, native};
 use anode::core::reason::Reason;
-use anode::frame::PortId;
+use anode::frame::{PeerId, PortId};
 use anode::topology::neighbours::NEIGHBOURS_MAX;
 use anode::wire::hello::{Hello, LENGTH};
 use anode::wire::{Addr, anep};
@@ -91,6 +91,36 @@ fn who_says_more_than_its_share_is_not_heard_and_displaces_nobody_who_is_establi
     assert!(status.neighbours.len() <= NEIGHBOURS_MAX && names(&bench).contains(&Addr::v4(honest)));
     assert!(bench.driver.out.frames.is_empty());
     assert!(status.drops.of(Reason::HelloRate) + status.drops.of(Reason::EntryShare) > 1000, "{:?}", status.drops);
+}
+
+/// From elsewhere, in new names of the link, and in one that is known: a flood each second, and behind it the neighbour.
+#[test]
+fn a_flood_of_hellos_keeps_no_neighbour_from_being_heard_again() {
+    let honest = [10, 0, 0, 7];
+    let hear = |bench: &mut Bench, name: [u8; 4], interval: u16| {
+        // Natively nobody is the peer of a port.
+        bench.take(0, PeerId::NONE, &on_link(name, name, EVERYBODY, interval));
+        bench.settle();
+    };
+    let said = |bench: &Bench| {
+        let status = bench.driver.node.status();
+        let known = status.neighbours.iter().find(|known| known.addr == Addr::v4(honest));
+        known.and_then(|known| known.hello).map(|hello| hello.heard_ns)
+    };
+    let floods: [fn([u8; 2]) -> [u8; 4]; 3] =
+        [|[high, low]| [192, 0, high, low], |[high, low]| [10, 0, 16 + high, low], |_| [10, 0, 0, 8]];
+    for (number, name) in floods.into_iter().enumerate() {
+        let mut bench = listening(Bench::on_link());
+        for second in 0..24 {
+            bench.now = second * SECOND;
+            // It is established by then.
+            for at in (0..3000u16).filter(|_| second > 11) {
+                hear(&mut bench, name(at.to_be_bytes()), 600);
+            }
+            hear(&mut bench, honest, 10);
+            assert_eq!(said(&bench), Some(bench.now), "flood {number}, second {second}");
+        }
+    }
 }
 
 #[test]
