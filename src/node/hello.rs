@@ -23,9 +23,9 @@ use crate::classify::Native;
 use crate::code::fetch::Source;
 use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame, Link, PeerId, PortId};
-use crate::topology::{Neighbour, NextHop};
+use crate::topology::{Neighbour, NextHop, Port};
 use crate::wire::hello::{Hello, INTERVAL_MAX, LENGTH};
-use crate::wire::{Addr, anep, plan};
+use crate::wire::{Addr, Prefix, anep, plan};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -202,14 +202,14 @@ impl Hellos {
         let apart = |known: &&Neighbour| !(all && config.on_link(known.addr) && !cx.has_key(port, known.addr));
         let known = topology.neighbours.iter().filter(here).filter(apart);
         let mut to: Vec<Source> = known.map(|known| Source { port, peer: known.peer, addr: known.addr }).collect();
-        let families = [true, false].map(|v4| config.addresses.iter().any(|(own, _)| own.is_v4() == v4));
-        if all {
-            let groups = [true, false].into_iter().zip(families).filter(|(_, has)| *has);
-            to.extend(groups.map(|(v4, _)| Source { port, peer: PeerId::NONE, addr: plan::everybody(v4) }));
-        }
+        let everybody = [true, false].map(|v4| (plan::everybody(v4), own_on_link(config, v4)));
+        let told = everybody.iter().filter(|(_, own)| all && own.is_some());
+        to.extend(told.map(|(group, _)| Source { port, peer: PeerId::NONE, addr: *group }));
         let age = turn.now.saturating_sub(self.born.unwrap_or(turn.now));
         for to in to {
-            let Some(own) = cx.core.topology.port(port).map(|port| port.address_towards(to.addr)) else { return };
+            let Some(config) = cx.core.topology.port(port) else { return };
+            let group = everybody.iter().find(|(group, _)| *group == to.addr);
+            let own = group.and_then(|(_, own)| *own).unwrap_or_else(|| config.address_towards(to.addr));
             let hello = Hello { interval, age, address: own };
             let mut frame = turn.out.pool.take();
             if !matches!(hello.emit(frame.room()), Ok(LENGTH)) {
@@ -218,7 +218,7 @@ impl Hellos {
             }
             frame.received(LENGTH);
             self.counts.said += 1;
-            if plan::is_everybody(to.addr) {
+            if group.is_some() {
                 cx.send_to_everybody(turn, frame, anep::type_id::HELLO, own, NextHop { port, via: to.addr });
             } else {
                 cx.send_to_neighbour(turn, frame, anep::type_id::HELLO, to);
@@ -240,6 +240,15 @@ fn sender(cx: &Cx, frame: &Frame, hello: &Hello, native: Option<&Native>) -> Opt
         _ => cx.fetch_peer(frame, hello.address, native)?,
     };
     (!own && from.addr == hello.address).then_some(from)
+}
+
+/// The address of a family by which everybody on a link knows the node: one of the link's own subnets. Not one of the host's loopback
+/// interface or of a tunnel, which nobody there would believe, and which is none of theirs to know.
+fn own_on_link(port: &Port, v4: bool) -> Option<Addr> {
+    let of_link = |(addr, subnet): &&(Addr, Prefix)| addr.is_v4() == v4 && *subnet != Prefix::host(*addr);
+    let mut all = port.addresses.iter().filter(of_link).map(|(addr, _)| *addr);
+    let first = all.clone().next();
+    all.find(|addr| !addr.is_link_local()).or(first)
 }
 
 impl Cx {

@@ -1,11 +1,13 @@
 //! Hellos at one node: what is believed, what is dropped under which reason, and that nothing answers.
 
-use crate::node_bench::{Bench, HERE, LEFT, native};
+use crate::node_bench::{Bench, HERE, LEFT, MAC, native};
 use anode::core::reason::Reason;
-use anode::frame::{PeerId, PortId};
+use anode::frame::{Link, PeerId, PortId};
+use anode::node::Sizes;
 use anode::topology::neighbours::NEIGHBOURS_MAX;
+use anode::topology::{Ceiling, Port, Routes};
 use anode::wire::hello::{Hello, LENGTH};
-use anode::wire::{Addr, anep};
+use anode::wire::{Addr, Prefix, anep};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -139,4 +141,32 @@ fn a_neighbour_is_forgotten_after_three_intervals_and_nobody_makes_that_sooner()
         bench.next_timer();
     }
     assert!(!knows(&bench));
+}
+
+/// Where the node is a host too, with addresses of its loopback interface or of tunnels: they are none of a link's.
+#[test]
+fn nobody_on_a_link_is_told_an_address_that_is_not_on_it() {
+    let said = |addresses: &[&str]| -> Vec<String> {
+        let read =
+            |text: &&str| (text.split('/').next().unwrap().parse::<Addr>().unwrap(), text.parse::<Prefix>().unwrap());
+        let port = Port {
+            name: "eth".into(),
+            link: Link::Ethernet { mac: MAC, answers: false },
+            addresses: addresses.iter().map(read).collect(),
+            mtu: 1452,
+            bits_per_second: 0,
+            ceiling: Ceiling::default(),
+        };
+        let mut bench = Bench::of(port, None, Routes::default(), Sizes::default());
+        bench.driver.node.say_hello(0, PortId(0), 10);
+        while bench.now < SECOND / 2 {
+            bench.next_timer();
+        }
+        let frames = bench.driver.out.frames.iter().map(|frame| frame.bytes());
+        frames.map(|frame| Hello::parse(&frame[frame.len() - LENGTH..]).unwrap().address.to_string()).collect()
+    };
+    assert_eq!(said(&["10.0.0.2/16", "fd00::9/128", "192.0.2.9/32"]), ["10.0.0.2"]);
+    assert_eq!(said(&["192.0.2.9/32", "fd00::9/128"]), [""; 0]);
+    assert_eq!(said(&["fe80::2/64", "fd00::9/128"]), ["fe80::2"]);
+    assert_eq!(said(&["fe80::2/64", "fd00:1::2/64", "10.0.0.2/16"]), ["10.0.0.2", "fd00:1::2"]);
 }
