@@ -1,4 +1,4 @@
-//! A store on a full disk: one log line, and the node works on from memory.
+//! A store on a full disk: one log line, and the node works on from memory. A capture file there is given up.
 
 use crate::running::{LINE, Running};
 use crate::wait;
@@ -105,4 +105,28 @@ fn a_node_starts_with_a_full_disk() {
     let Some(net) = Running::up_with("fullstart", LINE, &adjust) else { return };
     assert_eq!(net.ping("a", "10.0.2.2", 3)["summary"]["received"], 3);
     assert!(net.log("r").contains("code is kept in memory only"));
+}
+
+#[test]
+fn a_capture_file_on_a_full_disk_is_given_up_and_the_node_tells_nobody_any_more() {
+    if !anode::sys::process::is_root() {
+        println!("SKIPPED: mounts need root");
+        return;
+    }
+    let small = Small::mount();
+    let adjust = |node: &str, config: &mut toml::Table| {
+        if node == "r" {
+            let file = small.path().join("r.pcapng").display().to_string();
+            config["port"].as_array_mut().unwrap()[0].as_table_mut().unwrap().insert("pcap".into(), file.into());
+        }
+    };
+    let Some(net) = Running::up_with("fullpcap", LINE, &adjust) else { return };
+    small.fill();
+    assert_eq!(net.ping("a", "10.0.2.2", 3)["summary"]["received"], 3);
+    wait::text(&net.daemon("r").log, None, |log| log.contains("capture file given up").then_some(()));
+    // As many as may watch a node: whoever wrote the file is none of them.
+    let _others: Vec<_> = (1..8).map(|_| net.control("r").watch().unwrap()).collect();
+    wait::unannounced("a node says nothing when one watches it less", || {
+        net.control("r").watch().map(drop).map_err(|error| error.to_string())
+    });
 }
