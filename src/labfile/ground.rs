@@ -7,6 +7,7 @@
 use super::Shape;
 use super::file::{End, File, LinkEntry, NodesOf, ShapeName, TopologyEntry};
 use super::problem::{Result, problem};
+use super::resolve::NODES_MAX;
 use super::run::Family;
 use crate::labfile::Cidr;
 use crate::wire::{Addr, Prefix};
@@ -185,6 +186,9 @@ fn shaped(file: &mut File, shape: Shape, at: usize, line: &LinkEntry) -> Result<
         Ok(found) => found,
         Err(unshapely) => return problem(at, unshapely.to_string(), "change the numbers of [topology]"),
     };
+    if nodes > NODES_MAX {
+        return problem(at, format!("{nodes} nodes"), format!("give at most {NODES_MAX}, or run it by `anode sim`"));
+    }
     let end = |node: usize| End { node: format!("n{node}"), interface: None, mac: None, addresses: None };
     let link = |(a, b)| LinkEntry { ends: Some([end(a), end(b)]), ..line.clone() };
     file.links = links.into_iter().map(|ends| Spanned::new(at..at, link(ends))).collect();
