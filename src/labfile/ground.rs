@@ -7,13 +7,15 @@
 use super::Shape;
 use super::file::{End, File, LinkEntry, NodesOf, ShapeName, TopologyEntry};
 use super::problem::{Result, problem};
-use super::resolve::NODES_MAX;
 use super::run::Family;
 use crate::labfile::Cidr;
 use crate::wire::{Addr, Prefix};
 use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use toml::Spanned;
+
+/// Nodes that a lab may have.
+pub(super) const NODES_MAX: usize = 1024;
 
 /// How long frames take on links of `[topology]` that say nothing, in milliseconds.
 pub(crate) const DELAY_MS: f64 = 1.0;

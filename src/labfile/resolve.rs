@@ -5,14 +5,13 @@ use std::path::Path;
 
 use super::address::{Cidr, Mac};
 use super::file::{End, File, Kind, LinkEntry, NeighbourEntry, NodeEntry, RouteEntry};
+use super::ground::NODES_MAX;
 use super::problem::{Result, problem};
 use super::run::EveryNode;
 use super::topology::{Interface, Neighbour, Node, Route};
 use super::{automatic, ground, names, quality};
 use crate::wire::{Addr, Digest, Prefix};
 
-/// Nodes that a lab may have.
-pub(super) const NODES_MAX: usize = 1024;
 /// Links that a node may have: an interface's number is one byte of its Ethernet address.
 const INTERFACES_MAX: usize = 250;
 /// Longest name of an interface: the kernel's IFNAMSIZ without the final zero.
