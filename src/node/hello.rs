@@ -202,7 +202,8 @@ impl Hellos {
         let apart = |known: &&Neighbour| !(all && config.on_link(known.addr) && !cx.has_key(port, known.addr));
         let known = topology.neighbours.iter().filter(here).filter(apart);
         let mut to: Vec<Source> = known.map(|known| Source { port, peer: known.peer, addr: known.addr }).collect();
-        let everybody = [true, false].map(|v4| (plan::everybody(v4), own_on_link(config, v4)));
+        let [four, six] = known_as(config);
+        let everybody = [(plan::everybody(true), four), (plan::everybody(false), six)];
         let told = everybody.iter().filter(|(_, own)| all && own.is_some());
         to.extend(told.map(|(group, _)| Source { port, peer: PeerId::NONE, addr: *group }));
         let age = turn.now.saturating_sub(self.born.unwrap_or(turn.now));
@@ -242,13 +243,17 @@ fn sender(cx: &Cx, frame: &Frame, hello: &Hello, native: Option<&Native>) -> Opt
     (!own && from.addr == hello.address).then_some(from)
 }
 
-/// The address of a family by which everybody on a link knows the node: one of the link's own subnets. Not one of the host's loopback
-/// interface or of a tunnel, which nobody there would believe, and which is none of theirs to know.
-fn own_on_link(port: &Port, v4: bool) -> Option<Addr> {
-    let of_link = |(addr, subnet): &&(Addr, Prefix)| addr.is_v4() == v4 && *subnet != Prefix::host(*addr);
-    let mut all = port.addresses.iter().filter(of_link).map(|(addr, _)| *addr);
-    let first = all.clone().next();
-    all.find(|addr| !addr.is_link_local()).or(first)
+/// The addresses by which everybody on a link knows the node, of IPv4 and IPv6: those in the link's own subnets, and the link-local one
+/// where there is no other. Not those of the host's loopback interface or of a tunnel, which nobody there would believe, and which are
+/// none of theirs to know.
+fn known_as(port: &Port) -> [Option<Addr>; 2] {
+    let on_link = port.addresses.iter().filter(|(addr, subnet)| *subnet != Prefix::host(*addr)).map(|(addr, _)| *addr);
+    let first = |local: bool| {
+        let fits = |v4: bool| on_link.clone().find(|addr| addr.is_v4() == v4 && addr.is_link_local() == local);
+        [true, false].map(fits)
+    };
+    let usual = first(false);
+    if usual == [None; 2] { first(true) } else { usual }
 }
 
 impl Cx {

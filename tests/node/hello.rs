@@ -162,11 +162,17 @@ fn nobody_on_a_link_is_told_an_address_that_is_not_on_it() {
         while bench.now < SECOND / 2 {
             bench.next_timer();
         }
+        assert_eq!(bench.driver.node.drops().total(), 0, "{addresses:?}");
         let frames = bench.driver.out.frames.iter().map(|frame| frame.bytes());
         frames.map(|frame| Hello::parse(&frame[frame.len() - LENGTH..]).unwrap().address.to_string()).collect()
     };
     assert_eq!(said(&["10.0.0.2/16", "fd00::9/128", "192.0.2.9/32"]), ["10.0.0.2"]);
     assert_eq!(said(&["192.0.2.9/32", "fd00::9/128"]), [""; 0]);
     assert_eq!(said(&["fe80::2/64", "fd00::9/128"]), ["fe80::2"]);
+    assert_eq!(
+        said(&["10.0.0.2/16", "fe80::2/64"]),
+        ["10.0.0.2"],
+        "one name for a neighbour, and a family that it has"
+    );
     assert_eq!(said(&["fe80::2/64", "fd00:1::2/64", "10.0.0.2/16"]), ["10.0.0.2", "fd00:1::2"]);
 }
