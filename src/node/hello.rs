@@ -39,8 +39,9 @@ const PER_SECOND: u64 = 512;
 const EACH: u64 = 8;
 /// What a hello of a neighbour with a share of its own takes of as much.
 const OF_ONE: u64 = PER_SECOND / EACH;
-/// Nanoseconds between two hellos of one name of a stranger.
+/// Nanoseconds between two hellos of one name of a stranger, and how many may come at once.
 const APART: u64 = 1_000_000_000 / EACH;
+const AT_ONCE: u64 = 2 * EACH;
 /// Neighbours of which the last hello is known.
 const KNOWN_MAX: usize = crate::topology::neighbours::NEIGHBOURS_MAX;
 
@@ -61,6 +62,15 @@ struct Said {
     age: u64,
     at: u64,
     until: u64,
+    /// Until when its share is used up.
+    used: u64,
+}
+
+impl Said {
+    /// Whether the name may say another one; that is to be used next.
+    fn may(&self, now: u64) -> Option<u64> {
+        (self.used < now + AT_ONCE * APART).then(|| self.used.max(now) + APART)
+    }
 }
 
 /// The environment of hellos.
@@ -165,13 +175,11 @@ impl Hellos {
         let from = sender(cx, frame, &hello, native).ok_or(Reason::HelloForeign)?;
         let known = self.said.iter().position(|known| (known.port, known.addr) == (from.port, from.addr));
         let of_one = frame.peer != PeerId::NONE || frame.authenticated;
-        let may = match known.and_then(|at| self.said.get(at)) {
-            Some(said) if !of_one => now >= said.at + APART,
-            _ => self.rates.charge(now, Ingress::of(frame), if of_one { OF_ONE } else { 1 }),
+        let used = match known.and_then(|at| self.said.get(at)) {
+            Some(said) if !of_one => said.may(now),
+            _ => self.rates.charge(now, Ingress::of(frame), if of_one { OF_ONE } else { 1 }).then_some(now),
         };
-        if !may {
-            return Err(Reason::HelloRate);
-        }
+        let used = used.ok_or(Reason::HelloRate)?;
         let until = now + INTERVALS * u64::from(hello.interval) * TENTH;
         let neighbours = &mut cx.core.topology.neighbours;
         let index = match neighbours.index(from.port, from.addr) {
@@ -181,7 +189,7 @@ impl Hellos {
         // Who found no place in the table of neighbours has none here.
         let Some(index) = index else { return Err(Reason::HelloRate) };
         neighbours.hear_until(index, now, until);
-        let said = Said { port: from.port, addr: from.addr, age: hello.age, at: now, until };
+        let said = Said { port: from.port, addr: from.addr, age: hello.age, at: now, until, used };
         match known {
             Some(at) => self.said[at] = said,
             None if self.said.len() < KNOWN_MAX => self.said.push(said),
