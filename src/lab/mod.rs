@@ -84,10 +84,7 @@ impl Lab {
     /// It is no error if there is none.
     pub fn down(name: &str) -> Result<Down, Error> {
         known_name(name)?;
-        let nodes = Lab::open(name).map(|lab| lab.topology.nodes).unwrap_or_default();
-        let down = build::down(name)?;
-        nodes::forget(name, &nodes);
-        Ok(down)
+        build::down(name)
     }
 
     /// The network.

@@ -8,7 +8,6 @@
 use super::state::at;
 use super::{Error, Lab, Node, Topology};
 use crate::config::default_run_dir;
-use crate::kernel::Pins;
 use crate::manage::client::Control;
 use crate::sys::watch::{self, Process};
 use std::collections::BTreeSet;
@@ -222,22 +221,6 @@ impl Daemon {
             let said = fs::read_to_string(&self.log).unwrap_or_default();
             Error::NodeFailed { node: self.node.clone(), said: if said.is_empty() { missed.to_string() } else { said } }
         })
-    }
-}
-
-/// Takes away what nodes of a lab that is gone have left in the run directory.
-pub fn forget(lab: &str, nodes: &[Node]) {
-    for node in nodes.iter().filter(|node| node.active) {
-        let dir = default_run_dir(&format!("{lab}.{}", node.name));
-        for name in ["apps.sock", "control.sock", "nodeos.sock", "node.toml", "node.log", "hosts", "rxvlan", "settings"]
-        {
-            // What is not there needs no taking away.
-            let _ = fs::remove_file(dir.join(name));
-        }
-        if let Err(error) = Pins::sweep(&dir) {
-            tracing::warn!(%error, node = node.name, "what it has left in the kernel stays");
-        }
-        let _ = fs::remove_dir(&dir);
     }
 }
 
