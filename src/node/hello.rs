@@ -7,7 +7,7 @@
 //!
 //! A neighbour that says hello gets an index for `an_neighbour` in both halves, as one that has sent a capsule does. It
 //! gets no route, and no answer: a hello causes no frame. Who it is counts as far as for a request for code
-//! ([`Cx::fetch_peer`]): the peer of an overlay port, natively the IP source on the link, with a proof where one is
+//! (`Cx::fetch_peer`): the peer of an overlay port, natively the IP source on the link, with a proof where one is
 //! demanded. A message to everybody proves nothing to anybody. So a port that demands proofs sends none.
 //!
 //! What strangers share is the rate of new names: a name that is known has a rate of its own. So whoever floods a link with
@@ -210,15 +210,14 @@ impl Hellos {
         let apart = |known: &&Neighbour| !(all && config.on_link(known.addr) && !cx.has_key(port, known.addr));
         let known = topology.neighbours.iter().filter(here).filter(apart);
         let mut to: Vec<Source> = known.map(|known| Source { port, peer: known.peer, addr: known.addr }).collect();
-        let [four, six] = known_as(config);
-        let everybody = [(plan::everybody(true), four), (plan::everybody(false), six)];
-        let told = everybody.iter().filter(|(_, own)| all && own.is_some());
-        to.extend(told.map(|(group, _)| Source { port, peer: PeerId::NONE, addr: *group }));
+        // In one family alone: a neighbour is one, however many addresses it has.
+        let everybody = known_as(config).filter(|_| all).map(|own| (plan::everybody(own.is_v4()), own));
+        to.extend(everybody.map(|(group, _)| Source { port, peer: PeerId::NONE, addr: group }));
         let age = turn.now.saturating_sub(self.born.unwrap_or(turn.now));
         for to in to {
             let Some(config) = cx.core.topology.port(port) else { return };
-            let group = everybody.iter().find(|(group, _)| *group == to.addr);
-            let own = group.and_then(|(_, own)| *own).unwrap_or_else(|| config.address_towards(to.addr));
+            let group = everybody.filter(|(group, _)| *group == to.addr);
+            let own = group.map_or_else(|| config.address_towards(to.addr), |(_, own)| own);
             let hello = Hello { interval, age, address: own };
             let mut frame = turn.out.pool.take();
             if !matches!(hello.emit(frame.room()), Ok(LENGTH)) {
@@ -251,17 +250,13 @@ fn sender(cx: &Cx, frame: &Frame, hello: &Hello, native: Option<&Native>) -> Opt
     (!own && from.addr == hello.address).then_some(from)
 }
 
-/// The addresses by which everybody on a link knows the node, of IPv4 and IPv6: those in the link's own subnets, and the link-local one
-/// where there is no other. Not those of the host's loopback interface or of a tunnel, which nobody there would believe, and which are
-/// none of theirs to know.
-fn known_as(port: &Port) -> [Option<Addr>; 2] {
-    let on_link = port.addresses.iter().filter(|(addr, subnet)| *subnet != Prefix::host(*addr)).map(|(addr, _)| *addr);
-    let first = |local: bool| {
-        let fits = |v4: bool| on_link.clone().find(|addr| addr.is_v4() == v4 && addr.is_link_local() == local);
-        [true, false].map(fits)
-    };
-    let usual = first(false);
-    if usual == [None; 2] { first(true) } else { usual }
+/// The address by which everybody on a link knows the node: the port's first in a subnet of the link, a link-local one if there is no
+/// other. Not one of the host's loopback interface or of a tunnel, which nobody there would believe, and which is none of theirs to know.
+fn known_as(port: &Port) -> Option<Addr> {
+    let mut on_link =
+        port.addresses.iter().filter(|(addr, subnet)| *subnet != Prefix::host(*addr)).map(|(addr, _)| *addr);
+    let first = on_link.clone().next();
+    on_link.find(|addr| !addr.is_link_local()).or(first)
 }
 
 impl Cx {
