@@ -87,8 +87,10 @@ INLINE int redirected(struct xdp *ctx, struct seen *seen)
         seen->reason = (u16)copies;
         return 1;
     }
-    /* What goes to a socket as it came has the addresses that it had. */
-    if (*(const u32 *)(data + 8) == *(const u32 *)(seen->bytes + 8) && *(const u16 *)(data + 6) == *(const u16 *)(seen->bytes + 6))
+    /* What goes to a socket as it came has the addresses that it had. What is sent has another destination, since it came for this port;
+     * its sender may have written any source. */
+    const u32 *now = (const u32 *)data, *before = (const u32 *)seen->bytes;
+    if (now[0] == before[0] && now[1] == before[1] && now[2] == before[2])
         return 0;
     seen->done = SEEN_SENT;
     seen->reason = 0;

@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: Apache-2.0 OR MIT
 --
 -- anode's packets in Wireshark and tshark: ANEP with its options, capsules, code fetch (objects put together again), PLAN messages,
--- revocations. docs/wire.md has the formats; README.md says how to install it.
+-- revocations, hellos. docs/wire.md has the formats; README.md says how to install it.
 --
 --     tshark -X lua_script:clients/wireshark/anode.lua -r seen.pcapng
 --
 -- Every read is preceded by a look at what is there, so a packet that is cut short is shown as far as it goes, with the reason.
 
-local CAPSULE, FETCH, PLAN, REVOCATION = 0x0ac0, 0x0ac1, 0x0ac2, 0x0ac3
+local CAPSULE, FETCH, PLAN, REVOCATION, HELLO = 0x0ac0, 0x0ac1, 0x0ac2, 0x0ac3, 0x0ac4
 local UDP_PORT, IP_PROTOCOL = 3322, 107
 local PART = 1024
 -- Objects that are being put together, and bytes of one (docs/wire.md).
@@ -18,10 +18,11 @@ local capsule = Proto("anode.capsule", "anode capsule")
 local fetch = Proto("anode.fetch", "anode code fetch")
 local plan = Proto("anode.plan", "anode PLAN message")
 local revocation = Proto("anode.revocation", "anode revocation")
+local hello = Proto("anode.hello", "anode hello")
 
 local types = {
     [0] = "reserved", [1] = "ANON", [51] = "anetd", [CAPSULE] = "capsule", [FETCH] = "code fetch", [PLAN] = "PLAN",
-    [REVOCATION] = "revocation",
+    [REVOCATION] = "revocation", [HELLO] = "hello",
 }
 local option_types = {
     [1] = "source identifier", [2] = "destination identifier", [3] = "integrity checksum", [4] = "authentication",
@@ -121,6 +122,14 @@ local r = {
     signature = ProtoField.bytes("anode.revocation.signature", "Signature"),
 }
 revocation.fields = r
+
+local h = {
+    version = ProtoField.uint8("anode.hello.version", "Version"),
+    interval = ProtoField.uint16("anode.hello.interval", "Interval (tenths of a second)"),
+    age = ProtoField.uint64("anode.hello.age", "Age of the sender (nanoseconds)"),
+    address = ProtoField.ipv6("anode.hello.address", "Address"),
+}
+hello.fields = h
 
 local short = ProtoExpert.new("anep.short", "Cut short or malformed", expert.group.MALFORMED, expert.severity.ERROR)
 anep.experts = { short }
@@ -297,6 +306,16 @@ function revocation.dissector(tvb, pinfo, root)
     pinfo.cols.info = "revocation"
 end
 
+function hello.dissector(tvb, pinfo, root)
+    local tree = root:add(hello, tvb())
+    local said = "hello"
+    if add_all(tree, tvb, { { h.version, 0, 1 }, { h.interval, 2, 2 }, { h.age, 8, 8 }, { h.address, 16, 16 } }) then
+        said = "hello of " .. address(tvb, 16)
+    end
+    tree:append_text(", " .. said)
+    pinfo.cols.info = said
+end
+
 local function identifier(tree, tvb)
     local scheme = tvb(4, 4):uint()
     tree:add(f.scheme, tvb(4, 4))
@@ -350,7 +369,7 @@ local function options(tree, tvb, header)
     end
 end
 
-local inner = { [CAPSULE] = capsule, [FETCH] = fetch, [PLAN] = plan, [REVOCATION] = revocation }
+local inner = { [CAPSULE] = capsule, [FETCH] = fetch, [PLAN] = plan, [REVOCATION] = revocation, [HELLO] = hello }
 
 function anep.dissector(tvb, pinfo, root)
     pinfo.cols.protocol = "ANEP"

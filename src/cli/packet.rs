@@ -93,6 +93,7 @@ fn explain(filter: &Filter, nodes: &[String], wait: Duration) -> anyhow::Result<
     let begin = watched_since + BEGINNING.as_nanos() as u64;
     let mut said = Some(Instant::now() + BEGINNING);
     let (mut wanted, mut end, mut told) = (None, Instant::now() + wait, None);
+    let mut again = Instant::now();
     while Instant::now() < end {
         if said.take_if(|when| Instant::now() >= *when).is_some() {
             crate::say_err!("following at {}", names.join(", "));
@@ -108,12 +109,20 @@ fn explain(filter: &Filter, nodes: &[String], wait: Duration) -> anyhow::Result<
                 }
             }
         }
-        if let Some(wanted) = wanted {
+        if let Some(wanted) = wanted
+            && Instant::now() >= again
+        {
+            let begun = Instant::now();
             told = history.story(wanted);
             if told.as_ref().is_some_and(|(_, has_ended)| *has_ended) {
                 break;
             }
+            // Nodes tell more meanwhile: a look at all records takes no more than a fifth of the time.
+            again = Instant::now() + 4 * begun.elapsed();
         }
+    }
+    if told.as_ref().is_none_or(|(_, has_ended)| !has_ended) {
+        told = wanted.and_then(|wanted| history.story(wanted));
     }
     let missed: u64 = open.iter().map(|at| at.watched.missed()).sum();
     if missed > 0 {

@@ -4,7 +4,7 @@
 //! A domain owns what its code uses: steps, packets, children, soft state, channels, memory, events. Every code, flow
 //! and execution environment runs in one. Limits come from the principal's role at creation (the papers grant resources
 //! by credential, not from a parent). A domain over its limits is throttled: its packets are dropped under
-//! [`Reason::Budget`]. Domains form a tree for one purpose: the end of one ends all below it. After Peterson et al.,
+//! `Reason::Budget`. Domains form a tree for one purpose: the end of one ends all below it. After Peterson et al.,
 //! the NodeOS interface; PLAN on OSKit §3.3.
 
 mod name;

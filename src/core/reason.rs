@@ -109,8 +109,8 @@ reasons! {
          is not its sender's: forged, or two nodes with one address";
     /// Neighbours say hello more often than their share.
     HelloRate = "hello-rate",
-        "a neighbour says hello faster than 8 times a second, or all strangers of a port together faster \
-         than 512, or the table of neighbours is full of others";
+        "a neighbour says hello faster than 8 times a second, or strangers of a port do in more than 512 \
+         new names a second, or the table of neighbours is full of others";
     /// The loader has no time to verify a revocation.
     RevocationBusy = "revocation-busy", "the loader had no time to verify a revocation: neighbours tell it again";
     /// An ANEP type nobody here speaks, with the flag that asks to discard it.

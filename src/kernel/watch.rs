@@ -9,7 +9,7 @@ use super::half::{KernelHalf, State};
 use super::layout::{RING, SEEN_MAPS};
 use super::own;
 use crate::contract::seen;
-use crate::sys::bpf::{Map, Program, RingBuffer, possible_cpus};
+use crate::sys::bpf::{Map, Program, RingBuffer};
 use crate::wire::ethernet::Mac;
 use std::io;
 use std::os::fd::AsFd;
@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub struct KernelWatch {
     half: Arc<KernelHalf>,
     scratch: Map,
+    /// Room for what all CPUs have there.
+    each: Vec<u8>,
     buffer: RingBuffer,
     ports: Vec<(u32, u16, Mac)>,
 }
@@ -62,7 +64,8 @@ impl KernelHalf {
         }
         state.seen = Some(program);
         drop(state);
-        Ok(KernelWatch { half: half.clone(), scratch, buffer, ports: Vec::new() })
+        let each = vec![0; scratch.value_size()];
+        Ok(KernelWatch { half: half.clone(), scratch, each, buffer, ports: Vec::new() })
     }
 
     /// Tells nobody from now on: the ingress stands where it did.
@@ -106,14 +109,12 @@ impl KernelWatch {
         });
     }
 
-    /// Frames so far for which there was no room.
-    pub fn missed(&self) -> u64 {
-        let mut value = vec![0; self.scratch.value_size()];
-        let cpus = possible_cpus().unwrap_or(1);
-        if self.scratch.get(&[0; 4], &mut value).is_err() {
+    /// Frames so far for which there was no room. It costs a copy of what each CPU works with.
+    pub fn missed(&mut self) -> u64 {
+        if self.scratch.get(&[0; 4], &mut self.each).is_err() {
             return 0;
         }
-        let each = value.chunks_exact(self.scratch.value_size() / cpus);
+        let each = self.each.chunks_exact(seen::SIZE.next_multiple_of(8));
         each.filter_map(|value| value.first_chunk::<{ seen::SIZE }>())
             .map(|value| u64::from_ne_bytes(seen::MISSED.of(value)))
             .sum()

@@ -236,10 +236,11 @@ pub(super) fn down(lab: &str) -> Result<Down, Error> {
     down.ended = end_processes(&places)?;
     let lines: Vec<String> = down.removed.iter().map(|name| format!("netns del {name}")).collect();
     run(None, &lines)?;
-    let prefix = topology::namespace(lab, "");
-    for node in down.removed.iter().filter_map(|name| name.strip_prefix(&prefix)) {
-        if node == links::PLACE { links::forget(lab) } else { forget_node(&format!("{lab}.{node}")) }?;
-    }
+    // Also those whose namespaces somebody has removed before.
+    let mut gone: BTreeSet<String> = record.into_iter().flat_map(|record| record.namespaces).collect();
+    gone.extend(down.removed.iter().cloned());
+    gone.retain(|name| !down.left.contains(name));
+    forget_files(lab, gone.iter())?;
     state::remove(lab)?;
     Ok(down)
 }
@@ -249,8 +250,13 @@ fn forget(lab: &str, superfluous: &[String]) -> Result<(), Error> {
     let open = |name: &String| Namespace::open(name).ok().flatten();
     let places: Vec<Namespace> = superfluous.iter().filter_map(open).collect();
     end_processes(&places)?;
+    forget_files(lab, superfluous.iter())
+}
+
+/// Removes what has been left in files by who was in these namespaces.
+fn forget_files<'a>(lab: &str, places: impl Iterator<Item = &'a String>) -> Result<(), Error> {
     let prefix = topology::namespace(lab, "");
-    for node in superfluous.iter().filter_map(|name| name.strip_prefix(&prefix)) {
+    for node in places.filter_map(|name| name.strip_prefix(&prefix)) {
         if node == links::PLACE { links::forget(lab) } else { forget_node(&format!("{lab}.{node}")) }?;
     }
     Ok(())

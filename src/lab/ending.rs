@@ -5,18 +5,22 @@ use std::time::Duration;
 
 use super::error::Error;
 use crate::config::default_run_dir;
+use crate::kernel::Pins;
 use crate::sys::netns::Namespace;
 use crate::sys::process;
 
 /// How long the processes of a lab may take to end on their own.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Removes what a node of the lab has left in its run directory; it has ended.
+/// Removes what a node of the lab has left in its run directory; it has ended, perhaps without taking its kernel half along.
 pub(super) fn forget_node(name: &str) -> Result<(), Error> {
-    match std::fs::remove_dir_all(default_run_dir(name)) {
-        Err(source) if source.kind() != io::ErrorKind::NotFound => {
-            Err(Error::System { what: "removing the run directory of a node of the lab".into(), source })
-        }
+    let dir = default_run_dir(name);
+    let swept = if dir.exists() { Pins::sweep(&dir).map(drop) } else { Ok(()) };
+    match swept.and_then(|()| std::fs::remove_dir_all(&dir)) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::System {
+            what: format!("removing {}, the run directory of a node of the lab", dir.display()),
+            source,
+        }),
         _ => Ok(()),
     }
 }

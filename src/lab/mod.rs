@@ -74,6 +74,7 @@ impl Lab {
 
     /// A lab that somebody has made.
     pub fn open(name: &str) -> Result<Lab, Error> {
+        known_name(name)?;
         let record = state::read(name).ok_or_else(|| Error::NoLab { name: name.to_owned() })?;
         let topology = Topology::parse(&record.topology, &record.path)?.renamed(name)?;
         Ok(Lab { topology, changes: 0 })
@@ -82,10 +83,8 @@ impl Lab {
     /// Removes the lab of that name: ends the processes in its namespaces, then removes these.
     /// It is no error if there is none.
     pub fn down(name: &str) -> Result<Down, Error> {
-        let nodes = Lab::open(name).map(|lab| lab.topology.nodes).unwrap_or_default();
-        let down = build::down(name)?;
-        nodes::forget(name, &nodes);
-        Ok(down)
+        known_name(name)?;
+        build::down(name)
     }
 
     /// The network.
@@ -149,6 +148,14 @@ impl Lab {
     /// The same lab, removed when the guard is dropped.
     pub fn guarded(self) -> Guard {
         Guard(self)
+    }
+}
+
+/// A name is a part of paths: one that no lab may have is nobody's, wherever it comes from.
+fn known_name(name: &str) -> Result<(), Error> {
+    match labfile::resolve::is_lab_name(name) {
+        true => Ok(()),
+        false => Err(Error::NoLab { name: name.to_owned() }),
     }
 }
 

@@ -8,7 +8,6 @@
 use super::state::at;
 use super::{Error, Lab, Node, Topology};
 use crate::config::default_run_dir;
-use crate::kernel::Pins;
 use crate::manage::client::Control;
 use crate::sys::watch::{self, Process};
 use std::collections::BTreeSet;
@@ -63,25 +62,46 @@ pub fn configuration(lab: &str, node: &Node) -> Table {
     config.insert("name".into(), Value::String(name));
     config.insert("routes".into(), Value::String("kernel".into()));
     let port = |interface: &super::Interface| {
-        let packet = ("packet".to_owned(), Value::String(interface.name.clone()));
-        let bound = |key: &str, bound: u32| (key.to_owned(), Value::Integer(bound.into()));
-        let hello = ("hello".to_owned(), Value::Boolean(true));
-        let most = node.every.bound_max.unwrap_or(BOUND_MAX);
-        let signed = node.every.signed_bound_max.map(|most| bound("signed_bound_max", most));
-        Value::Table([packet, bound("bound_max", most), hello].into_iter().chain(signed).collect())
+        Value::Table(Table::from_iter([("packet".into(), interface.name.clone().into())]))
     };
     config.insert("port".into(), Value::Array(node.interfaces.iter().map(port).collect()));
     if let Some(sizes) = &node.every.sizes {
         config.insert("sizes".into(), Value::Table(sizes.clone()));
     }
-    if let Some(Ok(limits)) = node.every.anyone.map(Table::try_from) {
-        let role = [("name", Value::String("anyone".into())), ("limits", Value::Table(limits))];
-        let role = role.map(|(key, value)| (key.to_owned(), value));
-        config.insert("role".into(), Value::Array(vec![Value::Table(Table::from_iter(role))]));
-    }
     config.extend(node.anode.clone().into_iter().flatten());
+    fill_ports(node, &mut config);
+    limit_anyone(node, &mut config);
     meter(lab, node, &mut config);
     config
+}
+
+/// What ports at interfaces of the lab have unless they say otherwise, also those that the file lists itself.
+fn fill_ports(node: &Node, config: &mut Table) {
+    let most = node.every.bound_max.unwrap_or(BOUND_MAX);
+    let bound = |most: u32| Value::Integer(most.into());
+    let usual = [("bound_max", Some(bound(most))), ("hello", Some(Value::Boolean(true)))];
+    let usual = usual.into_iter().chain([("signed_bound_max", node.every.signed_bound_max.map(bound))]);
+    let usual: Vec<_> = usual.filter_map(|(key, value)| Some((key, value?))).collect();
+    let of_lab = |port: &&mut Table| {
+        port.get("packet").and_then(Value::as_str).is_some_and(|name| node.interface(name).is_some())
+    };
+    let ports = config.get_mut("port").and_then(Value::as_array_mut).into_iter().flatten();
+    for port in ports.filter_map(Value::as_table_mut).filter(of_lab) {
+        for (key, value) in &usual {
+            port.entry(*key).or_insert_with(|| value.clone());
+        }
+    }
+}
+
+/// What anybody's code may use, unless the node says it itself.
+fn limit_anyone(node: &Node, config: &mut Table) {
+    let Some(Ok(limits)) = node.every.anyone.map(Table::try_from) else { return };
+    let roles = config.entry("role").or_insert_with(|| Value::Array(Vec::new()));
+    let is_anyone = |role: &Value| role.get("name").and_then(Value::as_str) == Some("anyone");
+    if let Some(roles) = roles.as_array_mut().filter(|roles| !roles.iter().any(is_anyone)) {
+        let role = [("name", Value::String("anyone".into())), ("limits", Value::Table(limits))];
+        roles.push(Value::Table(role.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()));
+    }
 }
 
 /// Has the ports at shaped links know their meters: those at an interface, and those that listen on an address of one.
@@ -204,18 +224,32 @@ impl Daemon {
     }
 }
 
-/// Takes away what nodes of a lab that is gone have left in the run directory.
-pub fn forget(lab: &str, nodes: &[Node]) {
-    for node in nodes.iter().filter(|node| node.active) {
-        let dir = default_run_dir(&format!("{lab}.{}", node.name));
-        for name in ["apps.sock", "control.sock", "nodeos.sock", "node.toml", "node.log", "hosts", "rxvlan", "settings"]
-        {
-            // What is not there needs no taking away.
-            let _ = fs::remove_file(dir.join(name));
-        }
-        if let Err(error) = Pins::sweep(&dir) {
-            tracing::warn!(%error, node = node.name, "what it has left in the kernel stays");
-        }
-        let _ = fs::remove_dir(&dir);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list of ports of the file's own, as for a kernel half, takes nothing from them that the lab gives to others.
+    #[test]
+    fn ports_that_the_file_lists_have_what_ports_of_a_lab_have() {
+        let line = Topology::parse(
+            "name = 'x'\nnodes.a = { active = true, anode = { port = [{ packet = 'to-b', kernel = true }], role = [{ name = 'me' }] } }\n\
+             nodes.b = { active = true, anode.port = [{ packet = 'to-a', hello = false, bound_max = 7 }] }\n\
+             node = { signed_bound_max = 9, anyone = { packets_per_second = 5 } }\n[[links]]\nends = ['a', 'b']\n",
+            "x",
+        )
+        .unwrap();
+        let config = |node: &str| configuration("x", line.node(node).unwrap());
+        let port = |node: &str| config(node)["port"][0].clone();
+        let has = |node: &str, key: &str| port(node).get(key).cloned();
+        assert_eq!((has("a", "hello"), has("a", "bound_max")), (Some(true.into()), Some(4096.into())));
+        assert_eq!((has("a", "kernel"), has("a", "signed_bound_max")), (Some(true.into()), Some(9.into())));
+        assert_eq!((has("b", "hello"), has("b", "bound_max")), (Some(false.into()), Some(7.into())));
+        let roles = |node: &str| {
+            config(node)["role"].as_array().unwrap().iter().map(|role| role["name"].to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (roles("a"), roles("b")),
+            (vec!["\"me\"".into(), "\"anyone\"".into()], vec!["\"anyone\"".to_owned()])
+        );
     }
 }

@@ -370,3 +370,18 @@ fn a_lab_can_be_renamed_within_the_rules() {
     assert_eq!(line.clone().renamed("t1").unwrap().namespace("a"), "an-t1-a");
     assert!(line.renamed("a-b").unwrap_err().to_string().contains("cannot name a lab"));
 }
+
+/// Names of labs come from files, and from the command line. This one leads out of the directory of records.
+#[test]
+fn a_name_that_no_lab_may_have_leads_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, record) = (folder.path().join("lab.toml"), folder.path().join("x.json"));
+    std::fs::write(&record, "{}").unwrap();
+    let name = format!("../../..{}", folder.path().join("x").display());
+    std::fs::write(&file, format!("name = {name:?}\n")).unwrap();
+    assert_eq!(name_in(&file).unwrap(), name);
+    for refused in [Lab::down(&name).map(drop), Lab::open(&name).map(drop)] {
+        assert!(matches!(&refused, Err(Error::NoLab { .. })), "{refused:?}");
+    }
+    assert!(record.exists(), "it is no lab's");
+}

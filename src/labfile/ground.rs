@@ -14,6 +14,9 @@ use rand_core::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use toml::Spanned;
 
+/// Nodes that a lab may have.
+pub(super) const NODES_MAX: usize = 1024;
+
 /// How long frames take on links of `[topology]` that say nothing, in milliseconds.
 pub(crate) const DELAY_MS: f64 = 1.0;
 
@@ -185,6 +188,9 @@ fn shaped(file: &mut File, shape: Shape, at: usize, line: &LinkEntry) -> Result<
         Ok(found) => found,
         Err(unshapely) => return problem(at, unshapely.to_string(), "change the numbers of [topology]"),
     };
+    if nodes > NODES_MAX {
+        return problem(at, format!("{nodes} nodes"), format!("give at most {NODES_MAX}, or run it by `anode sim`"));
+    }
     let end = |node: usize| End { node: format!("n{node}"), interface: None, mac: None, addresses: None };
     let link = |(a, b)| LinkEntry { ends: Some([end(a), end(b)]), ..line.clone() };
     file.links = links.into_iter().map(|ends| Spanned::new(at..at, link(ends))).collect();

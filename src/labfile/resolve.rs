@@ -5,14 +5,13 @@ use std::path::Path;
 
 use super::address::{Cidr, Mac};
 use super::file::{End, File, Kind, LinkEntry, NeighbourEntry, NodeEntry, RouteEntry};
+use super::ground::NODES_MAX;
 use super::problem::{Result, problem};
 use super::run::EveryNode;
 use super::topology::{Interface, Neighbour, Node, Route};
 use super::{automatic, ground, names, quality};
 use crate::wire::{Addr, Digest, Prefix};
 
-/// Nodes that a lab may have.
-const NODES_MAX: usize = 1024;
 /// Links that a node may have: an interface's number is one byte of its Ethernet address.
 const INTERFACES_MAX: usize = 250;
 /// Longest name of an interface: the kernel's IFNAMSIZ without the final zero.
@@ -141,6 +140,10 @@ fn node(at: usize, name: &str, entry: &NodeEntry, links: &[(usize, LinkEntry)]) 
     if entry.anode.is_some() && !active {
         let what = format!("node '{name}' has an anode section but is not active");
         return problem(at, what, "write active = true, or remove the section");
+    }
+    if entry.anode.as_ref().is_some_and(|config| config.contains_key("run_dir")) {
+        let what = format!("node '{name}' has a run_dir in its anode section");
+        return problem(at, what, "leave it out: a node of a lab has /run/anode/LAB.NODE, where commands look for it");
     }
     for key in entry.sysctls.keys() {
         let below_net = key.starts_with("net.") || key.starts_with("net/");

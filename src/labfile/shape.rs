@@ -8,6 +8,9 @@ use std::collections::HashSet;
 /// The most nodes of a shape: their numbers are the last bytes of their addresses.
 pub const NODES_MAX: usize = 60_000;
 
+/// The most links of a random shape.
+const LINKS_MAX: usize = 1_000_000;
+
 /// Exchanges of two links for each link of a random shape: enough to forget the ring it begins as.
 const SWAPS_PER_LINK: usize = 10;
 
@@ -110,6 +113,9 @@ fn grid(nodes: usize, width: usize) -> Vec<(usize, usize)> {
 fn random(nodes: usize, degree: usize, rng: &mut Xoshiro256PlusPlus) -> Result<Vec<(usize, usize)>, Unshapely> {
     if degree < 2 || degree >= nodes || nodes * degree % 2 == 1 {
         return Err(Unshapely::Needs("a random shape needs a degree from 2 to nodes - 1, and nodes x degree even"));
+    }
+    if nodes * degree / 2 > LINKS_MAX {
+        return Err(Unshapely::Needs("a random shape has at most 1000000 links, which are nodes x degree / 2"));
     }
     let mut links: Vec<(usize, usize)> =
         (1..=degree / 2).flat_map(|step| (0..nodes).map(move |at| (at, (at + step) % nodes))).collect();

@@ -123,3 +123,20 @@ fn a_row_of_names_has_none_twice() {
     assert!(text.contains("t.toml:2: 'a' is named twice; leave one of them out"), "{text}");
     assert!(refused("name = 'p'\n[topology]\nnodes = []\n").contains("0 nodes"));
 }
+
+/// What a file asks for is refused before anything of that size is made.
+#[test]
+fn networks_of_any_size_are_refused_at_once() {
+    let shape = |keys: &str| refused(&format!("name = \"x\"\n[topology]\nshape = {keys}\n"));
+    let wanted = "60000 nodes; give at most 1024, or run it by `anode sim`";
+    assert!(shape("\"line\"\nnodes = 60000").contains(wanted), "{}", shape("\"line\"\nnodes = 60000"));
+    let dense = shape("\"random\"\nnodes = 60000\ndegree = 59998");
+    assert!(dense.contains("at most 1000000 links"), "{dense}");
+}
+
+/// `up` writes files there, as root, such as `hosts`.
+#[test]
+fn a_file_says_nothing_of_where_run_directories_are() {
+    let said = refused("name = 'x'\n[nodes.a]\nactive = true\nanode.run_dir = '/etc'\n");
+    assert!(said.contains("node 'a' has a run_dir in its anode section; leave it out: "), "{said}");
+}

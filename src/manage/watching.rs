@@ -25,7 +25,7 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Words of a ring: 8 MiB; and of one for what the kernel half has had: 4 MiB.
 const WORDS: usize = 1 << 20;
@@ -39,6 +39,9 @@ const WATCHES_MAX: usize = 8;
 
 /// Between two looks into a ring that was empty.
 pub(super) const LOOK: Duration = Duration::from_millis(5);
+
+/// Between two questions for what the kernel half has missed.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// Who watches a node.
 pub struct Watching {
@@ -55,6 +58,8 @@ struct Open {
     tellers: Vec<Teller>,
     /// What the kernel half has had, while somebody watches.
     kernel: Option<KernelWatch>,
+    /// What it has missed, and when that was asked.
+    missed: Option<(Instant, u64)>,
 }
 
 /// One who watches.
@@ -65,6 +70,8 @@ pub struct Watch {
     /// Tells the worker when nobody watches any more.
     handle: Option<Handle>,
     held: Vec<u8>,
+    /// What the kernel half had missed before.
+    before: u64,
     /// Missed so far, as it was said last.
     said: Option<(u64, u64)>,
 }
@@ -99,8 +106,10 @@ impl Watching {
                 KernelHalf::watch(half).map_err(|error| format!("the kernel half cannot be watched: {error}"))?;
             open.kernel = Some(watch);
         }
+        let before = open.kernel.as_mut().map_or(0, KernelWatch::missed);
         open.tellers.push(kernel_teller);
-        Ok((Watch { watching: self.clone(), worker, kernel, handle: None, held: Vec::new(), said: None }, teller))
+        let (watching, held) = (self.clone(), Vec::new());
+        Ok((Watch { watching, worker, kernel, handle: None, held, before, said: None }, teller))
     }
 
     /// One more who watches, from now on.
@@ -136,7 +145,7 @@ impl Watching {
     /// Empties the ring buffer of the kernel half into the rings of all who watch; says what it has missed.
     fn empty_kernel(&self) -> u64 {
         let mut open = self.open();
-        let Open { tellers, kernel } = &mut *open;
+        let Open { tellers, kernel, missed } = &mut *open;
         let Some(kernel) = kernel else { return 0 };
         kernel.read(|frame| {
             let (port, out) = (frame.port.unwrap_or(NO_PORT), frame.out.unwrap_or(NO_PORT));
@@ -147,7 +156,10 @@ impl Watching {
                 teller.tell(head, frame.before, frame.after);
             }
         });
-        kernel.missed()
+        let fresh = missed.filter(|(asked, _)| asked.elapsed() < AGAIN);
+        let (asked, count) = fresh.unwrap_or_else(|| (Instant::now(), kernel.missed()));
+        *missed = Some((asked, count));
+        count
     }
 }
 
@@ -163,7 +175,7 @@ impl Watch {
         let in_kernel = self.watching.empty_kernel();
         let kernel = self.kernel.hear(into, usize::MAX);
         into.append(&mut self.held);
-        let missed = (self.worker.missed(), self.kernel.missed() + in_kernel);
+        let missed = (self.worker.missed(), self.kernel.missed() + in_kernel.saturating_sub(self.before));
         if beat || self.said != Some(missed) {
             self.said = Some(missed);
             let head: [u64; HEAD] = record::head(MISSED, 0, NO_PORT, now, missed.0, missed.1);
@@ -185,7 +197,7 @@ impl Drop for Watch {
         let mut open = self.watching.open();
         open.tellers.retain(|teller| !teller.is_closed());
         if open.tellers.is_empty() {
-            open.kernel = None;
+            (open.kernel, open.missed) = (None, None);
         }
         drop(open);
         // A node that goes down needs no telling.
@@ -217,8 +229,9 @@ impl Files {
         Ok(Some((Files { watch, files }, teller)))
     }
 
-    /// Writes them until the worker has gone.
-    pub(super) fn start(self, handle: Handle) -> io::Result<JoinHandle<()>> {
+    /// Writes them until the worker has gone, or the last file is given up.
+    pub(super) fn start(mut self, handle: Handle) -> io::Result<JoinHandle<()>> {
+        self.watch.handle = Some(handle.clone());
         threads::start("anode-capture", Duty::Control, move || self.write(&handle))
     }
 
@@ -230,19 +243,17 @@ impl Files {
             ..Names::default()
         };
         let mut join = Join::new(watching.ports.iter().map(|port| port.ethernet).collect());
-        let mut bytes = Vec::new();
-        loop {
+        let (mut bytes, mut questions) = (Vec::new(), Names::questions());
+        while !self.files.is_empty() {
             let is_over = self.watch.is_over();
             bytes.clear();
             let more = self.watch.hear(&mut bytes, true);
             Records::of(&bytes).for_each(|record| join.take(&record));
             let mut wrote = false;
             while let Some(seen) = join.next(is_over && !more) {
-                if !names.knows(&seen) && !is_over {
-                    // A node that goes down has told all that it will.
-                    names = watching.names(handle).unwrap_or(names);
-                    names.note(&seen);
-                }
+                // A node that goes down has told all that it will.
+                let ask = || watching.names(handle).ok().filter(|_| !is_over);
+                names.renew(&seen, (&mut questions, watching.clock.now()), ask);
                 wrote = true;
                 let comment = names.comment(&seen);
                 let packet = Captured {

@@ -7,8 +7,11 @@
 //!
 //! A neighbour that says hello gets an index for `an_neighbour` in both halves, as one that has sent a capsule does. It
 //! gets no route, and no answer: a hello causes no frame. Who it is counts as far as for a request for code
-//! ([`Cx::fetch_peer`]): the peer of an overlay port, natively the IP source on the link, with a proof where one is
+//! (`Cx::fetch_peer`): the peer of an overlay port, natively the IP source on the link, with a proof where one is
 //! demanded. A message to everybody proves nothing to anybody. So a port that demands proofs sends none.
+//!
+//! What strangers share is the rate of new names: a name that is known has a rate of its own. So whoever floods a link with
+//! hellos, in whatever names, keeps no neighbour from being heard again.
 
 use super::environment::{Environment, OwnType, PacketKind};
 use super::founding::secret;
@@ -20,9 +23,9 @@ use crate::classify::Native;
 use crate::code::fetch::Source;
 use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame, Link, PeerId, PortId};
-use crate::topology::{Neighbour, NextHop};
+use crate::topology::{Neighbour, NextHop, Port};
 use crate::wire::hello::{Hello, INTERVAL_MAX, LENGTH};
-use crate::wire::{Addr, anep, plan};
+use crate::wire::{Addr, Prefix, anep, plan};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -30,10 +33,15 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub const TENTH: u64 = 100_000_000;
 /// Intervals of silence after which a neighbour is forgotten.
 const INTERVALS: u64 = 3;
-/// What all strangers of a port may say together in a second, and at once: a link of 256 neighbours, twice.
+/// New names that all strangers of a port may bring together in a second, and at once twice as many: a link of 256 neighbours, twice.
 const PER_SECOND: u64 = 512;
-/// What a hello of a neighbour with a share of its own takes of as much: it may say eight in a second.
-const OF_ONE: u64 = PER_SECOND / 8;
+/// What one neighbour may say in a second.
+const EACH: u64 = 8;
+/// What a hello of a neighbour with a share of its own takes of as much.
+const OF_ONE: u64 = PER_SECOND / EACH;
+/// Nanoseconds between two hellos of one name of a stranger, and how many may come at once.
+const APART: u64 = 1_000_000_000 / EACH;
+const AT_ONCE: u64 = 2 * EACH;
 /// Neighbours of which the last hello is known.
 const KNOWN_MAX: usize = crate::topology::neighbours::NEIGHBOURS_MAX;
 
@@ -54,6 +62,15 @@ struct Said {
     age: u64,
     at: u64,
     until: u64,
+    /// Until when its share is used up.
+    used: u64,
+}
+
+impl Said {
+    /// Whether the name may say another one; that is to be used next.
+    fn may(&self, now: u64) -> Option<u64> {
+        (self.used < now + AT_ONCE * APART).then(|| self.used.max(now) + APART)
+    }
 }
 
 /// The environment of hellos.
@@ -104,6 +121,10 @@ impl Environment for Hellos {
             self.said.retain(|said| said.until > now);
             cx.core.topology.neighbours.forget_silent(now);
         }
+        if self.said.len() == KNOWN_MAX {
+            // Others have their places among the neighbours.
+            self.said.retain(|said| cx.core.topology.neighbours.index(said.port, said.addr).is_some());
+        }
     }
 
     fn status(&self, _: &Cx, status: &mut Status) {
@@ -151,11 +172,14 @@ impl Hellos {
             return Err(Reason::UnknownType);
         }
         let hello = Hello::parse(frame.bytes()).map_err(|_| Reason::MalformedHello)?;
-        let of_one = frame.peer != PeerId::NONE || frame.authenticated;
-        if !self.rates.charge(now, Ingress::of(frame), if of_one { OF_ONE } else { 1 }) {
-            return Err(Reason::HelloRate);
-        }
         let from = sender(cx, frame, &hello, native).ok_or(Reason::HelloForeign)?;
+        let known = self.said.iter().position(|known| (known.port, known.addr) == (from.port, from.addr));
+        let of_one = frame.peer != PeerId::NONE || frame.authenticated;
+        let used = match known.and_then(|at| self.said.get(at)) {
+            Some(said) if !of_one => said.may(now),
+            _ => self.rates.charge(now, Ingress::of(frame), if of_one { OF_ONE } else { 1 }).then_some(now),
+        };
+        let used = used.ok_or(Reason::HelloRate)?;
         let until = now + INTERVALS * u64::from(hello.interval) * TENTH;
         let neighbours = &mut cx.core.topology.neighbours;
         let index = match neighbours.index(from.port, from.addr) {
@@ -165,8 +189,8 @@ impl Hellos {
         // Who found no place in the table of neighbours has none here.
         let Some(index) = index else { return Err(Reason::HelloRate) };
         neighbours.hear_until(index, now, until);
-        let said = Said { port: from.port, addr: from.addr, age: hello.age, at: now, until };
-        match self.said.iter().position(|known| (known.port, known.addr) == (from.port, from.addr)) {
+        let said = Said { port: from.port, addr: from.addr, age: hello.age, at: now, until, used };
+        match known {
             Some(at) => self.said[at] = said,
             None if self.said.len() < KNOWN_MAX => self.said.push(said),
             None => {}
@@ -186,12 +210,14 @@ impl Hellos {
         let apart = |known: &&Neighbour| !(all && config.on_link(known.addr) && !cx.has_key(port, known.addr));
         let known = topology.neighbours.iter().filter(here).filter(apart);
         let mut to: Vec<Source> = known.map(|known| Source { port, peer: known.peer, addr: known.addr }).collect();
-        // In the family of the port's first address alone: a neighbour is one, however many addresses it has.
-        let first = config.addresses.first().filter(|_| all).map(|(own, _)| own.is_v4());
-        to.extend(first.map(|v4| Source { port, peer: PeerId::NONE, addr: plan::everybody(v4) }));
+        // In one family alone: a neighbour is one, however many addresses it has.
+        let everybody = known_as(config).filter(|_| all).map(|own| (plan::everybody(own.is_v4()), own));
+        to.extend(everybody.map(|(group, _)| Source { port, peer: PeerId::NONE, addr: group }));
         let age = turn.now.saturating_sub(self.born.unwrap_or(turn.now));
         for to in to {
-            let Some(own) = cx.core.topology.port(port).map(|port| port.address_towards(to.addr)) else { return };
+            let Some(config) = cx.core.topology.port(port) else { return };
+            let group = everybody.filter(|(group, _)| *group == to.addr);
+            let own = group.map_or_else(|| config.address_towards(to.addr), |(_, own)| own);
             let hello = Hello { interval, age, address: own };
             let mut frame = turn.out.pool.take();
             if !matches!(hello.emit(frame.room()), Ok(LENGTH)) {
@@ -200,7 +226,7 @@ impl Hellos {
             }
             frame.received(LENGTH);
             self.counts.said += 1;
-            if plan::is_everybody(to.addr) {
+            if group.is_some() {
                 cx.send_to_everybody(turn, frame, anep::type_id::HELLO, own, NextHop { port, via: to.addr });
             } else {
                 cx.send_to_neighbour(turn, frame, anep::type_id::HELLO, to);
@@ -222,6 +248,15 @@ fn sender(cx: &Cx, frame: &Frame, hello: &Hello, native: Option<&Native>) -> Opt
         _ => cx.fetch_peer(frame, hello.address, native)?,
     };
     (!own && from.addr == hello.address).then_some(from)
+}
+
+/// The address by which everybody on a link knows the node: the port's first in a subnet of the link, a link-local one if there is no
+/// other. Not one of the host's loopback interface or of a tunnel, which nobody there would believe, and which is none of theirs to know.
+fn known_as(port: &Port) -> Option<Addr> {
+    let mut on_link =
+        port.addresses.iter().filter(|(addr, subnet)| *subnet != Prefix::host(*addr)).map(|(addr, _)| *addr);
+    let first = on_link.clone().next();
+    on_link.find(|addr| !addr.is_link_local()).or(first)
 }
 
 impl Cx {

@@ -140,7 +140,7 @@ impl Join {
         // As it came, rather than as its code has left it.
         if was_up
             && let Some(identity) = Look::at(true, &bytes).identity
-            && let Some(before) = self.raised.remove(&identity)
+            && let Some(before) = self.raised.remove(&identity).filter(|(at, _)| record.at < at + WAITING)
         {
             (at, bytes) = before;
         }

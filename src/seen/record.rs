@@ -40,6 +40,9 @@ pub mod kernel {
     pub const RAISED: u8 = 3;
 }
 
+/// Bytes of the name of a reason: a reader keeps many, and whoever writes may be somebody else's process.
+const REASON_MAX: usize = 64;
+
 /// The port of a record that is of none.
 pub const NO_PORT: u16 = u16::MAX;
 const NOWHERE: PortId = PortId(NO_PORT);
@@ -229,8 +232,29 @@ fn happened(detail: u8, port: u16, more: u64, bytes: &[u8]) -> Option<Happened> 
         FORWARDED => Happened::Forwarded(port, Addr(*bytes.first_chunk()?)),
         DELIVERED => Happened::Delivered(more as u16),
         CLAMPED => Happened::Clamped(port, more as u32),
-        DROPPED => Happened::Dropped(String::from_utf8_lossy(bytes).into_owned()),
+        DROPPED => Happened::Dropped(String::from_utf8_lossy(&bytes[..bytes.len().min(REASON_MAX)]).into_owned()),
         CHARGED => Happened::Charged(more as u32),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::reason::Reason;
+    use crate::seen::ring::ring;
+
+    #[test]
+    fn a_reason_is_as_long_as_those_of_a_node_and_no_longer() {
+        let longest = Reason::ALL.iter().map(|reason| reason.name().len()).max().unwrap();
+        assert!(longest <= REASON_MAX, "{longest}");
+        let (mut teller, mut listener) = ring(1 << 14);
+        teller.tell(head(EVENT, DROPPED, NO_PORT, 1, 2, 0), &[b'x'; 100_000], &[]);
+        let mut told = Vec::new();
+        listener.hear(&mut told, usize::MAX);
+        let Told::Happened(Happened::Dropped(reason)) = Records::of(&told).next().unwrap().what else {
+            panic!("{told:?}")
+        };
+        assert_eq!(reason.len(), REASON_MAX);
+    }
 }

@@ -1,10 +1,14 @@
 //! Names for what records say by number, and the comment of a captured packet.
 
 use super::join::{End, Half, Seen};
+use crate::core::bucket::TokenBucket;
 use crate::core::reason::Reason;
 use crate::wire::{Digest, anep};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+
+/// Questions for names in a second, and at once: codes come together.
+const QUESTIONS: (u64, u64) = (5, 32);
 
 /// A port of a node, for whoever captures there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -61,14 +65,36 @@ impl Names {
         self.code(code).map(|code| &*code.title).filter(|title| !title.is_empty())
     }
 
+    /// Which questions for names may be asked: packets may have codes that nobody knows, and the node's worker answers.
+    pub fn questions() -> TokenBucket {
+        TokenBucket::new(QUESTIONS.0, QUESTIONS.1)
+    }
+
+    /// Asks for names if one is missing for a packet, and that may be asked at `now`.
+    pub fn renew(
+        &mut self,
+        seen: &Seen,
+        (questions, now): (&mut TokenBucket, u64),
+        ask: impl FnOnce() -> Option<Names>,
+    ) {
+        if self.knows(seen) || !questions.take(now, 1) {
+            return;
+        }
+        if let Some(names) = ask() {
+            // Times are told by one clock from the first packet to the last.
+            *self = Names { epoch: self.epoch, ..names };
+        }
+        self.note(seen);
+    }
+
     /// Whether there is a name for all that is to be said of a packet.
-    pub fn knows(&self, seen: &Seen) -> bool {
+    fn knows(&self, seen: &Seen) -> bool {
         let knows_code = seen.look.code.is_none_or(|code| self.code(&code).is_some());
         knows_code && seen.story.domain.is_none_or(|domain| self.domains.contains_key(&domain))
     }
 
     /// What has no name after the node was asked is not asked for again.
-    pub fn note(&mut self, seen: &Seen) {
+    fn note(&mut self, seen: &Seen) {
         if let Some(code) = seen.look.code.filter(|code| self.code(code).is_none()) {
             self.codes.push(CodeName { name: code.to_string(), title: String::new(), domain: None });
         }
@@ -118,6 +144,7 @@ impl Names {
             Some(anep::type_id::FETCH) => "code fetch".into(),
             Some(anep::type_id::PLAN) => "PLAN".into(),
             Some(anep::type_id::REVOCATION) => "revocation".into(),
+            Some(anep::type_id::HELLO) => "hello".into(),
             Some(other) => format!("ANEP type {other}"),
             None => "no ANEP".into(),
         }
@@ -140,5 +167,51 @@ impl Names {
             End::Unknown if story.waited => "waits for its code".into(),
             End::Unknown => "taken in".into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seen::join::Join;
+    use crate::seen::record::{Record, Told};
+
+    /// A frame as it was seen: a capsule of this code.
+    fn seen(code: Digest) -> Seen {
+        let mut join = Join::new(vec![true]);
+        join.take(&Record { at: 1, trace: 0, what: Told::Frame(false, 0, &[0; 60]) });
+        let mut seen = join.next(true).unwrap();
+        seen.look.code = Some(code);
+        seen
+    }
+
+    #[test]
+    fn packets_of_codes_that_nobody_knows_have_the_node_asked_now_and_then() {
+        let (mut names, mut may, mut questions) = (Names { epoch: 7, ..Names::default() }, Names::questions(), 0);
+        for number in 0..10_000u64 {
+            let unknown = seen(Digest::of(&number.to_be_bytes()));
+            // One in a tenth of a millisecond, for a second.
+            names.renew(&unknown, (&mut may, number * 100_000), || {
+                questions += 1;
+                Some(Names::default())
+            });
+        }
+        assert_eq!((names.epoch, names.codes.len()), (7, 1));
+        assert!((32..=40).contains(&questions), "{questions}");
+        let title = "ping".to_owned();
+        let code = Digest::of(b"ping");
+        let known = CodeName { name: code.to_string(), title, domain: None };
+        names.renew(&seen(code), (&mut Names::questions(), 0), || {
+            Some(Names { codes: vec![known], ..Names::default() })
+        });
+        names.renew(&seen(code), (&mut Names::questions(), 0), || unreachable!("it is known"));
+        assert!(names.comment(&seen(code)).starts_with("code ping ("));
+    }
+
+    #[test]
+    fn messages_are_called_as_the_wire_formats_call_them() {
+        let mut hello = seen(Digest::of(b""));
+        (hello.look.code, hello.look.kind) = (None, Some(anep::type_id::HELLO));
+        assert!(Names::default().comment(&hello).starts_with("hello, "));
     }
 }

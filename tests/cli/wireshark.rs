@@ -29,7 +29,7 @@ fn dissected(file: &Path, more: &[&str]) -> Option<String> {
 }
 
 /// The layers of ours.
-const OURS: &[&str] = &["-O", "anep,anode.capsule,anode.fetch,anode.plan,anode.revocation", "-V"];
+const OURS: &[&str] = &["-O", "anep,anode.capsule,anode.fetch,anode.plan,anode.revocation,anode.hello", "-V"];
 
 fn captures() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("clients/wireshark/captures");

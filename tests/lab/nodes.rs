@@ -187,3 +187,26 @@ fn a_changed_file_is_applied_or_refused_as_a_whole() {
     let why = String::from_utf8_lossy(&idle.stderr).into_owned();
     assert!(why.contains(&format!("{}: is not active any more", written.node("a"))), "{why}");
 }
+
+/// A node that is killed leaves what it had in the kernel, for the next process; the lab that goes takes it along.
+#[test]
+fn a_lab_goes_whose_nodes_were_killed() {
+    if !able() {
+        return;
+    }
+    let written = Written::new("killed");
+    said(&written.up(LINE));
+    let run_dir = PathBuf::from("/run/anode").join(written.node("gate-of-the-west"));
+    assert!(
+        anode::sys::bpf::is_mounted(&run_dir.join("bpf")),
+        "the kernel half of the node in the middle is pinned there"
+    );
+    let place = Lab::open(&written.lab).unwrap().namespace("gate-of-the-west").unwrap();
+    for process in place.processes().unwrap() {
+        let process = rustix::process::Pid::from_raw(process).unwrap();
+        // It may end with another one.
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+    }
+    said(&anode(&["lab", "down", &written.lab]));
+    assert!(!run_dir.exists());
+}

@@ -1,4 +1,4 @@
-//! A store on a full disk: one log line, and the node works on from memory.
+//! A store on a full disk: one log line, and the node works on from memory. A capture file there is given up.
 
 use crate::running::{LINE, Running};
 use crate::wait;
@@ -105,4 +105,35 @@ fn a_node_starts_with_a_full_disk() {
     let Some(net) = Running::up_with("fullstart", LINE, &adjust) else { return };
     assert_eq!(net.ping("a", "10.0.2.2", 3)["summary"]["received"], 3);
     assert!(net.log("r").contains("code is kept in memory only"));
+}
+
+#[test]
+fn a_capture_file_on_a_full_disk_is_given_up_and_the_node_tells_nobody_any_more() {
+    if !anode::sys::process::is_root() {
+        println!("SKIPPED: mounts need root");
+        return;
+    }
+    let small = Small::mount();
+    let adjust = |node: &str, config: &mut toml::Table| {
+        if node == "r" {
+            let file = small.path().join("r.pcapng").display().to_string();
+            config["port"].as_array_mut().unwrap()[0].as_table_mut().unwrap().insert("pcap".into(), file.into());
+        }
+    };
+    let Some(net) = Running::up_with("fullpcap", LINE, &adjust) else { return };
+    let writes = |process: &i32| {
+        let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+        let mut names = threads.filter_map(|thread| fs::read_to_string(thread.path().join("comm")).ok());
+        names.any(|name| name.starts_with("anode-capture"))
+    };
+    let is_written = || net.lab.namespace("r").unwrap().processes().unwrap().iter().any(writes);
+    assert!(is_written());
+    small.fill();
+    assert_eq!(net.ping("a", "10.0.2.2", 3)["summary"]["received"], 3);
+    wait::text(&net.daemon("r").log, None, |log| log.contains("capture file given up").then_some(()));
+    // Who wrote it has nothing to do any more.
+    wait::unannounced("the end of a thread is told to nobody", || {
+        if is_written() { Err("it goes on".into()) } else { Ok(()) }
+    });
+    assert_eq!(net.status("r")["unaccounted"], 0);
 }

@@ -151,6 +151,30 @@ fn a_ping_is_seen_in_the_kernel_half_which_is_the_same_before_and_after() {
     running::accounted(net.status("r"));
 }
 
+/// Frames that come from the link address of the port by which they leave.
+#[test]
+fn nobody_hides_from_a_capture_behind_a_link_address() {
+    let Some(net) = Running::up_with("seenhide", HOSTS, &running::in_kernel) else { return };
+    let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
+    let code = net.control("r").add_code(&ping).unwrap();
+    let (mut sender, _far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
+    let runs = |status: &serde_json::Value| status["kernel"]["codes"][0]["usage"]["packets"].as_u64().unwrap_or(0);
+    net.await_status("r", |status| {
+        sender.send(WARM);
+        runs(status) >= 20
+    });
+    let shown = net.shell("r", "ip -br link show dev to-b");
+    let address = shown.split_whitespace().find(|word| word.matches(':').count() == 5).unwrap();
+    sender.pretend(address);
+    let folder = tempfile::tempdir().unwrap();
+    let client = capture(&net, "r", &place(&folder), &["code=ping"]);
+    let before = runs(&net.status("r"));
+    (0..8).for_each(|_| sender.send(WARM));
+    net.await_status("r", |status| runs(status) >= before + 8);
+    client.interrupt();
+    assert_eq!(client.last(), "16 packets, 0 missed");
+}
+
 #[test]
 fn what_is_dropped_is_seen_with_its_reason() {
     for (name, kernel) in [("seendrop", false), ("seendropk", true)] {

@@ -53,6 +53,11 @@ impl Sender {
         Sender { socket, batch: Batch::default(), frame: frame((next, own), &header, payload) }
     }
 
+    /// Sends under another link address from now on.
+    pub fn pretend(&mut self, source: &str) {
+        self.frame[6..12].copy_from_slice(&mac(source).0);
+    }
+
     pub fn send(&mut self, mark: u32) {
         let end = self.frame.len();
         self.frame[end - 4..].copy_from_slice(&mark.to_be_bytes());

@@ -1,11 +1,13 @@
 //! Hellos at one node: what is believed, what is dropped under which reason, and that nothing answers.
 
-use crate::node_bench::{Bench, HERE, LEFT, native};
+use crate::node_bench::{Bench, HERE, LEFT, MAC, native};
 use anode::core::reason::Reason;
-use anode::frame::PortId;
+use anode::frame::{Link, PeerId, PortId};
+use anode::node::Sizes;
 use anode::topology::neighbours::NEIGHBOURS_MAX;
+use anode::topology::{Ceiling, Port, Routes};
 use anode::wire::hello::{Hello, LENGTH};
-use anode::wire::{Addr, anep};
+use anode::wire::{Addr, Prefix, anep};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -93,6 +95,36 @@ fn who_says_more_than_its_share_is_not_heard_and_displaces_nobody_who_is_establi
     assert!(status.drops.of(Reason::HelloRate) + status.drops.of(Reason::EntryShare) > 1000, "{:?}", status.drops);
 }
 
+/// From elsewhere, in new names of the link, and in one that is known: a flood each second, and behind it the neighbour.
+#[test]
+fn a_flood_of_hellos_keeps_no_neighbour_from_being_heard_again() {
+    let honest = [10, 0, 0, 7];
+    let hear = |bench: &mut Bench, name: [u8; 4], interval: u16| {
+        // Natively nobody is the peer of a port.
+        bench.take(0, PeerId::NONE, &on_link(name, name, EVERYBODY, interval));
+        bench.settle();
+    };
+    let said = |bench: &Bench| {
+        let status = bench.driver.node.status();
+        let known = status.neighbours.iter().find(|known| known.addr == Addr::v4(honest));
+        known.and_then(|known| known.hello).map(|hello| hello.heard_ns)
+    };
+    let floods: [fn([u8; 2]) -> [u8; 4]; 3] =
+        [|[high, low]| [192, 0, high, low], |[high, low]| [10, 0, 16 + high, low], |_| [10, 0, 0, 8]];
+    for (number, name) in floods.into_iter().enumerate() {
+        let mut bench = listening(Bench::on_link());
+        for second in 0..24 {
+            bench.now = second * SECOND;
+            // It is established by then.
+            for at in (0..3000u16).filter(|_| second > 11) {
+                hear(&mut bench, name(at.to_be_bytes()), 600);
+            }
+            hear(&mut bench, honest, 10);
+            assert_eq!(said(&bench), Some(bench.now), "flood {number}, second {second}");
+        }
+    }
+}
+
 #[test]
 fn a_neighbour_is_forgotten_after_three_intervals_and_nobody_makes_that_sooner() {
     let mut bench = listening(Bench::on_link());
@@ -109,4 +141,38 @@ fn a_neighbour_is_forgotten_after_three_intervals_and_nobody_makes_that_sooner()
         bench.next_timer();
     }
     assert!(!knows(&bench));
+}
+
+/// Where the node is a host too, with addresses of its loopback interface or of tunnels: they are none of a link's.
+#[test]
+fn nobody_on_a_link_is_told_an_address_that_is_not_on_it() {
+    let said = |addresses: &[&str]| -> Vec<String> {
+        let read =
+            |text: &&str| (text.split('/').next().unwrap().parse::<Addr>().unwrap(), text.parse::<Prefix>().unwrap());
+        let port = Port {
+            name: "eth".into(),
+            link: Link::Ethernet { mac: MAC, answers: false },
+            addresses: addresses.iter().map(read).collect(),
+            mtu: 1452,
+            bits_per_second: 0,
+            ceiling: Ceiling::default(),
+        };
+        let mut bench = Bench::of(port, None, Routes::default(), Sizes::default());
+        bench.driver.node.say_hello(0, PortId(0), 10);
+        while bench.now < SECOND / 2 {
+            bench.next_timer();
+        }
+        assert_eq!(bench.driver.node.drops().total(), 0, "{addresses:?}");
+        let frames = bench.driver.out.frames.iter().map(|frame| frame.bytes());
+        frames.map(|frame| Hello::parse(&frame[frame.len() - LENGTH..]).unwrap().address.to_string()).collect()
+    };
+    assert_eq!(said(&["10.0.0.2/16", "fd00::9/128", "192.0.2.9/32"]), ["10.0.0.2"]);
+    assert_eq!(said(&["192.0.2.9/32", "fd00::9/128"]), [""; 0]);
+    assert_eq!(said(&["fe80::2/64", "fd00::9/128"]), ["fe80::2"]);
+    assert_eq!(
+        said(&["10.0.0.2/16", "fe80::2/64"]),
+        ["10.0.0.2"],
+        "one name for a neighbour, and a family that it has"
+    );
+    assert_eq!(said(&["fe80::2/64", "fd00:1::2/64", "10.0.0.2/16"]), ["fd00:1::2"], "one name for a neighbour");
 }

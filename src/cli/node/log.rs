@@ -88,9 +88,9 @@ pub(super) fn print(args: &Args) -> anyhow::Result<()> {
 /// Prints what comes, until the node ends or somebody interrupts this.
 fn follow(control: &mut Control, known: &Known, args: &Args) -> anyhow::Result<()> {
     end_when_interrupted()?;
-    let mut seen = [None, None];
+    let mut told = Told::default();
     loop {
-        let mut journal = match control.next("journal") {
+        let journal = match control.next("journal") {
             Ok(journal) => journal,
             // Another connection needed the place: this one begins anew, and knows what it has printed.
             Err(ClientError::Broken(_)) => match Control::connect(&run_dir(&args.node)) {
@@ -104,18 +104,39 @@ fn follow(control: &mut Control, known: &Known, args: &Args) -> anyhow::Result<(
             Err(ClientError::Refused(_)) => return end(args),
             Err(error) => return Err(error.into()),
         };
-        for (which, last) in ["node", "code"].into_iter().zip(&mut seen) {
+        for (mut line, missed) in told.news(journal) {
+            known.complete(&mut line);
+            print_line(&line, missed, args);
+        }
+    }
+}
+
+/// What was printed: of which process, and the last numbers of the node's lines and of the codes'.
+#[derive(Default)]
+struct Told {
+    process: Value,
+    last: [Option<u64>; 2],
+}
+
+impl Told {
+    /// The lines of a journal that were not printed yet, each with how many before it are missing.
+    fn news(&mut self, mut journal: Value) -> Vec<(Value, u64)> {
+        let process = journal["process"].take();
+        if process != self.process {
+            // A node that was started again counts anew.
+            *self = Told { process, last: [None, None] };
+        }
+        let mut news = Vec::new();
+        for (which, last) in ["node", "code"].into_iter().zip(&mut self.last) {
             for line in journal[which].as_array_mut().into_iter().flatten() {
                 let number = line["number"].as_u64().unwrap_or(0);
-                if last.is_some_and(|last| number <= last) {
-                    continue;
+                if last.is_none_or(|last| number > last) {
+                    news.push((line.take(), last.map_or(0, |last| number - last - 1)));
+                    *last = Some(number);
                 }
-                let missed = last.map_or(0, |last| number - last - 1);
-                *last = Some(number);
-                known.complete(line);
-                told(line, missed, args);
             }
         }
+        news
     }
 }
 
@@ -139,7 +160,7 @@ fn end(args: &Args) -> anyhow::Result<()> {
 }
 
 /// One line of the journal, if it is grave enough; before it how many were overwritten unread.
-fn told(line: &Value, missed: u64, args: &Args) {
+fn print_line(line: &Value, missed: u64, args: &Args) {
     if missed > 0 && !args.json {
         crate::say!("{missed} lines came too fast to be read");
     }
@@ -177,4 +198,23 @@ pub(super) fn trap_in_words(trap: &Value) -> String {
         ),
     };
     format!("{kind}, {place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_news_once_and_a_node_that_was_started_again_counts_anew() {
+        let mut told = Told::default();
+        let mut news = |process: u64, numbers: &[u64]| -> Vec<(u64, u64)> {
+            let lines: Vec<_> = numbers.iter().map(|number| json!({"number": number})).collect();
+            let news = told.news(json!({"process": process, "node": lines, "code": []}));
+            news.iter().map(|(line, missed)| (line["number"].as_u64().unwrap(), *missed)).collect()
+        };
+        assert_eq!(news(1, &[3, 4]), [(3, 0), (4, 0)]);
+        assert_eq!(news(1, &[3, 4, 7, 8]), [(7, 2), (8, 0)]);
+        assert_eq!(news(1, &[7, 8]), []);
+        assert_eq!(news(2, &[0, 1]), [(0, 0), (1, 0)], "another process");
+    }
 }

@@ -1,6 +1,7 @@
 //! The packets of a node as it tells of them, put together and named.
 
 use super::{ClientError, Control};
+use crate::core::bucket::TokenBucket;
 use crate::seen::join::{Join, Seen};
 use crate::seen::record::{Record, Records, Told};
 use crate::seen::words::Names;
@@ -11,9 +12,6 @@ use std::time::{Duration, Instant};
 
 /// How long a look at the connection lasts at most.
 const PATIENCE: Duration = Duration::from_millis(50);
-
-/// Between two questions for names.
-const AGAIN: Duration = Duration::from_millis(200);
 
 /// Beats that are waited for at the end, and looks at the connection meanwhile.
 const LAST_BEATS: u64 = 3;
@@ -26,7 +24,9 @@ pub struct Watched {
     pub names: Names,
     join: Join,
     buffer: Vec<u8>,
-    asked: Instant,
+    since: Instant,
+    /// Questions for names, by the time since then.
+    questions: TokenBucket,
     /// How often the node has said what was missed, which it does many times a second.
     beats: u64,
     is_over: bool,
@@ -37,7 +37,16 @@ impl Watched {
     pub(super) fn begin(stream: BufReader<UnixStream>, names: Names) -> Result<Watched, ClientError> {
         stream.get_ref().set_read_timeout(Some(PATIENCE)).map_err(ClientError::Broken)?;
         let join = Join::new(names.ports.iter().map(|port| port.ethernet).collect());
-        Ok(Watched { stream, names, join, buffer: Vec::new(), asked: Instant::now(), beats: 0, is_over: false })
+        Ok(Watched {
+            stream,
+            names,
+            join,
+            buffer: Vec::new(),
+            since: Instant::now(),
+            questions: Names::questions(),
+            beats: 0,
+            is_over: false,
+        })
     }
 
     /// Takes what has come, or waits a moment for something; `each` is handed every record before.
@@ -95,16 +104,10 @@ impl Watched {
 
     /// Asks the node with this run directory for names, if one is missing for a packet; not too often.
     pub fn name(&mut self, dir: &Path, seen: &Seen) {
-        if self.names.knows(seen) || self.asked.elapsed() < AGAIN {
-            return;
-        }
-        self.asked = Instant::now();
+        let now = self.since.elapsed().as_nanos() as u64;
         // A node that goes down has said all names that it will.
-        if let Ok(names) = Control::connect(dir).and_then(|mut control| control.names()) {
-            let epoch = self.names.epoch;
-            self.names = Names { epoch, ..names };
-        }
-        self.names.note(seen);
+        let ask = || Control::connect(dir).and_then(|mut control| control.names()).ok();
+        self.names.renew(seen, (&mut self.questions, now), ask);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The journal: what mobile code has written, and what the node itself has, each line with a number.
 //!
 //! Who follows it asks `{"do":"next","of":"journal"}` again and again, and leaves out numbers that he has seen. A gap in
-//! the numbers says how many lines he has missed. Both rings are of fixed size.
+//! the numbers says how many lines he has missed. Both rings are of fixed size. Numbers are of one process, which the answer names.
 
 use super::Handle;
 use crate::log::recent;
@@ -21,5 +21,5 @@ pub(super) fn lines(handle: &Handle) -> Result<Value, String> {
         let level = line.level.as_str().to_ascii_lowercase();
         json!({"number": line.number, "unix_ms": line.unix_ms, "level": level, "text": line.text})
     });
-    Ok(json!({"code": code, "node": own.collect::<Vec<_>>()}))
+    Ok(json!({"process": std::process::id(), "code": code, "node": own.collect::<Vec<_>>()}))
 }
