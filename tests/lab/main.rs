@@ -6,6 +6,7 @@ mod examples;
 mod gate;
 mod labs;
 mod links;
+mod near;
 mod nodes;
 #[path = "../running/mod.rs"]
 mod running;
