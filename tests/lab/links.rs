@@ -34,7 +34,7 @@ fn crossing(lab: &Lab, from: &str) -> Crossing {
 }
 
 /// Looks at a direction until something is so.
-fn until(lab: &Lab, from: &str, so: impl Fn(&Crossing) -> bool) -> Crossing {
+pub fn until(lab: &Lab, from: &str, so: impl Fn(&Crossing) -> bool) -> Crossing {
     wait::unannounced("nodes read meters, nobody is told of them", || {
         let found = crossing(lab, from);
         if so(&found) { Ok(found) } else { Err(format!("{:?}", found.counts)) }
@@ -77,7 +77,7 @@ fn while_many<T>(threads: usize, act: impl Fn() + Sync, look: impl FnOnce() -> T
 }
 
 /// A socket that sends from a to b, where one hears.
-fn datagrams(net: &Running) -> (UdpSocket, UdpSocket) {
+pub fn datagrams(net: &Running) -> (UdpSocket, UdpSocket) {
     let to: SocketAddr = "10.0.1.2:9".parse().unwrap();
     let there = net.lab.enter("b", || UdpSocket::bind(to).unwrap()).unwrap();
     let here = net.lab.enter("a", || UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();

@@ -1,5 +1,6 @@
 //! Labs and the demonstration in network namespaces: needs root.
 
+mod chance;
 mod demo;
 mod examples;
 #[path = "../running/gate.rs"]
