@@ -186,11 +186,9 @@ impl Hellos {
         let apart = |known: &&Neighbour| !(all && config.on_link(known.addr) && !cx.has_key(port, known.addr));
         let known = topology.neighbours.iter().filter(here).filter(apart);
         let mut to: Vec<Source> = known.map(|known| Source { port, peer: known.peer, addr: known.addr }).collect();
-        let families = [true, false].map(|v4| config.addresses.iter().any(|(own, _)| own.is_v4() == v4));
-        if all {
-            let groups = [true, false].into_iter().zip(families).filter(|(_, has)| *has);
-            to.extend(groups.map(|(v4, _)| Source { port, peer: PeerId::NONE, addr: plan::everybody(v4) }));
-        }
+        // In the family of the port's first address alone: a neighbour is one, however many addresses it has.
+        let first = config.addresses.first().filter(|_| all).map(|(own, _)| own.is_v4());
+        to.extend(first.map(|v4| Source { port, peer: PeerId::NONE, addr: plan::everybody(v4) }));
         let age = turn.now.saturating_sub(self.born.unwrap_or(turn.now));
         for to in to {
             let Some(own) = cx.core.topology.port(port).map(|port| port.address_towards(to.addr)) else { return };
