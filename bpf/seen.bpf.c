@@ -23,6 +23,13 @@
 static long (*const ringbuf_output)(const void *ring, void *data, u64 size, u64 flags) = (void *)130;
 enum { NO_WAKEUP = 1 };
 
+/* BPF_FUNC_ringbuf_query: bytes that wait there, or of all of it. */
+static u64 (*const ringbuf_query)(const void *ring, u64 what) = (void *)134;
+enum { RING_WAITING, RING_SIZE };
+
+/* Bytes of a frame by which it is told what became of it: two link addresses and a type. */
+enum { LOOKED_AT = sizeof(struct ethernet) };
+
 /* What no code returns. */
 enum { NOTHING_YET = 0xffffffffu };
 
@@ -34,7 +41,14 @@ INLINE u32 kept(struct xdp *ctx)
     return length > SEEN_BYTES ? SEEN_BYTES : (u32)length;
 }
 
-/* Keeps a frame as it came. */
+/* Whether the ring may have no room for a frame of so many bytes, as it came and as it left: a flood is told of as far as anybody listens,
+ * and what is beyond is not copied to be thrown away. */
+INLINE int is_full(u32 length)
+{
+    return ringbuf_query(ring_map, RING_WAITING) + sizeof(struct seen) - 2 * (SEEN_BYTES - length) > ringbuf_query(ring_map, RING_SIZE);
+}
+
+/* Keeps a frame as it came; until it is told of, `after` says whether that is too much to be told. */
 FUNCTION int keep(struct xdp *ctx)
 {
     struct seen *seen = map_lookup(seen_map, zero_value);
@@ -44,7 +58,10 @@ FUNCTION int keep(struct xdp *ctx)
     if (!seen || !now)
         return 0;
     seen->before = 0;
-    if (length < sizeof(struct ethernet) || length > SEEN_BYTES || xdp_load_bytes(ctx, 0, seen->bytes, length))
+    if (length < sizeof(struct ethernet) || length > SEEN_BYTES)
+        return 0;
+    seen->after = (u32)is_full(length);
+    if (seen->after ? xdp_load_bytes(ctx, 0, seen->bytes, LOOKED_AT) : xdp_load_bytes(ctx, 0, seen->bytes, length))
         return 0;
     seen->before = length;
     /* Both are set before code runs, and looked at by nobody before. */
@@ -127,6 +144,10 @@ FUNCTION int tell(struct xdp *ctx, u32 done)
     } else {
         seen->done = SEEN_DROPPED;
         seen->reason = done == XDP_DROP ? why(ctx, seen, now) : BY_NOBODY;
+    }
+    if (seen->after) {
+        seen->missed++;
+        return 0;
     }
     if (before > SEEN_BYTES)
         return 0;

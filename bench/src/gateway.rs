@@ -300,6 +300,13 @@ impl Running {
         fs::read_to_string(&self.log).is_ok_and(|log| log.contains(words))
     }
 
+    /// Ends it; what it has printed.
+    pub(crate) fn end(self) -> String {
+        let log = self.log.clone();
+        drop(self);
+        fs::read_to_string(log).unwrap_or_default()
+    }
+
     /// Whether it is gone.
     pub(crate) fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))

@@ -13,9 +13,11 @@
 mod against;
 mod burst;
 mod capsules;
+mod capture;
 mod children;
 mod cli;
 mod compile;
+mod desk;
 mod dialogue;
 mod environment;
 mod error;
@@ -25,6 +27,7 @@ mod guests;
 mod hostile;
 mod jail;
 mod line;
+mod links;
 mod method;
 mod micro;
 mod node;
@@ -121,6 +124,24 @@ pub(crate) const BENCHES: &[Bench] = &[
         help: "several copies of a packet: by the user half over AF_XDP, by an XDP broadcast, by tcx clones",
         definition: 1,
         run: children::run,
+    },
+    Bench {
+        name: "links",
+        help: "the process that carries a lab's shaped links, beside plain C that forwards by rings",
+        definition: 1,
+        run: links::run,
+    },
+    Bench {
+        name: "capture",
+        help: "the kernel half under a flood while somebody captures, beside nobody",
+        definition: 1,
+        run: capture::run,
+    },
+    Bench {
+        name: "desk",
+        help: "what somebody waits for: the verdict on a program, a lab of fifty nodes up and down",
+        definition: 1,
+        run: desk::run,
     },
     Bench {
         name: "schedule",

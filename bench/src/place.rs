@@ -11,6 +11,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -124,10 +125,18 @@ impl Site {
         self.spawn_in(netns.as_deref(), &name, program, arguments)
     }
 
-    /// The same as an ordinary program, which shares its CPU with others.
-    pub(crate) fn spawn_ordinary(&self, program: &Path, arguments: &[OsString]) -> Result<Running, Error> {
+    /// The same outside, as an ordinary program, which shares its CPU with others; what it prints is kept under this name.
+    pub(crate) fn spawn_ordinary(&self, name: &str, program: &Path, arguments: &[OsString]) -> Result<Running, Error> {
+        self.start(launched(&self.programs, self.cpus.gateway, None, false), name, program, arguments)
+    }
+
+    /// The same, which is told by a descriptor in the place of its standard input.
+    pub(crate) fn spawn_told(&self, program: &Path, arguments: &[OsString], input: OwnedFd) -> Result<Running, Error> {
+        let netns = self.line.as_ref().map(|line| line.r.netns());
         let name = program.file_name().unwrap_or_default().to_string_lossy();
-        self.start(launched(&self.programs, self.cpus.gateway, None, false), &name, program, arguments)
+        let mut command = launch(&self.programs, self.cpus.gateway, netns.as_deref());
+        command.stdin(input);
+        self.start(command, &name, program, arguments)
     }
 
     /// The same in any namespace.
@@ -151,7 +160,7 @@ impl Site {
         let log = self.scratch.path().join(format!("log-{name}"));
         let file = File::create(&log).map_err(|cause| Error::Write { path: log.clone(), cause })?;
         let copy = file.try_clone().map_err(|cause| Error::Write { path: log.clone(), cause })?;
-        command.arg(program).args(arguments).stdin(Stdio::null()).stdout(file).stderr(copy);
+        command.arg(program).args(arguments).stdout(file).stderr(copy);
         let child = command.spawn().map_err(|cause| Error::Start { program: program.into(), cause })?;
         Ok(Running::new(child, log))
     }
@@ -178,6 +187,7 @@ pub(crate) fn launch(programs: &Programs, cpu: usize, netns: Option<&OsStr>) -> 
 /// The same in the class of real-time programs or of ordinary ones: what starts processes that compute for ever must not be the former.
 fn launched(programs: &Programs, cpu: usize, netns: Option<&OsStr>, is_realtime: bool) -> Command {
     let mut command = Command::new(&programs.launch);
+    command.stdin(Stdio::null());
     if is_realtime {
         command.arg("-s");
     }

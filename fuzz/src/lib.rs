@@ -9,6 +9,12 @@ pub mod abi;
 pub mod assembling;
 #[path = "../../src/broker/message.rs"]
 pub mod broker;
+/// Headers of frames, from `src/classify`.
+#[path = "../../src/classify"]
+pub mod classify {
+    #[allow(dead_code, reason = "the classifier uses the rest")]
+    pub mod headers;
+}
 #[path = "../../src/clean.rs"]
 pub mod clean;
 #[path = "../../src/contract/mod.rs"]
@@ -17,8 +23,14 @@ pub mod frame;
 pub mod instructions;
 pub mod kernel;
 pub mod plans;
+/// Capture files, from `src/port`.
+#[path = "../../src/port"]
+pub mod port {
+    pub mod pcap;
+}
 pub mod programs;
 pub mod reading;
+pub mod seen;
 pub mod sys;
 pub mod targets;
 #[path = "../../src/wire/mod.rs"]

@@ -10,6 +10,10 @@ use crate::code::check;
 use crate::code::compiler::{Failure, Job, answer};
 use crate::code::link::{self, LinkError};
 use crate::kernel::loader::{self, Wanted};
+use crate::port::pcap::{self, Beginning, Capture, Captured};
+use crate::seen::join::Join;
+use crate::seen::look::{Look, original};
+use crate::seen::record::{Records, Told};
 use crate::sys::jail::{self, Order, Said};
 use crate::trust::{Credential, CredentialSet, PrincipalId, PrincipalKey, Question, Restrictions, Terms};
 use crate::wire::Digest;
@@ -53,6 +57,7 @@ pub const ALL: &[Target] = &[
     ("plan_packet", plan_packet),
     ("plan_source", plan_source),
     ("program", program),
+    ("seen", seen),
     ("udp", reading::udp),
 ];
 
@@ -208,6 +213,46 @@ fn check_bpf(bytes: &[u8]) {
 /// Programs that the scanner accepts to the linker: it makes all the calls there are.
 fn link(bytes: &[u8]) {
     instructions::linked(&programs::environment(), &programs::program(bytes));
+}
+
+/// What is captured: a frame that came from anybody, records of a node that tell of frames, and a capture file. No record that is whole
+/// is passed over, and what is written into a capture file is read from it.
+fn seen(bytes: &[u8]) {
+    let (frame, was_up) = original(bytes.to_vec());
+    assert!(if was_up { frame.len() < bytes.len() } else { frame == bytes });
+    for is_ethernet in [true, false] {
+        let look = Look::at(is_ethernet, bytes);
+        assert!(look.code.is_some() == look.bound.is_some() && (look.code.is_none() || look.kind.is_some()));
+    }
+    let (_, _) = (pcap::packets(bytes), pcap::statistics(bytes));
+    let mut join = Join::new(vec![true, false]);
+    let (mut records, mut frames) = (Records::of(bytes), 0);
+    for record in records.by_ref() {
+        frames += match &record.what {
+            Told::Frame(..) => 1,
+            Told::Kernel(kernel) => 1 + usize::from(!kernel.after.is_empty()),
+            _ => 0,
+        };
+        join.take(&record);
+    }
+    assert!(records.rest().len() <= bytes.len());
+    let interfaces = ["a", "b"].map(|name| (name.to_owned(), Beginning::Ethernet));
+    let mut file = Vec::new();
+    let mut capture = Capture::begin(&mut file, &interfaces).expect("memory");
+    let (mut written, mut early) = (Vec::new(), join.next(false));
+    while let Some(seen) = early.take().or_else(|| join.next(true)) {
+        let interface = seen.port % 2;
+        let comment = format!("{:?}", seen.story);
+        let (at, inward) = (seen.at, Some(seen.inward));
+        let packet = Captured { interface: interface.into(), at, inward, bytes: &seen.bytes, comment: &comment };
+        capture.packet(&packet).expect("memory");
+        written.push((interfaces[usize::from(interface)].0.clone(), at, inward, seen.bytes));
+    }
+    capture.end(0, 0).expect("memory");
+    assert!(written.len() <= frames);
+    let read =
+        pcap::packets(&file).into_iter().map(|packet| (packet.interface, packet.at, packet.inward, packet.bytes));
+    assert!(read.eq(written));
 }
 
 fn plan_packet(bytes: &[u8]) {

@@ -52,7 +52,7 @@ impl Sink {
     fn take(&mut self, seen: &Seen, watched: &Watched) -> io::Result<()> {
         let names = &watched.names;
         let comment = names.comment(seen);
-        let at = names.epoch + seen.at;
+        let at = names.epoch.saturating_add(seen.at);
         match self {
             Sink::Lines => {
                 let way = if seen.inward { "in" } else { "out" };

@@ -167,7 +167,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Ls { lab: None, json } => list(json)?,
         Verb::Ls { lab: Some(lab), json } => show(Lab::open(&name(&lab)?)?.topology(), json)?,
         Verb::Check { file, json } => {
-            let topology = Topology::load(file)?;
+            let topology = Topology::load(&file)?;
+            lab::check::configurations(&topology, &file)?;
             show(&topology, json)?;
             if !json {
                 routes(&topology);
@@ -244,6 +245,7 @@ fn is_file(lab: &str) -> bool {
 
 fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
     let topology = Topology::load(file)?;
+    lab::check::configurations(&topology, file)?;
     let changed = lab::nodes::changed(&topology);
     if !changed.is_empty() {
         let one = |lab::nodes::Changed { node, settings }: &lab::nodes::Changed| {

@@ -22,6 +22,7 @@
 //! ```
 
 mod build;
+pub mod check;
 mod ending;
 mod error;
 pub mod graph;

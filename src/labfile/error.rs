@@ -48,19 +48,15 @@ impl fmt::Display for Error {
         match self {
             Error::File { path, source } => write!(f, "{}: {source}", path.display()),
             Error::Syntax { path, message } => {
-                write!(f, "{}: {}", path.display(), message.trim_end())?;
-                match foreign_key(message) {
-                    Some(remedy) => write!(f, "\n{remedy}"),
-                    None => Ok(()),
-                }
+                write!(f, "{}: {}\nremedy: {}", path.display(), message.trim_end(), remedy(message))
             }
             Error::Wrong { path, line, what, remedy } => write!(f, "{}:{line}: {what}; {remedy}", path.display()),
         }
     }
 }
 
-/// The remedy for keys that people expect from other tools.
-fn foreign_key(message: &str) -> Option<&'static str> {
+/// The remedy for what the parser refuses: for keys that people expect from other tools the right one.
+fn remedy(message: &str) -> &'static str {
     let names = [
         ("`delay`", "write delay_ms, in milliseconds"),
         ("`latency", "write delay_ms, in milliseconds"),
@@ -71,7 +67,12 @@ fn foreign_key(message: &str) -> Option<&'static str> {
         ("`loss_", "write loss, a share from 0 to 1"),
     ];
     let unknown = message.split("expected").next().unwrap_or_default();
-    names.iter().find(|(name, _)| unknown.contains(name)).map(|(_, remedy)| *remedy)
+    let foreign = names.iter().find(|(name, _)| unknown.contains(name)).map(|(_, remedy)| *remedy);
+    foreign.unwrap_or(match message {
+        _ if message.contains("unknown field") => "write one of those, or leave it out",
+        _ if message.contains("invalid type") => "write a value of that type; docs/lab.md has every key",
+        _ => "correct it at the mark; docs/lab.md has every key",
+    })
 }
 
 /// Causes are part of the message, so there is no chain of sources to print again.

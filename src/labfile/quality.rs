@@ -48,7 +48,7 @@ impl Shaped {
 pub(crate) fn quality(at: usize, link: &LinkEntry, shaped: &mut Shaped) -> Result<LinkQuality> {
     let quality = link.quality();
     if let Err(unfit) = quality.check() {
-        return problem(at, unfit.to_string(), format!("give {}", unfit.expected));
+        return problem(at, format!("{unfit} is out of range"), format!("give {}", unfit.expected));
     }
     let frame = link.mtu().saturating_add(18);
     let given = |key: &str, value: Option<u32>| value.map(|value| format!("{key} = {value}"));

@@ -226,7 +226,7 @@ impl Join {
         };
         let goes = all
             || self.bytes > BYTES_MAX
-            || self.now >= seen.at + patience
+            || self.now >= seen.at.saturating_add(patience)
             || entry.key().1 + FRAMES_MAX as u64 <= self.count;
         if !goes {
             return None;
@@ -258,6 +258,7 @@ mod tests {
     use crate::core::reason::Reason;
     use crate::frame::PortId;
     use crate::node::{Event, EventKind};
+    use crate::seen::event::of_event;
     use crate::seen::record::{self, CAME, KERNEL, LEAVES, MISSED, Records};
     use crate::seen::ring::ring;
     use crate::wire::Addr;
@@ -283,7 +284,7 @@ mod tests {
     #[test]
     fn a_frame_has_the_end_of_its_packet_and_so_has_what_leaves() {
         let event = |tell: Tell<'_>, trace, kind| {
-            record::of_event(20, &Event { trace, kind }, |head, bytes| tell(head, bytes, &[]));
+            of_event(20, &Event { trace, kind }, |head, bytes| tell(head, bytes, &[]));
         };
         let bytes = told(|tell| {
             tell(record::head(CAME, 0, 0, 10, 7, 0), &[1; 60], &[]);

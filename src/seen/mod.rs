@@ -9,6 +9,7 @@
 //! go into a ring of bounded size ([`ring`]), and those without room are counted, never waited for. Everything that costs more than a copy
 //! is done by whoever reads: names, comments ([`words`]), filters ([`filter`]), joining ([`join`]).
 
+pub mod event;
 pub mod filter;
 pub mod join;
 pub mod look;

@@ -6,12 +6,10 @@
 //! word 3: as the kind says                     then the bytes, padded with zeros to whole words; all little endian
 //! ```
 //!
-//! The worker writes records into a ring ([`super::ring`]), whoever captures reads them ([`super::join`]). So a reader takes nothing
-//! on trust: [`Records`] ends where a record is not whole, and what is unknown is passed over.
+//! The worker writes records into a ring ([`super::ring`], [`super::event`]), whoever captures reads them ([`super::join`]).
+//! So a reader takes nothing on trust: [`Records`] ends where a record is not whole, and what is unknown is passed over.
 
 use super::ring::{HEAD, RECORD_MAX};
-use crate::frame::PortId;
-use crate::node::{Event, EventKind};
 use crate::wire::{Addr, Digest};
 
 /// Bytes of a head.
@@ -45,50 +43,27 @@ const REASON_MAX: usize = 64;
 
 /// The port of a record that is of none.
 pub const NO_PORT: u16 = u16::MAX;
-const NOWHERE: PortId = PortId(NO_PORT);
 
-const RECEIVED: u8 = 1;
-const INJECTED: u8 = 2;
-const WAITING: u8 = 3;
-const REQUESTED: u8 = 4;
-const SERVED: u8 = 5;
-const ARRIVED: u8 = 6;
-const READY: u8 = 7;
-const RAN: u8 = 8;
-const CHILD: u8 = 9;
-const FORWARDED: u8 = 10;
-const DELIVERED: u8 = 11;
-const CLAMPED: u8 = 12;
-const DROPPED: u8 = 13;
-const CHARGED: u8 = 14;
+/// Details of events; [`Happened`] says what they mean.
+pub(super) const RECEIVED: u8 = 1;
+pub(super) const INJECTED: u8 = 2;
+pub(super) const WAITING: u8 = 3;
+pub(super) const REQUESTED: u8 = 4;
+pub(super) const SERVED: u8 = 5;
+pub(super) const ARRIVED: u8 = 6;
+pub(super) const READY: u8 = 7;
+pub(super) const RAN: u8 = 8;
+pub(super) const CHILD: u8 = 9;
+pub(super) const FORWARDED: u8 = 10;
+pub(super) const DELIVERED: u8 = 11;
+pub(super) const CLAMPED: u8 = 12;
+pub(super) const DROPPED: u8 = 13;
+pub(super) const CHARGED: u8 = 14;
 
 /// The head of a record; [`super::ring::Teller::tell`] adds the length.
 #[inline]
 pub fn head(kind: u8, detail: u8, port: u16, at: u64, trace: u64, more: u64) -> [u64; HEAD] {
     [u64::from(kind) | u64::from(detail) << 8 | u64::from(port) << 16, at, trace, more]
-}
-
-/// The record of an event: its head, and hands the bytes behind it over.
-#[inline]
-pub fn of_event<R>(at: u64, event: &Event, tell: impl FnOnce([u64; HEAD], &[u8]) -> R) -> R {
-    let none: &[u8] = &[];
-    let (detail, PortId(port), more, bytes) = match &event.kind {
-        EventKind::Received(port) => (RECEIVED, *port, 0, none),
-        EventKind::Injected => (INJECTED, NOWHERE, 0, none),
-        EventKind::Waiting(code) => (WAITING, NOWHERE, 0, &code.0[..]),
-        EventKind::Requested(object, parts) => (REQUESTED, NOWHERE, u64::from(parts.count_ones()), &object.0[..]),
-        EventKind::Served(object, parts) => (SERVED, NOWHERE, u64::from(*parts), &object.0[..]),
-        EventKind::Arrived(object) => (ARRIVED, NOWHERE, 0, &object.0[..]),
-        EventKind::Ready(code) => (READY, NOWHERE, 0, &code.0[..]),
-        EventKind::Ran(steps) => (RAN, NOWHERE, *steps, none),
-        EventKind::Child(child) => (CHILD, NOWHERE, *child, none),
-        EventKind::Forwarded(port, to) => (FORWARDED, *port, 0, &to.0[..]),
-        EventKind::Delivered(port) => (DELIVERED, NOWHERE, u64::from(*port), none),
-        EventKind::Clamped(port, bound) => (CLAMPED, *port, u64::from(*bound), none),
-        EventKind::Dropped(reason) => (DROPPED, NOWHERE, 0, reason.name().as_bytes()),
-        EventKind::Charged(domain) => (CHARGED, NOWHERE, u64::from(domain.0), none),
-    };
-    tell(head(EVENT, detail, port, at, event.trace, more), bytes)
 }
 
 /// A record as it is read.

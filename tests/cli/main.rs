@@ -5,6 +5,7 @@ mod bad_settings;
 mod bench;
 mod docs;
 mod examples;
+mod lab_wrong;
 mod lacks;
 mod node_check;
 mod plan_cli;

@@ -59,7 +59,10 @@ fn wrong_scenarios_are_refused_with_the_reason() {
         (line.replace("\"n2\"", "\"n9\""), "wrong.toml:17: there is no node 'n9'; define it, or correct the name"),
         (line.replace("nodes = 3", "degree = 3"), "wrong.toml:5: this shape needs nodes, a number"),
         (line.replace("nodes = 3", "nodes = 3\ndegree = 3"), "wrong.toml:5: degree does not belong to this shape"),
-        (line.replace("delay_ms = 1", "loss = 1.5"), "wrong.toml:9: loss = 1.5; give a share from 0 to 1"),
+        (
+            line.replace("delay_ms = 1", "loss = 1.5"),
+            "wrong.toml:9: loss = 1.5 is out of range; give a share from 0 to 1",
+        ),
         (format!("{line}\n[nodes.n7]\n"), "there is no node 'n7'"),
         (format!("{line}\n[nodes.n1]\nkind = \"switch\"\n"), "'n1' is a switch, and the simulator has none"),
         (format!("{line}\n[nodes.n1]\nactive = false\n"), "only active nodes; write active = true"),

@@ -1,11 +1,13 @@
 //! Labs and the demonstration in network namespaces: needs root.
 
+mod chance;
 mod demo;
 mod examples;
 #[path = "../running/gate.rs"]
 mod gate;
 mod labs;
 mod links;
+mod near;
 mod nodes;
 #[path = "../running/mod.rs"]
 mod running;

@@ -20,6 +20,8 @@ pub(crate) const ROUTER_AND_NODE_CPU: &str = "router and node CPU per packet tha
 const BEYOND_BASE: &str = "CPU per packet beyond ingress, sink included";
 /// CPU time of the node's process: what has not been left to the kernel.
 const NODE_CPU: &str = "the node's process, CPU per packet";
+/// Frames of which the capture at the node had no room for the record.
+const MISSED: &str = "share that the capture missed";
 /// Frames that the Linux stack of the router forwarded.
 const BY_LINUX: &str = "share that Linux forwarded";
 
@@ -147,6 +149,13 @@ fn compare(
             }
             let done = one_round((round, settings.quick), variants, &mut channels, &started, stream)?;
             push(&mut series, variants, stream, &done);
+            for variant in variants {
+                // Of a packet that the kernel half sends on, one record has both frames.
+                if let Some([seen, missed]) = variant.heard() {
+                    let share = missed as f64 / (missed + seen / 2).max(1) as f64;
+                    series.push(key(variant, stream, MISSED, SHARE_UNIT), share);
+                }
+            }
         }
         for ((variant, channel), running) in variants.iter().zip(&mut channels).zip(&mut started) {
             besides(variant, channel, running.as_mut())?;
@@ -239,10 +248,7 @@ fn push(series: &mut Series, variants: &[&Variant<'_>], stream: &Stream, done: &
     let base =
         variants.iter().zip(done).find(|(variant, _)| variant.drops()).map(|(variant, done)| cost(variant, done));
     for (variant, done) in variants.iter().zip(done) {
-        let mut add = |metric, unit, value| {
-            let (size, regime) = (Some(stream.size as u32), stream.regime());
-            series.push(Key { variant: variant.name.into(), size, regime, metric, unit }, value);
-        };
+        let mut add = |metric, unit, value| series.push(key(variant, stream, metric, unit), value);
         let (sent, ns) = (done.flow.sent.max(1) as f64, cost(variant, done));
         add(metric(stream.rhythm), "ns", ns);
         if stream.rhythm == Rhythm::Fair {
@@ -263,6 +269,10 @@ fn push(series: &mut Series, variants: &[&Variant<'_>], stream: &Stream, done: &
             add(BY_LINUX, SHARE_UNIT, done.by_linux as f64 / sent);
         }
     }
+}
+
+fn key(variant: &Variant<'_>, stream: &Stream, metric: &'static str, unit: &'static str) -> Key {
+    Key { variant: variant.name.into(), size: Some(stream.size as u32), regime: stream.regime(), metric, unit }
 }
 
 /// The figure that ratios are quoted from.

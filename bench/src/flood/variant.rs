@@ -2,6 +2,7 @@
 //!
 //! A variant that this machine or this program does not have says why ([`Variant::missing`]) and is left out with a note.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::Path;
@@ -14,6 +15,7 @@ use super::super::gateway::{Gateway, Running, unchanged};
 use super::super::line::{ANEP_PORT, destination};
 use super::super::node::{NodeGateway, PATIENCE};
 use super::super::place::Site;
+use super::super::programs;
 use super::{Channel, Rhythm, offload};
 use anode::code::bundle::Bundle;
 use anode::wire::{Addr, anep, capsule};
@@ -41,6 +43,9 @@ pub(crate) struct Variant<'a> {
     gro: bool,
     /// What puts a copy of each packet before the node's ingress, if that is wanted.
     copier: Option<&'a KernelPrograms>,
+    /// Whether somebody captures at the node while it is measured, and who.
+    captured: bool,
+    listener: RefCell<Option<Running>>,
 }
 
 enum Way<'a> {
@@ -61,7 +66,8 @@ impl<'a> Variant<'a> {
     }
 
     fn new(name: &'static str, way: Way<'a>) -> Variant<'a> {
-        Variant { name, way, copies: 1, by_process: false, gro: false, copier: None }
+        let listener = RefCell::new(None);
+        Variant { name, way, copies: 1, by_process: false, gro: false, copier: None, captured: false, listener }
     }
 
     /// An XDP program sees the packets first.
@@ -102,6 +108,11 @@ impl<'a> Variant<'a> {
     /// The same, which copies every packet out of its frame and back before it looks at it.
     pub(crate) fn with_extra_copy(self, programs: &'a KernelPrograms) -> Variant<'a> {
         Variant { copier: Some(programs), ..self }
+    }
+
+    /// The same while somebody captures all that the node sees.
+    pub(crate) fn captured(self) -> Variant<'a> {
+        Variant { captured: true, ..self }
     }
 
     /// Whether it can be measured so.
@@ -174,9 +185,25 @@ impl<'a> Variant<'a> {
     fn attach(&self, site: &Site, program: &Path, object: &Path, words: &[String]) -> Result<Running, Error> {
         let words = words.iter().map(OsString::from);
         let arguments: Vec<OsString> = std::iter::once(object.into()).chain(words).collect();
-        let mut running = site.spawn(program, &arguments)?;
+        self.ready(site.spawn(program, &arguments)?, "ready")
+    }
+
+    /// Starts `anode capture` for all that the node sees, and waits until the node tells it.
+    fn listen(&self, site: &Site) -> Result<Running, Error> {
+        let arguments = ["capture".into(), site.scratch.path().join("run").into(), "-w".into(), "/dev/null".into()];
+        self.ready(site.spawn_ordinary("capture", &programs::node()?, &arguments)?, "capturing at")
+    }
+
+    /// Ends the capture, if there is one: packets that it has seen, and records that it has missed.
+    pub(crate) fn heard(&self) -> Option<[u64; 2]> {
+        let said = self.listener.take()?.end();
+        counts(said.lines().last()?)
+    }
+
+    /// Waits until a program has said that it is ready.
+    fn ready(&self, mut running: Running, words: &str) -> Result<Running, Error> {
         let limit = Instant::now() + PATIENCE;
-        while !running.has_said("ready") {
+        while !running.has_said(words) {
             if running.has_ended() || Instant::now() > limit {
                 return Err(running.silent(self.name));
             }
@@ -185,8 +212,24 @@ impl<'a> Variant<'a> {
         Ok(running)
     }
 
-    /// Waits until frames come through without a process that forwards them, and looks at one of them.
+    /// Waits until frames come through without a process that forwards them, and looks at one of them. From then on somebody captures,
+    /// if that is what is measured: a process that tells of frames is not to be taken for one that forwards them.
     pub(crate) fn warm(
+        &self,
+        channel: &mut Channel,
+        running: Option<&mut Running>,
+        codes: u16,
+        sent: &[u8],
+    ) -> Result<(), Error> {
+        self.listener.take();
+        self.wait_until_warm(channel, running, codes, sent)?;
+        if self.captured {
+            self.listener.replace(Some(self.listen(&channel.site)?));
+        }
+        Ok(())
+    }
+
+    fn wait_until_warm(
         &self,
         channel: &mut Channel,
         running: Option<&mut Running>,
@@ -223,6 +266,12 @@ impl<'a> Variant<'a> {
     }
 }
 
+/// The last line of a capture: `12 packets, 3 missed`.
+fn counts(line: &str) -> Option<[u64; 2]> {
+    let (seen, missed) = line.strip_suffix(" missed")?.split_once(" packets, ")?;
+    Some([seen.parse().ok()?, missed.parse().ok()?])
+}
+
 /// Bytes of a frame before its IP header's checksum and behind its capsule header.
 const KEPT: [usize; 2] = [24, 42 + anep::HEADER + capsule::HEADER];
 
@@ -250,5 +299,18 @@ fn is_child(sent: &[u8], arrived: &[u8]) -> Result<(), String> {
             if right { Ok(()) } else { Err(format!("{child:?} came out, no child to {to}")) }
         }
         _ => Err("another packet came out".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counts;
+
+    #[test]
+    fn a_capture_says_what_it_has_seen_and_missed() {
+        assert_eq!(counts("12 packets, 3 missed"), Some([12, 3]));
+        for other in ["", "12 packets", "x packets, 3 missed", "anode: 12 packets, 3 missed"] {
+            assert_eq!(counts(other), None, "{other}");
+        }
     }
 }

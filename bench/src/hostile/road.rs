@@ -73,7 +73,8 @@ impl Road {
         let peers = [local(&attacker)?, local(&innocent)?, local(&sink)?];
         let text = configuration(&dir, listens, peers, attack);
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
-        let mut node = site.spawn_ordinary(&programs::node()?, &["node".into(), "run".into(), config.into()])?;
+        let mut node =
+            site.spawn_ordinary("node", &programs::node()?, &["node".into(), "run".into(), config.into()])?;
         let mut up = Up::wait(&dir).map_err(|_| node.silent("node"))?;
         codes.known(attack).into_iter().try_for_each(|bundle| up.add(bundle))?;
         for (socket, to) in [&attacker, &innocent, &sink].into_iter().zip(listens) {

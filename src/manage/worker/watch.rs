@@ -7,6 +7,7 @@ use super::around::Around;
 use crate::frame::Frame;
 use crate::node::Event;
 use crate::port::pcap::HEADERS;
+use crate::seen::event::of_event;
 use crate::seen::record::{self, CAME, LEAVES};
 use crate::seen::ring::Teller;
 
@@ -32,7 +33,7 @@ impl Watchers {
 
     #[cold]
     pub(super) fn tell_event(&mut self, event: &Event) {
-        record::of_event(self.now, event, |head, bytes| {
+        of_event(self.now, event, |head, bytes| {
             for teller in &mut self.tellers {
                 teller.tell(head, bytes, &[]);
             }

@@ -64,7 +64,7 @@ pub(super) fn numbers(network: &Network, at: usize, who: &Who) -> Result<Vec<usi
 pub(super) fn line_of(at: usize, link: &LinkEntry) -> Result<Line> {
     let quality = LinkQuality { delay_ms: link.delay_ms.unwrap_or(DELAY_MS), ..link.quality() };
     if let Err(unfit) = quality.check() {
-        return problem(at, unfit.to_string(), format!("give {}", unfit.expected));
+        return problem(at, format!("{unfit} is out of range"), format!("give {}", unfit.expected));
     }
     if link.mtu() > MTU_MAX {
         return out_of_range(at, "mtu", f64::from(link.mtu()), "at most 1944 bytes for the simulator");
@@ -91,7 +91,7 @@ pub(super) fn time(at: usize, field: &str, seconds: f64) -> Result<u64> {
 }
 
 pub(super) fn out_of_range<T>(at: usize, field: &str, found: f64, expected: &str) -> Result<T> {
-    problem(at, format!("{field} = {found}"), format!("give {expected}"))
+    problem(at, format!("{field} = {found} is out of range"), format!("give {expected}"))
 }
 
 pub(super) fn unknown<T>(at: usize, what: &str, name: impl fmt::Display) -> Result<T> {

@@ -82,7 +82,7 @@ impl Stand {
             cpus.gateway
         );
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
-        let mut node = site.spawn_ordinary(&program, &["node".into(), "run".into(), config.into()])?;
+        let mut node = site.spawn_ordinary("node", &program, &["node".into(), "run".into(), config.into()])?;
         let mut up = Up::wait(&dir).map_err(|_| node.silent("node"))?;
         let mut packets = Vec::new();
         for (at, member) in members.iter().enumerate() {
