@@ -5,7 +5,7 @@ use super::scope::{ClassRef, Kind, Node};
 use crate::classes::nearest;
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
-use crate::syntax::ast::Ident;
+use crate::syntax::ast::{Class, Ident};
 use crate::text::Text;
 use std::collections::HashMap;
 
@@ -13,6 +13,18 @@ impl Resolver<'_> {
     fn lookup(&self, name: &str) -> Option<ClassRef> {
         let own = self.known.iter().rev().find_map(|classes| classes.get(name)).cloned();
         own.or_else(|| self.classes.class(name).map(|_| ClassRef::Known(name.to_owned())))
+    }
+
+    /// Whether a declaration has the class before the name, which is said.
+    pub(super) fn is_turned(&mut self, name: &Ident, class: &Class) -> bool {
+        let Class::Name(class) = class else { return false };
+        let turned = self.lookup(&name.text).is_some() && self.lookup(&class.text).is_none();
+        if turned {
+            let message = "the class stands before the name".to_owned();
+            let what = Diagnostic::new(name.span, message, format!("'{}' is a class", name.text));
+            self.mistakes.add(what.hint(format!("write {} :: {}", class.text, name.text)));
+        }
+        turned
     }
 
     /// A class by its name; one that is not known is said once.

@@ -49,36 +49,24 @@ pub(crate) fn elaborate(
     mistakes: &mut Mistakes,
 ) -> (Graph, Loose) {
     let scopes = resolve::resolve(source, statements, classes, mistakes);
+    if !mistakes.is_empty() {
+        return (Graph::default(), Loose::default());
+    }
     let flat = expand::expand(&scopes, definitions, mistakes);
     let (mut graph, loose) = tunnels::join(flat, mistakes);
-    let mut all = Vec::new();
-    requirements(statements, &mut all);
-    for (kind, span) in all {
-        let found = packages(source, span, mistakes);
-        if matches!(kind, Kind::Require) {
-            missing(&found, classes, mistakes);
-            graph.requirements.extend(found);
-        } else {
-            graph.provisions.extend(found);
-        }
-    }
-    (graph, loose)
-}
-
-enum Kind {
-    Require,
-    Provide,
-}
-
-/// The configurations of `require` and `provide`, those in groups included; in compounds they are refused before.
-fn requirements(statements: &[Statement], found: &mut Vec<(Kind, Span)>) {
+    // Those in braces or parentheses are refused before.
     for statement in statements {
-        match &statement.kind {
-            StatementKind::Require(span) => found.push((Kind::Require, *span)),
-            StatementKind::Provide(span) => found.push((Kind::Provide, *span)),
+        match statement.kind {
+            StatementKind::Require(span) => {
+                let found = packages(source, span, mistakes);
+                missing(&found, classes, mistakes);
+                graph.requirements.extend(found);
+            }
+            StatementKind::Provide(span) => graph.provisions.extend(packages(source, span, mistakes)),
             _ => {}
         }
     }
+    (graph, loose)
 }
 
 /// The names in `require(a, package b)`.
@@ -101,7 +89,8 @@ fn packages(source: &str, span: Span, mistakes: &mut Mistakes) -> Vec<Argument> 
                 continue;
             }
         };
-        argument.text = name;
+        // Quotes are allowed around it.
+        argument.text = arguments::bytes(&name).and_then(|name| String::from_utf8(name).ok()).unwrap_or(name);
         found.push(argument);
     }
     found

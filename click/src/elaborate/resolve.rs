@@ -130,9 +130,9 @@ impl Resolver<'_> {
                     self.define_class(name, class);
                 }
                 StatementKind::Define(span) => self.define(*span),
-                StatementKind::Require(_) | StatementKind::Provide(_) if self.open.len() > 1 => {
-                    let what = Diagnostic::new(statement.span, "packages in a compound", "expected at the top only");
-                    self.mistakes.add(what.hint("move the statement out of all braces"));
+                StatementKind::Require(_) | StatementKind::Provide(_) if self.open.len() > 1 || self.known.len() > 1 => {
+                    let what = Diagnostic::new(statement.span, "packages in a compound or group", "expected at the top only");
+                    self.mistakes.add(what.hint("move the statement out of all braces and parentheses"));
                 }
                 StatementKind::Require(_) | StatementKind::Provide(_) => {}
                 StatementKind::Tunnels(pairs) => pairs.iter().for_each(|(from, to)| self.connection_tunnel(from, to)),
@@ -216,6 +216,7 @@ impl Resolver<'_> {
         let node = match (&item.kind, shared) {
             (ItemKind::Name(name), Some((class, config))) => self.declare(name, class.clone(), *config),
             (ItemKind::Name(name), None) => match &item.class {
+                Some(class) if self.is_turned(name, class) => self.anonymous(&name.text, ClassRef::Missing, None, name.span),
                 Some(class) => {
                     let class = self.class(class);
                     self.declare(name, class, item.config)

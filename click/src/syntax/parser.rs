@@ -185,6 +185,9 @@ impl Parser<'_> {
         let what = Diagnostic::new(self.span(), format!("{found} closes nothing"), "nothing is open here");
         self.report(what.hint("leave it out, or look before it for what it should close"));
         self.next();
+        if !matches!(self.peek(), Token::Identifier | Token::Sign("[" | "{" | "(")) {
+            self.recover();
+        }
     }
 
     /// Statements up to what ends the compound or group they are in.
@@ -335,6 +338,9 @@ impl Parser<'_> {
                 if bodies.is_empty() || self.peek() != Token::Sign("}") {
                     let what = Diagnostic::new(from, "'...' stands last", "expected behind '||' and before '}'");
                     self.report(what.hint("write { … || ... }: if no body fits, the class of before is taken"));
+                    if self.take(Token::Sign("||")) {
+                        continue;
+                    }
                 }
                 break;
             }

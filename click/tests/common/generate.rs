@@ -1,0 +1,1 @@
+//! Configurations from random bytes: most of them have the right form.
