@@ -242,7 +242,7 @@ impl Expander<'_> {
         let scopes = self.scopes;
         let Some(scope) = scopes.get(body) else { return };
         let Some(node) = scopes.get(copy.scope).and_then(|around| around.nodes.get(at)) else { return };
-        self.ports_exist(&node.name, node.span, scope, node.used);
+        self.ports_exist(copy.scope, at, scope);
         // The variables around its text, which need not be those around its use.
         let mut around = Some(copy.variables);
         while let Some(own) = around.and_then(|at| self.variables.get(at)).filter(|own| own.depth >= scope.depth) {
@@ -267,19 +267,25 @@ impl Expander<'_> {
     }
 
     /// Says which connected ports a compound does not have.
-    fn ports_exist(&mut self, name: &str, span: Span, scope: &Scope, used: [u32; 2]) {
-        for ((has, used), word) in scope.ports().into_iter().zip(used).zip(["input", "output"]) {
-            if used > has {
-                let name = name.trim_start_matches(';');
-                let label = match has {
-                    0 => format!("its compound has no {word}s"),
-                    1 => format!("its compound has {word} 0 only"),
-                    _ => format!("its compound has {word}s 0 to {}", has - 1),
-                };
-                let what = Diagnostic::new(span, format!("'{name}' has no {word} {}", used - 1), label);
-                let hint = format!("connect a port that it has, or use '{word}' [{}] in the compound", used - 1);
-                self.mistakes.add(what.other(Span { end: scope.span.start + 1, ..scope.span }, "begins here").hint(hint));
+    fn ports_exist(&mut self, around: usize, at: usize, scope: &Scope) {
+        let scopes = self.scopes;
+        let Some(around) = scopes.get(around) else { return };
+        let Some(node) = around.nodes.get(at) else { return };
+        for (side, word) in ["input", "output"].into_iter().enumerate() {
+            let (has, used) = (scope.ports()[side], node.used[side]);
+            if used <= has {
+                continue;
             }
+            let label = match has {
+                0 => format!("its compound has no {word}s"),
+                1 => format!("its compound has {word} 0 only"),
+                _ => format!("its compound has {word}s 0 to {}", has - 1),
+            };
+            let end = |link: &&Link| (if side == 0 { link.to } else { link.from }) == (at, used - 1);
+            let span = around.links.iter().find(end).map_or(node.span, |link| link.span);
+            let what = Diagnostic::new(span, format!("'{}' has no {word} {}", node.name, used - 1), label);
+            let hint = format!("connect a port that it has, or use '{word}' [{}] in the compound", used - 1);
+            self.mistakes.add(what.other(Span { end: scope.span.start + 1, ..scope.span }, "begins here").hint(hint));
         }
     }
 

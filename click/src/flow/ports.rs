@@ -107,7 +107,7 @@ impl<'a> Ports<'a> {
         let word = if place.output { "output" } else { "input" };
         let span = self.connections[range.end - 1].first().map(|at| self.graph.connections[*at].span);
         let message = format!("'{}' has no {word} {}", element.name, place.hop.port);
-        let label = format!("a {} has {} here", element.class, counted(most, word));
+        let label = format!("class {} has {} here", element.class, counted(most, word));
         let what = Diagnostic::new(span.unwrap_or(element.span), message, label);
         let hint = format!("connect fewer of its {word}s, or use another class");
         mistakes.add(what.other(element.span, "declared here").hint(hint));
@@ -124,7 +124,8 @@ impl<'a> Ports<'a> {
         let (plural, are) = if free.len() > 1 { ("s", "are") } else { ("", "is") };
         let list = numbers.join(", ");
         let message = format!("{word}{plural} {list}{more} of '{}' {are} not connected", element.name);
-        let what = Diagnostic::new(element.span, message, format!("a {} needs it", element.class));
+        let them = if free.len() > 1 { "them" } else { "it" };
+        let what = Diagnostic::new(element.span, message, format!("class {} needs {them}", element.class));
         let what = match element.within.filter(|within| *within != element.span) {
             Some(within) => what.other(within, "in the compound that is used here"),
             None => what,

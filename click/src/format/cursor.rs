@@ -32,12 +32,14 @@ pub(super) struct Cursor<'a> {
     pub indent: usize,
     /// Nothing was printed since a bracket was opened.
     opened: bool,
+    /// Nothing may follow on this line: a comment goes to its end.
+    ended: bool,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(source: &'a str, tokens: &'a [Spanned], comments: &'a [Comment]) -> Cursor<'a> {
         let (out, indent) = (String::new(), 0);
-        Cursor { source, tokens, comments, at: 0, comment: 0, last: 0, out, indent, opened: true }
+        Cursor { source, tokens, comments, at: 0, comment: 0, last: 0, out, indent, opened: true, ended: false }
     }
 
     fn lines(&self, from: usize, to: usize) -> usize {
@@ -78,9 +80,10 @@ impl<'a> Cursor<'a> {
 
     /// Prints the comments before the next token; what the token needs before it because of them.
     pub(super) fn comments(&mut self, gap: Gap) -> Gap {
+        let wanted = gap;
         let mut gap = gap;
         loop {
-            gap = self.comments_here(gap);
+            gap = self.comments_here(gap, wanted);
             if self.peek() != Token::Sign(";") {
                 return gap;
             }
@@ -89,30 +92,31 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn comments_here(&mut self, gap: Gap) -> Gap {
+    fn comments_here(&mut self, gap: Gap, wanted: Gap) -> Gap {
         let mut gap = gap;
         while let Some(comment) = self.comments.get(self.comment).filter(|comment| comment.before <= self.at) {
             let (start, end) = (comment.span.start as usize, comment.span.end as usize);
             let text = comment.span.text(self.source);
             let text = if comment.to_line_end { text.trim_end() } else { text };
             let before = self.lines(self.last, start);
-            let trails = before == 0 && !self.out.is_empty();
+            let trails = before == 0 && !self.out.is_empty() && !self.ended;
             if trails {
                 self.out.push(' ');
             } else {
                 let indent = self.indent;
                 self.indent = if text.starts_with('#') { 0 } else { indent };
-                self.new_line(before > 1 && gap == Gap::Statement);
+                self.new_line(before > 1 && wanted == Gap::Statement);
                 self.indent = indent;
             }
             self.out.push_str(text);
             (self.comment, self.last, self.opened) = (self.comment + 1, end, false);
+            self.ended = comment.to_line_end;
             let next = self.comments.get(self.comment).filter(|other| other.before == comment.before);
             let next = next.map_or(self.span().start, |next| next.span.start) as usize;
             let breaks = comment.to_line_end || self.lines(end, next) > 0;
             gap = match (breaks, trails) {
-                (true, _) => gap.max(Gap::Line),
-                (false, true) => gap.max(Gap::Space),
+                (true, _) => wanted.max(Gap::Line),
+                (false, true) => wanted.max(Gap::Space),
                 (false, false) => Gap::Space,
             };
         }
@@ -123,6 +127,11 @@ impl<'a> Cursor<'a> {
     pub(super) fn token(&mut self, gap: Gap) {
         let text = self.tokens.get(self.at + self.semicolons()).map_or("", |spanned| spanned.span.text(self.source));
         self.token_as(gap, |_| text.to_owned());
+    }
+
+    /// Where the next token begins.
+    pub(super) fn start(&self) -> u32 {
+        self.tokens.get(self.at + self.semicolons()).map_or(0, |spanned| spanned.span.start)
     }
 
     fn semicolons(&self) -> usize {
@@ -142,7 +151,7 @@ impl<'a> Cursor<'a> {
         }
         let text = text(self);
         self.out.push_str(&text);
-        (self.at, self.last, self.opened) = (self.at + 1, span.end as usize, false);
+        (self.at, self.last, self.opened, self.ended) = (self.at + 1, span.end as usize, false, false);
     }
 
     /// A bracket was opened: no empty line follows.

@@ -89,11 +89,14 @@ impl Printer<'_> {
             if at > 0 {
                 let breaks = self.cursor.breaks_before(0) || self.cursor.breaks_before(1) || self.is_full(set);
                 let breaks = breaks && self.inline == 0;
-                if at == 1 {
+                let begins = chain.sets.first().is_some_and(|first| is_nothing(first)) && at == 1;
+                if at == 1 && !begins {
                     self.cursor.indent += STEP;
                 }
-                let begins = chain.sets.first().is_some_and(|first| is_nothing(first)) && at == 1;
                 self.cursor.token(if begins { gap } else if breaks { Gap::Line } else { Gap::Space });
+                if begins {
+                    self.cursor.indent += STEP;
+                }
                 gap = Gap::Space;
             }
             for (index, item) in set.iter().enumerate() {
@@ -166,10 +169,10 @@ impl Printer<'_> {
     fn ports(&mut self, gap: Gap) {
         let mut gap = gap;
         loop {
-            let token = self.cursor.peek();
             self.cursor.token(gap);
-            gap = if token == Token::Sign(",") { Gap::Space } else { Gap::Nothing };
-            if token == Token::Sign("]") || token == Token::End {
+            let last = self.cursor.tokens.get(self.cursor.at - 1).map(|spanned| spanned.token);
+            gap = if last == Some(Token::Sign(",")) { Gap::Space } else { Gap::Nothing };
+            if matches!(last, None | Some(Token::Sign("]") | Token::End)) {
                 return;
             }
         }
@@ -211,12 +214,8 @@ impl Printer<'_> {
     }
 
     fn group(&mut self, statements: &[Statement], span: Span, gap: Gap) {
-        let inline = self.inline > 0 || self.is_inline(Span { start: self.start(), end: span.end });
+        let inline = self.inline > 0 || self.is_inline(Span { start: self.cursor.start(), end: span.end });
         self.bracketed(inline, gap, |printer| printer.statements(statements));
-    }
-
-    fn start(&self) -> u32 {
-        self.cursor.tokens.get(self.cursor.at).map_or(0, |spanned| spanned.span.start)
     }
 
     fn compound(&mut self, compound: &Compound, gap: Gap) {
