@@ -11,6 +11,7 @@ pub mod assembling;
 pub mod broker;
 #[path = "../../src/clean.rs"]
 pub mod clean;
+pub mod clicks;
 #[path = "../../src/contract/mod.rs"]
 pub mod contract;
 pub mod frame;

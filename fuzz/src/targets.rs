@@ -13,7 +13,7 @@ use crate::kernel::loader::{self, Wanted};
 use crate::sys::jail::{self, Order, Said};
 use crate::trust::{Credential, CredentialSet, PrincipalId, PrincipalKey, Question, Restrictions, Terms};
 use crate::wire::Digest;
-use crate::{assembling, instructions, plans, programs, reading};
+use crate::{assembling, clicks, instructions, plans, programs, reading};
 use std::sync::LazyLock;
 
 #[path = "../../libanode/tests/hostile/harness.rs"]
@@ -33,6 +33,7 @@ pub const ALL: &[Target] = &[
     ("check_bpf", check_bpf),
     ("check_wasm", check_wasm),
     ("checksum", reading::checksum),
+    ("click_source", click_source),
     ("compiler", compiler),
     ("credential", credential),
     ("ethernet", reading::ethernet),
@@ -212,6 +213,12 @@ fn link(bytes: &[u8]) {
 
 fn plan_packet(bytes: &[u8]) {
     plans::packet(bytes);
+}
+
+/// A configuration in Click's language, and the inside of one.
+fn click_source(bytes: &[u8]) {
+    clicks::source(bytes);
+    clicks::arguments(bytes);
 }
 
 fn plan_source(bytes: &[u8]) {

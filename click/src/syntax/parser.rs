@@ -367,7 +367,8 @@ impl Parser<'_> {
             _ => self.peek() == Token::Identifier && self.ahead(1).token == Token::Variable,
         };
         let hint = "parameters are written $a, KEYWORD $b | before the statements";
-        while begins && self.peek() != Token::Sign("|") {
+        let mut more = begins && self.peek() != Token::Sign("|");
+        while more {
             let span = self.span();
             let word = self.take(Token::Identifier).then(|| Ident { text: self.text(span), span });
             let span = self.span();
@@ -383,7 +384,8 @@ impl Parser<'_> {
                 self.report(what.hint("use several compounds"));
                 return params;
             }
-            if self.peek() != Token::Sign("|") && !self.take(Token::Sign(",")) {
+            more = self.take(Token::Sign(","));
+            if !more && self.peek() != Token::Sign("|") {
                 self.unexpected("',' or '|'", hint);
                 return params;
             }
