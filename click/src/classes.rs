@@ -153,7 +153,9 @@ mod tests {
 
     #[test]
     fn the_distance_of_words_counts_changed_letters() {
-        for (one, other, expected) in [("", "", 0), ("abc", "abc", 0), ("abc", "abd", 1), ("abc", "ab", 1), ("kitten", "sitting", 3)] {
+        for (one, other, expected) in
+            [("", "", 0), ("abc", "abc", 0), ("abc", "abd", 1), ("abc", "ab", 1), ("kitten", "sitting", 3)]
+        {
             assert_eq!(distance(one, other), expected, "{one} {other}");
         }
     }

@@ -99,7 +99,9 @@ impl<T: Copy> Letters<T> {
         let (inputs, outputs) = code.split_once('/').unwrap_or((code, code));
         let side = |side: &str| side.chars().map(&known).collect::<Option<Vec<_>>>();
         match (side(inputs), side(outputs)) {
-            (Some(inputs), Some(outputs)) if !(inputs.is_empty() && outputs.is_empty()) => Ok(Letters { inputs, outputs }),
+            (Some(inputs), Some(outputs)) if !(inputs.is_empty() && outputs.is_empty()) => {
+                Ok(Letters { inputs, outputs })
+            }
             _ => Err(wrong(code, why)),
         }
     }
@@ -255,7 +257,10 @@ mod tests {
     #[test]
     fn the_last_letter_is_for_all_that_follow() {
         let code = Letters::processing("a/ah").unwrap();
-        assert_eq!([code.of(true, 0), code.of(true, 1), code.of(true, 9)], [None, Some(Processing::Push), Some(Processing::Push)]);
+        assert_eq!(
+            [code.of(true, 0), code.of(true, 1), code.of(true, 9)],
+            [None, Some(Processing::Push), Some(Processing::Push)]
+        );
         assert_eq!(Letters::processing("h").unwrap().of(true, 1), Some(Processing::Push));
         assert_eq!(Letters::items("pi/r").unwrap().of(false, 5), Some(Item::Integer));
         for bad in ["", "/", "x/y", "h-l"] {

@@ -129,7 +129,8 @@ impl Text {
             return Span::NOWHERE;
         };
         let start = first.variable.map_or(first.source as usize + range.start - first.at, |span| span.start as usize);
-        let end = last.variable.map_or(last.source as usize + range.end.max(last.at) - last.at, |span| span.end as usize);
+        let end =
+            last.variable.map_or(last.source as usize + range.end.max(last.at) - last.at, |span| span.end as usize);
         Span::new(start, end.max(start))
     }
 }

@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn values_stand_instead_of_variables() {
-        let values = HashMap::from([("x", Text::foreign("1")), ("q", Text::foreign("a\"b\\")), ("e", Text::foreign(""))]);
+        let values =
+            HashMap::from([("x", Text::foreign("1")), ("q", Text::foreign("a\"b\\")), ("e", Text::foreign(""))]);
         let cases = [
             ("$x", "1"),
             ("$x$x ${x}y", "11 1y"),
@@ -145,7 +146,8 @@ mod tests {
             ("\"'$x'\"", "\"'1'\""),
         ];
         for (text, expected) in cases {
-            let found = expand(&Text::written(text, Span::new(0, text.len())), &values, 100).map(|it| it.as_str().to_owned());
+            let found =
+                expand(&Text::written(text, Span::new(0, text.len())), &values, 100).map(|it| it.as_str().to_owned());
             assert_eq!(found.as_deref(), Some(expected), "{text}");
         }
         assert!(expand(&Text::foreign("$x$x$x"), &values, 2).is_none());

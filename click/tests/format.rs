@@ -16,7 +16,10 @@ fn layout_is_canonical() {
         ("a->b;;\n\n\n\nc->d ; e", "a -> b;\n\nc -> d;\ne;\n"),
         ("a\n->b->\nc", "a\n    -> b\n    -> c;\n"),
         ("elementclass A{input->B->output}a->A", "elementclass A { input -> B -> output }\na -> A;\n"),
-        ("elementclass A{$a,K $b|\ninput->B($a)||...}", "elementclass A { $a, K $b |\n    input -> B($a);\n|| ...\n}\n"),
+        (
+            "elementclass A{$a,K $b|\ninput->B($a)||...}",
+            "elementclass A { $a, K $b |\n    input -> B($a);\n|| ...\n}\n",
+        ),
         ("a->{->B->}->c", "a -> { -> B -> } -> c;\n"),
         ("a->{\n[1]->B}->c", "a -> {\n    [1] -> B;\n} -> c;\n"),
         ("a [0,1]=>( [0]->B;[1]->C )=>[0-]d", "a [0, 1] => ( [0] -> B; [1] -> C ) => [0-] d;\n"),
@@ -65,7 +68,15 @@ fn what_cannot_be_parsed_is_not_formatted() {
 /// The text with comments behind some of its tokens.
 fn commented(text: &str, comments: &[(u16, usize)]) -> String {
     const COMMENTS: &[&str] = &[
-        " /* c */ ", "\n/* c */\n", " // c\n", "\n// c\n", "/* a\n b */", "\n\n// c\n\n", " /* a */ /* b */\n", "\n", "\n# 5 \"f\"\n",
+        " /* c */ ",
+        "\n/* c */\n",
+        " // c\n",
+        "\n// c\n",
+        "/* a\n b */",
+        "\n\n// c\n\n",
+        " /* a */ /* b */\n",
+        "\n",
+        "\n# 5 \"f\"\n",
     ];
     let ends: Vec<_> = lex(text).tokens.iter().map(|spanned| spanned.span.end as usize).collect();
     let mut places: Vec<_> = comments.iter().map(|(at, kind)| (ends[usize::from(*at) % ends.len()], *kind)).collect();

@@ -40,7 +40,10 @@ impl Random {
 
     /// Some damage: bytes of the language put in, bytes taken out or doubled, or a part of another input.
     fn bend(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
-        const SIGNS: &[&str] = &["->", "=>", "::", "||", "|", "{", "}", "(", ")", "[", "]", ",", ";", "\"", "'", "\\<", "$a", "#", "//", "/*", "..."];
+        const SIGNS: &[&str] = &[
+            "->", "=>", "::", "||", "|", "{", "}", "(", ")", "[", "]", ",", ";", "\"", "'", "\\<", "$a", "#", "//",
+            "/*", "...",
+        ];
         for _ in 0..1 + self.below(4) {
             let at = self.below(bytes.len() + 1);
             let end = (at + self.below(12)).min(bytes.len());

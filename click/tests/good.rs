@@ -10,9 +10,7 @@ fn configurations_are_the_graphs_beside_them() {
     let classes = classes();
     run("good", 40, |case| {
         let found = check(&case.source, &classes);
-        let Some(graph) = found.graph else {
-            panic!("{}\n{}", case.title, shown(&found.diagnostics, &case.source))
-        };
+        let Some(graph) = found.graph else { panic!("{}\n{}", case.title, shown(&found.diagnostics, &case.source)) };
         let again = check(&graph.graph.to_string(), &classes);
         let Some(again) = again.graph else {
             panic!("{}: {}\n{}", case.title, graph.graph, shown(&again.diagnostics, &graph.graph.to_string()))

@@ -52,7 +52,8 @@ fn arguments_know_where_they_were_written_and_where_they_are_used() {
                   FromDevice(eth0) -> Mark(LIMIT 5k, wrong) -> Discard;";
     let graph = check(source, &classes()).graph.unwrap().graph;
     let null = graph.elements.iter().find(|element| element.class == "Null").unwrap();
-    let seen: Vec<_> = null.arguments.iter().map(|it| (it.text.as_str(), it.span.text(source), it.used.text(source))).collect();
+    let seen: Vec<_> =
+        null.arguments.iter().map(|it| (it.text.as_str(), it.span.text(source), it.used.text(source))).collect();
     assert_eq!(seen, [("wrong", "wrong", "$a"), ("x5k", "x$b", "x$b"), ("\"wrong\"", "\"$a\"", "\"$a\"")]);
     assert_eq!(null.span.text(source), "Null");
     assert_eq!(null.within.map(|within| within.text(source)), Some("Mark"));
@@ -72,5 +73,8 @@ fn variables_of_the_caller_go_before_those_of_the_text() {
 fn requirements_and_provisions_are_the_callers_to_see() {
     let graph = check("require(analysis); provide(mine, package \"yours\");", &classes()).graph.unwrap().graph;
     let names = |list: &[click::arguments::Argument]| list.iter().map(|it| it.text.clone()).collect::<Vec<_>>();
-    assert_eq!((names(&graph.requirements), names(&graph.provisions)), (vec!["analysis".into()], vec!["mine".into(), "yours".into()]));
+    assert_eq!(
+        (names(&graph.requirements), names(&graph.provisions)),
+        (vec!["analysis".into()], vec!["mine".into(), "yours".into()])
+    );
 }

@@ -105,7 +105,8 @@ fn open_unnamed(side: &mut Side<'_>, other: usize) {
 /// Ports that no arrow is beside.
 pub(super) fn useless(ports: Option<&Ports>, word: &str, end: &str, mistakes: &mut Mistakes) {
     if let Some(ports) = ports {
-        let what = Diagnostic::new(ports.span, format!("{word} ports at the {end} of a chain"), "no arrow is beside them");
+        let what =
+            Diagnostic::new(ports.span, format!("{word} ports at the {end} of a chain"), "no arrow is beside them");
         mistakes.add(what.hint("leave them out, or connect them"));
     }
 }

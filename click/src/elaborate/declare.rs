@@ -69,7 +69,8 @@ impl Resolver<'_> {
         let found = self.lookup(name).filter(|_| !name.is_empty());
         if found.is_none() {
             let what = Diagnostic::new(span, "'...' extends nothing", "expected a class that has the name already");
-            self.mistakes.add(what.hint("write elementclass Name { … || ... } for a 'Name' that exists, or leave '...' out"));
+            self.mistakes
+                .add(what.hint("write elementclass Name { … || ... } for a 'Name' that exists, or leave '...' out"));
         }
         found
     }
@@ -132,7 +133,8 @@ impl Resolver<'_> {
 
     fn refer(&mut self, name: &Ident, node: usize, config: Option<Span>) -> usize {
         if let Some(config) = config {
-            let what = Diagnostic::new(config, format!("'{}' has its configuration already", name.text), "a second one");
+            let what =
+                Diagnostic::new(config, format!("'{}' has its configuration already", name.text), "a second one");
             let first = self.at().scope.nodes.get(node).map(|node| node.span);
             let what = first.map_or(what.clone(), |first| what.other(first, "declared here"));
             self.mistakes.add(what.hint("write the configuration where the element is declared"));

@@ -18,8 +18,13 @@ use std::collections::{HashMap, VecDeque};
 /// What a flat node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FlatKind {
-    Element { class: String, arguments: Vec<Argument> },
-    Tunnel { exit: Option<usize> },
+    Element {
+        class: String,
+        arguments: Vec<Argument>,
+    },
+    Tunnel {
+        exit: Option<usize>,
+    },
     /// Of a class that does not exist.
     Missing,
 }
@@ -199,7 +204,8 @@ impl Expander<'_> {
     fn settle(&mut self, places: &[usize], has_ends: bool) {
         let own = places.iter().skip(if has_ends { 2 } else { 0 });
         for place in own {
-            if let Some(FlatNode { kind: FlatKind::Tunnel { exit: Some(exit) }, .. }) = self.flat.nodes.get_mut(*place) {
+            if let Some(FlatNode { kind: FlatKind::Tunnel { exit: Some(exit) }, .. }) = self.flat.nodes.get_mut(*place)
+            {
                 *exit = places.get(*exit).copied().unwrap_or(0);
             }
         }

@@ -107,7 +107,8 @@ impl Resolver<'_> {
         for (at, param) in body.params.iter().enumerate() {
             let word = |other: &Option<Ident>| other.as_ref().map(|word| word.text.clone());
             let same = |other: &&crate::syntax::ast::Param| {
-                other.name.text == param.name.text || (param.keyword.is_some() && word(&other.keyword) == word(&param.keyword))
+                other.name.text == param.name.text
+                    || (param.keyword.is_some() && word(&other.keyword) == word(&param.keyword))
             };
             if let Some(other) = body.params.iter().take(at).find(same) {
                 let message = format!("two parameters are named '${}'", param.name.text);
@@ -130,8 +131,11 @@ impl Resolver<'_> {
                     self.define_class(name, class);
                 }
                 StatementKind::Define(span) => self.define(*span),
-                StatementKind::Require(_) | StatementKind::Provide(_) if self.open.len() > 1 || self.known.len() > 1 => {
-                    let what = Diagnostic::new(statement.span, "packages in a compound or group", "expected at the top only");
+                StatementKind::Require(_) | StatementKind::Provide(_)
+                    if self.open.len() > 1 || self.known.len() > 1 =>
+                {
+                    let what =
+                        Diagnostic::new(statement.span, "packages in a compound or group", "expected at the top only");
                     self.mistakes.add(what.hint("move the statement out of all braces and parentheses"));
                 }
                 StatementKind::Require(_) | StatementKind::Provide(_) => {}
@@ -198,7 +202,8 @@ impl Resolver<'_> {
     fn shared_class(&mut self, set: &[Item]) -> Option<(ClassRef, Option<Span>)> {
         let [others @ .., last] = set else { return None };
         let bare = |item: &Item| item.inputs.is_none() && item.outputs.is_none() && item.kind != ItemKind::Implied;
-        let name = |item: &Item| matches!(item.kind, ItemKind::Name(_)) && item.class.is_none() && item.config.is_none();
+        let name =
+            |item: &Item| matches!(item.kind, ItemKind::Name(_)) && item.class.is_none() && item.config.is_none();
         let spreads = !others.is_empty() && set.iter().all(bare) && others.iter().all(name);
         let class = last.class.as_ref().filter(|_| spreads)?;
         Some((self.class(class), last.config))
@@ -216,7 +221,9 @@ impl Resolver<'_> {
         let node = match (&item.kind, shared) {
             (ItemKind::Name(name), Some((class, config))) => self.declare(name, class.clone(), *config),
             (ItemKind::Name(name), None) => match &item.class {
-                Some(class) if self.is_turned(name, class) => self.anonymous(&name.text, ClassRef::Missing, None, name.span),
+                Some(class) if self.is_turned(name, class) => {
+                    self.anonymous(&name.text, ClassRef::Missing, None, name.span)
+                }
                 Some(class) => {
                     let class = self.class(class);
                     self.declare(name, class, item.config)

@@ -79,7 +79,8 @@ fn told(ports: &Ports<'_>, steps: &[Option<Step>], circle: &[usize], what: Proce
     if what == Processing::Pull {
         names.reverse();
     }
-    let span = circle.last().and_then(|at| steps[*at].as_ref()).map(|step| ports.graph.connections[step.connection].span);
+    let span =
+        circle.last().and_then(|at| steps[*at].as_ref()).map(|step| ports.graph.connections[step.connection].span);
     let label = match what {
         Processing::Push => "what is pushed in never leaves",
         Processing::Pull => "whoever pulls gets nothing",

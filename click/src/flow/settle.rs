@@ -68,7 +68,8 @@ impl Settled for Item {
     }
 
     fn clash(one: (Self, bool), other: (Self, bool)) -> (&'static str, String) {
-        let hint = format!("put an element between them that makes the one of the other: {} and {} differ", one.0, other.0);
+        let hint =
+            format!("put an element between them that makes the one of the other: {} and {} differ", one.0, other.0);
         ("items of two kinds meet", hint)
     }
 }
@@ -185,7 +186,8 @@ fn clash<T: Settled>(ports: &Ports<'_>, reached: &[Option<Reached<T>>], one: usi
     };
     let (one, other) = (ports.row[one], ports.row[other]);
     let (from, to) = if one.output { (one.hop, other.hop) } else { (other.hop, one.hop) };
-    let connection = ports.graph.connections.iter().find(|it| it.from == from && it.to == to).filter(|_| one.output != other.output);
+    let connection =
+        ports.graph.connections.iter().find(|it| it.from == from && it.to == to).filter(|_| one.output != other.output);
     let span = connection.map_or(ports.element(one).span, |connection| connection.span);
     let second = ports.element(ports.row[last]);
     Diagnostic::new(span, message, label).other(second.span, format!("declared here: {}", second.class)).hint(hint)

@@ -48,7 +48,8 @@ impl Printer<'_> {
             self.statement(statement, gap);
             let last = at + 1 == statements.len();
             let braced = matches!(statement.kind, StatementKind::Compound(..)) && self.inline == 0;
-            if !braced && !(last && self.inline > 0) {
+            let ends = last && self.inline > 0;
+            if !braced && !ends {
                 self.cursor.out.push(';');
             }
         }
@@ -93,7 +94,13 @@ impl Printer<'_> {
                 if at == 1 && !begins {
                     self.cursor.indent += STEP;
                 }
-                self.cursor.token(if begins { gap } else if breaks { Gap::Line } else { Gap::Space });
+                self.cursor.token(if begins {
+                    gap
+                } else if breaks {
+                    Gap::Line
+                } else {
+                    Gap::Space
+                });
                 if begins {
                     self.cursor.indent += STEP;
                 }
@@ -133,7 +140,11 @@ impl Printer<'_> {
 
     fn item(&mut self, item: &Item, gap: Gap) {
         let mut gap = gap;
-        let before = if item.kind == ItemKind::Implied { item.outputs.as_ref().or(item.inputs.as_ref()) } else { item.inputs.as_ref() };
+        let before = if item.kind == ItemKind::Implied {
+            item.outputs.as_ref().or(item.inputs.as_ref())
+        } else {
+            item.inputs.as_ref()
+        };
         if before.is_some() {
             self.ports(gap);
             gap = Gap::Space;
@@ -161,7 +172,9 @@ impl Printer<'_> {
 
     fn config(&mut self) {
         let at = self.cursor.at;
-        let Some(text) = self.cursor.tokens.get(at).map(|spanned| spanned.span.text(self.cursor.source)) else { return };
+        let Some(text) = self.cursor.tokens.get(at).map(|spanned| spanned.span.text(self.cursor.source)) else {
+            return;
+        };
         self.cursor.token_as(Gap::Nothing, |cursor| config(text, cursor.line_indent() + STEP));
     }
 

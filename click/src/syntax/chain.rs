@@ -40,7 +40,8 @@ impl Parser<'_> {
         while let Some(arrow) = self.arrow() {
             let span = self.next().span;
             if let Some(implied) = self.implied_before(&chain) {
-                let what = Diagnostic::new(implied, "ports without an element in the middle of a chain", "whose ports?");
+                let what =
+                    Diagnostic::new(implied, "ports without an element in the middle of a chain", "whose ports?");
                 self.report(what.hint("ports alone are those of 'output', where the chain ends"));
                 return None;
             }

@@ -220,7 +220,7 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         if let Some(sign) = SIGNS.iter().find(|sign| self.rest().starts_with(**sign)).filter(|_| !self.is_foreign()) {
             self.at += sign.len();
-                match *sign {
+            match *sign {
                 "{" => self.open.push(self.opens_class()),
                 "}" => self.closed_class = self.open.pop().unwrap_or(false),
                 _ => {}
@@ -283,12 +283,17 @@ mod tests {
 
     #[test]
     fn longer_signs_win() {
-        assert_eq!(texts("a||b|c...d::e=>f->g-h"), "a || b | c ... d :: e => f -> g - h".split(' ').collect::<Vec<_>>());
+        assert_eq!(
+            texts("a||b|c...d::e=>f->g-h"),
+            "a || b | c ... d :: e => f -> g - h".split(' ').collect::<Vec<_>>()
+        );
     }
 
     #[test]
     fn every_mistake_is_reported_once() {
-        for bad in ["a(", "a(\"b)", "a('b)", "a(\\<00)", "a(/* )", "/* a", "a : B", "a > b", "a = b", "$", "# x", "%%", "a → b"] {
+        for bad in [
+            "a(", "a(\"b)", "a('b)", "a(\\<00)", "a(/* )", "/* a", "a : B", "a > b", "a = b", "$", "# x", "%%", "a → b",
+        ] {
             assert_eq!(lex(bad).diagnostics.len(), 1, "{bad}: {:?}", lex(bad).diagnostics);
         }
     }

@@ -3,6 +3,7 @@
 pub mod ast;
 mod chain;
 pub mod lexer;
+mod params;
 mod parser;
 pub mod scan;
 pub mod token;

@@ -3,7 +3,7 @@
 //! Recursive descent, one token of look-ahead. A mistake is reported where it is, once; then tokens are left out up to the end of
 //! the statement, and parsing goes on. Nesting is bounded, so neither parsing a text nor walking its tree can exhaust the stack.
 
-use super::ast::{Body, Compound, Ident, Param, REST, Statement, StatementKind};
+use super::ast::{Body, Compound, Ident, Statement, StatementKind};
 use super::lexer::{Lexed, lex};
 use super::token::{Comment, Spanned, Token};
 use crate::diagnostic::Diagnostic;
@@ -11,9 +11,6 @@ use crate::span::Span;
 
 /// The deepest nesting of compounds and groups in a text.
 pub const DEPTH_MAX: usize = 32;
-
-/// The most parameters of a compound.
-pub const PARAMS_MAX: usize = 64;
 
 /// The most bodies of a compound.
 pub const BODIES_MAX: usize = 64;
@@ -78,7 +75,7 @@ pub(super) struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn ahead(&self, count: usize) -> Spanned {
+    pub(super) fn ahead(&self, count: usize) -> Spanned {
         let end = Span::new(self.source.len(), self.source.len());
         self.tokens.get(self.at + count).copied().unwrap_or(Spanned { token: Token::End, span: end })
     }
@@ -215,9 +212,7 @@ impl Parser<'_> {
                 self.next();
                 self.worded(word)
             }
-            Token::Identifier | Token::Sign("[" | "{" | "(" | "->" | "=>") => {
-                self.chain().map(StatementKind::Chain)
-            }
+            Token::Identifier | Token::Sign("[" | "{" | "(" | "->" | "=>") => self.chain().map(StatementKind::Chain),
             _ => {
                 self.unexpected("a statement", "a statement is a declaration 'a :: Class' or a connection 'a -> b'");
                 None
@@ -357,52 +352,5 @@ impl Parser<'_> {
             }
         }
         self.leave(start, "}").then(|| Compound { bodies, extends, span: self.since(start) })
-    }
-
-    /// `$a, KEY $b |`, or nothing.
-    fn params(&mut self) -> Vec<Param> {
-        let mut params = Vec::new();
-        let begins = match self.peek() {
-            Token::Variable | Token::Sign("|") => true,
-            _ => self.peek() == Token::Identifier && self.ahead(1).token == Token::Variable,
-        };
-        let hint = "parameters are written $a, KEYWORD $b | before the statements";
-        let mut more = begins && self.peek() != Token::Sign("|");
-        while more {
-            let span = self.span();
-            let word = self.take(Token::Identifier).then(|| Ident { text: self.text(span), span });
-            let span = self.span();
-            if !self.take(Token::Variable) {
-                self.unexpected("a variable", hint);
-                return params;
-            }
-            let name = Ident { text: self.text(span).trim_start_matches('$').to_owned(), span };
-            params.push(Param { keyword: word, name });
-            self.order_of(&params);
-            if params.len() > PARAMS_MAX {
-                let what = Diagnostic::new(span, "too many parameters", format!("a compound has at most {PARAMS_MAX}"));
-                self.report(what.hint("use several compounds"));
-                return params;
-            }
-            more = self.take(Token::Sign(","));
-            if !more && self.peek() != Token::Sign("|") {
-                self.unexpected("',' or '|'", hint);
-                return params;
-            }
-        }
-        self.take(Token::Sign("|"));
-        params
-    }
-
-    /// Parameters by their places come first, then those by keywords, then the rest.
-    fn order_of(&mut self, params: &[Param]) {
-        let [before @ .., last] = params else { return };
-        let is_rest = |param: &Param| param.keyword.as_ref().is_some_and(|word| word.text == REST);
-        let wrong = |other: &&Param| is_rest(other) || (last.keyword.is_none() && other.keyword.is_some());
-        if let Some(other) = before.iter().find(wrong) {
-            let what = Diagnostic::new(last.name.span, "parameters out of order", "this one comes before");
-            let hint = format!("the order is $a, then KEYWORD $b, then {REST} $c");
-            self.report(what.other(other.name.span, "this one").hint(hint));
-        }
     }
 }

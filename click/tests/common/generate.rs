@@ -24,11 +24,24 @@ impl<'a> Choices<'a> {
 
 const NAMES: &[&str] = &["a", "b", "c", "q/in", "x@1"];
 const CONFIGS: &[&str] = &[
-    "", "()", "(1)", "(1, 2)", "(\"a, b\", 'c')", "($a)", "(KEY $a, ${b-2})", "(\n1,\n  2)", "(f(x) \\<00 /*)*/ 41>)",
-    "(1 // c\n, 2)", "(1,,)", "(,)", "(\"$a\" /* ) */)", "(a\n b)",
+    "",
+    "()",
+    "(1)",
+    "(1, 2)",
+    "(\"a, b\", 'c')",
+    "($a)",
+    "(KEY $a, ${b-2})",
+    "(\n1,\n  2)",
+    "(f(x) \\<00 /*)*/ 41>)",
+    "(1 // c\n, 2)",
+    "(1,,)",
+    "(,)",
+    "(\"$a\" /* ) */)",
+    "(a\n b)",
 ];
 const PORTS: &[&str] = &["[0]", "[1]", "[0,1]", "[0-2]", "[ 1- ]", "[]", "[0x1]"];
-const CLASSES: &[&str] = &["Counter", "Queue", "Null", "Discard", "FromDevice", "Tee", "Idle", "Script", "Mine", "Unknown"];
+const CLASSES: &[&str] =
+    &["Counter", "Queue", "Null", "Discard", "FromDevice", "Tee", "Idle", "Script", "Mine", "Unknown"];
 
 /// A configuration.
 pub fn source(choices: &mut Choices<'_>) -> String {

@@ -96,7 +96,13 @@ pub fn run(kind: &str, least: usize, outcome: impl Fn(&Case) -> String) {
             count += 1;
             let found = outcome(&case).trim_end_matches('\n').to_owned() + "\n";
             written += &format!("=== {}\n{}---\n{found}\n", case.title, case.source);
-            assert!(bless || found == case.expected, "{}: {}\n{}found:\n{found}", path.display(), case.title, case.source);
+            assert!(
+                bless || found == case.expected,
+                "{}: {}\n{}found:\n{found}",
+                path.display(),
+                case.title,
+                case.source
+            );
         }
         if bless {
             std::fs::write(&path, format!("{head}{}\n", written.trim_end_matches('\n'))).unwrap();
