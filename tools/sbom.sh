@@ -17,7 +17,7 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 $cargo cyclonedx --manifest-path Cargo.toml --format json --spec-version 1.5 --describe crate --target x86_64-unknown-linux-gnu
 mkdir -p "$out"
-for crate in anode-net:. anode-bench:bench anode-plan:plan libanode:libanode; do
+for crate in anode-net:. anode-bench:bench anode-plan:plan anode-click:click libanode:libanode; do
     # Names of folders are this machine's.
     sed "s#path+file://$PWD#path+file:///anode#g" "${crate#*:}/${crate%%:*}.cdx.json" >"$out/${crate%%:*}.cdx.json"
     rm "${crate#*:}/${crate%%:*}.cdx.json"

@@ -56,7 +56,7 @@ lent() { cargo +nightly miri test --locked --lib --target-dir target/miri code::
 generated() {
     PROPTEST_CASES=$cases cargo test --release --locked --lib &&
         PROPTEST_CASES=$cases cargo test --release --locked --test unit formats:: &&
-        PROPTEST_CASES=$cases cargo test -p anode-plan --release --locked
+        PROPTEST_CASES=$cases cargo test -p anode-plan -p anode-click --release --locked
 }
 
 # Programs to scanner, linker and the kernel's verifier.

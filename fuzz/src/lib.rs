@@ -17,6 +17,7 @@ pub mod classify {
 }
 #[path = "../../src/clean.rs"]
 pub mod clean;
+pub mod clicks;
 #[path = "../../src/contract/mod.rs"]
 pub mod contract;
 pub mod frame;

@@ -17,7 +17,7 @@ use crate::seen::record::{Records, Told};
 use crate::sys::jail::{self, Order, Said};
 use crate::trust::{Credential, CredentialSet, PrincipalId, PrincipalKey, Question, Restrictions, Terms};
 use crate::wire::Digest;
-use crate::{assembling, instructions, plans, programs, reading};
+use crate::{assembling, clicks, instructions, plans, programs, reading};
 use std::sync::LazyLock;
 
 #[path = "../../libanode/tests/hostile/harness.rs"]
@@ -37,6 +37,7 @@ pub const ALL: &[Target] = &[
     ("check_bpf", check_bpf),
     ("check_wasm", check_wasm),
     ("checksum", reading::checksum),
+    ("click_source", click_source),
     ("compiler", compiler),
     ("credential", credential),
     ("ethernet", reading::ethernet),
@@ -257,6 +258,12 @@ fn seen(bytes: &[u8]) {
 
 fn plan_packet(bytes: &[u8]) {
     plans::packet(bytes);
+}
+
+/// A configuration in Click's language, and the inside of one.
+fn click_source(bytes: &[u8]) {
+    clicks::source(bytes);
+    clicks::arguments(bytes);
 }
 
 fn plan_source(bytes: &[u8]) {

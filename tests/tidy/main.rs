@@ -33,6 +33,7 @@ const PURE: &[&str] = &[
     "src/core/",
     "src/driver/",
     "plan/src/",
+    "click/src/",
 ];
 /// The state machine around them: it is told the time.
 const CLOCKLESS: &[&str] = &[
@@ -42,6 +43,7 @@ const CLOCKLESS: &[&str] = &[
     "src/frame/",
     "src/classify/",
     "plan/src/",
+    "click/src/",
     "src/node.rs",
     "src/node/",
     "src/ee/",

@@ -7,7 +7,7 @@ use super::source::{Source, words};
 use super::{Complaints, sources};
 
 /// Folders of nothing but tests.
-const TESTS: &[&str] = &["tests/", "libanode/tests/", "plan/tests/", "bench/tests/"];
+const TESTS: &[&str] = &["tests/", "libanode/tests/", "plan/tests/", "click/tests/", "bench/tests/"];
 
 /// Who may, and why.
 const MAY: &[(&str, &str)] = &[

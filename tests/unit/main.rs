@@ -9,6 +9,8 @@ use anode::{broker, code, frame, kernel, port, seen, sys, trust, wire};
 
 #[path = "../../fuzz/src/assembling.rs"]
 mod assembling;
+#[path = "../../fuzz/src/clicks.rs"]
+mod clicks;
 mod code_build;
 mod formats;
 mod fuzzed;

@@ -1,0 +1,101 @@
+//! The flat graph: what is left of a configuration when compounds, variables and tunnels are gone.
+//!
+//! `q :: { input -> Queue(5) -> output }; a -> q -> b` becomes the elements `a`, `b` and `q/Queue@1`, and two connections. A flat
+//! graph is a configuration again: [`Graph`] is written by `{}` as Click's language, and reading that gives the same graph.
+
+use crate::arguments::Argument;
+use crate::span::Span;
+use std::fmt;
+
+/// Elements and connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graph {
+    /// The elements, in the order in which they were declared; those of compounds follow those outside.
+    pub elements: Vec<Element>,
+    /// The connections, sorted, each once.
+    pub connections: Vec<Connection>,
+    /// The packages of `require`, in order.
+    pub requirements: Vec<Argument>,
+    /// The packages of `provide`, in order.
+    pub provisions: Vec<Argument>,
+}
+
+/// An element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Element {
+    /// Its name, after those of the compounds it was in: `q/Queue@1`.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Its arguments.
+    pub arguments: Vec<Argument>,
+    /// Where it is declared.
+    pub span: Span,
+    /// Where the outermost compound it was in is used, if it was in one.
+    pub within: Option<Span>,
+}
+
+/// A port of an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Hop {
+    /// The number of the element in [`Graph::elements`].
+    pub element: usize,
+    /// The number of its input or output.
+    pub port: u32,
+}
+
+/// A connection from an output to an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The output.
+    pub from: Hop,
+    /// The input.
+    pub to: Hop,
+    /// Where it is written; if it goes through compounds, its first part.
+    pub span: Span,
+}
+
+fn list(f: &mut fmt::Formatter<'_>, arguments: &[Argument]) -> fmt::Result {
+    for (at, argument) in arguments.iter().enumerate() {
+        write!(f, "{}{}", if at > 0 { ", " } else { "" }, argument.text)?;
+    }
+    // An empty last argument is none, so it needs a comma behind it.
+    if arguments.last().is_some_and(|last| last.text.is_empty()) {
+        f.write_str(",")?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Graph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (word, packages) in [("require", &self.requirements), ("provide", &self.provisions)] {
+            if !packages.is_empty() {
+                write!(f, "{word}(")?;
+                list(f, packages)?;
+                f.write_str(");\n")?;
+            }
+        }
+        for element in &self.elements {
+            write!(f, "{} :: {}", element.name, element.class)?;
+            if !element.arguments.is_empty() {
+                f.write_str("(")?;
+                list(f, &element.arguments)?;
+                f.write_str(")")?;
+            }
+            f.write_str(";\n")?;
+        }
+        for Connection { from, to, .. } in &self.connections {
+            let name = |hop: &Hop| self.elements.get(hop.element).map_or("", |element| element.name.as_str());
+            write!(f, "{}", name(from))?;
+            if from.port > 0 {
+                write!(f, " [{}]", from.port)?;
+            }
+            f.write_str(" -> ")?;
+            if to.port > 0 {
+                write!(f, "[{}] ", to.port)?;
+            }
+            writeln!(f, "{};", name(to))?;
+        }
+        Ok(())
+    }
+}
