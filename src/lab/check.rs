@@ -29,8 +29,8 @@ pub fn configurations(topology: &Topology, path: &Path) -> Result<(), labfile::E
 /// What a node says of its configuration, in one line, and a word that stands in it there.
 fn words(said: &str) -> (String, String) {
     let last = said.lines().last().unwrap_or_default();
-    let shown = said.lines().filter_map(|line| line.split_once(" | ")).map(|(_, text)| text.trim());
-    let shown = shown.filter(|text| !text.is_empty() && !text.starts_with('^')).next_back();
+    let mut shown = said.lines().filter_map(|line| line.split_once(" | ")).map(|(_, text)| text.trim());
+    let shown = shown.rfind(|text| !text.is_empty() && !text.starts_with('^'));
     match (shown, last.split('`').nth(1)) {
         (Some(_), Some(word)) if last.starts_with("unknown") => (last.to_owned(), word.to_owned()),
         (Some(line), _) => {
