@@ -92,7 +92,7 @@ pub enum Told<'a> {
     Unknown,
 }
 
-/// As [`EventKind`], as far as it travels.
+/// As the events of a packet in its node, as far as they travel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the EventKind of its name")]
 pub enum Happened {
