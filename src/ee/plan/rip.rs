@@ -237,7 +237,8 @@ impl Rip {
         self.quiet_until = now + self.timers.triggered + random % (4 * self.timers.triggered).max(1);
     }
 
-    /// Asks everybody of a family on the links where no neighbour of it is known, and tells everybody where there are some that nobody has configured.
+    /// Asks everybody of a family on the links where no neighbour of it is known, and tells everybody where there are some that
+    /// nobody has configured.
     fn tell_links(&mut self, env: &mut dyn PlanOs, changes: bool, ask: bool) {
         for at in 0.. {
             let id = PortId(at);
