@@ -90,3 +90,11 @@ fn a_graph_as_large_as_can_be_is_checked() {
         "its text is longer than a text may be"
     );
 }
+
+#[test]
+fn elements_with_very_many_ports_are_checked() {
+    let lanes: String = (1..20).map(|n| format!("l{} [0-1023] => [0-1023] l{n} :: Lanes;\n", n - 1)).collect();
+    let text = format!("i :: Idle; l0 :: Lanes; i [0-1023] => [0-1023] l0;\n{lanes}l19 [0-1023] -> Discard;");
+    let graph = check(&text, &classes()).graph.expect("it is right");
+    assert_eq!(graph.graph.connections.len(), 21 * 1024);
+}

@@ -100,7 +100,7 @@ fn missing(found: &[Argument], classes: &dyn Classes, mistakes: &mut Mistakes) {
     // The word asks Click to squeeze space out of configurations, which means the same with and without.
     let known = |name: &str| name == "compact_config" || classes.package(name);
     for argument in found.iter().filter(|argument| !known(&argument.text)) {
-        let message = format!("the package '{}' is not here", argument.text);
+        let message = format!("the package '{}' is not here", argument.text.escape_debug());
         let what = Diagnostic::new(argument.span, message, "required here");
         let hint = match nearest(&argument.text, classes.names()) {
             Some(class) => format!("'{class}' is a class, which needs no package"),
