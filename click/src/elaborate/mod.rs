@@ -34,9 +34,6 @@ pub const ELEMENTS_MAX: usize = 16_384;
 /// Connections of a graph, with those through compounds and tunnels, at most.
 pub const CONNECTIONS_MAX: usize = 65_536;
 
-/// The longest name of an element in a compound, in bytes.
-pub const FLAT_NAME_MAX: usize = 1024;
-
 /// Bytes of names and configurations that are read and written while compounds are expanded, at most.
 pub const EXPANDED_MAX: usize = 8 << 20;
 
