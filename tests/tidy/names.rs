@@ -18,7 +18,8 @@ const STANDS_FOR: &[&str] =
 const ELSEWHERE: &[&str] = &["hop.rs", "a.rs"];
 
 /// Folders of the project's root: what begins with one is a file or a folder.
-const ROOTS: &[&str] = &["src/", "tests/", "bpf/", "sdk/", "libanode/", "plan/src/", "click/src/", "bench/src/", "clients/", "fuzz/"];
+const ROOTS: &[&str] =
+    &["src/", "tests/", "bpf/", "sdk/", "libanode/", "plan/src/", "click/src/", "bench/src/", "clients/", "fuzz/"];
 
 /// Beginnings of names of Linux.
 const OF_LINUX: &[&str] = &["BPF_", "XDP_", "ETH_", "NETDEV_", "GENL_", "ICMP6_", "RT_", "bpf_", "no_new_privs"];
