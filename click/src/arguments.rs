@@ -4,6 +4,7 @@
 //! parentheses does. Space around an argument goes, and so does an empty last one. Quotes stay: what they mean is the class's
 //! business, for which [`bytes`], [`words`] and [`Argument::keyword`] are here.
 
+use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 use crate::syntax::scan::{Kind, piece, pieces};
 use crate::text::Text;
@@ -21,6 +22,12 @@ pub struct Argument {
 }
 
 impl Argument {
+    /// What a class finds wrong with it: at the place where it was written, and where it is used if that is another one.
+    pub fn wrong(&self, message: impl Into<String>, label: impl Into<String>) -> Diagnostic {
+        let what = Diagnostic::new(self.span, message, label);
+        if self.used == self.span { what } else { what.other(self.used, "used here") }
+    }
+
     /// An argument given by a keyword, `RATE 5`: the keyword and what follows it. Keywords are in capitals.
     pub fn keyword(&self) -> Option<(&str, &str)> {
         let capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';

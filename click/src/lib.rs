@@ -16,11 +16,14 @@
 //! | `a -> b`, `a [1] -> [0] b` | output 1 of `a` to input 0 of `b`; a port that is not written is 0 |
 //! | `a -> Class(x) -> b :: Class -> c` | a chain, in which elements may be declared, or new without a name |
 //! | `a, b -> c`, `a -> b, c` | many to one, one to many |
-//! | `a [0, 1] => [0] b, [0] c`, `[0-3]`, `[2-]`, `[]` | the first to the first, the second to the second; ports 0 to 3; 2 and all that follow; all |
-//! | `{ input -> Queue -> output }` | a *compound*: elements that are used as one; `input` and `output` may be left out where a chain begins or ends with an arrow |
+//! | `a [0, 1] => [0] b, [0] c` | the first to the first, the second to the second |
+//! | `[0-3]`, `[2-]`, `[]` | ports 0 to 3; 2 and as many behind it as are needed; the same from 0 on |
+//! | `{ input -> Queue -> output }` | a *compound*: elements that are used as one |
+//! | `{ -> Queue -> }` | the same: where a chain begins or ends with an arrow, `input` and `output` are meant |
 //! | `elementclass Name { … }`, `elementclass Name Other` | a compound by a name; another name of a class |
-//! | `{ $rate, LIMIT $limit \| … }` | a compound with parameters, used as `Name(5, LIMIT 10)`; `__REST__ $rest` takes all other arguments |
-//! | `{ … \|\| $a \| … \|\| ... }` | several bodies, of which the one is taken that fits arguments and ports; `...` is the class that had the name before |
+//! | `{ $rate, LIMIT $limit \| … }` | a compound with parameters, used as `Name(5, LIMIT 10)` |
+//! | `{ __REST__ $rest \| … }` | a parameter that is all arguments that no other one has taken |
+//! | `{ … \|\| $a \| … \|\| ... }` | several bodies: the one is taken that fits; `...` is the class that had the name before |
 //! | `( [0] -> Strip(14) -> [0] )` | a group: elements of the same scope, with an input and an output of their own |
 //! | `define($rate 5)` | a variable; `$rate` and `${rate}` in a configuration are its value, `${rate-7}` is 7 if there is none |
 //! | `require(name)`, `provide(name)` | a package that must be here; one that this file is |

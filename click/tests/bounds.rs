@@ -26,11 +26,21 @@ fn form_is_bounded() {
     told(&"{".repeat(100_000), "too deep");
     told(&"(".repeat(100_000), "too deep");
     told(&"a -> { ".repeat(10_000), "too deep");
-    told(&format!("{} :: Null", "a".repeat(200)), "the name is too long");
+    told(&format!("{} :: Null", "a".repeat(2000)), "the name is too long");
     told(&format!("a [{}0] -> b", "0,".repeat(2000)), "too many ports");
     told(&"a [0-1023] -> b;".repeat(100), "too many ports");
     told(&format!("elementclass A {{ {}$z | }}", "$a, ".repeat(100)), "too many parameters");
     told(&format!("elementclass A {{ {} }}", "a || ".repeat(100)), "too many bodies");
+}
+
+#[test]
+fn formatting_long_lines_ends() {
+    for text in
+        ["X(1), ".repeat(20_000) + "X(1)", "{-> X(1) -> } -> ".repeat(8_000) + "X", "a -> ".repeat(40_000) + "a"]
+    {
+        let once = click::format::format(&text).expect("the form is right");
+        assert_eq!(click::format::format(&once).map(|again| again == once), Ok(true));
+    }
 }
 
 #[test]
@@ -89,4 +99,12 @@ fn a_graph_as_large_as_can_be_is_checked() {
         again.graph.is_none() && again.diagnostics[0].message.contains("too long"),
         "its text is longer than a text may be"
     );
+}
+
+#[test]
+fn elements_with_very_many_ports_are_checked() {
+    let lanes: String = (1..20).map(|n| format!("l{} [0-1023] => [0-1023] l{n} :: Lanes;\n", n - 1)).collect();
+    let text = format!("i :: Idle; l0 :: Lanes; i [0-1023] => [0-1023] l0;\n{lanes}l19 [0-1023] -> Discard;");
+    let graph = check(&text, &classes()).graph.expect("it is right");
+    assert_eq!(graph.graph.connections.len(), 21 * 1024);
 }

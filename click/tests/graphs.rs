@@ -57,6 +57,19 @@ fn arguments_know_where_they_were_written_and_where_they_are_used() {
     assert_eq!(seen, [("wrong", "wrong", "$a"), ("x5k", "x$b", "x$b"), ("\"wrong\"", "\"$a\"", "\"$a\"")]);
     assert_eq!(null.span.text(source), "Null");
     assert_eq!(null.within.map(|within| within.text(source)), Some("Mark"));
+    let told = shown(&[null.arguments[0].wrong("bad colour", "expected a number").hint("write 0 to 255")], source);
+    let lines: Vec<&str> = told.lines().map(str::trim_end).collect();
+    let expected = [
+        "Error: bad colour",
+        " --> x.click:2:36",
+        "  |",
+        "2 | FromDevice(eth0) -> Mark(LIMIT 5k, wrong) -> Discard;",
+        "  |                                    ^^^^^ expected a number",
+        "1 | elementclass Mark { $a, LIMIT $b | input -> Null($a, x$b, \"$a\") -> output }",
+        "  |                                                  -- used here",
+        "  = Help: write 0 to 255",
+    ];
+    assert_eq!(lines, expected);
     let device = &graph.elements[0];
     assert_eq!((device.arguments[0].span, device.arguments[0].span.text(source)), (device.arguments[0].used, "eth0"));
 }

@@ -5,11 +5,12 @@
 
 use super::overload::{Choice, asked, choose, signature};
 use super::scope::{ClassRef, INPUT, Kind, Link, OUTPUT, Scope};
-use super::{CONNECTIONS_MAX, ELEMENTS_MAX, EXPANDED_MAX, FLAT_NAME_MAX};
+use super::{CONNECTIONS_MAX, ELEMENTS_MAX, EXPANDED_MAX};
 use crate::arguments::{self, Argument};
 use crate::diagnostic::Diagnostic;
 use crate::mistakes::Mistakes;
 use crate::span::Span;
+use crate::syntax::lexer::NAME_MAX;
 use crate::syntax::scan::{Kind as PieceKind, pieces};
 use crate::text::Text;
 use crate::variables::{Values, expand as substitute};
@@ -153,9 +154,9 @@ impl Expander<'_> {
     }
 
     fn node(&mut self, name: String, kind: FlatKind, span: Span, within: Option<Span>) -> usize {
-        if name.len() > FLAT_NAME_MAX {
+        if name.len() > NAME_MAX {
             let message = "the name is too long with all its compounds";
-            let what = Diagnostic::new(span, message, format!("at most {FLAT_NAME_MAX} bytes"));
+            let what = Diagnostic::new(span, message, format!("at most {NAME_MAX} bytes"));
             self.mistakes.add(what.hint("use shorter names, or fewer compounds in each other"));
             self.full = true;
         }

@@ -34,9 +34,6 @@ pub const ELEMENTS_MAX: usize = 16_384;
 /// Connections of a graph, with those through compounds and tunnels, at most.
 pub const CONNECTIONS_MAX: usize = 65_536;
 
-/// The longest name of an element in a compound, in bytes.
-pub const FLAT_NAME_MAX: usize = 1024;
-
 /// Bytes of names and configurations that are read and written while compounds are expanded, at most.
 pub const EXPANDED_MAX: usize = 8 << 20;
 
@@ -100,7 +97,7 @@ fn missing(found: &[Argument], classes: &dyn Classes, mistakes: &mut Mistakes) {
     // The word asks Click to squeeze space out of configurations, which means the same with and without.
     let known = |name: &str| name == "compact_config" || classes.package(name);
     for argument in found.iter().filter(|argument| !known(&argument.text)) {
-        let message = format!("the package '{}' is not here", argument.text);
+        let message = format!("the package '{}' is not here", argument.text.escape_debug());
         let what = Diagnostic::new(argument.span, message, "required here");
         let hint = match nearest(&argument.text, classes.names()) {
             Some(class) => format!("'{class}' is a class, which needs no package"),

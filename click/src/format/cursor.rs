@@ -28,7 +28,9 @@ pub(super) struct Cursor<'a> {
     comment: usize,
     /// Where what was printed last ends in the source.
     last: usize,
-    pub out: String,
+    out: String,
+    /// Where its last line begins.
+    line: usize,
     pub indent: usize,
     /// Nothing was printed since a bracket was opened.
     opened: bool,
@@ -39,7 +41,19 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub(super) fn new(source: &'a str, tokens: &'a [Spanned], comments: &'a [Comment]) -> Cursor<'a> {
         let (out, indent) = (String::new(), 0);
-        Cursor { source, tokens, comments, at: 0, comment: 0, last: 0, out, indent, opened: true, ended: false }
+        Cursor {
+            source,
+            tokens,
+            comments,
+            at: 0,
+            comment: 0,
+            last: 0,
+            out,
+            line: 0,
+            indent,
+            opened: true,
+            ended: false,
+        }
     }
 
     fn lines(&self, from: usize, to: usize) -> usize {
@@ -55,27 +69,31 @@ impl<'a> Cursor<'a> {
         self.tokens.get(self.at).map_or(end, |spanned| spanned.span)
     }
 
-    /// Characters of the line that is being written.
+    /// Writes text where the last one ends.
+    pub(super) fn write(&mut self, text: &str) {
+        if let Some(at) = text.rfind('\n') {
+            self.line = self.out.len() + at + 1;
+        }
+        self.out.push_str(text);
+    }
+
+    /// Bytes of the line that is being written.
     pub(super) fn column(&self) -> usize {
-        let start = self.out.rfind('\n').map_or(0, |at| at + 1);
-        self.out.get(start..).map_or(0, |line| line.chars().count())
+        self.out.len() - self.line
     }
 
     /// Spaces at the beginning of the line that is being written.
     pub(super) fn line_indent(&self) -> usize {
-        let start = self.out.rfind('\n').map_or(0, |at| at + 1);
-        self.out.get(start..).map_or(0, |line| line.len() - line.trim_start_matches(' ').len())
+        let line = self.out.as_bytes().get(self.line..).unwrap_or_default();
+        line.iter().take_while(|c| **c == b' ').count()
     }
 
     fn new_line(&mut self, blank: bool) {
         if self.out.is_empty() {
             return;
         }
-        self.out.push('\n');
-        if blank && !self.opened {
-            self.out.push('\n');
-        }
-        self.out.push_str(&" ".repeat(self.indent));
+        self.write(if blank && !self.opened { "\n\n" } else { "\n" });
+        self.write(&" ".repeat(self.indent));
     }
 
     /// Prints the comments before the next token; what the token needs before it because of them.
@@ -101,14 +119,14 @@ impl<'a> Cursor<'a> {
             let before = self.lines(self.last, start);
             let trails = before == 0 && !self.out.is_empty() && !self.ended;
             if trails {
-                self.out.push(' ');
+                self.write(" ");
             } else {
                 let indent = self.indent;
                 self.indent = if text.starts_with('#') { 0 } else { indent };
                 self.new_line(before > 1 && wanted == Gap::Statement);
                 self.indent = indent;
             }
-            self.out.push_str(text);
+            self.write(text);
             (self.comment, self.last, self.opened) = (self.comment + 1, end, false);
             self.ended = comment.to_line_end;
             let next = self.comments.get(self.comment).filter(|other| other.before == comment.before);
@@ -150,7 +168,7 @@ impl<'a> Cursor<'a> {
             Gap::Statement => self.new_line(self.lines(self.last, span.start as usize) > 1),
         }
         let text = text(self);
-        self.out.push_str(&text);
+        self.write(&text);
         (self.at, self.last, self.opened, self.ended) = (self.at + 1, span.end as usize, false, false);
     }
 
@@ -163,7 +181,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn finish(mut self) -> String {
         self.comments(Gap::Statement);
         if !self.out.is_empty() {
-            self.out.push('\n');
+            self.write("\n");
         }
         self.out
     }

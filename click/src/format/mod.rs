@@ -50,7 +50,7 @@ impl Printer<'_> {
             let braced = matches!(statement.kind, StatementKind::Compound(..)) && self.inline == 0;
             let ends = last && self.inline > 0;
             if !braced && !ends {
-                self.cursor.out.push(';');
+                self.cursor.write(";");
             }
         }
     }

@@ -13,8 +13,11 @@ use crate::span::Span;
 /// The largest text, in bytes.
 pub const SOURCE_MAX: usize = 256 * 1024;
 
-/// The longest name in a text, in bytes.
-pub const NAME_MAX: usize = 128;
+/// The longest name in a text, in bytes. Names of flat graphs have those of all their compounds in them.
+pub const NAME_MAX: usize = 1024;
+
+/// Mistakes of a text that are told; who has more mends these first.
+pub const MISTAKES_MAX: usize = 100;
 
 /// The tokens of a text, ending in [`Token::End`]; its comments; what is wrong.
 #[derive(Debug, Default)]
@@ -92,7 +95,9 @@ impl<'a> Lexer<'a> {
     }
 
     fn complain(&mut self, span: Span, message: &str, label: &str, hint: &str) {
-        self.out.diagnostics.push(Diagnostic::new(span, message, label).hint(hint));
+        if self.out.diagnostics.len() < MISTAKES_MAX {
+            self.out.diagnostics.push(Diagnostic::new(span, message, label).hint(hint));
+        }
     }
 
     fn skip(&mut self, belongs: impl Fn(char) -> bool) {

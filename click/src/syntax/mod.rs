@@ -9,4 +9,5 @@ pub mod scan;
 pub mod token;
 
 pub use chain::PORT_MAX;
-pub use parser::{MISTAKES_MAX, Parsed, parse};
+pub use lexer::MISTAKES_MAX;
+pub use parser::{Parsed, parse};

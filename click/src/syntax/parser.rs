@@ -4,7 +4,7 @@
 //! the statement, and parsing goes on. Nesting is bounded, so neither parsing a text nor walking its tree can exhaust the stack.
 
 use super::ast::{Body, Compound, Ident, Statement, StatementKind};
-use super::lexer::{Lexed, lex};
+use super::lexer::{Lexed, MISTAKES_MAX, lex};
 use super::token::{Comment, Spanned, Token};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
@@ -14,9 +14,6 @@ pub const DEPTH_MAX: usize = 32;
 
 /// The most bodies of a compound.
 pub const BODIES_MAX: usize = 64;
-
-/// Mistakes of a text that are told; who has more mends these first.
-pub const MISTAKES_MAX: usize = 100;
 
 /// A configuration as it was written, and what is wrong with its form.
 #[derive(Debug)]
