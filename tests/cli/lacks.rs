@@ -85,7 +85,9 @@ impl Place {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
         let program = dir.path().join("anode");
-        fs::copy(env!("CARGO_BIN_EXE_anode"), &program).unwrap();
+        // By another process: a child that another test starts would have it open for writing, and nobody could run it.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_anode")).arg(&program).status();
+        assert!(copied.unwrap().success());
         for name in ["root", "run"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }

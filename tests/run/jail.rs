@@ -228,7 +228,7 @@ fn a_program_that_never_begins_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let program = dir.path().join("sleep");
-    std::fs::copy("/bin/sleep", &program).unwrap();
+    assert!(Command::new("cp").arg("/bin/sleep").arg(&program).status().unwrap().success());
     let _lease = Lease::of(&program);
     let before = (children(), descriptors());
     let words = vec![program.display().to_string(), "1000".into()];
@@ -368,7 +368,8 @@ impl Elsewhere {
         std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         let copy = |from: &Path, name: &str| {
             let to = dir.path().join(name);
-            std::fs::copy(from, &to).unwrap();
+            // By another process: a child that another test starts would have it open for writing, and nobody could run it.
+            assert!(Command::new("cp").arg(from).arg(&to).status().unwrap().success());
             to
         };
         let helper = copy(Path::new(env!("CARGO_BIN_EXE_anode")), "anode");
