@@ -10,8 +10,16 @@ need ip iproute2
 need ethtool ethtool
 need ping iputils-ping
 need python3 python3
-# The tests of the dissector for Wireshark are skipped without it, so it is installed where that is possible.
-[ "${1:-}" = test ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 && need tshark tshark
+# Tests of the dissector for Wireshark, of completions and of packages are skipped without these, so they are installed where that is
+# possible.
+if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    need tshark tshark
+    need tmux tmux
+    need zsh zsh
+    need fish fish
+    need man man-db
+    need lintian lintian
+fi
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "installing:$missing"

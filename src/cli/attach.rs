@@ -3,7 +3,7 @@
 use crate::apps::{App, Attached, Error, Received};
 use crate::code::bundle::Bundle;
 use crate::config::plan::read_hosts;
-use crate::manage::client::{Attachment, ClientError, Control, run_dir};
+use crate::manage::client::{Attachment, ClientError, Control, run_dir, run_places};
 use crate::wire::capsule::Header;
 use crate::wire::{Addr, Digest};
 use anyhow::{Context as _, bail};
@@ -68,18 +68,24 @@ impl Place {
     }
 }
 
-/// The run directory of the one node that runs here.
-fn the_only_node() -> anyhow::Result<PathBuf> {
-    let base = run_dir("any");
-    let base = base.parent().unwrap_or(Path::new("/run/anode"));
-    let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
+/// The run directories of the nodes that run here, sorted: in the place of who asks, and in the system's.
+pub(crate) fn running() -> Vec<PathBuf> {
+    let entries = run_places().into_iter().filter_map(|base| std::fs::read_dir(base).ok()).flatten().flatten();
     let mut running: Vec<PathBuf> =
         entries.map(|entry| entry.path()).filter(|dir| dir.join("control.sock").exists()).collect();
     running.sort();
+    running
+}
+
+/// The run directory of the one node that runs here.
+fn the_only_node() -> anyhow::Result<PathBuf> {
+    let running = running();
     match running.as_slice() {
         [one] => Ok(one.clone()),
         [] => {
-            bail!("no node runs below {}; start one (anode node run CONFIG.toml), or name one: --node", base.display())
+            let places: Vec<_> = run_places().iter().map(|place| place.display().to_string()).collect();
+            let places = places.join(" or ");
+            bail!("no node runs below {places}; start one (anode node run CONFIG.toml), or name one: --node")
         }
         several => {
             let name = |dir: &PathBuf| dir.file_name().unwrap_or_default().to_string_lossy().into_owned();

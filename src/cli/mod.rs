@@ -9,11 +9,13 @@ mod capsule;
 mod capture;
 mod channel;
 mod code;
+mod complete;
 mod cred;
 mod demo;
 mod domain;
 mod heavy;
 mod lab;
+mod manual;
 mod multicast;
 mod node;
 mod packet;
@@ -26,19 +28,23 @@ use crate::code::compiler;
 use crate::kernel::loader;
 use crate::manage::management;
 use crate::sys::jail;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 
+/// What the help and the manual say of how commands end.
+const STATUS: &str = "Exit status: 0 done; 1 refused or failed, with the cause and the remedy as the last line of standard error; \
+2 wrong usage. `anode lab exec` has that of its command.";
+
 /// Every noun: its variant, its module, and its line in `anode --help`.
 macro_rules! nouns {
     ($($(#[doc = $help:literal])+ $variant:ident = $module:ident;)+) => {
         /// An active network node for Linux: deploy code into the packet path at run time.
         #[derive(Parser)]
-        #[command(name = "anode", version)]
+        #[command(name = "anode", version, after_long_help = STATUS)]
         struct Cli {
             #[command(subcommand)]
             noun: Noun,
@@ -90,6 +96,13 @@ nouns! {
     Heavy = heavy;
     /// Experiments beside plain baselines
     Bench = bench;
+    /// Write the manual pages and the completions of shells as files
+    Manual = manual;
+}
+
+/// The whole command line.
+fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs a function of this program in a jail, by its name.
@@ -118,6 +131,7 @@ pub fn run() -> ExitCode {
         let status = management::run_object(std::env::args_os().skip(2));
         status.map(|status| ExitCode::from(u8::try_from(status).unwrap_or(1))).map_err(Into::into)
     } else {
+        complete::answer(command);
         dispatch(Cli::parse())
     };
     done.unwrap_or_else(|error| {

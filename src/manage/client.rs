@@ -54,9 +54,25 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// The run directory of a node given by name or directory.
+/// Where the nodes of the system have their run directories, whatever session somebody has who asks.
+const SYSTEM: &str = "/run/anode";
+
+/// The run directory of a node given by name or directory. A node of one's own comes before one of the system.
 pub fn run_dir(node: &str) -> PathBuf {
-    if node.contains('/') { PathBuf::from(node) } else { default_run_dir(node) }
+    if node.contains('/') {
+        return PathBuf::from(node);
+    }
+    let own = default_run_dir(node);
+    let of_system = Path::new(SYSTEM).join(node);
+    if !own.exists() && of_system.exists() { of_system } else { own }
+}
+
+/// The folders in which run directories are: of nodes of one's own, and of the system's.
+pub fn run_places() -> Vec<PathBuf> {
+    let own = default_run_dir("any").parent().map(Path::to_owned);
+    let mut places: Vec<_> = own.into_iter().chain([PathBuf::from(SYSTEM)]).collect();
+    places.dedup();
+    places
 }
 
 /// A connection to a node's control socket.

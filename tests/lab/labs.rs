@@ -508,3 +508,27 @@ fn without_root_the_answer_is_one_line_with_the_way_out() {
         assert_eq!(text, "anode: network namespaces need root; run as root, or use `anode sim` without it\n");
     }
 }
+
+/// What a shell is offered for the last of these words.
+fn offered(words: &[&str]) -> Vec<String> {
+    let mut command = Command::new(ANODE);
+    command.env("ANODE_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", words.len().to_string());
+    let output = command.args(["--", "anode"]).args(words).output().unwrap();
+    assert!(output.status.success());
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_shell_is_offered_the_labs_that_are_there_and_their_nodes() {
+    if !able() {
+        return;
+    }
+    let lab_name = name("offer");
+    assert!(offered(&["lab", "down", &lab_name]).is_empty(), "it is not there yet");
+    let lab = made(&example("line", &lab_name)).guarded();
+    assert_eq!(offered(&["lab", "down", &lab_name[..lab_name.len() - 1]]), [lab_name.as_str()]);
+    let nodes: Vec<_> = lab.topology().nodes.iter().map(|node| node.name.clone()).collect();
+    let mut of_lab = offered(&["lab", "exec", &lab_name, ""]);
+    of_lab.retain(|word| !word.starts_with('-'));
+    assert!(!nodes.is_empty() && nodes.iter().all(|node| of_lab.contains(node)), "{of_lab:?} {nodes:?}");
+}

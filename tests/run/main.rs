@@ -5,6 +5,7 @@ mod broker;
 mod build;
 mod clean;
 mod compiling;
+mod completions;
 mod control;
 mod cpu;
 mod desk;
