@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test lint soak fuzz sbom build bench deps clean
+.PHONY: demo test lint soak fuzz sbom build package bench deps clean
 
 # Only the node: measurements are built by `make build`.
 demo: deps
@@ -40,6 +40,11 @@ soak: deps
 # them for a moment.
 fuzz: deps
 	sh tools/fuzz.sh 60
+
+# Packages of what `make demo` builds: target/package has a .deb with its debug symbols, a wheel, and an image if buildah is here.
+package: deps
+	$(CARGO) build --release --locked --bin anode
+	CARGO="$(CARGO)" sh tools/package.sh
 
 # What the program is made of, as CycloneDX: target/sbom.
 sbom:

@@ -27,13 +27,22 @@ pub(super) fn listen_here(run_dir: &Path, socket: LocalSocket, user: Option<Iden
     })
 }
 
+/// The socket of a helper, at which the node of this user asks for its broker.
+pub(super) fn listen_for(path: &Path, user: Identity) -> io::Result<OwnedFd> {
+    listen_with(path, (SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK), Some(user))
+}
+
 fn listen_at(path: &Path, socket: LocalSocket, user: Option<Identity>) -> io::Result<OwnedFd> {
-    let (kind, flags) = match socket {
+    let way = match socket {
         LocalSocket::Control => (SocketType::STREAM, SocketFlags::CLOEXEC),
         LocalSocket::Apps | LocalSocket::Nodeos => {
             (SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
         }
     };
+    listen_with(path, way, user)
+}
+
+fn listen_with(path: &Path, (kind, flags): (SocketType, SocketFlags), user: Option<Identity>) -> io::Result<OwnedFd> {
     let socket = socket_with(AddressFamily::UNIX, kind, flags, None)?;
     // The name gets this mode when it is made.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;

@@ -18,6 +18,7 @@
 
 pub mod acts;
 pub mod allowed;
+pub mod apart;
 mod captures;
 mod client;
 pub mod given;

@@ -16,7 +16,7 @@ use crate::sys::process;
 use anyhow::{Context, Result, bail};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -57,6 +57,18 @@ pub struct Reached {
     path: PathBuf,
     at: OwnedFd,
     writes: bool,
+}
+
+impl Reached {
+    /// One that somebody else has opened.
+    pub(super) fn of(path: PathBuf, at: OwnedFd, writes: bool) -> Reached {
+        Reached { path, at, writes }
+    }
+
+    /// What it is, where, and whether it is written to.
+    pub(super) fn parts(&self) -> (BorrowedFd<'_>, &Path, bool) {
+        (self.at.as_fd(), &self.path, self.writes)
+    }
 }
 
 /// Who a node would become.
@@ -223,12 +235,17 @@ fn take_user(run_dir: &Path, places: &[Place]) -> Result<(u32, File)> {
     taken.context("no user is free for the node; name one with [security] user")
 }
 
-/// Makes the run directory ours: sockets of a node that died are taken away, those of a living one are not.
-fn claim(dir: &Path) -> Result<File> {
+/// Makes a run directory, in which nobody else can change something.
+pub(super) fn make_run_dir(dir: &Path) -> Result<()> {
     let cannot = || format!("cannot make {}; set run_dir in the configuration", dir.display());
     check_way(dir)?;
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(cannot)?;
-    check_run_dir(dir)?;
+    check_run_dir(dir)
+}
+
+/// Makes the run directory ours: sockets of a node that died are taken away, those of a living one are not.
+fn claim(dir: &Path) -> Result<File> {
+    make_run_dir(dir)?;
     // Others may look into the directory, so they could lock it; the file is for its owner alone.
     let lock = own::directory(dir).and_then(|at| own::lock_in(at, LOCK, None));
     let lock = lock.with_context(|| format!("{} cannot be opened", dir.join(LOCK).display()))?;
@@ -289,7 +306,7 @@ pub(super) fn check_way(path: &Path) -> Result<()> {
 }
 
 /// Takes a socket away that a node has left, if it is as a node leaves it.
-fn take_away(path: &Path) -> Result<()> {
+pub(super) fn take_away(path: &Path) -> Result<()> {
     let shown = path.display();
     let Ok(facts) = fs::symlink_metadata(path) else { return Ok(()) };
     if !facts.file_type().is_socket() {

@@ -40,13 +40,7 @@ const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
 pub fn begin(file: &NodeFile) -> Result<()> {
     let jails_weaker = sandbox::expected(file)?.jails_weaker;
     let Ready { run_dir, user, lock, paths } = prepare::prepare(file)?;
-    let mut pairs = Vec::new();
-    for _ in Lane::ALL {
-        pairs.push(SeqPacket::pair()?);
-    }
-    let (own, others): (Vec<_>, Vec<_>) = pairs.into_iter().map(|(own, other)| (own, SeqPacket::of(other))).unzip();
-    let all = |sockets: Vec<SeqPacket>| sockets.try_into().map_err(|_| anyhow::anyhow!("a socket for each lane"));
-    let (own, others) = (all(own)?, all(others)?);
+    let (own, others) = lanes()?;
     let node = std::process::id() as i32;
     let identity = user.as_ref().map(|user| user.identity);
     let allowed = Allowed::by(file);
@@ -70,8 +64,19 @@ pub fn begin(file: &NodeFile) -> Result<()> {
     sandbox::enter(file, &reached, user.map(|user| user.name), jails_weaker).context("the node cannot be confined")
 }
 
+/// The ends of the lanes: the node's, and the broker's.
+pub(super) fn lanes() -> Result<([SeqPacket; Lane::ALL.len()], [SeqPacket; Lane::ALL.len()])> {
+    let mut pairs = Vec::new();
+    for _ in Lane::ALL {
+        pairs.push(SeqPacket::pair()?);
+    }
+    let (own, others): (Vec<_>, Vec<_>) = pairs.into_iter().map(|(own, other)| (own, SeqPacket::of(other))).unzip();
+    let all = |sockets: Vec<SeqPacket>| sockets.try_into().map_err(|_| anyhow::anyhow!("a socket for each lane"));
+    Ok((all(own)?, all(others)?))
+}
+
 /// The broker's process, to its end.
-fn be_broker(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes, lock: Vec<File>) -> ! {
+pub(super) fn be_broker(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes, lock: Vec<File>) -> ! {
     // It ends when the node does, and not before, whatever is told to the whole group or from a terminal.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         let _ = crate::sys::process::ignore(signal);

@@ -3,29 +3,23 @@
 mod check;
 mod loader;
 mod log;
+mod service;
 mod watch;
 mod words;
 
-use crate::broker;
 use crate::clean;
-use crate::config::NodeFile;
 use crate::config::part::Part;
 use crate::core::reason::Reason;
 use crate::kernel;
-use crate::log::Log;
 use crate::manage::client::{Control, run_dir};
 use crate::schedule::Policy;
 use crate::sys::jail;
-use anyhow::Context as _;
 use clap::Subcommand;
 use serde_json::Value;
 use std::fmt::Write as _;
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// For how long a node may take to end.
 const END: Duration = Duration::from_secs(5);
@@ -42,6 +36,17 @@ enum Verb {
     Run {
         /// The configuration, in TOML (docs/node.md)
         config: PathBuf,
+        /// Have all that needs a privilege done by the helper that listens there
+        #[arg(long, value_name = "SOCKET")]
+        helper: Option<PathBuf>,
+    },
+    /// Be the helper of a node: all that it does by a privilege, in a service of its own
+    Helper {
+        /// The configuration of the node, in TOML
+        config: PathBuf,
+        /// Only mount where pins of a kernel half are kept, for a helper that has mounts of its own
+        #[arg(long)]
+        mount: bool,
     },
     /// Say what a configuration means here, and what is wrong with it
     Check {
@@ -87,7 +92,8 @@ enum Verb {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
-        Verb::Run { config } => run_node(&config)?,
+        Verb::Run { config, helper } => service::run(&config, helper.as_deref())?,
+        Verb::Helper { config, mount } => service::help(&config, mount)?,
         Verb::Check { config, json } => check::check(&config, json)?,
         Verb::Status { node, json } => {
             let status = Control::connect(&run_dir(&node))?.status()?;
@@ -102,42 +108,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn run_node(path: &Path) -> anyhow::Result<()> {
-    let file = &NodeFile::read(path)?.placed();
-    let filter = tracing_subscriber::EnvFilter::try_from_env("ANODE_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    let log = Log::default();
-    let (all, lines) =
-        (tracing_subscriber::registry().with(filter).with(log.limits()), tracing_subscriber::fmt::layer());
-    // No colours: all control characters in a log are somebody else's, and cleaned.
-    let lines = lines.with_writer(log.clone()).with_ansi(false);
-    if std::io::stderr().is_terminal() {
-        all.with(lines).init()
-    } else {
-        all.with(lines.json()).init()
-    }
-    file.changed_defaults().iter().for_each(|line| tracing::info!("changed default: {line}"));
-    file.remarks().iter().for_each(|line| tracing::warn!("{line}"));
-    if file.cpu.realtime {
-        // Before wasm has its memories, which cannot be locked, and as long as there is the right to.
-        crate::sys::realtime::lock_memory()?;
-    }
-    // A code of the kernel half has two, its map and the program that changes that; there are 1,024 of them.
-    if let Err(error) = crate::sys::process::raise_descriptors() {
-        tracing::warn!(%error, "the node has as many descriptors as it began with");
-    }
-    let plan = crate::manage::Planned::of(file).with_context(|| path.display().to_string())?;
-    broker::begin(file)?;
-    let _settled = log.start()?;
-    let node = crate::manage::assemble_planned(file, plan)?;
-    broker::ask(&broker::Request::Runs, &[])?;
-    crate::manage::stop_on_signals(node.handle())?;
-    tracing::info!(node = file.name, run_dir = %file.run_dir().display(), "node runs");
-    node.run()?;
-    tracing::info!(node = file.name, "node is down");
-    Ok(())
 }
 
 fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {

@@ -112,7 +112,12 @@ pub struct Planned {
 impl Planned {
     /// Reads all of it.
     pub fn of(file: &NodeFile) -> Result<Planned> {
-        file.check_host()?;
+        Planned::with(file, false)
+    }
+
+    /// The same for a node that has a helper or has none.
+    pub fn with(file: &NodeFile, helped: bool) -> Result<Planned> {
+        file.check_host(helped)?;
         let (config, plans) = file.plan()?;
         let environments = file.environments(&config.roles)?;
         let plan = file.plan_environment(&config)?;

@@ -19,6 +19,7 @@ pub mod mmsg;
 pub mod netdev;
 pub mod netlink;
 pub mod netns;
+pub mod notify;
 mod option;
 pub mod own;
 pub mod owners;

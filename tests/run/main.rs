@@ -14,6 +14,7 @@ mod files;
 #[path = "../running/gate.rs"]
 mod gate;
 mod gated;
+mod helper;
 mod jail;
 mod keys;
 #[path = "../running/lease.rs"]
