@@ -239,6 +239,10 @@ fn take_user(run_dir: &Path, places: &[Place]) -> Result<(u32, File)> {
 pub(super) fn make_run_dir(dir: &Path) -> Result<()> {
     let cannot = || format!("cannot make {}; set run_dir in the configuration", dir.display());
     check_way(dir)?;
+    if let Some(above) = dir.parent() {
+        // Whoever may connect to a socket in one of these gets there through it.
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(above).with_context(cannot)?;
+    }
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(cannot)?;
     check_run_dir(dir)
 }

@@ -24,6 +24,7 @@ mod nodeos_attacks;
 mod nodeos_c;
 mod old_configurations;
 mod overlay;
+mod package;
 #[path = "../running/mod.rs"]
 mod running;
 mod sending;
