@@ -140,8 +140,8 @@ fn next(helper: &SeqPacket) -> Result<(Vec<u8>, Vec<OwnedFd>)> {
     Ok((message, given))
 }
 
-/// Mounts where a node keeps pins of its kernel half, if it has one, for all who share the calling process's mounts: a helper that a service
-/// manager has given mounts of its own cannot.
+/// Mounts where a node keeps pins of its kernel half, if it has one, for all who share the mounts of the calling process. A helper that a
+/// service manager has given mounts of its own cannot.
 pub fn mount(file: &NodeFile) -> Result<()> {
     let kernel = file.ports.iter().any(|port| port.kernel);
     let run_dir = file.run_dir();

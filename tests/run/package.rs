@@ -195,7 +195,8 @@ fn a_package_is_installed_run_upgraded_and_purged_and_leaves_nothing() {
     // The kernel half of a node outlives its process and its helper's, as in an upgrade.
     root.run(&["ip", "link", "add", "west", "type", "veth", "peer", "name", "east"]);
     root.run(&["sh", "-c", "ip link set west up; ip link set east up; ip address add 10.9.8.1/24 dev west"]);
-    let text = "name = \"kern\"\nroutes = \"kernel\"\nrun_dir = \"/run/anode/kern\"\nstore = \"/var/lib/anode/kern\"\n[[port]]\npacket = \"west\"\nkernel = true\n";
+    let text = "name = \"kern\"\nroutes = \"kernel\"\nrun_dir = \"/run/anode/kern\"\nstore = \"/var/lib/anode/kern\"\n";
+    let text = format!("{text}[[port]]\npacket = \"west\"\nkernel = true\n");
     std::fs::write(root.shared.path().join("kern.toml"), text).unwrap();
     root.run(&["cp", "/tmp/shared/kern.toml", "/etc/anode/kern.toml"]);
     let running = root.start("kern", "1");
