@@ -1,6 +1,9 @@
 //! What enters and leaves a node, as `anode capture` and capture files show it, in both halves; the kernel half before and after; the story
 //! of a packet over a line of nodes.
 
+mod copies;
+mod cut;
+
 use crate::running::{self, ANODE, HOSTS, LINE, Running};
 use crate::sender::{Sender, WARM, receiver};
 use crate::wait;
@@ -50,8 +53,11 @@ impl Drop for Client {
 }
 
 fn capture(net: &Running, node: &str, file: &Path, more: &[&str]) -> Client {
-    let dir = net.dir(node).to_str().unwrap();
-    Client::start(&[&["capture", dir, "-w", file.to_str().unwrap()], more].concat())
+    capture_at(net.dir(node), file, more)
+}
+
+fn capture_at(dir: &Path, file: &Path, more: &[&str]) -> Client {
+    Client::start(&[&["capture", dir.to_str().unwrap(), "-w", file.to_str().unwrap()], more].concat())
 }
 
 fn place(folder: &tempfile::TempDir) -> PathBuf {
