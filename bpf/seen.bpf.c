@@ -68,11 +68,12 @@ INLINE int redirected(struct xdp *ctx, struct seen *seen)
 
     if ((const u8 *)(ethernet + 1) > packet_end(ctx) || ethernet->type == be16(PASSED_UP))
         return 0;
-    if (ethernet->type == be16(COPIED)) {
-        u32 at = *(const u32 *)(data + 8), copies = 0;
-        const struct record *record = map_lookup(records_map, &at);
+    /* A frame of this type may come in too, and go to the user half: for a channel of frames. It has no record. */
+    u32 at = *(const u32 *)(data + 8), copies = 0;
+    const struct record *record = ethernet->type == be16(COPIED) ? map_lookup(records_map, &at) : 0;
+    if (record && record->number == *(const u64 *)data) {
 #pragma clang loop unroll(disable)
-        for (u32 i = 0; record && i < SENDS; i++)
+        for (u32 i = 0; i < SENDS; i++)
             copies += record->left >> i & 1;
         seen->done = SEEN_COPIED;
         seen->reason = (u16)copies;

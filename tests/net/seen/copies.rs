@@ -1,12 +1,13 @@
 //! Copies that leave a kernel half: each is seen while somebody captures, and nobody pays for that afterwards.
 
-use super::{capture, packets, place, told};
+use super::{Client, capture, packets, place, told};
 use crate::running::{self, HOSTS, Running};
 use crate::sender::{Sender, WARM, receiver};
 use crate::wait;
 use anode::contract::PORTS;
 use anode::sys::bpf::{self, Map, MapKind, MapShape};
 use std::collections::BTreeMap;
+use std::io::Read as _;
 
 /// What tests/guests/sends.c is to do: a child to b and one back to a, and the packet itself goes on to b.
 fn orders() -> Vec<u8> {
@@ -79,9 +80,25 @@ fn each_copy_is_seen_and_the_egress_of_before_is_back() {
         came.extend((!is_warm).then(|| buffer[..length].to_vec()));
     }
     assert_eq!(came, shown);
-    wait::unannounced("the kernel tells nobody of a program behind an interface", || {
-        let now = behind(&net);
-        (now == standing).then_some(()).ok_or_else(|| format!("{now:?}, not {standing:?}"))
-    });
+    is_back(&net, &standing);
+    // Its story has the copies.
+    let dir = net.dir("r").to_str().unwrap();
+    let mut client = Client::start(&["packet", "explain", "code=sends", "host=10.0.1.1", "--node", dir, "--wait", "2"]);
+    sender.send(5);
+    let mut says = client.child.stdout.take().unwrap();
+    client.last();
+    let mut story = String::new();
+    says.read_to_string(&mut story).unwrap();
+    assert!(story.contains("comes in by port 0"), "{story}");
+    assert_eq!(story.matches("its code sends child ").count(), 3, "{story}");
+    is_back(&net, &standing);
     running::accounted(net.status("r"));
+}
+
+/// Waits until the programs of before stand behind the ways out.
+fn is_back(net: &Running, standing: &BTreeMap<u32, u32>) {
+    wait::unannounced("the kernel tells nobody of a program behind an interface", || {
+        let now = behind(net);
+        (now == *standing).then_some(()).ok_or_else(|| format!("{now:?}, not {standing:?}"))
+    });
 }
