@@ -247,8 +247,11 @@ fn others_leave_as_before_while_there_is_code_that_sends_and_when_it_has_gone() 
     assert_eq!((&alone, left.sent.len()), (&above, 1));
 }
 
-/// The marks of frames that were copied since the last call, and the copies, in order: ports and frames.
-fn told(watch: &mut KernelWatch) -> (Vec<Vec<u8>>, Vec<(u16, Vec<u8>)>) {
+/// Frames with their ports.
+type Frames = Vec<(u16, Vec<u8>)>;
+
+/// Frames that were copied since the last call, and the copies, in order.
+fn told(watch: &mut KernelWatch) -> (Vec<Vec<u8>>, Frames) {
     let (mut copied, mut copies, mut marks) = (vec![], vec![], vec![]);
     watch.read(|had| match had.done {
         COPIED => {
