@@ -20,11 +20,13 @@ mod places;
 mod serving;
 mod sources;
 mod state;
+mod workers;
 mod watch;
 use super::revoked;
 use crate::trust::Revocation;
 use crate::wire::revocation::Repr;
 pub use handle::Handle;
+pub(super) use workers::Others;
 use serde::Deserialize;
 pub use serving::serve;
 

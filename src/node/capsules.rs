@@ -6,6 +6,7 @@
 
 use super::codes::{Code, Codes, FoundCode};
 use super::ending::Gone;
+use super::handing::What;
 use super::environment::{Environment, OwnType, PacketKind};
 use super::objects::Objects;
 use super::output::{Ingress, Turn};
@@ -15,6 +16,7 @@ use super::serving::Serving;
 use super::status::{CredentialCounts, FetchStatus, Status};
 use super::vouching::Vouching;
 use super::{Cx, LOOK, Sizes, halves, secret};
+use crate::abi::NONE;
 use crate::classify::Native;
 use crate::code::fetch::{Fetch, Source};
 use crate::core::bucket::TokenBucket;
@@ -87,6 +89,35 @@ impl Capsules {
     }
 }
 
+impl Capsules {
+    /// A capsule has been let in; `native`: it came in an IP packet.
+    #[inline]
+    pub(super) fn came(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        mut header: capsule::Header,
+        native: bool,
+    ) {
+        let Some((source, index)) = cx.source_of(turn.now, &frame, header.previous, native) else {
+            return cx.drop(turn, frame, Reason::Stranger);
+        };
+        if cx.is_further() && index == NONE && cx.may_be_neighbour(&source) {
+            return cx.hand_on(turn, frame, What::Capsule { native });
+        }
+        cx.tell_new_neighbours(turn);
+        if header.previous != source.addr {
+            header.previous = source.addr;
+            set_previous(&mut frame, source.addr);
+        }
+        if header.bound > cx.ceiling(frame.port).unsigned {
+            self.clamp_capsule(cx, turn, &mut frame, &mut header);
+        }
+        self.process(cx, turn, frame, &header, Sender { source: Some(source), index });
+    }
+}
+
 impl Environment for Capsules {
     fn placed(&mut self, place: EnvironmentId) {
         self.place = place;
@@ -116,7 +147,7 @@ impl Environment for Capsules {
             PacketKind::Anep(_) => return self.receive_fetch(cx, turn, frame, native),
             PacketKind::Punt => return self.receive_punt(cx, turn, frame),
         }
-        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
+        let Ok(header) = capsule::Header::parse(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedCapsule);
         };
         if let Some(native) = native {
@@ -131,18 +162,7 @@ impl Environment for Capsules {
         } else {
             frame.envelope = Envelope::FRESH;
         }
-        let Some((source, index)) = cx.source_of(turn.now, &frame, header.previous, native.is_some()) else {
-            return cx.drop(turn, frame, Reason::Stranger);
-        };
-        cx.tell_new_neighbours(turn);
-        if header.previous != source.addr {
-            header.previous = source.addr;
-            set_previous(&mut frame, source.addr);
-        }
-        if header.bound > cx.ceiling(frame.port).unsigned {
-            self.clamp_capsule(cx, turn, &mut frame, &mut header);
-        }
-        self.process(cx, turn, frame, &header, Sender { source: Some(source), index });
+        self.came(cx, turn, frame, header, native.is_some());
     }
 
     /// A capsule that waited runs, or goes on where the kernel half has stopped. `what`: the index of who sent it among the
@@ -182,6 +202,9 @@ impl Environment for Capsules {
     }
 
     fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        if cx.is_further() {
+            return;
+        }
         self.want_adopted(cx, turn);
         self.look_for_hot_code(cx, turn);
         if turn.now >= self.next_look {

@@ -13,6 +13,8 @@ use crate::core::record::SharedRecords;
 use crate::core::share::SharedAccount;
 use crate::core::state_store::SharedState;
 use crate::ee::plan::Wish;
+use super::handing::Handed;
+use super::workers::WorkerOrder;
 use crate::frame::{Frame, FramePool, PortId, Sent};
 use crate::nodeos::interface::{HostId, Upcall};
 use crate::trust::Role;
@@ -35,6 +37,8 @@ pub struct Turn<'a> {
 pub struct Output {
     /// Frames to send, each with its port and peer.
     pub frames: Vec<Frame>,
+    /// Packets for the first worker of the node.
+    pub handed: Vec<Handed>,
     /// Capsules for applications.
     pub deliveries: Vec<Delivery>,
     /// Packets of applications that have ended here, for who has sent them.
@@ -115,6 +119,10 @@ pub enum Effect {
         /// Whether the channel exists.
         exists: bool,
     },
+    /// Tell the other workers of the node. There is no answer.
+    Workers(WorkerOrder),
+    /// Tell the first worker of the node whom this one hears: `Node::heard`.
+    Heard(Vec<(PortId, Addr)>),
     /// Grant the PLAN environment a wish, on behalf of whom it is wished; answer as it says.
     Plan(Wish, Cause),
 }

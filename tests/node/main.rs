@@ -19,3 +19,4 @@ mod nodeos_ending;
 mod paths;
 mod plan_turns;
 mod shares;
+mod workers;
