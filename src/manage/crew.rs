@@ -118,7 +118,7 @@ impl Crew {
             let (guard, (telling, told)) = (guard.clone(), sync_channel(1));
             let work = move || {
                 let mut worker = Worker::new(parts)?;
-                worker.set_guard(guard, Vec::new());
+                worker.leave_guard(&guard);
                 worker.take_ports(ports.into_iter())?;
                 // Whoever starts it waits for this.
                 let _ = telling.send(());

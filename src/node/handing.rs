@@ -15,7 +15,8 @@ use super::output::{Delivery, EventKind, Turn};
 use super::{Capsules, Cx, Node};
 use crate::classify::Class;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, Link, PortId};
+use crate::frame::{Frame, Link, PeerId, PortId};
+use crate::topology::NextHop;
 use crate::wire::anep::{self, type_id};
 use crate::wire::{Addr, capsule};
 use core::ops::Range;
@@ -40,6 +41,15 @@ pub enum What {
     },
     /// It is for the application at this port.
     Deliver(u16),
+    /// It is an ANEP packet from one address to another that leaves by this next hop, with a proof.
+    Prove {
+        /// The next hop.
+        next: NextHop,
+        /// Which neighbour of an overlay port.
+        peer: PeerId,
+        /// Source and destination.
+        ends: (Addr, Addr),
+    },
     /// It is an IP packet that leaves by this port to this next hop.
     Leave(PortId, Addr),
 }
@@ -65,7 +75,7 @@ impl Cx {
             let packet = frame.bytes().get(range.clone()).map(anep::Packet::new_checked);
             matches!(packet, Some(Ok(packet)) if packet.type_id() == type_id::CAPSULE)
         };
-        self.control.proofs.is_none() && matches!(seen, Seen::Class(Ok(Class::Anep(range, _))) if is_capsule(range))
+        !self.control.workers.guards(frame.port) && matches!(seen, Seen::Class(Ok(Class::Anep(range, _))) if is_capsule(range))
     }
 }
 
@@ -110,6 +120,12 @@ impl Node {
                 self.cx.core.ledger.delivered += 1;
                 turn.out.event(frame.trace, EventKind::Delivered(port));
                 turn.out.deliveries.push(Delivery { port, frame });
+            }
+            What::Prove { next, peer, ends } => {
+                self.cx.order.entry.note(&mut frame);
+                if let Err((frame, reason)) = self.cx.send_anep(turn, frame, (next, peer), ends.0, ends.1) {
+                    self.cx.drop(turn, frame, reason);
+                }
             }
             What::Leave(port, via) => {
                 self.cx.order.entry.note(&mut frame);

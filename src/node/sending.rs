@@ -143,7 +143,7 @@ impl Cx {
     }
 
     /// Sends an ANEP packet to a next hop.
-    fn send_anep(
+    pub(super) fn send_anep(
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,
@@ -153,6 +153,10 @@ impl Cx {
     ) -> Result<(), (Frame, Reason)> {
         let (next, peer) = next;
         let via = if next.via.is_unspecified() { destination } else { next.via };
+        if self.is_further() && self.control.workers.guards(next.port) {
+            self.hand_on(turn, frame, What::Prove { next, peer, ends: (source, destination) });
+            return Ok(());
+        }
         if let Err(reason) = self.prove(turn.now, &mut frame, next.port, via) {
             return Err((frame, reason));
         }

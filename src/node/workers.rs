@@ -7,6 +7,7 @@
 
 use super::codes::{Code, Ready};
 use super::output::{Effect, Turn};
+use super::proofs::Guard;
 use super::{Capsules, Cx, Node};
 use crate::code::run::LoadedProgram;
 use crate::core::common::{Common, OfCode, WorkerId};
@@ -25,6 +26,9 @@ pub(super) struct Workers {
     common: Option<Common>,
     /// Changes of ports, routes and neighbours that the others have been told.
     told: (u32, u64),
+    /// Of each port, whether it demands anything or somebody behind it has a key: there the first worker alone proves and is
+    /// proved to, since counters of proofs are its.
+    guarded: Vec<bool>,
 }
 
 impl Workers {
@@ -32,6 +36,12 @@ impl Workers {
     #[inline(always)]
     pub(super) fn is_further(&self) -> bool {
         self.id > 0
+    }
+
+    /// Whether only the first worker lets packets in by a port, and sends by it.
+    #[inline]
+    pub(super) fn guards(&self, port: PortId) -> bool {
+        self.guarded.get(usize::from(port.0)) == Some(&true)
     }
 
     /// Changes of the neighbours that others have been told, if there are others to tell.
@@ -77,7 +87,15 @@ impl Node {
     pub fn set_worker(&mut self, id: WorkerId, common: Common) {
         // The kernel half hears of the first one only.
         self.cx.control.mirror.on &= id == 0;
-        self.cx.control.workers = Workers { id, common: Some(common), told: (0, 0) };
+        self.cx.control.workers = Workers { id, common: Some(common), ..Workers::default() };
+    }
+
+    /// As [`Node::set_guard`], of a worker that is not the first: what is proved goes by that one.
+    pub fn leave_guard(&mut self, guard: &Guard) {
+        let ports = (0..self.cx.core.topology.ports.len()).map(|at| PortId(at as u16));
+        let demands = |port: PortId| guard.demands.get(usize::from(port.0)).is_some_and(|demands| demands.any());
+        let has_key = |port| guard.keys.iter().any(|key| key.port == port);
+        self.cx.control.workers.guarded = ports.map(|port| demands(port) || has_key(port)).collect();
     }
 
     /// The first worker tells this one something.

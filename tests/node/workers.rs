@@ -7,6 +7,7 @@ use anode::core::reason::Reason;
 use anode::driver::{Driver, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::workers::WorkerOrder;
+use anode::node::proofs::{Guard, NeighbourKey};
 use anode::node::{Shared, Sizes};
 use anode::topology::{Ceiling, NextHop, Port, Routes};
 use anode::wire::ethernet::{self, Mac, ethertype};
@@ -369,4 +370,25 @@ fn packets_that_find_the_ring_full_are_counted_and_their_domain_goes_on() {
     assert_eq!((two.second.node.balance().received, two.second.node.balance().handed), (2, 0));
     two.receive(1, 0, &packet(&header(code), b"x"));
     assert_eq!(two.out().0, [1, 0]);
+}
+
+/// Who proves what it sends is let in by the first worker alone, which proves what the second sends there.
+#[test]
+fn what_is_proved_goes_by_the_first_worker() {
+    let mut two = Two::new();
+    let key = NeighbourKey { port: PortId(1), addr: RIGHT, id: 7, secret: [3; 32] };
+    let guard = Guard { demands: Vec::new(), keys: vec![key], unix_ns: 1 << 60 };
+    two.first.driver.node.set_guard(1, guard.clone());
+    two.second.node.leave_guard(&guard);
+    let code = two.first.add(0, &module("", "", FORWARD));
+    for _ in 0..3 {
+        two.receive(1, 0, &packet(&header(code), b"x"));
+    }
+    assert_eq!(two.out(), ([3, 0], 0), "all leave by the port with a key");
+    let lengths: Vec<_> = two.first.driver.out.frames.iter().map(Frame::len).collect();
+    assert!(lengths.iter().all(|length| *length == lengths[0] && *length > packet(&header(code), b"x").len()));
+    let sum = two.second.node.status();
+    assert_eq!(sum.codes[0].usage.as_ref().unwrap().forwarded, 2, "it has run there");
+    two.receive(1, 1, &packet(&header(code), b"x"));
+    assert_eq!(two.second.node.balance().received, 3, "by that port the first alone lets in");
 }

@@ -42,6 +42,11 @@ impl Worker {
         self.driver.node.remember_revocations(told);
     }
 
+    /// The same of a worker that is not the first.
+    pub fn leave_guard(&mut self, guard: &Guard) {
+        self.driver.node.leave_guard(guard);
+    }
+
     /// What says what waits on the links of its ports, as far as something does.
     pub fn set_meters(&mut self, meters: Vec<Option<LinkMeter>>) {
         let by_its_clock = |meter: Option<LinkMeter>| meter.map(|meter| meter.by(&self.clock));
