@@ -5,8 +5,8 @@
 //! `raw6`, `udp6`, `tcp`), or at least their count (`/proc/net/protocols`). It includes sockets on their way in a
 //! message and those of other processes.
 
-use crate::core::common::WORKERS_MAX;
 use crate::kernel::SOCKETS;
+use crate::sys::threads::WORKERS_MAX;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;

@@ -1,7 +1,8 @@
 //! `[cpu]`: the node's share of a CPU. It is carried out in `manage/cpu.rs`.
 
-use crate::core::common::{WORKERS_MAX, WorkerId};
+use crate::frame::WorkerId;
 use crate::schedule::{Policy, WEIGHT_MAX};
+use crate::sys::threads::WORKERS_MAX;
 use serde::Deserialize;
 
 /// `[cpu]` of the configuration.

@@ -14,16 +14,11 @@ pub mod state;
 use super::domain::DomainId;
 use super::kept::SharedState;
 use super::share::SharedAccount;
+use crate::frame::WorkerId;
 use crate::trust::limits::Limits;
 pub use account::CommonAccount;
 pub use state::{CommonState, CommonStore};
 use std::sync::Arc;
-
-/// The number of a worker of a node: 0 is the first, which has the tables of the node.
-pub type WorkerId = u16;
-
-/// Workers of one node, at most.
-pub const WORKERS_MAX: u16 = 64;
 
 /// What all workers of a node have in common.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 //!
 //! The node keeps them in its table ([`super::state_store`]), the kernel half in a map that both halves share.
 
-use super::domain::{DomainId, Domains};
+use super::domain::DomainId;
 use std::sync::Arc;
 
 /// Bytes of one value.
@@ -66,7 +66,7 @@ pub const PAGE: usize = 256;
 
 /// How much more a domain may keep, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quota {
+pub struct Allowance {
     /// Whether it holds as many entries as it may.
     pub is_used_up: bool,
     /// The longest time that it may keep anything, in milliseconds.
@@ -89,26 +89,10 @@ pub enum Held {
 /// Who knows what domains may keep, and counts what they hold.
 pub trait Books {
     /// What a domain may still keep; nothing: there is no such domain.
-    fn quota(&mut self, owner: DomainId) -> Option<Quota>;
+    fn quota(&mut self, owner: DomainId) -> Option<Allowance>;
 
     /// Something became of an entry of a domain's.
     fn note(&mut self, owner: DomainId, what: Held);
-}
-
-impl Books for Domains {
-    #[inline]
-    fn quota(&mut self, owner: DomainId) -> Option<Quota> {
-        let domain = self.of(owner)?;
-        let is_used_up = domain.counts.state_entries >= domain.limits.state_entries;
-        Some(Quota { is_used_up, keep_ms_max: domain.limits.keep_ms_max })
-    }
-
-    #[inline]
-    fn note(&mut self, owner: DomainId, what: Held) {
-        if let Some(domain) = self.of(owner) {
-            domain.counts.note_state(what);
-        }
-    }
 }
 
 /// Soft state of one domain that is kept elsewhere, since others use it too.

@@ -11,8 +11,8 @@
 //! harmless. The entries of one domain are chained, so forgetting them looks at no others.
 
 use super::domain::DomainId;
+use super::kept::{Allowance, Books, Held, KeptValue, PAGE, Page};
 pub use super::kept::{Change, Refused, SharedState, VALUE, Value, number};
-use super::kept::{Books, Held, KeptValue, PAGE, Page, Quota};
 use std::collections::HashMap;
 
 /// Entries that share a set of the table.
@@ -149,7 +149,7 @@ impl StateStore {
         keep_ms: u32,
         now: u64,
     ) -> Result<(), Refused> {
-        let Some(Quota { is_used_up, keep_ms_max }) = books.quota(owner) else { return Err(Refused::Full) };
+        let Some(Allowance { is_used_up, keep_ms_max }) = books.quota(owner) else { return Err(Refused::Full) };
         let keep_ms = keep_ms.min(keep_ms_max);
         if keep_ms == 0 {
             self.remove(books, owner, key);

@@ -133,7 +133,8 @@ impl Driven<'_> {
     #[inline]
     fn wants(&self) -> bool {
         let out = &*self.turn.out;
-        let packets = !(out.frames.is_empty() && out.handed.is_empty() && out.deliveries.is_empty() && out.events.is_empty());
+        let packets =
+            !(out.frames.is_empty() && out.handed.is_empty() && out.deliveries.is_empty() && out.events.is_empty());
         packets || !(out.refused.is_empty() && out.effects.is_empty() && out.upcalls.is_empty() && out.told.is_empty())
     }
 }

@@ -33,7 +33,14 @@ pub struct Supply {
 impl Supply {
     /// An empty store beside a compiler.
     pub fn new(compiler: Compiler) -> Supply {
-        Supply { store: HashMap::new(), compiler, judge: None, orders: Vec::new(), heard: Vec::new(), handed: Vec::new() }
+        Supply {
+            store: HashMap::new(),
+            compiler,
+            judge: None,
+            orders: Vec::new(),
+            heard: Vec::new(),
+            handed: Vec::new(),
+        }
     }
 
     /// Puts a bundle into the store.
@@ -67,7 +74,7 @@ impl Outside for Supply {
             }
             // Nobody's revocations count here; there is no kernel half, and no resolver.
             Effect::Revoke(..) => node.revocation_unjudged(),
-            Effect::Workers(order) => self.orders.push(order),
+            Effect::Workers(order) => self.orders.push(*order),
             Effect::Heard(list) => self.heard.extend(list),
             Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) => {}
         }

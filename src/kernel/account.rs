@@ -6,8 +6,8 @@ use crate::contract::{PROGRAMS, account};
 use crate::core::share::{SharedAccount, Spent};
 use crate::sys::mapping::SharedWords;
 use std::io;
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Words of an account, and where they stand: first those that the kernel half writes, then the node's.
 const WORDS: usize = account::SIZE / 8;

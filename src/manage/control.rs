@@ -20,15 +20,15 @@ mod places;
 mod serving;
 mod sources;
 mod state;
-mod workers;
 mod watch;
+mod workers;
 use super::revoked;
 use crate::trust::Revocation;
 use crate::wire::revocation::Repr;
 pub use handle::Handle;
-pub(super) use workers::Others;
 use serde::Deserialize;
 pub use serving::serve;
+pub(super) use workers::Others;
 
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]

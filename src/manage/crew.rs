@@ -1,13 +1,16 @@
 //! The further workers of a node: how many there are, and their threads.
 
+use super::apps::Apps;
 use super::control::Others;
 use super::cpu::{self, Cpu};
+use super::loader::Loader;
 use super::ports::OpenPort;
 use super::worker::crew::{First, Further, Way, between};
-use super::worker::{Order, Parts, Seat, Worker};
+use super::worker::{FirstSeat, Order, Parts, Seat, Worker};
 use crate::config::cpu::{CpuFile, Workers};
 use crate::config::{NodeFile, Plan};
-use crate::core::common::{Common, WORKERS_MAX, WorkerId};
+use crate::core::common::Common;
+use crate::frame::WorkerId;
 use crate::node::NodeConfig;
 use crate::node::entry::EntryLimits;
 use crate::node::proofs::Guard;
@@ -15,7 +18,7 @@ use crate::sys::clock::Clock;
 use crate::sys::ethtool;
 use crate::sys::packet::can_stay;
 use crate::sys::poll::Waker;
-use crate::sys::threads::{self, Duty};
+use crate::sys::threads::{self, Duty, WORKERS_MAX};
 use anyhow::{Context, Result};
 use std::io;
 use std::sync::Arc;
@@ -25,8 +28,34 @@ use std::thread::JoinHandle;
 /// Entries of soft state that a further worker keeps for itself: none, since all keep them in common.
 const NO_STATE: usize = 0;
 
+/// The first worker of a node, and the others before their ports are open; and what the first has of a CPU.
+pub(super) fn first(
+    (file, plans): (&NodeFile, &[Plan]),
+    config: NodeConfig,
+    (plan, apps, loader): (Box<crate::ee::plan::Config>, Apps, Loader),
+    (way, orders): (Way, Receiver<Order>),
+    (entry, clock): (EntryLimits, Clock),
+) -> Result<(Worker, Crew, Arc<cpu::Report>)> {
+    let workers = count(&file.cpu, plans);
+    let (crew, others) = Crew::of(workers, &config, &way)?;
+    let cpu = Cpu::new(&file.cpu.of_worker(0, workers));
+    let report = cpu.report();
+    let parts = Parts {
+        config,
+        seat: Seat::First(Box::new(FirstSeat { plan, apps, loader, others })),
+        common: crew.common.clone(),
+        busy_poll_us: file.xdp.busy_poll_us,
+        cpu,
+        entry,
+        orders,
+        waker: way.waker,
+        clock,
+    };
+    Ok((Worker::new(parts)?, crew, report))
+}
+
 /// How many workers a node has.
-pub(super) fn count(file: &CpuFile, plans: &[Plan]) -> WorkerId {
+fn count(file: &CpuFile, plans: &[Plan]) -> WorkerId {
     let wanted = match file.workers {
         Workers::Count(count) => count,
         Workers::Auto => automatic(plans),
@@ -61,7 +90,9 @@ struct Seated {
 /// The workers beyond the first, before their ports are open.
 pub(super) struct Crew {
     /// What all workers have in common, if there are several.
-    pub common: Option<Common>,
+    common: Option<Common>,
+    /// How many there are, the first included.
+    pub workers: WorkerId,
     seated: Vec<Seated>,
 }
 
@@ -75,7 +106,7 @@ pub(super) struct Running {
 
 impl Crew {
     /// For so many workers, of which the first is reached so; with what that one has of each other.
-    pub fn of(workers: WorkerId, config: &NodeConfig, first: &Way) -> Result<(Crew, Vec<Further>)> {
+    fn of(workers: WorkerId, config: &NodeConfig, first: &Way) -> Result<(Crew, Vec<Further>)> {
         let common = (workers > 1).then(|| Common::new(workers, config.sizes.state_entries));
         let (mut seated, mut others) = (Vec::new(), Vec::new());
         for id in 1..workers {
@@ -85,7 +116,7 @@ impl Crew {
             others.push(further);
             seated.push(Seated { id, orders, way, first });
         }
-        Ok((Crew { common, seated }, others))
+        Ok((Crew { common, workers, seated }, others))
     }
 
     /// Starts the threads, each with its ports.
@@ -97,9 +128,8 @@ impl Crew {
         ports: Vec<Vec<OpenPort>>,
     ) -> Result<Running> {
         let mut running = Running::default();
-        let workers = self.seated.len() as WorkerId + 1;
         for (Seated { id, orders, way, first }, ports) in self.seated.into_iter().zip(ports) {
-            let cpu = Cpu::new(&file.cpu.of_worker(id, workers));
+            let cpu = Cpu::new(&file.cpu.of_worker(id, self.workers));
             running.reports.push(cpu.report());
             let mut config = config.clone();
             config.sizes.state_entries = NO_STATE;

@@ -38,8 +38,8 @@ use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
 use crate::config::environments::Environment;
 use crate::config::{self, NodeFile, Plan, RouteSource};
-use crate::core::common::WorkerId;
 use crate::core::domain::DomainId;
+use crate::frame::WorkerId;
 use crate::kernel::{KernelHalf, Setting, Settings, Steering};
 use crate::link::meter::LinkMeter;
 use crate::node::proofs::Guard;
@@ -54,7 +54,6 @@ use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
 use anyhow::{Context, Result};
 use connections::Connections;
-use crew::Crew;
 use control::Handle;
 use files::Files;
 use kernel::Left;
@@ -71,7 +70,7 @@ use std::time::Duration;
 use undo::Undo;
 use watching::Watching;
 use worker::crew::Way;
-use worker::{FIRST_APP, Order, Parts, Seat, Worker};
+use worker::{FIRST_APP, Order, Worker};
 
 /// Period of the clock that stops code which runs too long.
 const TICK: Duration = Duration::from_millis(5);
@@ -165,26 +164,11 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let loader = loader::Loader::start(store, compiling, policy, messenger, waker.clone())?;
     let shelf = loader.shelf();
     let (orders, inbox) = channel();
-    let workers = crew::count(&file.cpu, &plans);
-    let cpu = cpu::Cpu::new(&file.cpu.of_worker(0, workers));
-    let cpu_report = cpu.report();
-    let accounts = cpu_report.accounts();
     let connections = Connections::default();
     let apps = listen_for_apps(file, &dir.join("apps.sock"), &connections)?;
-    let (busy_poll_us, routing) = (file.xdp.busy_poll_us, config.clone());
-    let (crew, others) = Crew::of(workers, &config, &Way { orders: orders.clone(), waker: waker.clone() })?;
-    let parts = Parts {
-        config,
-        seat: Seat::First { plan: Box::new(plan), apps, loader, others },
-        common: crew.common.clone(),
-        busy_poll_us,
-        cpu,
-        entry,
-        orders: inbox,
-        waker: waker.clone(),
-        clock,
-    };
-    let mut worker = Worker::new(parts)?;
+    let (routing, way) = (config.clone(), Way { orders: orders.clone(), waker: waker.clone() });
+    let own = (Box::new(plan), apps, loader);
+    let (mut worker, crew, cpu_report) = crew::first((file, &plans), config, own, (way, inbox), (entry, clock))?;
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
     worker.set_guard(guard.clone(), revocations.signed());
     worker.set_meters(meters);
@@ -195,11 +179,12 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     });
     worker.prepare(left)?;
     let (xdp, ports) =
-        open_ports(&mut worker, file, (&routing, &plans), (half.as_ref(), workers), &settings, &orders, warm)?;
+        open_ports(&mut worker, file, (&routing, &plans), (half.as_ref(), crew.workers), &settings, &orders, warm)?;
     let crew = crew.start(file, &routing, (&entry, &guard, clock), ports)?;
     worker.say_hello(&hellos);
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
+    let accounts = cpu_report.accounts();
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
     let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
     let handle = handle.with_watching(watching).with_others(crew.others());
@@ -251,7 +236,8 @@ fn open_ports(
     let before = std::mem::take(&mut xdp.ports);
     // Packets that bring code find somebody who compiles it. One that panicked has said so.
     let _ = warm.join();
-    let of_others = worker.open(&routing.ports, plans.iter().cloned().zip(before).collect(), settings, orders.clone())?;
+    let of_others =
+        worker.open(&routing.ports, plans.iter().cloned().zip(before).collect(), settings, orders.clone())?;
     worker.seed_links(&kernel::links(plans));
     let half = half.map(AsRef::as_ref);
     listen(half, xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;

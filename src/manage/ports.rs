@@ -5,7 +5,7 @@ mod opener;
 pub(super) use opener::Opener;
 
 use crate::config::Plan;
-use crate::core::common::WorkerId;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::port::packet::{Change, Taker};
 use crate::port::pcap::HEADERS;

@@ -17,9 +17,10 @@ use super::cpu::Cpu;
 use super::ee::{Account, Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::OpenPort;
-use crate::core::common::{Common, WorkerId};
+use crate::core::common::Common;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::node::EndedBy;
 use crate::node::entry::EntryLimits;
@@ -138,16 +139,7 @@ pub struct Worker {
 /// Which of the workers of a node one is, with what only that one has.
 pub enum Seat {
     /// The first, which has the tables of the node.
-    First {
-        /// The PLAN environment.
-        plan: Box<crate::ee::plan::Config>,
-        /// The applications' socket.
-        apps: Apps,
-        /// The loader.
-        loader: Loader,
-        /// The other workers.
-        others: Vec<Further>,
-    },
+    First(Box<FirstSeat>),
     /// Another one.
     Further {
         /// Its number.
@@ -155,6 +147,18 @@ pub enum Seat {
         /// The first one.
         first: First,
     },
+}
+
+/// What only the first worker of a node has.
+pub struct FirstSeat {
+    /// The PLAN environment.
+    pub plan: Box<crate::ee::plan::Config>,
+    /// The applications' socket.
+    pub apps: Apps,
+    /// The loader.
+    pub loader: Loader,
+    /// The other workers.
+    pub others: Vec<Further>,
 }
 
 /// What a worker is made from.
@@ -192,12 +196,13 @@ impl Worker {
         node.set_entry(entry);
         node.set_clock(Box::new(thread_clock(clock, cpu.gaps())));
         let id = match &seat {
-            Seat::First { .. } => 0,
+            Seat::First(_) => 0,
             Seat::Further { id, .. } => *id,
         };
         common.into_iter().for_each(|common| node.set_worker(id, common));
         let place = match seat {
-            Seat::First { plan, apps, loader, others } => {
+            Seat::First(seat) => {
+                let FirstSeat { plan, apps, loader, others } = *seat;
                 poll.add(apps.socket(), APPS)?;
                 node.speak_plan(*plan);
                 Place::First(Box::new(Front { apps, loader, opener: None, others }))
@@ -210,12 +215,7 @@ impl Worker {
         driver.out.pool = pool;
         Ok(Worker {
             driver,
-            around: Around {
-                ports: Vec::new(),
-                processes: Desk::default(),
-                place,
-                watchers: Watchers::default(),
-            },
+            around: Around { ports: Vec::new(), processes: Desk::default(), place, watchers: Watchers::default() },
             orders,
             waker,
             poll,
@@ -286,19 +286,13 @@ impl Worker {
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
+            busy |= self.take_handed();
             let mut now = self.now;
-            busy |= self.take_handed(now);
             let mut driven = self.driver.at(now);
             let more = self.around.processes.take(driven.node, &mut driven.turn, &self.poll);
             self.around.processes.notify_waiting();
             if now >= self.driver.node.next_timer() {
-                self.driver.turn(now, |node, turn| node.timer(turn));
-                self.look_after_ports();
-                let mut driven = self.driver.at(now);
-                if let Some(front) = self.around.place.front() {
-                    front.apps.look_after(now, &self.poll, driven.node);
-                }
-                self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
+                self.do_due(now);
                 // That was no packet's work.
                 now = self.read();
             }
@@ -312,6 +306,17 @@ impl Worker {
                 return Ok(());
             }
         }
+    }
+
+    /// Does what is due at `now`.
+    fn do_due(&mut self, now: u64) {
+        self.driver.turn(now, |node, turn| node.timer(turn));
+        self.look_after_ports();
+        let mut driven = self.driver.at(now);
+        if let Some(front) = self.around.place.front() {
+            front.apps.look_after(now, &self.poll, driven.node);
+        }
+        self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
     }
 
     /// Runs packets in the order of the path scheduler, at what they cost.

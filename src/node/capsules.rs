@@ -6,8 +6,8 @@
 
 use super::codes::{Code, Codes, FoundCode};
 use super::ending::Gone;
-use super::handing::What;
 use super::environment::{Environment, OwnType, PacketKind};
+use super::handing::HandedAs;
 use super::objects::Objects;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
@@ -90,21 +90,24 @@ impl Capsules {
 }
 
 impl Capsules {
-    /// A capsule has been let in; `native`: it came in an IP packet.
-    #[inline]
-    pub(super) fn came(
+    /// Who sent a capsule that has been let in, and what is left of its bound; nothing: it ends or goes on elsewhere. `native`: it
+    /// came in an IP packet.
+    #[inline(always)]
+    pub(super) fn find_sender(
         &mut self,
         cx: &mut Cx,
         turn: &mut Turn<'_>,
         mut frame: Frame,
-        mut header: capsule::Header,
+        header: &mut capsule::Header,
         native: bool,
-    ) {
+    ) -> Option<(Frame, Sender)> {
         let Some((source, index)) = cx.source_of(turn.now, &frame, header.previous, native) else {
-            return cx.drop(turn, frame, Reason::Stranger);
+            cx.drop(turn, frame, Reason::Stranger);
+            return None;
         };
         if cx.is_further() && index == NONE && cx.may_be_neighbour(&source) {
-            return cx.hand_on(turn, frame, What::Capsule { native });
+            cx.hand_on(turn, frame, HandedAs::Capsule { native });
+            return None;
         }
         cx.tell_new_neighbours(turn);
         if header.previous != source.addr {
@@ -112,9 +115,9 @@ impl Capsules {
             set_previous(&mut frame, source.addr);
         }
         if header.bound > cx.ceiling(frame.port).unsigned {
-            self.clamp_capsule(cx, turn, &mut frame, &mut header);
+            self.clamp_capsule(cx, turn, &mut frame, header);
         }
-        self.process(cx, turn, frame, &header, Sender { source: Some(source), index });
+        Some((frame, Sender { source: Some(source), index }))
     }
 }
 
@@ -147,7 +150,7 @@ impl Environment for Capsules {
             PacketKind::Anep(_) => return self.receive_fetch(cx, turn, frame, native),
             PacketKind::Punt => return self.receive_punt(cx, turn, frame),
         }
-        let Ok(header) = capsule::Header::parse(frame.bytes()) else {
+        let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedCapsule);
         };
         if let Some(native) = native {
@@ -162,7 +165,8 @@ impl Environment for Capsules {
         } else {
             frame.envelope = Envelope::FRESH;
         }
-        self.came(cx, turn, frame, header, native.is_some());
+        let Some((frame, from)) = self.find_sender(cx, turn, frame, &mut header, native.is_some()) else { return };
+        self.process(cx, turn, frame, &header, from);
     }
 
     /// A capsule that waited runs, or goes on where the kernel half has stopped. `what`: the index of who sent it among the

@@ -133,7 +133,8 @@ impl Cx {
         }
     }
 
-    /// Tells the kernel half, and other workers, of a new neighbour at once, since its capsules wait for that; of many together in the next sweep.
+    /// Tells the kernel half, and other workers, of a new neighbour at once, since its capsules wait for that; of many together
+    /// in the next sweep.
     #[inline]
     pub(super) fn tell_new_neighbours(&mut self, turn: &mut Turn<'_>) {
         let Mirror { on, told, next_tell } = self.control.mirror;

@@ -1,4 +1,4 @@
-//! What a worker hands to the first worker of its node, since only that one can do it.
+//! HandedAs a worker hands to the first worker of its node, since only that one can do it.
 //!
 //! ```text
 //! worker 1: frame ─▶ code ready here? ─ yes ─▶ runs ─▶ next hop known? ─ yes ─▶ port
@@ -23,15 +23,15 @@ use core::ops::Range;
 
 /// A packet on its way from one worker to the first one.
 pub struct Handed {
-    /// What is to be done with it.
-    pub what: What,
+    /// HandedAs is to be done with it.
+    pub what: HandedAs,
     /// The packet.
     pub frame: Frame,
 }
 
-/// What is to be done with a packet that was handed over.
+/// HandedAs is to be done with a packet that was handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum HandedAs {
     /// It has come in by its port.
     Frame,
     /// It is a capsule that begins its frame, in an IP packet or in none, and has been let in.
@@ -63,7 +63,7 @@ impl Cx {
 
     /// Hands a packet over that has been counted here.
     #[cold]
-    pub(super) fn hand_on(&mut self, turn: &mut Turn<'_>, frame: Frame, what: What) {
+    pub(super) fn hand_on(&mut self, turn: &mut Turn<'_>, frame: Frame, what: HandedAs) {
         self.core.ledger.handed = self.core.ledger.handed.wrapping_add(1);
         turn.out.handed.push(Handed { what, frame });
     }
@@ -75,7 +75,8 @@ impl Cx {
             let packet = frame.bytes().get(range.clone()).map(anep::Packet::new_checked);
             matches!(packet, Some(Ok(packet)) if packet.type_id() == type_id::CAPSULE)
         };
-        !self.control.workers.guards(frame.port) && matches!(seen, Seen::Class(Ok(Class::Anep(range, _))) if is_capsule(range))
+        !self.control.workers.guards(frame.port)
+            && matches!(seen, Seen::Class(Ok(Class::Anep(range, _))) if is_capsule(range))
     }
 }
 
@@ -83,7 +84,7 @@ impl Node {
     /// A frame came in that only the first worker can do something with.
     #[cold]
     pub(super) fn hand_frame(&mut self, turn: &mut Turn<'_>, frame: Frame) {
-        turn.out.handed.push(Handed { what: What::Frame, frame });
+        turn.out.handed.push(Handed { what: HandedAs::Frame, frame });
     }
 
     /// The first worker could not be handed a packet: too many are on their way to it.
@@ -91,7 +92,7 @@ impl Node {
     pub fn not_handed(&mut self, turn: &mut Turn<'_>, handed: Handed) {
         let Handed { what, frame } = handed;
         match what {
-            What::Frame => {
+            HandedAs::Frame => {
                 self.cx.count_received(&frame);
                 self.cx.turn_away(turn, frame, Reason::HandOver);
             }
@@ -105,14 +106,14 @@ impl Node {
     /// Another worker has handed a packet over.
     pub fn take_handed(&mut self, turn: &mut Turn<'_>, handed: Handed) {
         let Handed { what, mut frame } = handed;
-        if what == What::Frame {
+        if what == HandedAs::Frame {
             return self.receive(turn, frame);
         }
         self.cx.core.ledger.handed = self.cx.core.ledger.handed.wrapping_sub(1);
         match what {
-            What::Frame => {}
-            What::Capsule { native } => self.take_capsule(turn, frame, native),
-            What::Deliver(port) => {
+            HandedAs::Frame => {}
+            HandedAs::Capsule { native } => self.take_capsule(turn, frame, native),
+            HandedAs::Deliver(port) => {
                 let takes = self.ask(|capsules: &mut Capsules, _| capsules.applications.contains(&port));
                 if takes != Some(true) {
                     return self.cx.drop(turn, frame, Reason::NoApplication);
@@ -121,13 +122,13 @@ impl Node {
                 turn.out.event(frame.trace, EventKind::Delivered(port));
                 turn.out.deliveries.push(Delivery { port, frame });
             }
-            What::Prove { next, peer, ends } => {
+            HandedAs::Prove { next, peer, ends } => {
                 self.cx.order.entry.note(&mut frame);
                 if let Err((frame, reason)) = self.cx.send_anep(turn, frame, (next, peer), ends.0, ends.1) {
                     self.cx.drop(turn, frame, reason);
                 }
             }
-            What::Leave(port, via) => {
+            HandedAs::Leave(port, via) => {
                 self.cx.order.entry.note(&mut frame);
                 match self.cx.core.topology.port(port).map(|port| port.link) {
                     Some(Link::Ethernet { mac, .. }) => self.cx.send_ip(turn, frame, port, mac, via),
@@ -141,11 +142,15 @@ impl Node {
         if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
             return self.cx.drop(turn, frame, Reason::EntryShare);
         }
-        let Some(header) = capsule::Header::again(frame.bytes()) else {
+        let Some(mut header) = capsule::Header::again(frame.bytes()) else {
             return self.cx.drop(turn, frame, Reason::MalformedCapsule);
         };
         let run = self.cx.begin(turn.now, frame.payer, true);
-        self.ask(|capsules: &mut Capsules, cx| capsules.came(cx, turn, frame, header, native));
+        self.ask(|capsules: &mut Capsules, cx| {
+            if let Some((frame, from)) = capsules.find_sender(cx, turn, frame, &mut header, native) {
+                capsules.process(cx, turn, frame, &header, from);
+            }
+        });
         self.environments.settle(&mut self.cx, turn);
         self.cx.end(turn.now, run);
     }

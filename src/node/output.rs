@@ -1,6 +1,8 @@
 //! The output of a node for one frame, timer or command: frames to send, capsules to deliver, and effects for the
 //! outside, such as "compile this". The driver empties it after every call.
 
+use super::handing::Handed;
+use super::workers::WorkerOrder;
 use crate::classify::rule::Rule;
 use crate::code::fetch::Source;
 use crate::code::judge::Claim;
@@ -13,8 +15,6 @@ use crate::core::record::SharedRecords;
 use crate::core::share::SharedAccount;
 use crate::core::state_store::SharedState;
 use crate::ee::plan::Wish;
-use super::handing::Handed;
-use super::workers::WorkerOrder;
 use crate::frame::{Frame, FramePool, PortId, Sent};
 use crate::nodeos::interface::{HostId, Upcall};
 use crate::trust::Role;
@@ -120,7 +120,7 @@ pub enum Effect {
         exists: bool,
     },
     /// Tell the other workers of the node. There is no answer.
-    Workers(WorkerOrder),
+    Workers(Box<WorkerOrder>),
     /// Tell the first worker of the node whom this one hears: `Node::heard`.
     Heard(Vec<(PortId, Addr)>),
     /// Grant the PLAN environment a wish, on behalf of whom it is wished; answer as it says.

@@ -115,7 +115,7 @@ impl Capsules {
         ready.effort = match placed {
             Ok(()) => {
                 let order = for_others.map(|program| WorkerOrder::Replace(code, program));
-                order.into_iter().for_each(|order| turn.out.effects.push(Effect::Workers(order)));
+                order.into_iter().for_each(|order| turn.out.effects.push(Effect::Workers(Box::new(order))));
                 Effort::Optimised
             }
             Err(why) => Effort::Stays(why),

@@ -10,10 +10,11 @@ use super::output::{Effect, Turn};
 use super::proofs::Guard;
 use super::{Capsules, Cx, Node};
 use crate::code::run::LoadedProgram;
-use crate::core::common::{Common, OfCode, WorkerId};
+use crate::core::common::{Common, OfCode};
 use crate::core::domain::DomainId;
 use crate::core::share::OtherHalf;
 use crate::frame::PortId;
+use crate::frame::WorkerId;
 use crate::nodeos::interface::HostId;
 use crate::topology::Topology;
 use crate::wire::ethernet::Mac;
@@ -121,7 +122,7 @@ impl Cx {
     #[inline]
     pub(super) fn tell_workers(&self, turn: &mut Turn<'_>, order: impl FnOnce(&Cx) -> WorkerOrder) {
         if self.control.workers.leads().is_some() {
-            turn.out.effects.push(Effect::Workers(order(self)));
+            turn.out.effects.push(Effect::Workers(Box::new(order(self))));
         }
     }
 
@@ -140,7 +141,7 @@ impl Cx {
         }
         if let Some(common) = self.core.domains.of(domain).and_then(|domain| domain.common.take()) {
             common.state.forget();
-            turn.out.effects.push(Effect::Workers(WorkerOrder::Stop(*code)));
+            turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Stop(*code))));
         }
     }
 
@@ -159,13 +160,20 @@ impl Cx {
 
 impl Capsules {
     /// Code is ready at the first worker: it is made ready for others to share, and they are told.
-    pub(super) fn tell_ready(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, program: LoadedProgram, group: u64) {
+    pub(super) fn tell_ready(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        code: Digest,
+        program: LoadedProgram,
+        group: u64,
+    ) {
         let Some(leads) = cx.control.workers.leads() else { return };
         let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
         let common = leads.code(ready.domain, group, &ready.grant.role.limits);
         cx.share_code(ready, &common);
         let order = RunOrder { code, ready: (**ready).clone(), program, common };
-        turn.out.effects.push(Effect::Workers(WorkerOrder::Run(Box::new(order))));
+        turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Run(Box::new(order)))));
     }
 
     fn obey(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, order: WorkerOrder) {

@@ -4,7 +4,7 @@ use super::packet::{Change, Taker};
 use super::pcap::{Beginning, HEADERS};
 use super::queue::SendQueue;
 use super::xdp::QueueSocket;
-use crate::core::common::WorkerId;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 use std::io;

@@ -13,7 +13,7 @@ pub mod pcap;
 mod queue;
 pub mod xdp;
 
-use crate::core::common::WorkerId;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 pub use kind::{BeforeStack, NativeInterface, PortKind};

@@ -5,7 +5,7 @@ use super::packet::{Change, PacketPort, Taker};
 use super::pcap::Beginning;
 use super::queue::SendQueue;
 use super::xdp::{self, QueueSocket, XdpPort};
-use crate::core::common::WorkerId;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 use std::io;

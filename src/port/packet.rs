@@ -20,7 +20,7 @@ pub use taker::{Change, Sockets, Taker};
 
 use super::queue::SendQueue;
 use crate::contract::passed_up;
-use crate::core::common::WorkerId;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};

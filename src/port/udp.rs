@@ -8,7 +8,7 @@ use super::packet::Taker;
 use super::pcap::{self, Beginning, HEADERS};
 use super::queue::{Asking, SendQueue};
 use crate::broker;
-use crate::core::common::WorkerId;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::mmsg::{Batch, RawAddr, dropped};
 use crate::sys::poll::Poll;

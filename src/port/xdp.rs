@@ -7,7 +7,7 @@
 
 use super::packet::PacketPort;
 use super::queue::SendQueue;
-use crate::core::common::WorkerId;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::kernel::Tickets;
 use crate::sys::mmsg::BATCH;

@@ -166,7 +166,8 @@ impl Resolver {
             if !self.shares.take(payer, 1) {
                 return;
             }
-            self.table.insert((port, addr), Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new(), payer });
+            self.table
+                .insert((port, addr), Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new(), payer });
         }
         // Nothing waits here: who does not know an address hands its packets over.
         self.learn(now, port, addr, mac);

@@ -29,7 +29,7 @@ mod sender;
 mod tiers;
 mod together;
 mod upgrade;
-mod workers;
 #[path = "../running/wait.rs"]
 mod wait;
+mod workers;
 mod xdp;

@@ -15,9 +15,14 @@ const B: &str = "10.0.2.2";
 /// A lab of two hosts around a node whose interfaces have two queues.
 fn two_queues(name: &str) -> Option<Running> {
     let net = Running::build(name, HOSTS)?;
-    for (node, interface, what) in
-        [("r", "to-a", "rx"), ("r", "to-b", "rx"), ("r", "to-b", "tx"), ("r", "to-a", "tx"), ("a", "to-r", "tx"), ("b", "to-r", "tx")]
-    {
+    for (node, interface, what) in [
+        ("r", "to-a", "rx"),
+        ("r", "to-b", "rx"),
+        ("r", "to-b", "tx"),
+        ("r", "to-a", "tx"),
+        ("a", "to-r", "tx"),
+        ("b", "to-r", "tx"),
+    ] {
         let current = "tail -n 5 | grep -qi";
         net.shell(node, &format!("ethtool -L {interface} {what} 2; ethtool -l {interface} | {current} '{what}:.*2'"));
     }

@@ -7,6 +7,7 @@ mod bed;
 mod cases;
 mod charges;
 mod codes;
+mod common;
 mod fair;
 mod forms;
 mod greedy;

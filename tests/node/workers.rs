@@ -6,8 +6,8 @@ use anode::core::ledger::{Balance, Unaccounted};
 use anode::core::reason::Reason;
 use anode::driver::{Driver, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
-use anode::node::workers::WorkerOrder;
 use anode::node::proofs::{Guard, NeighbourKey};
+use anode::node::workers::WorkerOrder;
 use anode::node::{Shared, Sizes};
 use anode::topology::{Ceiling, NextHop, Port, Routes};
 use anode::wire::ethernet::{self, Mac, ethertype};
@@ -105,9 +105,11 @@ impl Two {
 
     /// What of both together.
     fn balance(&self) -> Balance {
-        self.first.driver.node.balance_within(&self.first.driver.out.frames).with(
-            &self.second.node.balance_within(&self.second.out.frames),
-        )
+        self.first
+            .driver
+            .node
+            .balance_within(&self.first.driver.out.frames)
+            .with(&self.second.node.balance_within(&self.second.out.frames))
     }
 
     fn timer(&mut self) {

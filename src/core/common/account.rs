@@ -4,8 +4,8 @@
 //! it spends in shares of [`SHARE`] packets, so that the line that others read is not written for each packet. So
 //! several workers together admit at most `rate × t + burst + SHARE × workers` packets in t seconds.
 
-use super::WorkerId;
 use crate::core::share::{SharedAccount, Spent};
+use crate::frame::WorkerId;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 

@@ -8,7 +8,7 @@
 //! worker that finds its key still here moves it first, under the lock of its part: so no change is lost.
 
 use crate::core::domain::DomainId;
-use crate::core::kept::{Books, Change, Held, Page, Quota, Refused, SharedState, Value};
+use crate::core::kept::{Allowance, Books, Change, Held, Page, Refused, SharedState, Value};
 use crate::core::state_store::StateStore;
 use crate::trust::limits::Limits;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -42,9 +42,9 @@ impl Known {
 }
 
 impl Books for Known {
-    fn quota(&mut self, owner: DomainId) -> Option<Quota> {
+    fn quota(&mut self, owner: DomainId) -> Option<Allowance> {
         let book = self.of(owner)?;
-        Some(Quota { is_used_up: book.held.load(Relaxed) >= book.most, keep_ms_max: book.keep_ms_max })
+        Some(Allowance { is_used_up: book.held.load(Relaxed) >= book.most, keep_ms_max: book.keep_ms_max })
     }
 
     fn note(&mut self, owner: DomainId, what: Held) {
@@ -78,7 +78,9 @@ impl CommonStore {
     /// A table of at least so many entries.
     pub fn new(entries: usize) -> CommonStore {
         let store = || StateStore::new(entries.div_ceil(PARTS));
-        CommonStore { parts: (0..PARTS).map(|_| Mutex::new(Part { store: store(), known: Known::default() })).collect() }
+        CommonStore {
+            parts: (0..PARTS).map(|_| Mutex::new(Part { store: store(), known: Known::default() })).collect(),
+        }
     }
 
     fn parts(&self) -> impl Iterator<Item = MutexGuard<'_, Part>> {
@@ -178,7 +180,9 @@ impl CommonState {
         }
         for mut part in self.store.parts() {
             let Part { store, known } = &mut *part;
-            store.hand_over(known, self.book.owner, now, |key, value, keep_ms| self.put(keeper, key, value, keep_ms, now));
+            store.hand_over(known, self.book.owner, now, |key, value, keep_ms| {
+                self.put(keeper, key, value, keep_ms, now)
+            });
         }
         self.empty.store(true, std::sync::atomic::Ordering::Release);
     }
@@ -250,6 +254,3 @@ impl SharedState for CommonState {
         self.elsewhere().is_none()
     }
 }
-
-#[cfg(test)]
-mod tests;

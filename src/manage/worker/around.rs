@@ -119,7 +119,7 @@ impl Outside for Around {
             // All else the first worker asks for.
             (Place::Further(_), _) => return,
             (Place::First(front), Effect::Workers(order)) => {
-                return front.others.iter().for_each(|further| further.tell(order.clone()));
+                return front.others.iter().for_each(|further| further.tell((*order).clone()));
             }
             (Place::First(front), Effect::Channel { filter, exists }) => {
                 // Before ports are open there are no channels.
@@ -136,11 +136,7 @@ impl Outside for Around {
             Effect::Plan(wish, _) => node.wished_in_vain(turn, wish),
             // Neighbours tell it again.
             Effect::Revoke(..) => node.revocation_unjudged(),
-            Effect::Store(_)
-            | Effect::Kernel(_)
-            | Effect::Channel { .. }
-            | Effect::Workers(_)
-            | Effect::Heard(_) => {}
+            Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) | Effect::Heard(_) => {}
         }
     }
 }

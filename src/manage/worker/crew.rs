@@ -92,15 +92,21 @@ impl Further {
         self.way.order(Order::Do(Box::new(move |node, turn| node.obey(turn, order))));
     }
 
+    /// Whether it has handed something over.
+    #[inline]
+    fn has_some(&self) -> bool {
+        !self.packets.is_empty()
+    }
+
     /// The way to it.
     pub(super) fn way(&self) -> &Way {
         &self.way
     }
 
-    /// Takes packets that it has handed over; whether there may be more.
-    fn take(&mut self, driven: &mut Driven<'_>) -> bool {
-        for _ in 0..TAKEN_MAX {
-            let Ok(handed) = self.packets.pop() else { return false };
+    /// Takes packets that it has handed over; how many, and whether there may be more.
+    fn take(&mut self, driven: &mut Driven<'_>) -> (usize, bool) {
+        for count in 0..TAKEN_MAX {
+            let Ok(handed) = self.packets.pop() else { return (count, false) };
             // For each one that comes an empty one goes back. There is room: the rings are of one length.
             let empty = driven.turn.out.pool.take();
             if let Err(rtrb::PushError::Full(empty)) = self.empty.push(empty) {
@@ -108,18 +114,30 @@ impl Further {
             }
             driven.node.take_handed(&mut driven.turn, handed);
         }
-        !self.packets.is_empty()
+        (TAKEN_MAX, !self.packets.is_empty())
     }
 }
 
 impl Worker {
     /// Takes what other workers have handed over; whether there may be more.
-    pub(super) fn take_handed(&mut self, now: u64) -> bool {
+    #[inline]
+    pub(super) fn take_handed(&mut self) -> bool {
+        let some = self.around.place.front().is_some_and(|front| front.others.iter().any(Further::has_some));
+        some && self.take_some_handed()
+    }
+
+    fn take_some_handed(&mut self) -> bool {
+        let now = self.read();
+        let began = self.driver.node.worked(now);
         let Some(front) = self.around.place.front() else { return false };
         let mut driven = self.driver.at(now);
-        let mut more = false;
-        for further in &mut front.others {
-            more |= further.take(&mut driven);
+        let taken = front.others.iter_mut().map(|further| further.take(&mut driven));
+        let (count, more) = taken.fold((0, false), |sum, (count, more)| (sum.0 + count, sum.1 | more));
+        let done = self.read();
+        let spent = self.driver.node.worked(done) - began;
+        self.driver.node.received(count, spent);
+        if self.driver.node.has_work() {
+            self.received += spent;
         }
         more
     }

@@ -6,8 +6,8 @@
 
 use super::{Order, PORTS, Worker};
 use crate::config::Plan;
-use crate::core::common::WorkerId;
 use crate::frame::PortId;
+use crate::frame::WorkerId;
 use crate::graph::half::ChannelHalf;
 use crate::kernel::Settings;
 use crate::link::meter::LinkMeter;
@@ -144,7 +144,7 @@ impl Worker {
             }
             self.take_orders();
             let now = self.clock.now();
-            more |= self.take_handed(now);
+            more |= self.take_handed();
             if now >= self.driver.node.next_timer() {
                 self.driver.turn(now, |node, turn| node.timer(turn));
             }

@@ -5,8 +5,8 @@
 
 use crate::broker;
 use crate::classify::rule::Rule;
-use crate::core::common::WorkerId;
 use crate::frame::PortId;
+use crate::frame::WorkerId;
 use crate::kernel::{Filters, Which};
 use crate::sys::bpf::{Link, Program};
 use crate::sys::discovery::DiscoverySocket;

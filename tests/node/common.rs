@@ -1,9 +1,11 @@
-//! Two workers and one table.
+//! Soft state that several workers have in common: one table under several threads.
 
-use super::*;
-use crate::core::common::Common;
-use crate::core::kept::number;
-use std::sync::Mutex;
+use anode::core::common::Common;
+use anode::core::common::state::StateCounts;
+use anode::core::domain::DomainId;
+use anode::core::kept::{Change, Page, Refused, SharedState, Value, number};
+use anode::trust::limits::Limits;
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 fn limits(state_entries: u32) -> Limits {
@@ -25,9 +27,16 @@ impl SharedState for Keeper {
 
     fn change(&self, key: u64, change: Change<'_>, _: u32, _: u64) -> Result<u64, Refused> {
         let mut table = self.0.lock().unwrap();
-        let value = change.of(table.get(&key).copied().unwrap_or([0; 64]))?;
-        table.insert(key, value);
-        Ok(number(&value))
+        let kept = table.entry(key).or_insert([0; 64]);
+        match change {
+            Change::Put(value) => *kept = *value,
+            Change::Add(more) => {
+                let sum = number(kept) + more;
+                kept[..8].copy_from_slice(&sum.to_le_bytes());
+            }
+            other => unreachable!("{other:?} is not asked here"),
+        }
+        Ok(number(kept))
     }
 
     fn page(&self, _: u64, _: u64) -> Result<Page, Refused> {
