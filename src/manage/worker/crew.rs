@@ -63,7 +63,7 @@ pub fn between(first: Way, further: Way) -> (Further, First) {
 
 impl First {
     /// Hands a packet over; it comes back if the ring is full.
-    pub(super) fn hand(&mut self, handed: Handed) -> Result<(), Handed> {
+    pub fn hand(&mut self, handed: Handed) -> Result<(), Handed> {
         self.packets.push(handed).map_err(|rtrb::PushError::Full(handed)| handed)?;
         self.new = true;
         Ok(())
@@ -75,11 +75,16 @@ impl First {
         self.way.order(Order::Do(command));
     }
 
+    /// Takes back empty frames.
+    pub fn take_back(&mut self, mut keep: impl FnMut(Frame)) {
+        while let Ok(frame) = self.empty.pop() {
+            keep(frame);
+        }
+    }
+
     /// At the end of a round: takes empty frames back, and wakes the first worker if there is something for it.
     pub(super) fn settle(&mut self, pool: &mut FramePool) {
-        while let Ok(frame) = self.empty.pop() {
-            pool.give(frame);
-        }
+        self.take_back(|frame| pool.give(frame));
         if std::mem::take(&mut self.new) {
             self.way.waker.wake();
         }
@@ -104,7 +109,7 @@ impl Further {
     }
 
     /// Takes packets that it has handed over; how many, and whether there may be more.
-    fn take(&mut self, driven: &mut Driven<'_>) -> (usize, bool) {
+    pub fn take(&mut self, driven: &mut Driven<'_>) -> (usize, bool) {
         for count in 0..TAKEN_MAX {
             let Ok(handed) = self.packets.pop() else { return (count, false) };
             // For each one that comes an empty one goes back. There is room: the rings are of one length.
