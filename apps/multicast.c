@@ -50,9 +50,11 @@ struct multicast {
 };
 
 // For the kernel's verifier, which goes through a loop once for every number that it knows: a zero that it does not know, to be
-// added to what is counted; and the place in a loop, which must stay a number that it knows, and not become part of a key.
+// added to what is counted; and the place in a loop, which must stay a number that it knows, and not become part of a key. What a
+// comparison tells it of a number, it would remember of each way through the loop: a number apart is compared in its place.
 #define UNKNOWN_ZERO(ctx) ((ctx)->reserved[0])
 #define KNOWN(i) __asm__("" : "+r"(i))
+#define APART(n) __asm__("" : "+r"(n))
 
 // A branch in soft state: half[0..3] the neighbour, zero for this node's own subscriber;
 // half[4] the subscriber's application port, 0 for a neighbour.
@@ -175,7 +177,7 @@ AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w)
 {
     struct an_value branch;
     u64 key = group_key(&w->payload);
-    u32 left = UNKNOWN_ZERO(ctx), port = left;
+    u32 zero = UNKNOWN_ZERO(ctx), count = zero, port = zero, last = zero - 1;
 
     if (seen_before(&w->payload, key))
         return an_drop();
@@ -185,23 +187,27 @@ AN_INLINE int data(const struct an_context *ctx, struct multicast_window *w)
             continue;
         if (branch.half[PORT])
             port = branch.half[PORT];
-        else
-            left++;
+        else {
+            count++;
+            last = i + zero;
+        }
     }
-    u32 share = left ? ctx->bound / left : 0;
+    u32 share = count ? ctx->bound / count : 0;
     if (share == 0)
         share = 1;
     for (u32 i = 0; i < BRANCHES; i++) {
+        // Places up to that of the last branch.
+        s32 more = (s32)(last - i);
         KNOWN(i);
-        if (left == 0)
+        APART(more);
+        if (more < 0)
             break;
         if (an_state_get(key + i, &branch) != 0 || branch.half[PORT])
             continue;
         for (u32 k = 0; k < 4; k++)
             w->destination.half[k] = branch.half[k];
-        if (left == 1 && !port)
+        if (more == 0 && !port)
             return an_forward();
-        left--;
         if (an_send(share) != 0)
             an_log(TAG_BOUND, an_be64(w->payload.group));
     }

@@ -19,41 +19,15 @@
 #include "children.h"
 #include "seen.h"
 
-/* BPF_FUNC_ringbuf_output, which wakes nobody: whoever captures looks at times. */
-static long (*const ringbuf_output)(const void *ring, void *data, u64 size, u64 flags) = (void *)130;
-enum { NO_WAKEUP = 1 };
-
-/* BPF_FUNC_ringbuf_query: bytes that wait there, or of all of it. */
-static u64 (*const ringbuf_query)(const void *ring, u64 what) = (void *)134;
-enum { RING_WAITING, RING_SIZE };
-
-/* Bytes of a frame by which it is told what became of it: two link addresses and a type. */
-enum { LOOKED_AT = sizeof(struct ethernet) };
-
 /* What no code returns. */
 enum { NOTHING_YET = 0xffffffffu };
-
-/* Bytes of a frame that are kept. */
-INLINE u32 kept(struct xdp *ctx)
-{
-    u64 length = xdp_get_buff_len(ctx);
-
-    return length > SEEN_BYTES ? SEEN_BYTES : (u32)length;
-}
-
-/* Whether the ring may have no room for a frame of so many bytes, as it came and as it left: a flood is told of as far as anybody listens,
- * and what is beyond is not copied to be thrown away. */
-INLINE int is_full(u32 length)
-{
-    return ringbuf_query(ring_map, RING_WAITING) + sizeof(struct seen) - 2 * (SEEN_BYTES - length) > ringbuf_query(ring_map, RING_SIZE);
-}
 
 /* Keeps a frame as it came; until it is told of, `after` says whether that is too much to be told. */
 FUNCTION int keep(struct xdp *ctx)
 {
     struct seen *seen = map_lookup(seen_map, zero_value);
     struct current *now = map_lookup(current_map, zero_value);
-    u32 length = kept(ctx);
+    u32 length = bytes_kept(ctx);
 
     if (!seen || !now)
         return 0;
@@ -94,11 +68,12 @@ INLINE int redirected(struct xdp *ctx, struct seen *seen)
 
     if ((const u8 *)(ethernet + 1) > packet_end(ctx) || ethernet->type == be16(PASSED_UP))
         return 0;
-    if (ethernet->type == be16(COPIED)) {
-        u32 at = *(const u32 *)(data + 8), copies = 0;
-        const struct record *record = map_lookup(records_map, &at);
+    /* A frame of this type may come in too, and go to the user half: for a channel of frames. It has no record. */
+    u32 at = *(const u32 *)(data + 8), copies = 0;
+    const struct record *record = ethernet->type == be16(COPIED) ? map_lookup(records_map, &at) : 0;
+    if (record && record->number == *(const u64 *)data) {
 #pragma clang loop unroll(disable)
-        for (u32 i = 0; record && i < SENDS; i++)
+        for (u32 i = 0; i < SENDS; i++)
             copies += record->left >> i & 1;
         seen->done = SEEN_COPIED;
         seen->reason = (u16)copies;
@@ -132,7 +107,7 @@ FUNCTION int tell(struct xdp *ctx, u32 done)
 
     if (!seen || !now || !seen->before)
         return 0;
-    u32 before = seen->before, length = kept(ctx), after = 0;
+    u32 before = seen->before, length, after = 0;
     if (is_raised(ctx, now)) {
         seen->done = SEEN_RAISED;
         seen->reason = 0;
@@ -151,15 +126,10 @@ FUNCTION int tell(struct xdp *ctx, u32 done)
     }
     if (before > SEEN_BYTES)
         return 0;
-    int changed = seen->done == SEEN_SENT || seen->done == SEEN_RAISED;
-    if (changed && length && length <= SEEN_BYTES && !xdp_load_bytes(ctx, 0, seen->bytes + before, length))
+    length = seen->done == SEEN_COPIED ? LOOKED_AT : seen->done == SEEN_DROPPED ? 0 : bytes_kept(ctx);
+    if (length && length <= SEEN_BYTES && !xdp_load_bytes(ctx, 0, seen->bytes + before, length))
         after = length;
-    seen->at = ktime_get_ns();
-    seen->interface = ctx->ingress_ifindex;
-    seen->after = after;
-    u32 size = __builtin_offsetof(struct seen, bytes) + before + after;
-    if (size > sizeof(*seen) || ringbuf_output(ring_map, seen, size, NO_WAKEUP))
-        seen->missed++;
+    tell_of(seen, ctx->ingress_ifindex, before, after);
     return 0;
 }
 

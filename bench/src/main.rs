@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod against;
+mod bowman;
 mod burst;
 mod capsules;
 mod capture;
@@ -143,6 +144,12 @@ pub(crate) const BENCHES: &[Bench] = &[
         help: "what somebody waits for: the verdict on a program, a lab of fifty nodes up and down",
         definition: 1,
         run: desk::run,
+    },
+    Bench {
+        name: "bowman",
+        help: "packets classified by taught protocols and rules, beside a matcher that compares rules one by one",
+        definition: 1,
+        run: bowman::run,
     },
     Bench {
         name: "schedule",

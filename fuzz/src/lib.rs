@@ -9,14 +9,17 @@ pub mod abi;
 pub mod assembling;
 #[path = "../../src/broker/message.rs"]
 pub mod broker;
-/// Headers of frames, from `src/classify`.
+/// Headers of frames, and the classifier of taught protocols, from `src/classify`.
 #[path = "../../src/classify"]
 pub mod classify {
     #[allow(dead_code, reason = "the classifier uses the rest")]
     pub mod headers;
+    #[allow(dead_code, reason = "the command line uses the rest")]
+    pub mod taught;
 }
 #[path = "../../src/clean.rs"]
 pub mod clean;
+pub mod classifying;
 pub mod clicks;
 #[path = "../../src/contract/mod.rs"]
 pub mod contract;

@@ -17,7 +17,7 @@ use crate::seen::record::{Records, Told};
 use crate::sys::jail::{self, Order, Said};
 use crate::trust::{Credential, CredentialSet, PrincipalId, PrincipalKey, Question, Restrictions, Terms};
 use crate::wire::Digest;
-use crate::{assembling, clicks, instructions, plans, programs, reading};
+use crate::{assembling, classifying, clicks, instructions, plans, programs, reading};
 use std::sync::LazyLock;
 
 #[path = "../../libanode/tests/hostile/harness.rs"]
@@ -37,6 +37,7 @@ pub const ALL: &[Target] = &[
     ("check_bpf", check_bpf),
     ("check_wasm", check_wasm),
     ("checksum", reading::checksum),
+    ("classifier", classifying::texts),
     ("click_source", click_source),
     ("compiler", compiler),
     ("credential", credential),

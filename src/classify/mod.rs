@@ -6,10 +6,12 @@
 //! packet. Fragments are not ours: they pass by, as they pass through nodes that are not active.
 
 pub mod fields;
+pub mod fixed;
 pub mod headers;
 pub mod rule;
 pub mod shapes;
 pub mod table;
+pub mod taught;
 
 use crate::frame::{Envelope, Link};
 use crate::wire::ethernet::ethertype;

@@ -269,7 +269,7 @@ fn build(arguments: Build) -> Result<()> {
     let key = arguments.sign.as_deref().map(PrincipalKey::load).transpose()?;
     let only = arguments.only.map(Only::kind);
     let Build { title, window, native, clang, .. } = arguments;
-    let options = AuthorOptions { key, title, window, only, native, clang };
+    let options = AuthorOptions { key, title, window, only, native, clang, bare: false };
     let (mut bundle, warnings) = author::build_with_warnings(&arguments.source, &options)?;
     if !warnings.is_empty() {
         crate::say_err!("{warnings}");

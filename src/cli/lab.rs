@@ -1,4 +1,4 @@
-//! `anode lab`: networks of namespaces from topology files.
+//! `anode lab`: networks of namespaces from lab files.
 
 mod capture;
 
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 enum Verb {
     /// Make a lab, or repair it; what is there stays
     Up {
-        /// The topology
+        /// The lab file
         file: PathBuf,
         /// Also run an anode node in every active node; `--node LAB.NODE` then finds it
         #[arg(long)]
@@ -36,7 +36,7 @@ enum Verb {
     },
     /// Remove a lab with all that runs in it
     Down {
-        /// The topology's file, or the lab's name
+        /// The lab file, or the lab's name
         lab: String,
         /// Print JSON
         #[arg(long)]
@@ -44,21 +44,21 @@ enum Verb {
     },
     /// List the labs, or the nodes of one
     Ls {
-        /// The topology's file, or the lab's name
+        /// The lab file, or the lab's name
         lab: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Say what a topology means, with all addresses and routes, and make nothing
+    /// Say what a lab file means, with all addresses and routes, and make nothing
     Check {
-        /// The topology
+        /// The lab file
         file: PathBuf,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make a topology of the interface files of PLAN daemons of old, and print it
+    /// Make a lab file of the interface files of PLAN daemons of old, and print it
     Import {
         /// The interface files; a node is called as its file is, up to the first dot
         #[arg(required = true)]
@@ -69,13 +69,13 @@ enum Verb {
         /// The hosts file: lines of an address and names
         #[arg(long, value_name = "FILE")]
         hosts: Option<PathBuf>,
-        /// Write the hosts of the topology there: the old names and addresses, and what they are now
+        /// Write the hosts of the lab there: the old names and addresses, and what they are now
         #[arg(long, value_name = "FILE")]
         hosts_to: Option<PathBuf>,
     },
-    /// Draw a topology
+    /// Draw a lab
     Graph {
-        /// The topology's file, or the lab's name
+        /// The lab file, or the lab's name
         lab: String,
         /// A picture (SVG), not text
         #[arg(long)]
@@ -83,7 +83,7 @@ enum Verb {
     },
     /// Print what the nodes of a lab, and the process of its links, have written
     Logs {
-        /// The topology's file, or the lab's name
+        /// The lab file, or the lab's name
         lab: String,
         /// Only this node
         node: Option<String>,
@@ -93,7 +93,7 @@ enum Verb {
     },
     /// Write the frames of a link that has a rate, a delay or the like into a capture file
     Capture {
-        /// The topology's file, or the lab's name
+        /// The lab file, or the lab's name
         lab: String,
         /// One end of the link: NODE/INTERFACE
         link: String,
@@ -106,7 +106,7 @@ enum Verb {
     },
     /// Say what has crossed the links of a lab that have a rate, a delay or the like, and what waits there
     Status {
-        /// The topology's file, or the lab's name
+        /// The lab file, or the lab's name
         lab: String,
         /// Print JSON
         #[arg(long)]
@@ -120,7 +120,7 @@ enum Verb {
     },
     /// Run a command in a node; the status is the command's
     Exec {
-        /// The topology's file, or the lab's name
+        /// The lab file, or the lab's name
         lab: String,
         /// The node
         node: String,
@@ -140,8 +140,8 @@ fn import(files: &[PathBuf], name: &str, hosts: Option<&Path>, hosts_to: Option<
     let sources = files.iter().map(source).collect::<anyhow::Result<Vec<_>>>()?;
     let hosts = hosts.map(read).transpose()?.unwrap_or_default();
     let mut imported = lab::import::import(name, &sources, &hosts)?;
-    // What it means is checked as that of every topology.
-    Topology::parse(&imported.topology, "the imported topology")?;
+    // What it means is checked as that of every lab file.
+    Topology::parse(&imported.topology, "the imported lab file")?;
     if let Some(path) = hosts_to {
         std::fs::write(path, imported.hosts).with_context(|| path.display().to_string())?;
         let path = path.canonicalize().with_context(|| path.display().to_string())?;
@@ -150,7 +150,7 @@ fn import(files: &[PathBuf], name: &str, hosts: Option<&Path>, hosts_to: Option<
             let active = format!("nodes.{node}.active = true\n");
             imported.topology = imported.topology.replacen(&active, &format!("{active}{}\n", line(node)), 1);
         }
-        Topology::parse(&imported.topology, "the imported topology")?;
+        Topology::parse(&imported.topology, "the imported lab file")?;
     }
     crate::say!("{}", imported.topology);
     Ok(())

@@ -8,6 +8,7 @@ mod cache;
 mod capsule;
 mod capture;
 mod channel;
+mod classify;
 mod code;
 mod cred;
 mod demo;
@@ -64,6 +65,8 @@ nouns! {
     Domain = domain;
     /// Channels of a running node: how packets reach domains and leave them
     Channel = channel;
+    /// Protocols and rules: check them, and show what a frame is to them
+    Classify = classify;
     /// Keys, and credentials that grant roles to them
     Cred = cred;
     /// Programs in the packet language PLAN: check and format them

@@ -33,6 +33,7 @@ enum Verb {
     /// Run what a lab file says; the same seed gives the same result
     Run {
         /// The lab file
+        #[arg(value_name = "FILE")]
         scenario: PathBuf,
         /// Where chance begins; else as the file says, or chosen and printed
         #[arg(long)]
@@ -157,7 +158,7 @@ fn pass(simulation: &mut Simulation, scenario: &Scenario, show: usize) -> VecDeq
     last
 }
 
-/// The bundle behind a code of a scenario.
+/// The bundle behind a code of a lab file.
 fn load(folder: &Path, code: &CodeFile) -> anyhow::Result<Bundle> {
     let Some(file) = &code.file else {
         let shipped = APPS.iter().find(|app| app.title == code.name);

@@ -3,12 +3,15 @@
 //! A broadcast to a set of links makes replicas of one frame; each set has a map of its own, made when a packet wants
 //! it. A program behind each entry makes each replica a packet (`bpf/egress.bpf.c`). The kernel has one such program
 //! for all frames that wait for an interface, whatever map they came by. So while there is code that sends, it stands
-//! behind the way out of all packets.
+//! behind the way out of all packets. While somebody captures another one stands in its place, which does the same and
+//! tells of each copy ([`super::watch`]).
 
 use super::half::KernelHalf;
 use super::half::State;
 use super::layout::SETS;
+use super::maps::Maps;
 use crate::contract::{LINK_BITS, LINKS, SENDS};
+use crate::sys::bpf::Map;
 use crate::wire::Digest;
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -24,7 +27,16 @@ pub(super) struct Copies {
     on: bool,
     senders: HashSet<Digest>,
     /// Oldest first.
-    sets: VecDeque<u64>,
+    sets: VecDeque<Links>,
+}
+
+/// A set of links.
+#[derive(Debug)]
+struct Links {
+    name: u64,
+    /// The map of the kernel's, open so that what stands behind its entries can change (at most [`SETS`] are); and the interfaces in it.
+    set: Map,
+    interfaces: Vec<u32>,
 }
 
 impl Copies {
@@ -72,7 +84,30 @@ impl KernelHalf {
 
     /// Lets capsules leave by an interface.
     pub(super) fn set_way_out(&self, state: &State, interface: u32) -> io::Result<()> {
-        self.maps.set_way_out(interface, state.copies.on.then(|| self.egress.as_fd()))
+        self.maps.set_way_out(interface, state.copies.on.then(|| self.behind(state).as_fd()))
+    }
+
+    /// What stands behind the ways out of copies has changed: puts it there. Where it cannot stand, the links are forgotten: packets want
+    /// them anew.
+    pub(super) fn turn_ways_out(&self, state: &mut State) -> io::Result<()> {
+        if !state.copies.on {
+            return Ok(());
+        }
+        let is_gone = |error: &io::Error| error.raw_os_error() == Some(libc::EINVAL);
+        for interface in state.interfaces() {
+            match self.set_way_out(state, interface) {
+                // Nothing leaves by an interface that has gone.
+                Err(error) if is_gone(&error) => {}
+                done => done?,
+            }
+        }
+        let mut sets = core::mem::take(&mut state.copies.sets);
+        let behind = self.behind(state).as_fd();
+        let turned = |links: &Links| Maps::fill_links(&links.set, &links.interfaces, behind);
+        let lost: Vec<u64> = sets.iter().filter(|links| turned(links).is_err()).map(|links| links.name).collect();
+        sets.retain(|links| !lost.contains(&links.name));
+        state.copies.sets = sets;
+        lost.into_iter().try_for_each(|name| self.maps.remove_links(name))
     }
 
     /// Forgets all sets of links: packets want them anew.
@@ -84,7 +119,7 @@ impl KernelHalf {
     /// Packets want to leave by these links: lets them. The oldest set gives way if there are too many.
     pub fn add_links(&self, name: u64) -> io::Result<()> {
         let mut state = self.state();
-        if !state.copies.on || state.copies.sets.contains(&name) {
+        if !state.copies.on || state.copies.sets.iter().any(|links| links.name == name) {
             return Ok(());
         }
         let none = || io::Error::other(format!("no such links: {name:x}"));
@@ -102,10 +137,10 @@ impl KernelHalf {
         if state.copies.sets.len() as u32 + 1 >= SETS
             && let Some(oldest) = state.copies.sets.pop_front()
         {
-            self.maps.remove_links(oldest)?;
+            self.maps.remove_links(oldest.name)?;
         }
-        self.maps.set_links(name, &interfaces, self.egress.as_fd())?;
-        state.copies.sets.push_back(name);
+        let set = self.maps.set_links(name, &interfaces, self.behind(&state).as_fd())?;
+        state.copies.sets.push_back(Links { name, set, interfaces });
         Ok(())
     }
 }

@@ -38,8 +38,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) static ACT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/act.bpf.o"));
 pub(super) static LEARN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/learn.bpf.o"));
 pub(super) static INGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/ingress.bpf.o"));
-/// The ingress while somebody captures.
+/// Ingress and egress while somebody captures.
 pub(super) static SEEN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/seen.bpf.o"));
+pub(super) static SEEN_OUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/seen_out.bpf.o"));
 static RUNNER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/runner.bpf.o"));
 pub(super) static RAISE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raise.bpf.o"));
 /// The runner of code that sends or logs, what acts for it, what comes before it, and what stands where copies leave.
@@ -105,8 +106,8 @@ pub(super) struct State {
     pub(super) inherited: HashMap<Digest, Option<OwnedFd>>,
     /// Whether this ingress stands wherever one did before ([`KernelHalf::settle`]).
     pub(super) settled: bool,
-    /// What stands in the place of the ingress while somebody captures.
-    pub(super) seen: Option<Program>,
+    /// What stands in the places of ingress and egress while somebody captures.
+    pub(super) seen: Option<[Program; 2]>,
 }
 
 /// What a process before this one has left of that.
@@ -333,12 +334,12 @@ impl KernelHalf {
 
     /// Runs the ingress on a frame, as if it came in by `interface`: what it returns and leaves.
     pub fn test_run(&self, frame: &[u8], interface: u32) -> io::Result<(u32, Vec<u8>)> {
-        self.ingress.test_run(frame, interface)
+        self.front(&self.state()).test_run(frame, interface)
     }
 
     /// The same, and the frame goes where that says: out by other interfaces, or on into the stack.
     pub fn live_run(&self, frame: &[u8], interface: u32) -> io::Result<()> {
-        self.ingress.live_run(frame, interface)
+        self.front(&self.state()).live_run(frame, interface)
     }
 
     /// What code has done here beside its verdict, of packets that go on in the user half.

@@ -198,33 +198,6 @@ impl Maps {
         self.set(TRANSMIT, interface, &device(interface, behind))
     }
 
-    /// Makes a set of links that copies leave by: those of these interfaces, one or more times each, all behind a program.
-    pub fn set_links(&self, name: u64, interfaces: &[u32], behind: BorrowedFd<'_>) -> io::Result<()> {
-        let set = devices(interfaces.len() as u32)?;
-        for (at, interface) in (0u32..).zip(interfaces) {
-            set.set(&at.to_ne_bytes(), &device(*interface, Some(behind)))?;
-        }
-        self.of(SETS_OF_LINKS)?.set(&name.to_ne_bytes(), &set.as_fd().as_raw_fd().to_ne_bytes())
-    }
-
-    /// Takes a set of links away.
-    pub fn remove_links(&self, name: u64) -> io::Result<()> {
-        match self.of(SETS_OF_LINKS)?.remove(&name.to_ne_bytes()) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
-            done => done,
-        }
-    }
-
-    /// The names of all sets of links.
-    pub fn links(&self) -> io::Result<Vec<u64>> {
-        let (map, mut found, mut last) = (self.of(SETS_OF_LINKS)?, Vec::new(), None::<Vec<u8>>);
-        while let Some(key) = map.next_key(last.as_deref())? {
-            found.push(word64(&key, 0));
-            last = Some(key);
-        }
-        Ok(found)
-    }
-
     /// Waits until every program that runs now has ended and its frames have left: the kernel does so when it changes a map
     /// of maps.
     pub fn wait(&self) -> io::Result<()> {

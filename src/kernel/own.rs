@@ -3,7 +3,7 @@
 //! A request names one, with its maps. The holder of privileges ([`crate::broker`]) makes what is listed here and
 //! nothing else. So a program in the kernel was compiled with this program, or is mobile code linked by the loader.
 
-use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN};
+use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN, SEEN_OUT};
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SEEN_MAPS, SETS_OF_LINKS, layout};
 use super::{channels, filters, object, program_slots, redirects, routes, sockets, state, types};
 use crate::broker::{self, Place, Request, Shape};
@@ -78,6 +78,7 @@ fn program(name: &str) -> Option<(Hook, &'static [u8], bool)> {
         "family" => (Hook::Xdp, FAMILY, true),
         "later" => (Hook::Xdp, LATER, true),
         "egress" => (Hook::XdpEgress, EGRESS, true),
+        "seen_out" => (Hook::XdpEgress, SEEN_OUT, true),
         "sockets" => (Hook::Xdp, sockets::PROGRAM, true),
         "cut" | "look" => (Hook::Xdp, channels::CUT, true),
         "route" => (Hook::Xdp, routes::ROUTE, false),

@@ -1,9 +1,10 @@
-//! The kernel half while somebody captures: another build of the ingress in the place of the first one, and the ring buffer that it fills.
+//! The kernel half while somebody captures: other builds of ingress and egress in the places of the first ones, and the ring buffer that
+//! they fill.
 //!
-//! Maps, stations and programs of codes stay as they are, so counters and state go on. A link changes its program in one step, so
-//! each frame meets the one or the other. When nobody captures any more, the ingress of before is back, the very same program.
-//! A process that dies meanwhile leaves the other one, which does the same and fills a buffer that nobody reads; the next process
-//! puts its own ingress there.
+//! Maps, stations and programs of codes stay as they are, so counters and state go on. A link changes its program in one step, and so does
+//! an entry of a map of interfaces: each frame meets the one or the other. When nobody captures any more, the programs of before are back,
+//! the very same. A process that dies meanwhile leaves the others, which do the same and fill a buffer that nobody reads; the next process
+//! puts its own there.
 
 use super::half::{KernelHalf, State};
 use super::layout::{RING, SEEN_MAPS};
@@ -29,11 +30,11 @@ pub struct KernelWatch {
 pub struct Had<'a> {
     /// When, in nanoseconds of the system's monotonic clock.
     pub at: u64,
-    /// What it has done with it: dropped, sent, copied (`bpf/seen.h`).
+    /// What it has done with it: dropped, sent, copied; or it is itself a copy (`bpf/seen.h`).
     pub done: u8,
     /// The reason, or how many copies.
     pub reason: u16,
-    /// The port that it came in by, and the one that it has left by, if they are known.
+    /// The port that it came in by, or a copy leaves by; and the one that it has left by, if they are known.
     pub port: Option<u16>,
     /// The same.
     pub out: Option<u16>,
@@ -54,15 +55,17 @@ impl KernelHalf {
             "program_slots_map" => Ok(half.program_slots.as_fd()),
             _ => half.maps.descriptor(name),
         };
-        let program = own::load("seen", find)?;
+        let seen = [own::load("seen", find)?, own::load("seen_out", find)?];
         let buffer = RingBuffer::of(&buffer, RING)?;
         let mut state = half.state();
-        if let Err(error) = half.turn(&state, &half.ingress, &program) {
+        state.seen = Some(seen);
+        // What is copied is told of before its copies.
+        let turned = half.turn_ways_out(&mut state).and_then(|()| half.turn(&state, &half.ingress, half.front(&state)));
+        if let Err(error) = turned {
             // Some may have been turned already.
-            half.turn(&state, &program, &half.ingress)?;
+            half.turn_back(&mut state)?;
             return Err(error);
         }
-        state.seen = Some(program);
         drop(state);
         let each = vec![0; scratch.value_size()];
         Ok(KernelWatch { half: half.clone(), scratch, each, buffer, ports: Vec::new() })
@@ -70,16 +73,26 @@ impl KernelHalf {
 
     /// Tells nobody from now on: the ingress stands where it did.
     pub fn unwatch(&self) {
-        let mut state = self.state();
-        let Some(program) = state.seen.take() else { return };
-        if let Err(error) = self.turn(&state, &program, &self.ingress) {
+        if let Err(error) = self.turn_back(&mut self.state()) {
             tracing::error!(%error, "the kernel half keeps telling what it has");
         }
     }
 
     /// What stands at the interfaces: the ingress, or what stands in its place.
     pub(super) fn front<'a>(&'a self, state: &'a State) -> &'a Program {
-        state.seen.as_ref().unwrap_or(&self.ingress)
+        state.seen.as_ref().map_or(&self.ingress, |[front, _]| front)
+    }
+
+    /// What stands behind the ways out while there is code that sends: the egress, or what stands in its place.
+    pub(super) fn behind<'a>(&'a self, state: &'a State) -> &'a Program {
+        state.seen.as_ref().map_or(&self.egress, |[_, behind]| behind)
+    }
+
+    /// Puts the programs of before back in their places.
+    fn turn_back(&self, state: &mut State) -> io::Result<()> {
+        let Some([seen, _]) = state.seen.take() else { return Ok(()) };
+        let front = self.turn(state, &seen, &self.ingress);
+        self.turn_ways_out(state).and(front)
     }
 
     /// Puts one program in the place of another, where that stands.

@@ -1,4 +1,4 @@
-//! Meanings of topology files, and refused ones.
+//! Meanings of lab files, and refused ones.
 
 use std::collections::BTreeMap;
 

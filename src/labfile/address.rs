@@ -1,4 +1,4 @@
-//! Addresses in a topology file: blocks with their length (`10.0.1.0/24`), and addresses of interfaces.
+//! Addresses in a lab file: blocks with their length (`10.0.1.0/24`), and addresses of interfaces.
 
 use core::fmt;
 use core::str::FromStr;

@@ -153,7 +153,7 @@ impl Topology {
     }
 
     /// The same network as another lab, so that several can be up at once. The name must be one
-    /// that a topology file may have: small letters, digits and `_`, at most 16.
+    /// that a lab file may have: small letters, digits and `_`, at most 16.
     pub fn renamed(mut self, name: &str) -> Result<Topology, Error> {
         if !resolve::is_lab_name(name) {
             let (what, remedy) = resolve::lab_name_problem(name);

@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 const UNDECIDED: u64 = 100_000_000;
 const WAITING: u64 = 2_000_000_000;
 
-/// Frames on their way from the one half to the other.
+/// Frames on their way from the one half to the other, and packets some of whose copies have not left yet.
 const RAISED_MAX: usize = 1 << 12;
+const COPIED_MAX: usize = 1 << 12;
 
 /// Frames kept, their bytes, and packets whose story is.
 const FRAMES_MAX: usize = 1 << 15;
@@ -99,6 +100,8 @@ pub struct Join {
     stories: HashMap<u64, Story>,
     /// Frames that the kernel half has handed to the user half, as they came, by what they are known by since.
     raised: HashMap<Identity, (u64, Vec<u8>)>,
+    /// Packets of which the kernel half makes copies, and how many of these have not left yet.
+    copied: HashMap<[u8; kernel::MARK], (u64, u16)>,
     /// Packets by age.
     order: VecDeque<u64>,
     count: u64,
@@ -159,6 +162,11 @@ impl Join {
             return;
         }
         let trace = IN_KERNEL + self.count;
+        if told.done == kernel::COPY {
+            let parent = told.before.first_chunk().and_then(|mark| self.parent(mark));
+            self.keep(at, parent.unwrap_or(trace), (told.port, false), Half::Kernel, told.after.to_vec());
+            return;
+        }
         let end = match told.done {
             kernel::DROPPED => End::Dropped(reason(told.reason).into()),
             kernel::COPIED => End::Copied(told.reason),
@@ -166,18 +174,35 @@ impl Join {
         };
         *self.story(trace) = Story { came: Some(told.port), end, ..Story::default() };
         self.keep(at, trace, (told.port, true), Half::Kernel, told.before.to_vec());
-        if !told.after.is_empty() {
+        if told.done == kernel::COPIED {
+            if self.copied.len() >= COPIED_MAX {
+                // Some copies were lost, or not told of.
+                self.copied.clear();
+            }
+            self.copied.extend(told.after.first_chunk().map(|mark| (*mark, (trace, told.reason))));
+        } else if !told.after.is_empty() {
             self.keep(at, trace, (told.out, false), Half::Kernel, told.after.to_vec());
         }
     }
 
+    /// The packet that a copy with this mark is of.
+    fn parent(&mut self, mark: &[u8; kernel::MARK]) -> Option<u64> {
+        let (parent, left) = self.copied.get_mut(mark)?;
+        let parent = *parent;
+        *left = left.saturating_sub(1);
+        if *left == 0 {
+            self.copied.remove(mark);
+        }
+        Some(parent)
+    }
+
     fn keep(&mut self, at: u64, trace: u64, (port, inward): (u16, bool), half: Half, bytes: Vec<u8>) {
+        self.count += 1;
         if port == NO_PORT {
             return;
         }
         let is_ethernet = self.ethernet.get(usize::from(port)).copied().unwrap_or(true);
         let look = Look::at(is_ethernet, &bytes);
-        self.count += 1;
         self.bytes += bytes.len();
         let story = Story::default();
         self.waiting.insert((at, self.count), Seen { at, trace, port, inward, half, bytes, look, story });
@@ -322,6 +347,25 @@ mod tests {
         let (sent, dropped) = (End::Forwarded(1), End::Dropped("budget".into()));
         let [came, left] = [(0, true, Half::Kernel, &sent), (1, false, Half::Kernel, &sent)];
         assert_eq!(ends, [came, left, (0, true, Half::Kernel, &dropped)]);
+    }
+
+    #[test]
+    fn copies_of_the_kernel_half_are_known_by_their_mark_and_others_are_not() {
+        let bytes = told(|tell| {
+            let word = |out, reason, before| record::kernel_word(out, reason, before);
+            tell(record::head(KERNEL, kernel::COPIED, 0, 10, 0, word(record::NO_PORT, 2, 60)), &[1; 60], &[7; 14]);
+            for (at, port, mark) in [(11, 1, 7), (12, 2, 7), (13, 2, 8), (14, 2, 7)] {
+                let head = record::head(KERNEL, kernel::COPY, port, at, 0, word(port, 0, 14));
+                tell(head, &[mark; 14], &[port as u8; 61]);
+            }
+        });
+        let seen = joined(&bytes);
+        let ways: Vec<_> =
+            seen.iter().map(|seen| (seen.port, seen.inward, seen.bytes.len(), seen.story.came)).collect();
+        let (copy, other) = (|port| (port, false, 61, Some(0)), (2, false, 61, None));
+        assert_eq!(ways, [(0, true, 60, Some(0)), copy(1), copy(2), other, other], "two copies, then no more of them");
+        assert!(seen.iter().all(|seen| seen.half == Half::Kernel));
+        assert_eq!((&seen[0].story.end, seen[1].trace), (&End::Copied(2), seen[0].trace));
     }
 
     #[test]

@@ -36,6 +36,10 @@ pub mod kernel {
     pub const COPIED: u8 = 2;
     /// Handed it to the user half with the verdict of its code, which may have written into it.
     pub const RAISED: u8 = 3;
+    /// It is itself a copy, which leaves. Copies and what they were made of are told with the same mark.
+    pub const COPY: u8 = 4;
+    /// Bytes of a mark.
+    pub const MARK: usize = 12;
 }
 
 /// Bytes of the name of a reason: a reader keeps many, and whoever writes may be somebody else's process.
@@ -117,15 +121,15 @@ pub enum Happened {
 pub struct Kernel<'a> {
     /// One of [`kernel`].
     pub done: u8,
-    /// The port that it came in by.
+    /// The port that it came in by; of a copy the one that it leaves by.
     pub port: u16,
     /// The port that it left by; [`NO_PORT`]: by none, or none that is known.
     pub out: u16,
     /// One of the reasons of `bpf/seen.h`; of copies, how many.
     pub reason: u16,
-    /// The frame as it came.
+    /// The frame as it came; of a copy its mark.
     pub before: &'a [u8],
-    /// And as it left, or was handed on; empty: it was not.
+    /// And as it left, or was handed on; empty: it was not. Of one that was copied the mark of its copies.
     pub after: &'a [u8],
 }
 

@@ -159,6 +159,8 @@ impl Names {
             },
             _ if !seen.inward => match story.came {
                 Some(port) => format!("goes on, came in by {}", self.port(port)),
+                // Its beginning was missed.
+                None if seen.half == Half::Kernel => "goes on".into(),
                 None => "sent by this node".into(),
             },
             End::Forwarded(port) => format!("forwarded by {}", self.port(*port)),

@@ -3,6 +3,7 @@
 mod author;
 mod bad_settings;
 mod bench;
+mod classify_wrong;
 mod docs;
 mod examples;
 mod lab_wrong;

@@ -359,6 +359,16 @@ fn code_that_takes_the_verifier_too_long_for_its_role_is_refused() {
 }
 
 #[test]
+fn the_verdict_on_what_is_shipped_does_not_take_long() {
+    let mut place = place!();
+    // An author waits for it. Two hundred thousand take a quarter of a second.
+    place.limits.verified_instructions = 100_000;
+    for name in ["ping", "multicast", "cache", "heavy"] {
+        place.add_app(name).unwrap();
+    }
+}
+
+#[test]
 fn a_bound_above_the_ceiling_of_its_port_is_cut_alike() {
     let mut place = place!();
     let code = place.add_guest("forward");

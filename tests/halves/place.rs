@@ -209,6 +209,11 @@ impl Place {
         self.half.clone()
     }
 
+    /// In its namespace, where the interfaces have their numbers.
+    pub fn enter<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        self.namespace.enter(work).unwrap()
+    }
+
     pub fn usage(&self, code: Digest) -> KernelUsage {
         self.half.usage(&code).unwrap()
     }

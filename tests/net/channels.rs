@@ -1,7 +1,7 @@
 //! Channels of domains on real interfaces, in a node in the test's process. Packets of the Linux stack's neighbours
 //! reach an environment and go on from it; all other packets stay with Linux.
 
-mod node;
+pub mod node;
 
 use crate::pace::Pace;
 use crate::running::{self, PATIENCE, Running};

@@ -8,6 +8,9 @@ use serde_json::Value;
 /// Frames of the flood.
 const FRAMES: u64 = 100_000;
 
+/// Packets that a host's stack sends of its own accord while the flood lasts, fewer than this.
+const OWN: u64 = 16;
+
 /// Packets that the interface of a link has sent, and frames that it could not send.
 fn sent_by(net: &Running, node: &str, interface: &str) -> [u64; 2] {
     let said = net.shell(node, &format!("ip -s -j link show dev {interface}"));
@@ -42,7 +45,12 @@ fn of_a_flood_every_frame_is_forwarded_or_counted() {
         taken += sender.burst();
     }
     let [left, refused] = sent_by(&net, "a", "to-r");
-    assert_eq!(left - link, taken, "what the link has no room for is not taken");
+    // The host's stack may say something of its own meanwhile: who it is, by ARP and neighbour discovery.
+    assert!(
+        (taken..taken + OWN).contains(&(left - link)),
+        "what the link has no room for is not taken: {}",
+        left - link
+    );
     let of_flood = |status: &Value| {
         let [forwarded, dropped] = told(status);
         [forwarded - before[0], dropped - before[1]]

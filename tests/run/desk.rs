@@ -2,6 +2,7 @@
 //! comes.
 
 use crate::single::{ANODE, Node};
+use anode::code::bundle::{Bundle, Kind};
 use anode::manage::client::{Attachment, ClientError};
 use anode::wire::{Addr, capsule};
 use serde_json::{Value, json};
@@ -78,6 +79,25 @@ fn code_is_given_to_a_running_node_looked_into_and_taken_out() {
     let (done, said) = anode(&["code", "add", dir, &file, "--store", dir]);
     assert!(!done && said.contains("has its own store"), "{said}");
     node.down();
+}
+
+#[test]
+fn code_that_is_refused_takes_no_place_of_lines() {
+    let node = Node::start("");
+    let (file, _) = bundle(&node);
+    send(&node, file.to_str().unwrap(), "09");
+    let trap = || node.control().status().unwrap()["codes"][0]["trap"]["source"].clone();
+    node.until(|| (trap() == "p.c:9").then_some(()));
+    // The store's disk has gone.
+    fs::remove_dir_all(node.dir.path().join("store")).unwrap();
+    let known = Bundle::read(&fs::read(&file).unwrap()).unwrap();
+    let module = known.representation(Kind::Wasm).unwrap();
+    for number in 0..65 {
+        let other = Bundle::build(&format!("other-{number}"), 1, &[(Kind::Wasm, module.clone())], None).unwrap();
+        let refused = node.control().add_code(&other);
+        assert!(matches!(refused, Err(ClientError::Refused(_))), "{refused:?}");
+    }
+    assert_eq!(trap(), "p.c:9");
 }
 
 #[test]

@@ -45,7 +45,7 @@ ends = ["r", "b"]
 prefixes = ["10.0.2.0/24", "fd00:0:2::/64"]
 "#;
 
-/// What the nodes' configurations have beside the topology's.
+/// What the nodes' configurations have beside the lab file's.
 pub type Adjust<'a> = &'a dyn Fn(&str, &mut toml::Table);
 
 /// A lab with its nodes, ended with the test.

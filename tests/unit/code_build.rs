@@ -52,6 +52,19 @@ fn every_symbol_is_reachable_from_c() {
 }
 
 #[test]
+fn without_lines_the_same_is_made() {
+    let bare = AuthorOptions { bare: true, ..AuthorOptions::default() };
+    for name in ["ping.c", "sends.c", "calls.c"] {
+        let (whole, bare) = (build(name), author::build(&guest(name), &bare).unwrap());
+        assert_eq!((bare.name(), bare.manifest()), (whole.name(), whole.manifest()), "{name}");
+        assert!(whole.lines().is_some() && bare.lines().is_none(), "{name}");
+    }
+    // What is wrong is refused either way.
+    let broken = capsule("extern int away(void); return away();");
+    assert!(build_text(&broken, &bare).is_err() && build_text(&broken, &AuthorOptions::default()).is_err());
+}
+
+#[test]
 fn the_same_source_has_the_same_name_wherever_it_lies() {
     let first = build("loop.c");
     let directory = tempfile::tempdir().unwrap();

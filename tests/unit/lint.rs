@@ -17,7 +17,8 @@ fn guest(name: &str) -> Bundle {
 
 fn asked(program: PathBuf, patience: Duration, bundle: &Bundle) -> Lint {
     let bytes = bundle.representation(Kind::Bpf).unwrap();
-    lint(&Prevail { program, patience }, bytes, bundle.manifest().window(), bundle.lines()).unwrap()
+    let line = |at| bundle.lines()?.find(Kind::Bpf, at);
+    lint(&Prevail { program, patience }, bytes, bundle.manifest().window(), line).unwrap()
 }
 
 /// A process that does what `script` says.

@@ -5,10 +5,12 @@
 extern crate libanode as anode1;
 
 // The fuzz targets name these at the root of their crate.
-use anode::{broker, code, frame, kernel, port, seen, sys, trust, wire};
+use anode::{broker, classify, code, frame, kernel, port, seen, sys, trust, wire};
 
 #[path = "../../fuzz/src/assembling.rs"]
 mod assembling;
+#[path = "../../fuzz/src/classifying.rs"]
+mod classifying;
 #[path = "../../fuzz/src/clicks.rs"]
 mod clicks;
 mod code_build;

@@ -5,6 +5,8 @@
 //!                                             └▶ linker, depth, as root the verifier ─▶ kernel half: yes | no, why, where
 //! ```
 //!
+//! A source is compiled without lines first. They are half of the compiler's work, and what is right needs none.
+//!
 //! A no of the user half, or a fault that the kernel half finds, ends with status 1. That the kernel half lacks a call is
 //! no fault: such code runs in the user half.
 
@@ -18,6 +20,7 @@ use crate::kernel::desk::{self, Verdict};
 use crate::trust::limits::Limits;
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -46,6 +49,29 @@ pub(super) struct Check {
     print: Print,
 }
 
+/// What is checked.
+struct Subject<'a> {
+    bundle: Bundle,
+    arguments: &'a Check,
+    /// The same with lines, once they are needed.
+    traced: OnceCell<Option<Bundle>>,
+}
+
+impl Subject<'_> {
+    /// The same with the lines that there are.
+    fn traced(&self) -> &Bundle {
+        let Check { file, window, only, .. } = self.arguments;
+        let again = || author::build(file, &options(*window, only.map(Only::kind), false)).ok();
+        let is_bare = || is_source(file) && self.bundle.lines().is_none();
+        let traced = self.traced.get_or_init(|| is_bare().then(again).flatten());
+        traced.as_ref().filter(|traced| traced.name() == self.bundle.name()).unwrap_or(&self.bundle)
+    }
+
+    fn line(&self, at: usize) -> Option<String> {
+        self.traced().lines()?.find(Kind::Bpf, at)
+    }
+}
+
 /// What the kernel half says: for people, for programs, and the refusal, if it is one.
 struct KernelHalf {
     says: String,
@@ -55,14 +81,15 @@ struct KernelHalf {
 
 pub(super) fn run(arguments: &Check) -> Result<ExitCode> {
     let Check { file, prevail, no_lint, at, print, .. } = arguments;
-    let bundle = bundle(arguments)?;
-    let report = match rules::check(&bundle) {
+    let subject = Subject { bundle: bundle(arguments)?, arguments, traced: OnceCell::new() };
+    let bundle = &subject.bundle;
+    let report = match rules::check(bundle) {
         Ok(report) => report,
-        Err(refusal) => return refused(file, &bundle, &refusal, print),
+        Err(refusal) => return refused(file, subject.traced(), &refusal, print),
     };
-    let mut value = at.describe(&bundle, Some(&report))?;
+    let mut value = at.describe(bundle, Some(&report))?;
     let user = if report.wasm.is_some() { "yes" } else { "no, it has no wasm representation" };
-    let kernel = kernel_half(&bundle, arguments)?;
+    let kernel = kernel_half(&subject)?;
     (value["user_half"], value["kernel_half"]) = match print.json {
         true => (json!({"runs": report.wasm.is_some()}), kernel.value),
         false => (json!(user), json!(kernel.says)),
@@ -72,7 +99,7 @@ pub(super) fn run(arguments: &Check) -> Result<ExitCode> {
             &Prevail { program: prevail.clone(), patience: PATIENCE },
             bytes,
             bundle.manifest().window(),
-            bundle.lines(),
+            |at| subject.line(at),
         )?;
         value["lint"] = if print.json { serde_json::to_value(&lint)? } else { json!(lint.to_string()) };
     }
@@ -84,15 +111,27 @@ pub(super) fn run(arguments: &Check) -> Result<ExitCode> {
     }
 }
 
+fn is_source(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ["c", "wasm", "wat"].iter().any(|known| ending == *known))
+}
+
+fn options(window: Option<u32>, only: Option<Kind>, bare: bool) -> AuthorOptions {
+    AuthorOptions { window, only, bare, ..AuthorOptions::default() }
+}
+
 /// The bundle of a file, or of a source, built for this.
 fn bundle(arguments: &Check) -> Result<Bundle> {
     let Check { file, window, only, print, .. } = arguments;
-    let is_source = file.extension().is_some_and(|ending| ["c", "wasm", "wat"].iter().any(|known| ending == *known));
-    if !is_source {
+    if !is_source(file) {
         return read(file);
     }
-    let options = |only| AuthorOptions { window: *window, only, ..AuthorOptions::default() };
-    match author::build_with_warnings(file, &options(only.map(Only::kind))) {
+    let build = |bare| author::build_with_warnings(file, &options(*window, only.map(Only::kind), bare));
+    if let Ok((bundle, warnings)) = build(true)
+        && warnings.is_empty()
+    {
+        return Ok(bundle);
+    }
+    match build(false) {
         Ok((bundle, warnings)) => {
             if !warnings.is_empty() {
                 crate::say_err!("{warnings}");
@@ -101,7 +140,7 @@ fn bundle(arguments: &Check) -> Result<Bundle> {
         }
         Err(error) if error.is_of_kernel_half() && only.is_none() => {
             // The other half may take it. If not, what it says is about something else.
-            if let Ok(other) = author::build(file, &options(Some(Kind::Wasm))) {
+            if let Ok(other) = author::build(file, &options(*window, Some(Kind::Wasm), false)) {
                 let runs = rules::check(&other).is_ok();
                 let halves =
                     json!({"user_half": {"runs": runs}, "kernel_half": {"runs": false, "refused": error.to_string()}});
@@ -115,7 +154,8 @@ fn bundle(arguments: &Check) -> Result<Bundle> {
 }
 
 /// Asks the kernel half, as far as that can be done here.
-fn kernel_half(bundle: &Bundle, arguments: &Check) -> Result<KernelHalf> {
+fn kernel_half(subject: &Subject<'_>) -> Result<KernelHalf> {
+    let Subject { bundle, arguments, .. } = subject;
     let no =
         |why: &str| KernelHalf { says: format!("no, {why}"), value: json!({"runs": false, "why": why}), refusal: None };
     let Some(bytes) = bundle.representation(Kind::Bpf) else { return Ok(no("it has no bpf representation")) };
@@ -125,11 +165,10 @@ fn kernel_half(bundle: &Bundle, arguments: &Check) -> Result<KernelHalf> {
         (_, false) => Err("its verifier is asked as root only".to_owned()),
         _ => std::env::current_exe().map_err(|error| error.to_string()),
     };
-    let lines = bundle.lines();
     // Of what a function of the header does, the author's line is the one before it.
     let line = |at: usize| {
         let before = (0..=at.min(program.code.len())).rev();
-        let mut places = before.filter_map(|at| lines.and_then(|lines| lines.find(Kind::Bpf, at)));
+        let mut places = before.filter_map(|at| subject.line(at));
         places.find(|place| !place.starts_with("anode/"))
     };
     Ok(match desk::verdict(&program, bundle.manifest().window(), &Limits::default(), loader)? {

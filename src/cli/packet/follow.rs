@@ -17,8 +17,22 @@ enum Item {
     Came(u16, Look),
     Leaves(Look, usize),
     Happened(Happened),
-    Kernel { port: u16, out: u16, done: u8, reason: u16, before: Look, after: Option<(Look, usize)> },
+    Kernel {
+        port: u16,
+        out: u16,
+        done: u8,
+        reason: u16,
+        before: Look,
+        after: Option<(Look, usize)>,
+    },
+    /// It came in by a port, and so many copies of it leave, known by a mark.
+    Copied(u16, Look, Mark, u16),
+    /// One of them leaves by a port.
+    Copy(u16, Mark, Look, usize),
 }
+
+/// What copies in a kernel half are known by.
+type Mark = [u8; kernel::MARK];
 
 struct Kept {
     /// Nanoseconds of the host's monotonic clock.
@@ -65,6 +79,14 @@ impl History {
             Told::Frame(true, port, bytes) => Item::Came(*port, look(*port, &original(bytes.to_vec()).0)),
             Told::Frame(false, port, bytes) => Item::Leaves(look(*port, bytes), bytes.len()),
             Told::Happened(happened) => Item::Happened(happened.clone()),
+            Told::Kernel(Kernel { done: kernel::COPIED, port, reason, before, after, .. }) if !after.is_empty() => {
+                let Some(mark) = after.first_chunk() else { return };
+                Item::Copied(*port, look(*port, before), *mark, *reason)
+            }
+            Told::Kernel(Kernel { done: kernel::COPY, port, before, after, .. }) => {
+                let Some(mark) = before.first_chunk() else { return };
+                Item::Copy(*port, *mark, look(*port, after), after.len())
+            }
             Told::Kernel(Kernel { done, port, out, reason, before, after }) => {
                 // What goes up to the user half has the port that it came by.
                 let out_or_in = if *done == kernel::RAISED { *port } else { *out };
@@ -123,6 +145,8 @@ struct Numbers<'a> {
     afloat: HashMap<Identity, VecDeque<Afloat>>,
     /// What the kernel half of a node has handed to its user half.
     raised: HashMap<(usize, Identity), u64>,
+    /// What the kernel half of a node makes copies of, and how many.
+    copied: HashMap<(usize, Mark), (u64, u16)>,
     /// Packets that were sent by applications and have not left yet: when, by which node, and the place of the entry.
     injected: HashMap<u64, (u64, usize, usize)>,
     last: u64,
@@ -183,6 +207,20 @@ impl Numbers<'_> {
                 }
             }
             Item::Happened(happened) => self.happened(now, node, *trace, happened),
+            Item::Copied(port, look, mark, copies) => {
+                let packet = self.comes(now, node, look);
+                self.say(now, node, packet, What::Received { port: *port });
+                self.copied.insert((node, *mark), (packet, *copies));
+                if is_wanted(look) {
+                    self.packet.get_or_insert(packet);
+                }
+            }
+            Item::Copy(port, mark, look, bytes) => {
+                let packet = self.copy_leaves(now, node, (*port, mark, look, *bytes));
+                if is_wanted(look) {
+                    self.packet.get_or_insert(packet);
+                }
+            }
             Item::Kernel { port, out, done, reason, before, after } => {
                 let packet = self.comes(now, node, before);
                 self.say(now, node, packet, What::Received { port: *port });
@@ -211,6 +249,23 @@ impl Numbers<'_> {
                 }
             }
         }
+    }
+
+    /// A copy leaves: a child of what it was made of, unless it is the only one.
+    fn copy_leaves(&mut self, now: u64, node: usize, (port, mark, look, bytes): (u16, &Mark, &Look, usize)) -> u64 {
+        let packet = match self.copied.get(&(node, *mark)) {
+            Some((parent, 1)) => *parent,
+            Some((parent, _)) => {
+                let (parent, child) = (*parent, self.new_number());
+                self.say(now, node, parent, What::Child { child });
+                child
+            }
+            None => self.new_number(),
+        };
+        let to = look.ends.map_or(crate::wire::Addr::UNSPECIFIED, |(_, to)| to);
+        self.say(now, node, packet, What::Forwarded { port, to });
+        self.leaves(now, node, packet, look, bytes);
+        packet
     }
 
     /// The packet that a frame is which comes in: one that is on its way, or a new one.
@@ -281,6 +336,28 @@ mod tests {
 
     fn kept(at: u64, node: usize, trace: u64, item: Item) -> Kept {
         Kept { at, node, trace, item }
+    }
+
+    #[test]
+    fn copies_are_children_of_what_they_were_made_of_and_a_single_one_is_the_packet() {
+        let look = |at: u8| Look { identity: Some(Identity([at; 8])), ..Look::default() };
+        let mut history = History::new(vec![place("a", 0), place("b", 0)]);
+        for (at, mark, copies) in [(10, 1, 2), (20, 2, 1)] {
+            history.kept.push_back(kept(at, 0, 0, Item::Copied(0, look(at as u8), [mark; 12], copies)));
+            for copy in 1..=u64::from(copies) {
+                let identity = look((at + copy) as u8);
+                history.kept.push_back(kept(at + copy, 0, 0, Item::Copy(copy as u16, [mark; 12], identity, 60)));
+            }
+        }
+        history.kept.push_back(kept(30, 1, 9, Item::Came(0, look(12))));
+        let story = |node, at, identity| history.story(Wanted { node, at, identity: look(identity).identity });
+        let child = explain::words(&story(1, 30, 12).unwrap().0);
+        for part in ["comes in by port 0", "its code sends child 3", "goes on by port 2 towards", "is on the link to b"]
+        {
+            assert!(child.contains(part), "{part}: {child}");
+        }
+        let alone = explain::words(&story(0, 20, 20).unwrap().0);
+        assert!(alone.contains("goes on by port 1 towards") && !alone.contains("child"), "{alone}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! From a C source to the representations, by runs of clang that go on at once.
 //!
 //! Each target is compiled twice: as it travels, and with debugging information, which says the lines of what is made and
-//! of what is refused.
+//! of what is refused. Whoever wants to know first whether all is right leaves that out ([`AuthorOptions::bare`]).
 
 use super::clang::Clang;
 use super::options::{AuthorOptions, Parts};
@@ -14,8 +14,11 @@ use std::thread;
 /// The object file that a run of the compiler has made.
 type Object = Result<Vec<u8>, Error>;
 
-/// What the runs for one target have made, with debugging information and without.
+/// What the runs for one target have made, without debugging information and with; nothing of the latter where it is not wanted.
 type Made = Option<(Object, Object)>;
+
+/// The same for wasm, and between both what the linker has made of the former.
+type Linked = Option<(Object, Object, Object)>;
 
 /// Compiles a C source for all that is asked for; adds what the compiler had to say.
 pub(super) fn compile(source: &Path, options: &AuthorOptions, warnings: &mut String) -> Result<Parts, Error> {
@@ -23,7 +26,7 @@ pub(super) fn compile(source: &Path, options: &AuthorOptions, warnings: &mut Str
     let (wasm, bpf) = run(&clang, source, options);
     let mut parts = Parts { window: 0, wasm: None, bpf: None, native: None, lines: Lines::default() };
     let mut windows = Vec::new();
-    if let Some((object, traced)) = wasm {
+    if let Some((object, module, traced)) = wasm {
         let object = object?;
         windows.push(module::window(&object).map_err(|_| Error::NoCapsule.at(first_line(&clang)))?);
         if let Some(symbol) = module::undefined(&object)? {
@@ -36,7 +39,7 @@ pub(super) fn compile(source: &Path, options: &AuthorOptions, warnings: &mut Str
             let at = called(&clang, source, bpf.as_ref(), &symbol);
             return Err(Error::Undefined { symbol, section: "CODE".into() }.at(at));
         }
-        let linked = module::normalise(&clang.wasm_link()?)?;
+        let linked = module::normalise(&module?)?;
         let traced = traced.unwrap_or_default();
         if bpf.is_none() {
             warn(&object, &traced, &clang, warnings)?;
@@ -66,17 +69,24 @@ pub(super) fn compile(source: &Path, options: &AuthorOptions, warnings: &mut Str
 }
 
 /// Runs clang for each target that is wanted, as it travels and with debugging information.
-fn run(clang: &Clang, source: &Path, options: &AuthorOptions) -> (Made, Made) {
+fn run(clang: &Clang, source: &Path, options: &AuthorOptions) -> (Linked, Made) {
     let wanted = |kind| options.only.is_none_or(|only| only == kind);
     let lost = || Error::Module { cause: "a run of the compiler was lost".into() };
+    let traced = |made: &dyn Fn() -> Object| if options.bare { Ok(Vec::new()) } else { made() };
+    let (of_wasm, of_bpf) = (|| traced(&|| clang.wasm_traced(source)), || traced(&|| clang.bpf_traced(source)));
+    let linked = || match clang.wasm_object(source) {
+        Ok(object) => (Ok(object), clang.wasm_link()),
+        refused => (refused, Ok(Vec::new())),
+    };
     thread::scope(|scope| {
-        let wasm = wanted(Kind::Wasm)
-            .then(|| (scope.spawn(|| clang.wasm_object(source)), scope.spawn(|| clang.wasm_traced(source))));
-        let bpf = wanted(Kind::Bpf)
-            .then(|| (scope.spawn(|| clang.bpf_object(source)), scope.spawn(|| clang.bpf_traced(source))));
+        let wasm = wanted(Kind::Wasm).then(|| (scope.spawn(linked), scope.spawn(of_wasm)));
+        let bpf = wanted(Kind::Bpf).then(|| (scope.spawn(|| clang.bpf_object(source)), scope.spawn(of_bpf)));
         let join = |one: thread::ScopedJoinHandle<'_, Object>| one.join().unwrap_or_else(|_| Err(lost()));
-        let both = |(plain, traced)| (join(plain), join(traced));
-        (wasm.map(both), bpf.map(both))
+        let wasm = wasm.map(|(plain, traced)| {
+            let (object, module) = plain.join().unwrap_or_else(|_| (Err(lost()), Ok(Vec::new())));
+            (object, module, join(traced))
+        });
+        (wasm, bpf.map(|(plain, traced)| (join(plain), join(traced))))
     })
 }
 

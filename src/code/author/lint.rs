@@ -14,7 +14,7 @@
 use super::Error;
 use super::elf;
 use crate::abi::{ADDRESSES, CONTEXT};
-use crate::code::bundle::{Insn, Kind, Lines, Program};
+use crate::code::bundle::{Insn, Program};
 use crate::code::check::disassemble;
 use serde::Serialize;
 use std::fs;
@@ -97,7 +97,12 @@ impl core::fmt::Display for Lint {
 }
 
 /// Asks `prevail` about a checked bpf representation.
-pub fn lint(prevail: &Prevail, bytes: &[u8], window: u32, lines: Option<&Lines>) -> Result<Lint, Error> {
+pub fn lint(
+    prevail: &Prevail,
+    bytes: &[u8],
+    window: u32,
+    line: impl FnOnce(usize) -> Option<String>,
+) -> Result<Lint, Error> {
     let Ok(program) = Program::parse(bytes) else { return Ok(Lint::Failed { why: "no bpf representation".into() }) };
     let code = around(&program, window);
     let scratch = super::clang::directory()?;
@@ -111,7 +116,7 @@ pub fn lint(prevail: &Prevail, bytes: &[u8], window: u32, lines: Option<&Lines>)
     // Nothing depends on it: a directory that stays behind is only untidy.
     let _ = fs::remove_dir_all(&scratch);
     Ok(match asked {
-        Ok(said) => understand(&said, &program, lines),
+        Ok(said) => understand(&said, &program, line),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Lint::Absent,
         Err(error) => Lint::Failed { why: error.to_string() },
     })
@@ -161,7 +166,7 @@ fn wait(child: &mut Child, patience: Duration) -> io::Result<()> {
 }
 
 /// What its words mean: `PASS: …`, or `FAIL: …` and a line `PLACE: reason`, where a place begins with an instruction's number.
-fn understand(said: &str, program: &Program, lines: Option<&Lines>) -> Lint {
+fn understand(said: &str, program: &Program, source: impl FnOnce(usize) -> Option<String>) -> Lint {
     let line = |what: &str| said.lines().find(|line| line.starts_with(what));
     if let Some(pass) = line("PASS:") {
         let rounds = pass.split_once("within ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
@@ -185,7 +190,7 @@ fn understand(said: &str, program: &Program, lines: Option<&Lines>) -> Lint {
     };
     let at = at.checked_sub(BEFORE).filter(|at| *at < program.code.len());
     let instruction = at.map(|at| format!("{at}: {}", disassemble(program, at)));
-    let source = at.zip(lines).and_then(|(at, lines)| lines.find(Kind::Bpf, at));
+    let source = at.and_then(source);
     Lint::Doubts { why: crate::clean::shown(&why).to_string(), instruction, source }
 }
 

@@ -17,6 +17,8 @@ pub struct AuthorOptions {
     pub only: Option<Kind>,
     /// A native representation of a C source too, for this processor.
     pub native: bool,
+    /// Without lines, which are half of the compiler's work: what is made is the same, and what is said of it has no place.
+    pub bare: bool,
     /// The compiler; `clang` or the newest `clang-N` on the path if `None`.
     pub clang: Option<PathBuf>,
 }

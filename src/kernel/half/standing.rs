@@ -39,7 +39,7 @@ impl KernelHalf {
             }
         };
         let mode = attached.mode;
-        if let Some(seen) = &state.seen
+        if let Some([seen, _]) = &state.seen
             && attached.link.target()?.1 == self.ingress.info()?.id
         {
             attached.link.update(seen)?;

@@ -1,10 +1,12 @@
-//! The kernel half's maps of neighbours, next hops and routes.
+//! The kernel half's maps of neighbours, next hops and routes, and of the links that copies leave by.
 
-use super::{Maps, place};
+use super::{Maps, SETS_OF_LINKS, device, devices, place, word64};
 use crate::contract::{self, NEIGHBOUR_PLACES, neighbour, route};
+use crate::sys::bpf::Map;
 use crate::topology::NextHop;
 use crate::wire::{Addr, Prefix};
 use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 impl Maps {
     /// Tells of a neighbour behind an interface, by its number; nothing: there is none.
@@ -78,6 +80,38 @@ impl Maps {
     /// Takes a route out.
     pub fn remove_route(&self, to: Prefix) -> io::Result<()> {
         self.of("routes_map")?.remove(&prefix(to))
+    }
+
+    /// Makes a set of links that copies leave by: those of these interfaces, one or more times each, all behind a program.
+    pub fn set_links(&self, name: u64, interfaces: &[u32], behind: BorrowedFd<'_>) -> io::Result<Map> {
+        let set = devices(interfaces.len() as u32)?;
+        Maps::fill_links(&set, interfaces, behind)?;
+        self.of(SETS_OF_LINKS)?.set(&name.to_ne_bytes(), &set.as_fd().as_raw_fd().to_ne_bytes())?;
+        Ok(set)
+    }
+
+    /// Puts a program behind all links of a set, one after the other.
+    pub fn fill_links(set: &Map, interfaces: &[u32], behind: BorrowedFd<'_>) -> io::Result<()> {
+        let mut each = (0u32..).zip(interfaces);
+        each.try_for_each(|(at, interface)| set.set(&at.to_ne_bytes(), &device(*interface, Some(behind))))
+    }
+
+    /// Takes a set of links away.
+    pub fn remove_links(&self, name: u64) -> io::Result<()> {
+        match self.of(SETS_OF_LINKS)?.remove(&name.to_ne_bytes()) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// The names of all sets of links.
+    pub fn links(&self) -> io::Result<Vec<u64>> {
+        let (map, mut found, mut last) = (self.of(SETS_OF_LINKS)?, Vec::new(), None::<Vec<u8>>);
+        while let Some(key) = map.next_key(last.as_deref())? {
+            found.push(word64(&key, 0));
+            last = Some(key);
+        }
+        Ok(found)
     }
 }
 

@@ -4,6 +4,7 @@
 use super::handle::Handle;
 use super::{Ask, journal, state};
 use crate::code::bundle::Bundle;
+use crate::code::run::traps::Places;
 use crate::core::domain::DomainId;
 use crate::core::ledger::Unaccounted;
 use crate::core::reason::Reason;
@@ -71,8 +72,9 @@ impl Handle {
         let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
         let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
         let (name, credentials) = (bundle.name(), bundle.credentials().cloned());
-        self.sources.keep(&bundle);
+        let places = Places::of(&bundle);
         self.shelf.ask(Request::Add(Box::new(bundle)))?;
+        self.sources.keep(name, places);
         self.with_node(move |node, turn| match credentials {
             Some(set) => node.look_again(turn, &name, &set),
             None => node.forget_refusal(&name),

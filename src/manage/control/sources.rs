@@ -2,14 +2,13 @@
 //! capsules of `ping.c` divide by zero, the log says `in capsule at ping.c:9`.
 //!
 //! ```text
-//! add-code ─▶ names of functions, line table ─▶ here, by code      trap: (code, function, byte) ─▶ answers of control
+//! add-code, accepted ─▶ functions, line table ─▶ here, by code      trap: (code, function, byte) ─▶ answers of control
 //! ```
 //!
 //! Line tables travel beside bundles and never among neighbours. So code that came with a packet is told of by function
 //! and byte, and whoever has its bundle finds the line. A trap costs the packet path three numbers. They are looked up
 //! when somebody asks, by the thread of his connection.
 
-use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
 use crate::core::log::Line;
 use crate::wire::Digest;
@@ -25,9 +24,8 @@ const BUNDLES_MAX: usize = 64;
 pub(super) struct Sources(Arc<Mutex<VecDeque<(Digest, Places)>>>);
 
 impl Sources {
-    /// Keeps what is known of a bundle's code, in the place of the bundle given first.
-    pub(super) fn keep(&self, bundle: &Bundle) {
-        let (name, places) = (bundle.name(), Places::of(bundle));
+    /// Keeps what is known of a bundle's code, which the node has accepted, in the place of the bundle given first.
+    pub(super) fn keep(&self, name: Digest, places: Places) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(known, _)| *known != name);
         if all.len() == BUNDLES_MAX {
@@ -63,7 +61,7 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::code::bundle::{Kind, Lines};
+    use crate::code::bundle::{Bundle, Kind, Lines};
     use crate::core::log::Trap;
 
     /// A bundle with one function, whose body was made from line 7.
@@ -83,12 +81,14 @@ mod tests {
         let line = |code| sources.line(&Line { at: 1, code, tag: 0, value: 0, trap: Some(trap) })["trap"].clone();
         let bare = json!({"kind": "a trap", "function": 0, "byte": 1});
         assert_eq!(line(first.name()), bare);
-        sources.keep(&first);
+        sources.keep(first.name(), Places::of(&first));
         assert_eq!(
             line(first.name()),
             json!({"kind": "a trap", "function": 0, "byte": 1, "name": "capsule", "source": "x.c:7"})
         );
-        (1..=BUNDLES_MAX as u32).for_each(|window| sources.keep(&bundle(window)));
+        for others in (1..=BUNDLES_MAX as u32).map(bundle) {
+            sources.keep(others.name(), Places::of(&others));
+        }
         assert_eq!(line(first.name()), bare);
         assert_eq!(line(bundle(9).name())["source"], "x.c:7");
     }

@@ -5,7 +5,9 @@ use crate::place::user::Went;
 use crate::place::wires::Left;
 use crate::place::{FAR, LEFT, MACS, OWN_LEFT, OWN_MACS, Place, RIGHT, frame, header, v6};
 use anode::core::reason::Reason;
-use anode::kernel::KernelUsage;
+use anode::kernel::watch::KernelWatch;
+use anode::kernel::{KernelHalf, KernelUsage};
+use anode::seen::record::kernel::{COPIED, COPY, RAISED};
 use anode::trust::CodeForm as Rights;
 use anode::trust::limits::Limits;
 use anode::wire::{Addr, Digest, capsule};
@@ -243,6 +245,61 @@ fn others_leave_as_before_while_there_is_code_that_sends_and_when_it_has_gone() 
     place.remove(&code);
     let (_, above, left) = both(&mut place, 0, &bytes);
     assert_eq!((&alone, left.sent.len()), (&above, 1));
+}
+
+/// Frames with their ports.
+type Frames = Vec<(u16, Vec<u8>)>;
+
+/// Frames that were copied since the last call, and the copies, in order.
+fn told(watch: &mut KernelWatch) -> (Vec<Vec<u8>>, Frames) {
+    let (mut copied, mut copies, mut marks) = (vec![], vec![], vec![]);
+    watch.read(|had| match had.done {
+        COPIED => {
+            copied.push(had.before.to_vec());
+            marks.push(had.after[..12].to_vec());
+        }
+        COPY => {
+            assert_eq!(marks.last().unwrap(), &had.before[..12], "of what was told of last");
+            copies.push((had.port.unwrap(), had.after.to_vec()));
+        }
+        // Its links were not known yet, or its code had not come.
+        RAISED => {}
+        done => panic!("{done}: {:?} {:?}", had.before, had.after),
+    });
+    copies.sort();
+    (copied, copies)
+}
+
+#[test]
+fn whoever_captures_is_told_of_each_copy_as_it_leaves_and_of_none_afterwards() {
+    let Some((mut place, code)) = place() else { return };
+    let header = capsule::Header { bound: 60, ..header(code) };
+    let bytes = |count| frame(&header, &Orders::new(count).payload(), false);
+    settled(&mut place, 0, &bytes(3));
+    let (half, empty) = (place.half(), (vec![], vec![]));
+    let mut watch = place.enter(|| KernelHalf::watch(&half)).unwrap();
+    // By links that were there, then by links that are made meanwhile.
+    for count in [3, 5] {
+        settled(&mut place, 0, &bytes(count));
+        told(&mut watch);
+        let (alone, above, left) = both(&mut place, 0, &bytes(count));
+        assert_eq!((&alone, left.sent.len(), left.up.len()), (&above, usize::from(count) + 1, 0));
+        let mut sent = left.sent;
+        sent.sort();
+        assert_eq!(told(&mut watch), (vec![bytes(count)], sent), "{count} children");
+    }
+    assert_eq!(watch.missed(), 0);
+    // Code that sends goes and comes meanwhile: the way out is turned as before.
+    place.remove(&code);
+    assert_eq!(place.add_guest("sends"), code);
+    place.share_state(1, code);
+    settled(&mut place, 0, &bytes(3));
+    assert_eq!(told(&mut watch).1.len(), 4);
+    place.enter(|| half.unwatch());
+    for count in [3, 5] {
+        let (alone, above, _) = settled(&mut place, 0, &bytes(count));
+        assert_eq!((alone, told(&mut watch)), (above, empty.clone()), "the programs of before stand there");
+    }
 }
 
 /// A capsule of apps/multicast.c from a neighbour to this node, the root of the group.
