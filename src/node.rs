@@ -35,6 +35,7 @@ mod environment;
 mod forms;
 mod founding;
 mod halves;
+pub mod handing;
 pub mod hello;
 pub mod hosts;
 mod loading;
@@ -60,6 +61,7 @@ mod timers;
 mod trust;
 mod unproved;
 mod vouching;
+pub mod workers;
 
 use crate::classify::Class;
 use crate::classify::shapes::Found;
@@ -142,11 +144,13 @@ struct Control {
     /// Drops that the log is to tell.
     alarms: alarms::Alarms,
     mirror: Mirror,
+    workers: workers::Workers,
     next_sweep: u64,
     next_look: u64,
 }
 
 /// The node's view of the kernel half.
+#[derive(Clone, Copy)]
 struct Mirror {
     /// Whether one works for the node.
     on: bool,
@@ -166,6 +170,9 @@ impl Node {
     /// A frame has come in of which this is known. A packet goes to the environment of its kind.
     #[inline(always)]
     fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
+        if self.cx.is_further() && !self.cx.is_for_here(&frame, seen) {
+            return self.hand_frame(turn, frame);
+        }
         self.cx.count_received(&frame);
         let (admitted, native) = match seen {
             Seen::Class(Ok(Class::Anep(range, native))) => {

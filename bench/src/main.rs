@@ -47,6 +47,7 @@ mod series;
 mod settings;
 mod stats;
 mod tiers;
+mod workers;
 
 use std::process::ExitCode;
 
@@ -155,6 +156,12 @@ pub(crate) const BENCHES: &[Bench] = &[
         help: "queues between threads (Bowman's figure 8), shares and deadlines of domains, the cost of a decision",
         definition: 1,
         run: schedule::run,
+    },
+    Bench {
+        name: "workers",
+        help: "two workers of one node beside two nodes of one, without I/O; a packet handed over; memory of a worker",
+        definition: 1,
+        run: workers::run,
     },
     Bench {
         name: "hostile",

@@ -156,7 +156,7 @@ fn socket_of(request: &Request) -> Option<(Kind, Place, String)> {
         Request::Packet { interface, .. } => (Kind::Packet, Place::Interface(*interface), shown(*interface)),
         Request::Discovery { interface } => (Kind::Discovery, Place::Interface(*interface), shown(*interface)),
         Request::Xdp { .. } => (Kind::Xdp, Place::Node, "the node".into()),
-        Request::Udp { at } => (Kind::Udp, Place::Address(*at), at.to_string()),
+        Request::Udp { at, .. } => (Kind::Udp, Place::Address(*at), at.to_string()),
         Request::Tcp { at } => (Kind::Tcp, Place::Address(*at), at.to_string()),
         _ => return None,
     })

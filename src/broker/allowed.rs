@@ -89,7 +89,7 @@ impl Allowed {
             Request::Discovery { interface: index }
             | Request::Neighbour { interface: index, .. }
             | Request::Attach { interface: index, .. } => interface(*index),
-            Request::Udp { at } => only(self.udp.contains(at), "no such overlay port"),
+            Request::Udp { at, .. } => only(self.udp.contains(at), "no such overlay port"),
             Request::Tcp { at } => only(self.tcp == Some(*at), "no such [plan] tcp"),
             Request::Map { name, shape } => {
                 let shape = own::shape_of(*shape);

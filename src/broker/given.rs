@@ -6,13 +6,14 @@
 //! message and those of other processes.
 
 use crate::kernel::SOCKETS;
+use crate::sys::threads::WORKERS_MAX;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 /// Packet sockets of an interface: a port has three, and others while it is opened anew.
-pub const PACKETS_MAX: usize = 12;
+pub const PACKETS_MAX: usize = 12 + 2 * WORKERS_MAX as usize;
 
 /// Sockets for neighbour advertisements of an interface: a port has one, and another while it is opened anew.
 pub const DISCOVERIES_MAX: usize = 4;
@@ -22,6 +23,9 @@ pub const XDP_MAX: usize = 2 * SOCKETS as usize;
 
 /// Sockets of an overlay port, and of PLAN ports: there is one.
 pub const LISTENERS_MAX: usize = 4;
+
+/// UDP sockets of one port: one for each worker, and those of before.
+pub const UDP_MAX: usize = LISTENERS_MAX + WORKERS_MAX as usize;
 
 /// A kind of sockets of which there are not many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +67,8 @@ impl Kind {
             Kind::Packet => PACKETS_MAX,
             Kind::Discovery => DISCOVERIES_MAX,
             Kind::Xdp => XDP_MAX,
-            Kind::Udp | Kind::Tcp => LISTENERS_MAX,
+            Kind::Udp => UDP_MAX,
+            Kind::Tcp => LISTENERS_MAX,
         }
     }
 

@@ -30,9 +30,14 @@ pub(super) struct Home<'a> {
 pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'_>) -> io::Result<Done> {
     let run_dir = || home.run_dir.ok_or_else(|| io::Error::other("this is done in a run directory"));
     let done = match request {
-        Request::Packet { interface, kind, longest, much } => {
+        Request::Packet { interface, kind, longest, much, beside } => {
             let room = if *much { Room::Much } else { Room::Little };
-            Done::of(packet::open(*interface, *kind, *longest as usize, room, with.first().copied())?)
+            let (other, filter) = match (with, *beside) {
+                ([filter @ .., other], true) => (Some(*other), filter.first()),
+                ([], true) => return Err(io::ErrorKind::InvalidInput.into()),
+                (filter, false) => (None, filter.first()),
+            };
+            Done::of(packet::open(*interface, *kind, *longest as usize, room, filter.copied(), other)?)
         }
         Request::Xdp { busy_poll_us } => Done::of(xsk::raw(*busy_poll_us)?),
         Request::Frames { chunk, bytes } => {
@@ -41,7 +46,7 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
             Done::default()
         }
         Request::Discovery { interface } => DiscoverySocket::raw(*interface)?.map_or_else(Done::default, Done::of),
-        Request::Udp { at } => Done::of(udp::bind(*at)?),
+        Request::Udp { at, shared } => Done::of(udp::bind(*at, *shared)?),
         Request::Tcp { at } => Done::of(TcpListener::bind(at)?.into()),
         Request::Listen { socket } => Done::of(listen_here(run_dir()?, *socket, home.user)?),
         Request::Map { name, shape } => {

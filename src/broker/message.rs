@@ -39,6 +39,8 @@ pub enum Request {
         longest: u32,
         /// Whether many frames can wait.
         much: bool,
+        /// Whether it shares the frames with another one, the last descriptor: each has those of its receive queues.
+        beside: bool,
     },
     /// An AF_XDP socket that is bound to nothing yet, whose driver is polled for so many microseconds.
     Xdp {
@@ -61,6 +63,8 @@ pub enum Request {
     Udp {
         /// Where it listens.
         at: SocketAddr,
+        /// Whether it shares the datagrams with others of this node: each has those of its neighbours.
+        shared: bool,
     },
     /// A TCP socket that listens for PLAN ports.
     Tcp {

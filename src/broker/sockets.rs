@@ -10,17 +10,20 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// A packet socket on an interface, for frames of one Ethernet type that pass the filter, if there is one.
+/// A packet socket on an interface, for frames of one Ethernet type that pass the filter, if there is one; beside another one it has
+/// the frames of some receive queues.
 pub fn packet(
     interface: u32,
     kind: u16,
     longest: usize,
     room: Room,
     filter: Option<&Program>,
+    beside: Option<&PacketSocket>,
 ) -> io::Result<PacketSocket> {
     let (bytes, much) = (u32::try_from(longest).unwrap_or(u32::MAX), room == Room::Much);
-    let filter: Vec<_> = filter.iter().map(|filter| filter.as_fd()).collect();
-    let socket = ask(&Request::Packet { interface, kind, longest: bytes, much }, &filter)?.descriptor()?;
+    let with: Vec<_> = filter.map(AsFd::as_fd).into_iter().chain(beside.map(AsFd::as_fd)).collect();
+    let request = Request::Packet { interface, kind, longest: bytes, much, beside: beside.is_some() };
+    let socket = ask(&request, &with)?.descriptor()?;
     PacketSocket::over(socket, longest, room)
 }
 
@@ -41,9 +44,9 @@ pub fn register(socket: &OwnedFd, memory: &Umem) -> io::Result<()> {
     ask(&request, &[socket.as_fd(), memory.as_fd()]).map(drop)
 }
 
-/// The socket of an overlay port.
-pub fn udp(at: SocketAddr) -> io::Result<OwnedFd> {
-    ask(&Request::Udp { at }, &[])?.descriptor()
+/// The socket of an overlay port, or one of several.
+pub fn udp(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
+    ask(&Request::Udp { at, shared }, &[])?.descriptor()
 }
 
 /// A TCP socket that listens.

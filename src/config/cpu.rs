@@ -1,6 +1,8 @@
 //! `[cpu]`: the node's share of a CPU. It is carried out in `manage/cpu.rs`.
 
+use crate::frame::WorkerId;
 use crate::schedule::{Policy, WEIGHT_MAX};
+use crate::sys::threads::WORKERS_MAX;
 use serde::Deserialize;
 
 /// `[cpu]` of the configuration.
@@ -15,12 +17,54 @@ pub struct CpuFile {
     pub realtime: bool,
     /// Among real-time threads: 1 to 99.
     pub priority: u8,
-    /// The CPUs it may run on; none: any.
+    /// Workers that move packets: how many, or as many as there are receive queues.
+    pub workers: Workers,
+    /// The CPUs that the worker may run on; none: any. Of several workers each has one, in this order, and the first again behind
+    /// the last.
     pub affinity: Vec<usize>,
     /// What all capsules together have of it beside other environments, and all PLAN packets: by weight, as `weight` of a role.
     pub capsules_weight: u32,
     /// The same of PLAN.
     pub plan_weight: u32,
+}
+
+/// `[cpu] workers`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workers {
+    /// One for each receive queue of the port with most, at most one for each processor that the node may use.
+    #[default]
+    Auto,
+    /// So many.
+    Count(WorkerId),
+}
+
+impl<'de> Deserialize<'de> for Workers {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Workers, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Written {
+            Count(i64),
+            Word(String),
+        }
+        let not = || serde::de::Error::custom(format!("[cpu] workers: \"auto\", or from 1 to {WORKERS_MAX}"));
+        match Written::deserialize(deserializer).map_err(|_| not())? {
+            Written::Word(word) if word == "auto" => Ok(Workers::Auto),
+            Written::Word(_) => Err(not()),
+            Written::Count(count) => {
+                let fits = WorkerId::try_from(count).ok().filter(|count| (1..=WORKERS_MAX).contains(count));
+                fits.map(Workers::Count).ok_or_else(not)
+            }
+        }
+    }
+}
+
+impl CpuFile {
+    /// The same as one worker of several has it.
+    pub fn of_worker(&self, id: WorkerId, workers: WorkerId) -> CpuFile {
+        let own = self.affinity.get(usize::from(id) % self.affinity.len().max(1)).copied();
+        let affinity = if workers > 1 { own.into_iter().collect() } else { self.affinity.clone() };
+        CpuFile { affinity, ..self.clone() }
+    }
 }
 
 impl Default for CpuFile {
@@ -30,6 +74,7 @@ impl Default for CpuFile {
             share: 1.0,
             realtime: false,
             priority: 10,
+            workers: Workers::Auto,
             affinity: Vec::new(),
             capsules_weight: 100,
             plan_weight: 100,

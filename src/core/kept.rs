@@ -2,6 +2,7 @@
 //!
 //! The node keeps them in its table ([`super::state_store`]), the kernel half in a map that both halves share.
 
+use super::domain::DomainId;
 use std::sync::Arc;
 
 /// Bytes of one value.
@@ -63,6 +64,37 @@ pub struct Page {
 /// Entries of a page, at most (a few more where several are looked at together).
 pub const PAGE: usize = 256;
 
+/// How much more a domain may keep, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Whether it holds as many entries as it may.
+    pub is_used_up: bool,
+    /// The longest time that it may keep anything, in milliseconds.
+    pub keep_ms_max: u32,
+}
+
+/// What became of an entry of a domain's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// It has one more.
+    Taken,
+    /// It has one fewer.
+    Released,
+    /// It was refused one.
+    Refused,
+    /// One that it still kept gave way to another domain's.
+    Displaced,
+}
+
+/// Who knows what domains may keep, and counts what they hold.
+pub trait Books {
+    /// What a domain may still keep; nothing: there is no such domain.
+    fn quota(&mut self, owner: DomainId) -> Option<Allowance>;
+
+    /// Something became of an entry of a domain's.
+    fn note(&mut self, owner: DomainId, what: Held);
+}
+
 /// Soft state of one domain that is kept elsewhere, since others use it too.
 pub trait SharedState: Send + Sync + core::fmt::Debug {
     /// The value under `key` if it is still kept at `now`. Refused only if whoever keeps it did not answer.
@@ -73,6 +105,11 @@ pub trait SharedState: Send + Sync + core::fmt::Debug {
 
     /// What is kept at `now`, from a place on: as in [`Page`], from 0. For whoever looks at it, off the packet path.
     fn page(&self, from: u64, now: u64) -> Result<Page, Refused>;
+
+    /// Whether the workers keep it, under locks that nobody but they may hold: then a worker is asked for pages.
+    fn is_of_workers(&self) -> bool {
+        false
+    }
 }
 
 /// Where a page of a domain's soft state is to be had.

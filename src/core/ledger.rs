@@ -23,6 +23,8 @@ pub struct Ledger {
     pub delivered: u64,
     /// Packets that the node itself was meant by: messages of its protocols, PLAN packets that were evaluated, pieces put together.
     pub used: u64,
+    /// Packets handed to the first worker of the node, less those taken over from others.
+    pub handed: u64,
 }
 
 impl Ledger {
@@ -85,13 +87,15 @@ pub struct Balance {
     pub dropped: u64,
     /// Packets that wait, as those say who hold them.
     pub held: u64,
+    /// Packets handed to the first worker of the node, less those taken over from others: over all workers, those between them.
+    pub handed: u64,
 }
 
 impl Balance {
     /// Frames lost without a counter; below 0: counted more than once.
     pub fn unaccounted(&self) -> i64 {
-        let Balance { received, made, sent, delivered, used, not_ours, dropped, held } = *self;
-        let ends = [sent, delivered, used, not_ours, dropped, held];
+        let Balance { received, made, sent, delivered, used, not_ours, dropped, held, handed } = *self;
+        let ends = [sent, delivered, used, not_ours, dropped, held, handed];
         received.wrapping_add(made).wrapping_sub(ends.into_iter().fold(0, u64::wrapping_add)) as i64
     }
 
@@ -117,13 +121,14 @@ impl Balance {
             not_ours: each(self.not_ours, other.not_ours),
             dropped: each(self.dropped, other.dropped),
             held: each(self.held, other.held),
+            handed: each(self.handed, other.handed),
         }
     }
 }
 
 impl Serialize for Balance {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut fields = serializer.serialize_struct("Balance", 9)?;
+        let mut fields = serializer.serialize_struct("Balance", 10)?;
         fields.serialize_field("received", &self.received)?;
         fields.serialize_field("made", &self.made)?;
         fields.serialize_field("sent", &self.sent)?;
@@ -132,6 +137,11 @@ impl Serialize for Balance {
         fields.serialize_field("not_ours", &self.not_ours)?;
         fields.serialize_field("dropped", &self.dropped)?;
         fields.serialize_field("held", &self.held)?;
+        if self.handed == 0 {
+            fields.skip_field("handed")?;
+        } else {
+            fields.serialize_field("handed", &self.handed.cast_signed())?;
+        }
         fields.serialize_field("unaccounted", &self.unaccounted())?;
         fields.end()
     }

@@ -4,6 +4,7 @@
 //! ([`reason`]) and the log. Packets are charged here, whoever runs them. Nothing in this folder runs packets.
 
 pub mod bucket;
+pub mod common;
 pub mod domain;
 pub mod kept;
 pub mod ledger;
@@ -22,7 +23,7 @@ use crate::topology::{Gauge, Topology};
 use crate::wire::capsule;
 use bucket::TokenBucket;
 use domain::{DomainId, Domains};
-use kept::StateFound;
+use kept::{Page, StateFound};
 use log::Log;
 use memory_pool::Pools;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -140,6 +141,10 @@ impl Core {
     /// Some of what a domain keeps at `now`, or who can be asked for it.
     pub fn state_page(&self, domain: DomainId, from: u64, now: u64) -> StateFound {
         match self.domains.by_id(domain).and_then(|domain| domain.shared.clone()) {
+            Some(shared) if shared.is_of_workers() => match shared.page(from, now) {
+                Ok(page) => StateFound::Page(page),
+                Err(_) => StateFound::Page(Page::default()),
+            },
             Some(shared) => StateFound::Elsewhere(shared, now),
             None => StateFound::Page(self.state.page(domain, from, now)),
         }

@@ -34,6 +34,9 @@ pub trait SharedAccount: Send + Sync + core::fmt::Debug {
 
     /// The user half has spent so much more.
     fn spend(&self, packets: u64, steps: u64);
+
+    /// The user half has refused a packet.
+    fn refuse(&self) {}
 }
 
 /// The other half of a domain, as the user half sees it.
@@ -70,6 +73,12 @@ impl OtherHalf {
     #[inline]
     pub fn spend(&self, packets: u64, steps: u64) {
         self.account.spend(packets, steps);
+    }
+
+    /// Tells the other half that a packet was refused.
+    #[cold]
+    pub fn refuse(&self) {
+        self.account.refuse();
     }
 
     /// The other half's spending since the last look.

@@ -10,9 +10,9 @@
 //! same way. If others fill a domain's set of the table, a put is refused; soft state is written so that this is
 //! harmless. The entries of one domain are chained, so forgetting them looks at no others.
 
-use super::domain::{DomainId, Domains};
+use super::domain::DomainId;
+use super::kept::{Allowance, Books, Held, KeptValue, PAGE, Page};
 pub use super::kept::{Change, Refused, SharedState, VALUE, Value, number};
-use super::kept::{KeptValue, PAGE, Page};
 use std::collections::HashMap;
 
 /// Entries that share a set of the table.
@@ -125,7 +125,7 @@ impl StateStore {
     /// no time at all, it is removed. Gives the number in what was to be kept.
     pub fn change(
         &mut self,
-        domains: &mut Domains,
+        books: &mut impl Books,
         owner: DomainId,
         key: u64,
         change: Change<'_>,
@@ -137,67 +137,64 @@ impl StateStore {
             _ => self.value(owner, key, now).copied(),
         };
         let value = change.of(kept.unwrap_or([0; VALUE]))?;
-        self.keep(domains, owner, key, &value, keep_ms, now).map(|()| number(&value))
+        self.keep(books, owner, key, &value, keep_ms, now).map(|()| number(&value))
     }
 
     fn keep(
         &mut self,
-        domains: &mut Domains,
+        books: &mut impl Books,
         owner: DomainId,
         key: u64,
         value: &Value,
         keep_ms: u32,
         now: u64,
     ) -> Result<(), Refused> {
-        let Some(domain) = domains.of(owner) else { return Err(Refused::Full) };
-        let keep_ms = keep_ms.min(domain.limits.keep_ms_max);
+        let Some(Allowance { is_used_up, keep_ms_max }) = books.quota(owner) else { return Err(Refused::Full) };
+        let keep_ms = keep_ms.min(keep_ms_max);
         if keep_ms == 0 {
-            self.remove(domains, owner, key);
+            self.remove(books, owner, key);
             return Ok(());
         }
         let expires = now + u64::from(keep_ms) * 1_000_000;
-        let at_quota = domain.counts.state_entries >= domain.limits.state_entries;
-        let Some(slot) = self.slot(owner, key, at_quota, now) else {
-            domain.counts.state_refused += 1;
+        let Some(slot) = self.slot(owner, key, is_used_up, now) else {
+            books.note(owner, Held::Refused);
             return Err(Refused::Full);
         };
         if self.entries[slot].owner != owner.0 {
-            if self.entries[slot].expires > now
-                && let Some(domain) = domains.of(DomainId(self.entries[slot].owner))
-            {
-                domain.counts.state_displaced += 1;
+            if self.entries[slot].expires > now {
+                books.note(DomainId(self.entries[slot].owner), Held::Displaced);
             }
-            self.release(domains, slot);
-            self.take(domains, owner, slot);
+            self.release(books, slot);
+            self.take(books, owner, slot);
         }
         let entry = &mut self.entries[slot];
         (entry.key, entry.expires, entry.value) = (key, expires, *value);
         Ok(())
     }
 
-    fn remove(&mut self, domains: &mut Domains, owner: DomainId, key: u64) {
+    fn remove(&mut self, books: &mut impl Books, owner: DomainId, key: u64) {
         let set = self.set(owner, key);
         let holds = |entry: &Entry| entry.owner == owner.0 && entry.key == key;
         if let Some(way) = self.entries[set..set + WAYS].iter().position(holds) {
-            self.release(domains, set + way);
+            self.release(books, set + way);
         }
     }
 
     /// Frees a share of the entries whose time is over; call it regularly. `share` entries are looked
     /// at in each call.
-    pub fn sweep(&mut self, domains: &mut Domains, now: u64, share: usize) {
+    pub fn sweep(&mut self, books: &mut impl Books, now: u64, share: usize) {
         for _ in 0..share.min(self.entries.len()) {
             self.cursor = (self.cursor + 1) % self.entries.len();
             if self.entries[self.cursor].expires <= now {
-                self.release(domains, self.cursor);
+                self.release(books, self.cursor);
             }
         }
     }
 
     /// Frees all entries of a domain that ends.
-    pub fn forget(&mut self, domains: &mut Domains, owner: DomainId) {
+    pub fn forget(&mut self, books: &mut impl Books, owner: DomainId) {
         while let Some(holding) = self.holdings.get(owner.index()).filter(|holding| holding.count > 0) {
-            self.release(domains, holding.first as usize);
+            self.release(books, holding.first as usize);
         }
     }
 
@@ -205,7 +202,7 @@ impl StateStore {
     /// many milliseconds more.
     pub fn hand_over(
         &mut self,
-        domains: &mut Domains,
+        books: &mut impl Books,
         owner: DomainId,
         now: u64,
         mut to: impl FnMut(u64, &Value, u32),
@@ -216,8 +213,18 @@ impl StateStore {
             if expires > now {
                 to(key, &value, ((expires - now) / 1_000_000) as u32);
             }
-            self.release(domains, at);
+            self.release(books, at);
         }
+    }
+
+    /// Takes out what a domain keeps under a key at `now`: the value, and for how many milliseconds more.
+    pub fn take_out(&mut self, books: &mut impl Books, owner: DomainId, key: u64, now: u64) -> Option<(Value, u32)> {
+        let set = self.set(owner, key);
+        let holds = |entry: &Entry| entry.owner == owner.0 && entry.key == key && entry.expires > now;
+        let at = set + self.entries[set..set + WAYS].iter().position(holds)?;
+        let Entry { value, expires, .. } = self.entries[at];
+        self.release(books, at);
+        Some((value, ((expires - now) / 1_000_000) as u32))
     }
 
     /// What a domain keeps at `now`, from a place of the table on. Entries never move, so what is there from the first
@@ -286,7 +293,7 @@ impl StateStore {
     }
 
     /// Gives a free entry to a domain.
-    fn take(&mut self, domains: &mut Domains, owner: DomainId, index: usize) {
+    fn take(&mut self, books: &mut impl Books, owner: DomainId, index: usize) {
         let at = owner.index();
         if at >= self.holdings.len() {
             // Once for each domain there ever is at the same time.
@@ -303,13 +310,11 @@ impl StateStore {
         }
         let entry = &mut self.entries[index];
         (entry.owner, entry.before, entry.behind) = (owner.0, NOBODY, behind);
-        if let Some(domain) = domains.of(owner) {
-            domain.counts.state_entries += 1;
-        }
+        books.note(owner, Held::Taken);
     }
 
     /// Frees an entry, if it is anybody's.
-    fn release(&mut self, domains: &mut Domains, index: usize) {
+    fn release(&mut self, books: &mut impl Books, index: usize) {
         let Entry { owner, before, behind, .. } = self.entries[index];
         let group = self.group(owner);
         let Some(holding) = self.holdings.get_mut(DomainId(owner).index()) else { return };
@@ -330,9 +335,7 @@ impl StateStore {
         }
         let entry = &mut self.entries[index];
         (entry.owner, entry.expires) = (NOBODY, 0);
-        if let Some(domain) = domains.of(DomainId(owner)) {
-            domain.counts.state_entries = domain.counts.state_entries.saturating_sub(1);
-        }
+        books.note(DomainId(owner), Held::Released);
     }
 
     fn set(&self, owner: DomainId, key: u64) -> usize {

@@ -110,6 +110,7 @@ impl Driven<'_> {
             hand_over!(self.frames, |frame| outside.send(self, frame));
             // A frame that could not be sent is dropped before anything else happens.
             hand_over!(self.events, |event| outside.happened(event));
+            hand_over!(self.handed, |handed| outside.hand(self, handed));
             hand_over!(self.deliveries, |delivery| outside.deliver(self, delivery));
             hand_over!(self.told, |(port, message)| outside.tell(self, port, message));
             // Behind the program's own word of an end.
@@ -132,7 +133,8 @@ impl Driven<'_> {
     #[inline]
     fn wants(&self) -> bool {
         let out = &*self.turn.out;
-        let packets = !(out.frames.is_empty() && out.deliveries.is_empty() && out.events.is_empty());
+        let packets =
+            !(out.frames.is_empty() && out.handed.is_empty() && out.deliveries.is_empty() && out.events.is_empty());
         packets || !(out.refused.is_empty() && out.effects.is_empty() && out.upcalls.is_empty() && out.told.is_empty())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::core::domain::DomainId;
 use crate::frame::Frame;
+use crate::node::handing::Handed;
 use crate::node::{Delivery, Effect, Event, Node, SentEnd, Turn};
 use crate::nodeos::interface::{HostId, Upcall};
 
@@ -24,6 +25,11 @@ pub trait Outside {
     /// A frame leaves by its port. It goes back to the pool, now or later.
     fn send(&mut self, driven: &mut Driven<'_>, frame: Frame) {
         driven.turn.out.pool.give(frame);
+    }
+
+    /// A packet is for the first worker of the node.
+    fn hand(&mut self, driven: &mut Driven<'_>, handed: Handed) {
+        driven.node.not_handed(&mut driven.turn, handed);
     }
 
     /// A capsule is for an application. Its frame goes back to the pool.

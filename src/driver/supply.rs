@@ -5,9 +5,12 @@ use super::outside::{Driven, Outside};
 use crate::code::bundle::Bundle;
 use crate::code::run::Tier;
 use crate::code::run::wasm::Compiler;
+use crate::frame::PortId;
 use crate::node::Effect;
+use crate::node::handing::Handed;
+use crate::node::workers::WorkerOrder;
 use crate::trust::{Roles, object_name};
-use crate::wire::Digest;
+use crate::wire::{Addr, Digest};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,12 +22,25 @@ pub struct Supply {
     pub compiler: Compiler,
     /// The name and the roles that claims are judged by; without them claims stay open.
     pub judge: Option<(String, Roles)>,
+    /// What is told to the other workers of the node.
+    pub orders: Vec<WorkerOrder>,
+    /// Whom another worker has heard.
+    pub heard: Vec<(PortId, Addr)>,
+    /// Packets handed to the first worker.
+    pub handed: Vec<Handed>,
 }
 
 impl Supply {
     /// An empty store beside a compiler.
     pub fn new(compiler: Compiler) -> Supply {
-        Supply { store: HashMap::new(), compiler, judge: None }
+        Supply {
+            store: HashMap::new(),
+            compiler,
+            judge: None,
+            orders: Vec::new(),
+            heard: Vec::new(),
+            handed: Vec::new(),
+        }
     }
 
     /// Puts a bundle into the store.
@@ -34,6 +50,10 @@ impl Supply {
 }
 
 impl Outside for Supply {
+    fn hand(&mut self, _: &mut Driven<'_>, handed: Handed) {
+        self.handed.push(handed);
+    }
+
     fn effect(&mut self, driven: &mut Driven<'_>, effect: Effect) {
         let Driven { node, turn } = driven;
         match effect {
@@ -54,6 +74,8 @@ impl Outside for Supply {
             }
             // Nobody's revocations count here; there is no kernel half, and no resolver.
             Effect::Revoke(..) => node.revocation_unjudged(),
+            Effect::Workers(order) => self.orders.push(*order),
+            Effect::Heard(list) => self.heard.extend(list),
             Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) => {}
         }
     }

@@ -3,6 +3,9 @@
 use crate::wire::Addr;
 use crate::wire::ethernet::Mac;
 
+/// The number of a worker of a node: 0 is the first, which has the tables of the node.
+pub type WorkerId = u16;
+
 /// Index of a port in its node's configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortId(pub u16);

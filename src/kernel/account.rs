@@ -7,6 +7,7 @@ use crate::core::share::{SharedAccount, Spent};
 use crate::sys::mapping::SharedWords;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Words of an account, and where they stand: first those that the kernel half writes, then the node's.
 const WORDS: usize = account::SIZE / 8;
@@ -51,8 +52,8 @@ impl Account {
     }
 
     fn add(&self, word: usize, more: u64) {
-        // The node's worker alone writes these words, so nothing is lost in between.
-        self.words.store(self.at + word, self.words.load(self.at + word).wrapping_add(more));
+        // Several workers may run the code.
+        self.words.at(self.at + word).fetch_add(more, Ordering::Release);
     }
 }
 

@@ -21,12 +21,14 @@ mod serving;
 mod sources;
 mod state;
 mod watch;
+mod workers;
 use super::revoked;
 use crate::trust::Revocation;
 use crate::wire::revocation::Repr;
 pub use handle::Handle;
 use serde::Deserialize;
 pub use serving::serve;
+pub(super) use workers::Others;
 
 #[derive(Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]

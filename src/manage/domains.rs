@@ -9,10 +9,7 @@ use serde_json::{Value, json};
 
 /// All domains, each behind the one above it; what the environments in processes do; what the security module has decided.
 pub(super) fn list(handle: &Handle) -> Result<Value, String> {
-    let (domains, decided) = handle.with_node(|node, _| {
-        node.settle_cuts();
-        (node.domain_tree(), node.security())
-    })?;
+    let (domains, decided) = (handle.domain_tree()?, handle.with_node(|node, _| node.security())?);
     let kernel = handle.kernel_half().map(|half| half.status()).map(serde_json::to_value);
     let kernel = kernel.transpose().map_err(|error| error.to_string())?;
     let in_kernel = |code: &str| {

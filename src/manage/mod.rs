@@ -11,6 +11,7 @@ pub mod client;
 pub mod connections;
 pub mod control;
 pub mod cpu;
+mod crew;
 mod domains;
 pub mod ee;
 pub mod files;
@@ -38,6 +39,7 @@ use crate::code::store::Store;
 use crate::config::environments::Environment;
 use crate::config::{self, NodeFile, Plan, RouteSource};
 use crate::core::domain::DomainId;
+use crate::frame::WorkerId;
 use crate::kernel::{KernelHalf, Setting, Settings, Steering};
 use crate::link::meter::LinkMeter;
 use crate::node::proofs::Guard;
@@ -56,6 +58,7 @@ use control::Handle;
 use files::Files;
 use kernel::Left;
 use management::{Domains, Management, Member};
+use ports::OpenPort;
 use recent::Recent;
 use revoked::Revocations;
 use std::path::Path;
@@ -66,7 +69,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use undo::Undo;
 use watching::Watching;
-use worker::{FIRST_APP, Order, Parts, Worker};
+use worker::crew::Way;
+use worker::{FIRST_APP, Order, Worker};
 
 /// Period of the clock that stops code which runs too long.
 const TICK: Duration = Duration::from_millis(5);
@@ -74,6 +78,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// A node that has been set up and can be run.
 pub struct Assembled {
     worker: Worker,
+    crew: crew::Running,
     handle: Handle,
     half: Option<Arc<KernelHalf>>,
     beside: Beside,
@@ -164,17 +169,13 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let loader = loader::Loader::start(store, compiling, policy, messenger, waker.clone())?;
     let shelf = loader.shelf();
     let (orders, inbox) = channel();
-    let cpu = cpu::Cpu::new(&file.cpu);
-    let cpu_report = cpu.report();
-    let accounts = cpu_report.accounts();
     let connections = Connections::default();
     let apps = listen_for_apps(file, &dir.join("apps.sock"), &connections)?;
-    let (busy_poll_us, routing) = (file.xdp.busy_poll_us, config.clone());
-    let parts =
-        Parts { config, plan, busy_poll_us, cpu, entry, apps, loader, orders: inbox, waker: waker.clone(), clock };
-    let mut worker = Worker::new(parts)?;
+    let (routing, way) = (config.clone(), Way { orders: orders.clone(), waker: waker.clone() });
+    let own = (Box::new(plan), apps, loader);
+    let (mut worker, crew, cpu_report) = crew::first((file, &plans), config, own, (way, inbox), (entry, clock))?;
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
-    worker.set_guard(guard, revocations.signed());
+    worker.set_guard(guard.clone(), revocations.signed());
     worker.set_meters(meters);
     let watching = Arc::new(Watching::new(&routing.name, &routing.ports, &plans, clock, half.clone()));
     let files_of_ports = watching::Files::open(&watching, &plans)?.map(|(files, teller)| {
@@ -182,13 +183,16 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
         files
     });
     worker.prepare(left)?;
-    let xdp = open_ports(&mut worker, file, (&routing, &plans), half.as_ref(), &settings, &orders, warm)?;
+    let (xdp, ports) =
+        open_ports(&mut worker, file, (&routing, &plans), (half.as_ref(), crew.workers), &settings, &orders, warm)?;
+    let crew = crew.start(file, &routing, (&entry, &guard, clock), ports)?;
     worker.say_hello(&hellos);
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
+    let accounts = cpu_report.accounts();
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
     let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
-    let handle = handle.with_watching(watching);
+    let handle = handle.with_watching(watching).with_others(crew.others());
     let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_connections(connections);
@@ -207,7 +211,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let recent = at_store.map(|at| Recent::watch(&at, handle.clone())).transpose()?;
     undo.done();
     let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings, captures };
-    Ok(Assembled { worker, handle, half, beside, management, stop, run_dir: dir })
+    Ok(Assembled { worker, crew, handle, half, beside, management, stop, run_dir: dir })
 }
 
 /// Has the compiler make itself ready beside all else; ends when it is.
@@ -221,29 +225,30 @@ fn warm(compiling: &loader::Compiling) -> Result<JoinHandle<()>> {
     Ok(threads::start("anode-warm", Duty::Compile, warm)?)
 }
 
-/// Opens a worker's ports, with what stands before them, which passes packets up when all are there.
+/// Opens the ports of all workers, with what stands before them, which passes packets up when all are there.
 fn open_ports(
     worker: &mut Worker,
     file: &NodeFile,
     (routing, plans): (&NodeConfig, &[Plan]),
-    half: Option<&Arc<KernelHalf>>,
+    (half, workers): (Option<&Arc<KernelHalf>>, WorkerId),
     settings: &Arc<Settings>,
     orders: &Sender<Order>,
     warm: JoinHandle<()>,
-) -> Result<sockets::Opened> {
-    let mut xdp = sockets::open(routing, plans, &file.xdp, half);
+) -> Result<(sockets::Opened, Vec<Vec<OpenPort>>)> {
+    let mut xdp = sockets::open(routing, plans, &file.xdp, half, workers);
     let without_tags = kernel::leave_all_tags(settings, plans, &xdp.ports);
     worker.set_channel_halves(kernel::channels(half, plans.len(), &xdp));
     let before = std::mem::take(&mut xdp.ports);
     // Packets that bring code find somebody who compiles it. One that panicked has said so.
     let _ = warm.join();
-    worker.open(&routing.ports, plans.iter().cloned().zip(before).collect(), settings, orders.clone())?;
+    let of_others =
+        worker.open(&routing.ports, plans.iter().cloned().zip(before).collect(), settings, orders.clone())?;
     worker.seed_links(&kernel::links(plans));
     let half = half.map(AsRef::as_ref);
     listen(half, xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
     half.map_or(Ok(()), KernelHalf::settle).context("the kernel half cannot take its place")?;
     kernel::take_tags_again(settings, &without_tags);
-    Ok(xdp)
+    Ok((xdp, of_others))
 }
 
 /// What the next packets need of what a process before this one has left: neighbours, and codes that the store has.
@@ -315,7 +320,7 @@ impl Assembled {
         let mut result = self.worker.run();
         if result.is_ok() {
             // What comes from now on is the Linux stack's; what has come is nobody's but the node's.
-            result = self.stop_listening().and_then(|()| self.worker.drain());
+            result = self.stop_listening().and_then(|()| self.crew.stop()).and_then(|()| self.worker.drain());
         }
         let recent = self.beside.recent.map(|recent| recent.conclude(self.worker.recent_codes()));
         // Nobody waits for its answers any more.

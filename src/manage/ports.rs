@@ -5,6 +5,7 @@ mod opener;
 pub(super) use opener::Opener;
 
 use crate::config::Plan;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::port::packet::{Change, Taker};
 use crate::port::pcap::HEADERS;
@@ -21,16 +22,16 @@ pub(super) struct OpenPort {
 }
 
 impl OpenPort {
-    /// Opens it for packets of up to `mtu` bytes, with what it has before the Linux stack; and what takes frames for
-    /// it, if it is a native port.
+    /// Opens it for packets of up to `mtu` bytes, for each of so many workers, with what it has before the Linux stack; and what
+    /// takes frames for it, if it is a native port.
     pub(super) fn open(
         id: PortId,
         plan: Plan,
         before: BeforeStack,
-        mtu: usize,
-    ) -> io::Result<(OpenPort, Option<Taker>)> {
-        let (socket, taker) = plan.opening.open(id, mtu, before)?;
-        Ok((OpenPort { socket, blocked: false }, taker))
+        (mtu, workers): (usize, WorkerId),
+    ) -> io::Result<(Vec<OpenPort>, Option<Taker>)> {
+        let (sockets, taker) = plan.opening.open(id, mtu, before, workers)?;
+        Ok((sockets.into_iter().map(|socket| OpenPort { socket, blocked: false }).collect(), taker))
     }
 
     /// Its interface is gone, and with it its AF_XDP sockets; the poll waits for the others under `token`.

@@ -11,6 +11,7 @@ use super::kernel::{entry, redirected};
 use crate::broker;
 use crate::config::{Plan, XdpFile, XdpMode};
 use crate::frame::Link;
+use crate::frame::WorkerId;
 use crate::kernel::{KernelHalf, PuntCounts, SOCKETS, Steering};
 use crate::node::NodeConfig;
 use crate::port::packet::AROUND;
@@ -62,9 +63,18 @@ struct Wanted {
     /// Its receive queues, and those that get sockets.
     queues: u32,
     sockets: u32,
-    /// Number of its first socket, and of the ports before.
+    /// How many of these send: the first of each worker.
+    senders: u32,
+    /// Number of its first socket, and shares of memory of the ports before.
     first: u32,
     before: u32,
+}
+
+impl Wanted {
+    /// Shares of memory: one for each socket to receive into, and one for each that sends.
+    fn shares(&self) -> u32 {
+        self.sockets + self.senders
+    }
 }
 
 /// What is in use at the ports.
@@ -135,7 +145,13 @@ impl Report {
 }
 
 /// Opens the sockets of all ports that ask for them, before which the kernel half may stand.
-pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&Arc<KernelHalf>>) -> Opened {
+pub fn open(
+    config: &NodeConfig,
+    plans: &[Plan],
+    file: &XdpFile,
+    half: Option<&Arc<KernelHalf>>,
+    workers: WorkerId,
+) -> Opened {
     let asks = |plan: &Plan| plan.opening.interface().is_some_and(|interface| interface.xdp);
     let behind_half = |number: usize| half.is_some_and(|half| half.interface(number as u32).is_some());
     let before = |number| BeforeStack { program: behind_half(number), sockets: None };
@@ -151,11 +167,13 @@ pub fn open(config: &NodeConfig, plans: &[Plan], file: &XdpFile, half: Option<&A
             Err(why) => opener.give_up(number, &config.ports[number].name, 0, &why),
         }
     }
-    let mut first = 0;
-    for (before, port) in (0..).zip(&mut wanted) {
+    let (mut first, mut shares) = (0, 0);
+    for port in &mut wanted {
         port.sockets = port.queues.min(file.queues_max).min(SOCKETS - first);
-        (port.first, port.before) = (first, before);
+        port.senders = port.sockets.min(workers.into());
+        (port.first, port.before) = (first, shares);
         first += port.sockets;
+        shares += port.shares();
     }
     let largest = wanted.iter().map(|port| config.ports[port.number].mtu).max().unwrap_or(0);
     let sockets = opener.open_all(&wanted, largest);
@@ -221,7 +239,7 @@ impl Opener<'_> {
             .attach(&entry(number as u32, interface, mac, port, &redirected()))
             .map_err(|error| error.to_string())?;
         let name = port.name.clone();
-        Ok(Wanted { number, name, interface, steering, queues, sockets: 0, first: 0, before: 0 })
+        Ok(Wanted { number, name, interface, steering, queues, sockets: 0, senders: 0, first: 0, before: 0 })
     }
 
     /// Opens the sockets of all ports, all in zero-copy mode or all in copy mode.
@@ -272,8 +290,7 @@ impl Opener<'_> {
         };
         for port in wanted {
             let first = opened.iter().find_map(|(_, sockets)| sockets.first());
-            // Every port before has a share for each queue, and one to send from.
-            let chunk = (port.first + port.before) * layout.frames;
+            let chunk = port.before * layout.frames;
             match layout.open(port, chunk, first, copying, self.file.busy_poll_us) {
                 Ok(sockets) => opened.push((port, sockets)),
                 Err(error) => failures.push((port, explain(&error))),
@@ -331,14 +348,14 @@ fn without(port: usize, name: &str, queues: u32, why: &str) -> PortStatus {
 /// How the memory is shared out.
 struct Layout {
     umem: Arc<Umem>,
-    /// Chunks of each socket for receiving, and as many for the one that sends.
+    /// Chunks of each socket for receiving, and as many for each that sends.
     frames: u32,
 }
 
 impl Layout {
     fn new(wanted: &[Wanted], largest: usize, frames_per_queue: u32) -> io::Result<Layout> {
         let chunk = (largest + AROUND + HEADROOM).next_power_of_two().max(2048);
-        let shares: u32 = wanted.iter().map(|port| port.sockets + 1).sum::<u32>().max(1);
+        let shares: u32 = wanted.iter().map(Wanted::shares).sum::<u32>().max(1);
         let most = MEMORY_MAX / chunk as u64 / u64::from(shares);
         // Both are powers of two, so this is one.
         let frames = frames_per_queue.min(1 << most.max(1).ilog2());
@@ -359,7 +376,7 @@ impl Layout {
             return Err(io::Error::other(format!("all {SOCKETS} sockets are in use")));
         }
         for queue in 0..port.sockets {
-            let send = if queue == 0 { self.frames } else { 0 };
+            let send = if queue < port.senders { self.frames } else { 0 };
             let place =
                 Place { interface: port.interface, queue, first: chunk, receive: self.frames, send, busy_poll_us };
             chunk += self.frames + send;

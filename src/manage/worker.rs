@@ -6,6 +6,7 @@
 
 mod around;
 mod changes;
+pub mod crew;
 mod edges;
 mod settle;
 mod watch;
@@ -16,8 +17,10 @@ use super::cpu::Cpu;
 use super::ee::{Account, Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::OpenPort;
+use crate::core::common::Common;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::node::EndedBy;
 use crate::node::entry::EntryLimits;
@@ -29,7 +32,8 @@ use crate::port::xdp::QueueSocket;
 use crate::seen::ring::Teller;
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
-use around::Around;
+use around::{Around, Front, Place};
+use crew::{First, Further};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -94,8 +98,8 @@ pub enum Order {
     Change {
         /// The port.
         port: PortId,
-        /// What is open.
-        change: Change,
+        /// What is open, for each worker from the first on.
+        changes: Vec<Change>,
     },
     /// A native port has these AF_XDP sockets at its interface from now on.
     Sockets {
@@ -132,22 +136,45 @@ pub struct Worker {
     received: u64,
 }
 
+/// Which of the workers of a node one is, with what only that one has.
+pub enum Seat {
+    /// The first, which has the tables of the node.
+    First(Box<FirstSeat>),
+    /// Another one.
+    Further {
+        /// Its number.
+        id: WorkerId,
+        /// The first one.
+        first: First,
+    },
+}
+
+/// What only the first worker of a node has.
+pub struct FirstSeat {
+    /// The PLAN environment.
+    pub plan: Box<crate::ee::plan::Config>,
+    /// The applications' socket.
+    pub apps: Apps,
+    /// The loader.
+    pub loader: Loader,
+    /// The other workers.
+    pub others: Vec<Further>,
+}
+
 /// What a worker is made from.
 pub struct Parts {
     /// The node.
     pub config: NodeConfig,
-    /// Its PLAN environment.
-    pub plan: crate::ee::plan::Config,
+    /// Which worker of it this is.
+    pub seat: Seat,
+    /// What all of them have in common, if there are several.
+    pub common: Option<Common>,
     /// For how long drivers are polled when a frame has come, in microseconds.
     pub busy_poll_us: u32,
     /// What it gets of the CPU.
     pub cpu: Cpu,
     /// What neighbours may use of it.
     pub entry: EntryLimits,
-    /// The applications' socket.
-    pub apps: Apps,
-    /// The loader.
-    pub loader: Loader,
     /// Orders from other threads.
     pub orders: Receiver<Order>,
     /// What wakes it.
@@ -159,31 +186,36 @@ pub struct Parts {
 impl Worker {
     /// One without ports yet ([`Worker::open`]).
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, plan, busy_poll_us, cpu, entry, apps, loader, orders, waker, clock } = parts;
+        let Parts { config, seat, common, busy_poll_us, cpu, entry, orders, waker, clock } = parts;
         let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
-        poll.add(apps.socket(), APPS)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let pool = FramePool::new(crate::frame::FRAME.max(largest + AROUND), FRAMES_READY);
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
         node.set_entry(entry);
         node.set_clock(Box::new(thread_clock(clock, cpu.gaps())));
-        node.speak_plan(plan);
+        let id = match &seat {
+            Seat::First(_) => 0,
+            Seat::Further { id, .. } => *id,
+        };
+        common.into_iter().for_each(|common| node.set_worker(id, common));
+        let place = match seat {
+            Seat::First(seat) => {
+                let FirstSeat { plan, apps, loader, others } = *seat;
+                poll.add(apps.socket(), APPS)?;
+                node.speak_plan(*plan);
+                Place::First(Box::new(Front { apps, loader, opener: None, others }))
+            }
+            Seat::Further { first, .. } => Place::Further(first),
+        };
         let (capsules, plan) = cpu.weights();
         node.set_weights(capsules, plan);
         let mut driver = Driver::new(node);
         driver.out.pool = pool;
         Ok(Worker {
             driver,
-            around: Around {
-                ports: Vec::new(),
-                opener: None,
-                apps,
-                processes: Desk::default(),
-                loader,
-                watchers: Watchers::default(),
-            },
+            around: Around { ports: Vec::new(), processes: Desk::default(), place, watchers: Watchers::default() },
             orders,
             waker,
             poll,
@@ -245,22 +277,22 @@ impl Worker {
                             return Ok(());
                         }
                     }
-                    APPS => self.around.apps.accept(self.clock.now(), &self.poll),
+                    APPS => {
+                        let now = self.clock.now();
+                        self.around.place.front().into_iter().for_each(|front| front.apps.accept(now, &self.poll));
+                    }
                     token if token >= PROCESSES => self.around.processes.mark(token - PROCESSES),
                     token if token >= FIRST_APP => self.serve_application(token)?,
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
+            busy |= self.take_handed();
             let mut now = self.now;
             let mut driven = self.driver.at(now);
             let more = self.around.processes.take(driven.node, &mut driven.turn, &self.poll);
             self.around.processes.notify_waiting();
             if now >= self.driver.node.next_timer() {
-                self.driver.turn(now, |node, turn| node.timer(turn));
-                self.look_after_ports();
-                let mut driven = self.driver.at(now);
-                self.around.apps.look_after(now, &self.poll, driven.node);
-                self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
+                self.do_due(now);
                 // That was no packet's work.
                 now = self.read();
             }
@@ -274,6 +306,17 @@ impl Worker {
                 return Ok(());
             }
         }
+    }
+
+    /// Does what is due at `now`.
+    fn do_due(&mut self, now: u64) {
+        self.driver.turn(now, |node, turn| node.timer(turn));
+        self.look_after_ports();
+        let mut driven = self.driver.at(now);
+        if let Some(front) = self.around.place.front() {
+            front.apps.look_after(now, &self.poll, driven.node);
+        }
+        self.around.processes.look_after(driven.node, &mut driven.turn, &self.poll, PROCESSES);
     }
 
     /// Runs packets in the order of the path scheduler, at what they cost.
@@ -365,7 +408,9 @@ impl Worker {
     fn serve_application(&mut self, token: u64) -> io::Result<()> {
         let now = self.read();
         let mut driven = self.driver.at(now);
-        self.around.apps.receive(token, &self.poll, driven.node, &mut driven.turn);
+        if let Some(front) = self.around.place.front() {
+            front.apps.receive(token, &self.poll, driven.node, &mut driven.turn);
+        }
         // Now, so that what waits to be sent is bounded by what one application may bring.
         self.settle(now)
     }
@@ -374,7 +419,7 @@ impl Worker {
     fn take_orders(&mut self) -> bool {
         self.waker.rest();
         let now = self.read();
-        while let Some(loaded) = self.around.loader.result() {
+        while let Some(loaded) = self.around.place.front().and_then(|front| front.loader.result()) {
             let Driven { node, mut turn } = self.driver.at(now);
             match loaded {
                 Loaded::Found(digest, bytes) => node.found(&mut turn, digest, bytes),
@@ -403,7 +448,7 @@ impl Worker {
                 Order::Settle(done) => {
                     // Should this fail, then the next turn does too, and ends the worker.
                     if self.settle(self.clock.now()).is_ok() {
-                        let here = match &self.around.opener {
+                        let here = match self.around.place.opener() {
                             Some(opener) => opener.settle(done),
                             None => Some(done),
                         };
@@ -413,7 +458,7 @@ impl Worker {
                 }
                 Order::Settled(done) => {
                     // What the ports had before may still have to be closed.
-                    self.around.opener.iter().for_each(|opener| opener.answer(done.clone()));
+                    self.around.place.opener().into_iter().for_each(|opener| opener.answer(done.clone()));
                 }
                 Order::Attach(host, half) => {
                     if let Err(error) = self.around.processes.attach(host, half, &self.poll, PROCESSES) {
@@ -427,7 +472,7 @@ impl Worker {
                 }
                 Order::Charge(account) => self.around.processes.open_account(account),
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
-                Order::Change { port, change } => self.change(port, change),
+                Order::Change { port, changes } => self.change(port, changes),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
                 Order::Watch(teller) => self.watch(teller),
                 Order::Unwatch => self.look_at_watchers(),

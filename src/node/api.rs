@@ -194,6 +194,11 @@ impl Node {
         Some(self.cx.core.state_page(domain, from, now))
     }
 
+    /// How many packets wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.cx.order.paths.waiting()
+    }
+
     /// Whether packets wait for [`Node::run_next`].
     pub fn has_work(&self) -> bool {
         self.cx.has_work()

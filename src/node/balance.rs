@@ -25,6 +25,7 @@ impl Node {
             used: ledger.used,
             not_ours: sum(|gauge| gauge.not_ours),
             dropped: core.drops.total(),
+            handed: ledger.handed,
             held: held + self.cx.held() + sum(|gauge| gauge.queued.unwrap_or(0).into()),
         }
     }

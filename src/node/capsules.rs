@@ -7,6 +7,7 @@
 use super::codes::{Code, Codes, FoundCode};
 use super::ending::Gone;
 use super::environment::{Environment, OwnType, PacketKind};
+use super::handing::HandedAs;
 use super::objects::Objects;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
@@ -15,6 +16,7 @@ use super::serving::Serving;
 use super::status::{CredentialCounts, FetchStatus, Status};
 use super::vouching::Vouching;
 use super::{Cx, LOOK, Sizes, halves, secret};
+use crate::abi::NONE;
 use crate::classify::Native;
 use crate::code::fetch::{Fetch, Source};
 use crate::core::bucket::TokenBucket;
@@ -87,6 +89,38 @@ impl Capsules {
     }
 }
 
+impl Capsules {
+    /// Who sent a capsule that has been let in, and what is left of its bound; nothing: it ends or goes on elsewhere. `native`: it
+    /// came in an IP packet.
+    #[inline(always)]
+    pub(super) fn find_sender(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        header: &mut capsule::Header,
+        native: bool,
+    ) -> Option<(Frame, Sender)> {
+        let Some((source, index)) = cx.source_of(turn.now, &frame, header.previous, native) else {
+            cx.drop(turn, frame, Reason::Stranger);
+            return None;
+        };
+        if cx.is_further() && index == NONE && cx.may_be_neighbour(&source) {
+            cx.hand_on(turn, frame, HandedAs::Capsule { native });
+            return None;
+        }
+        cx.tell_new_neighbours(turn);
+        if header.previous != source.addr {
+            header.previous = source.addr;
+            set_previous(&mut frame, source.addr);
+        }
+        if header.bound > cx.ceiling(frame.port).unsigned {
+            self.clamp_capsule(cx, turn, &mut frame, header);
+        }
+        Some((frame, Sender { source: Some(source), index }))
+    }
+}
+
 impl Environment for Capsules {
     fn placed(&mut self, place: EnvironmentId) {
         self.place = place;
@@ -131,18 +165,8 @@ impl Environment for Capsules {
         } else {
             frame.envelope = Envelope::FRESH;
         }
-        let Some((source, index)) = cx.source_of(turn.now, &frame, header.previous, native.is_some()) else {
-            return cx.drop(turn, frame, Reason::Stranger);
-        };
-        cx.tell_new_neighbours(turn);
-        if header.previous != source.addr {
-            header.previous = source.addr;
-            set_previous(&mut frame, source.addr);
-        }
-        if header.bound > cx.ceiling(frame.port).unsigned {
-            self.clamp_capsule(cx, turn, &mut frame, &mut header);
-        }
-        self.process(cx, turn, frame, &header, Sender { source: Some(source), index });
+        let Some((frame, from)) = self.find_sender(cx, turn, frame, &mut header, native.is_some()) else { return };
+        self.process(cx, turn, frame, &header, from);
     }
 
     /// A capsule that waited runs, or goes on where the kernel half has stopped. `what`: the index of who sent it among the
@@ -182,6 +206,9 @@ impl Environment for Capsules {
     }
 
     fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        if cx.is_further() {
+            return;
+        }
         self.want_adopted(cx, turn);
         self.look_for_hot_code(cx, turn);
         if turn.now >= self.next_look {

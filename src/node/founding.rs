@@ -79,6 +79,7 @@ impl Control {
             clamps: Default::default(),
             alarms: alarms::Alarms::new(ports),
             mirror: Mirror { on: kernel, told: 0, next_tell: 0 },
+            workers: Default::default(),
             next_sweep: SWEEP,
             next_look: LOOK,
         }

@@ -8,7 +8,7 @@ use super::codes::Code;
 use super::output::{Cause, Effect, EventKind, Ingress, KernelOrder, Linked, Turn};
 use super::paths::Work;
 use super::running::Done;
-use super::{Capsules, Cx, Node};
+use super::{Capsules, Cx, Mirror, Node};
 use crate::abi::{CHILDREN_MAX, LINES_MAX, NONE};
 use crate::classify::{Class, classify};
 use crate::code::run::Verdict;
@@ -133,13 +133,17 @@ impl Cx {
         }
     }
 
-    /// Tells the kernel half of a new neighbour at once, since its capsules wait for that; of many together in the next sweep.
+    /// Tells the kernel half, and other workers, of a new neighbour at once, since its capsules wait for that; of many together
+    /// in the next sweep.
     #[inline]
     pub(super) fn tell_new_neighbours(&mut self, turn: &mut Turn<'_>) {
+        let Mirror { on, told, next_tell } = self.control.mirror;
         let changed = |told| self.core.topology.neighbours.changes() != told;
-        if self.control.mirror.on && turn.now >= self.control.mirror.next_tell && changed(self.control.mirror.told) {
+        let unheard = on && changed(told) || self.control.workers.told_of_neighbours().is_some_and(changed);
+        if unheard && turn.now >= next_tell {
             self.control.mirror.next_tell = turn.now + super::SWEEP;
             self.tell_neighbours(turn);
+            self.tell_topology(turn);
         }
     }
 
@@ -347,6 +351,10 @@ impl Capsules {
             Ok(shared) => {
                 tracing::info!(node = cx.core.name, code = %code.short(), "code runs in the kernel");
                 let (core, now) = (&mut cx.core, turn.now);
+                let common = core.domains.of(ready.domain).and_then(|domain| domain.common.clone());
+                if let Some(common) = &common {
+                    common.share(&shared.state, shared.account.as_ref(), now);
+                }
                 let mut lost = Counts::default();
                 core.state.hand_over(&mut core.domains, ready.domain, now, |key, value, keep_ms| {
                     // What finds no place there vanishes early, as soft state may.
@@ -357,8 +365,11 @@ impl Capsules {
                 if let Some(domain) = core.domains.of(ready.domain) {
                     domain.counts.state_refused += lost.state_refused;
                     domain.counts.state_failed += lost.state_failed;
-                    domain.shared = Some(shared.state.clone());
-                    domain.share_budget(shared.account.clone().map(OtherHalf::new));
+                    // Of several workers each has what all have in common.
+                    if common.is_none() {
+                        domain.shared = Some(shared.state.clone());
+                        domain.share_budget(shared.account.clone().map(OtherHalf::new));
+                    }
                     domain.records = shared.records.clone();
                 }
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));

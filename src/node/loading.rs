@@ -43,13 +43,14 @@ impl Cx {
     }
 
     /// Soft state of codes is shared among principals, and where nobody has signed among those who brought them.
-    fn share_state(&mut self, domain: DomainId, principal: Option<PrincipalId>, brought: Option<Payer>) {
+    fn share_state(&mut self, domain: DomainId, principal: Option<PrincipalId>, brought: Option<Payer>) -> u64 {
         let group = match (principal, brought) {
             (Some(principal), _) => Digest::of(&principal.0).0.first_chunk().map_or(0, |it| u64::from_be_bytes(*it)),
             (None, Some(payer)) => payer.0.into(),
             (None, None) => Payer::NOBODY.0.into(),
         };
         self.core.state.join(domain, group);
+        group
     }
 }
 
@@ -217,17 +218,19 @@ impl Capsules {
             return self.refuse(cx, turn, code, "the node has no room for another domain".into());
         };
         let grant_of = grant.principal;
+        let for_others = cx.control.workers.leads().map(|_| program.clone());
         let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
         tracing::info!(node = cx.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
         self.enter(cx, turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
         self.codes.set_doubted(&code, doubted, asked, turn.now);
         turn.out.event(0, EventKind::Ready(code));
+        let brought = self.fetch.first_waiting(&code).map(|frame| frame.payer);
+        let group = cx.share_state(domain, grant_of, brought);
+        for_others.into_iter().for_each(|program| self.tell_ready(cx, turn, code, program, group));
         if let Some(result) = linked {
             self.linked(cx, turn, code, result);
         }
-        let mut waited = self.fetch.settle(code).peekable();
-        let brought = waited.peek().map(|waiter| waiter.frame.payer);
-        cx.share_state(domain, grant_of, brought);
+        let waited = self.fetch.settle(code);
         for waiter in waited {
             self.process_again(cx, turn, waiter);
         }
@@ -390,6 +393,7 @@ impl Capsules {
             self.fetch.end_beside(name);
         }
         if let Code::Ready(ready) = code {
+            cx.end_common(turn, ready.domain, name);
             let core = &mut cx.core;
             core.state.forget(&mut core.domains, ready.domain);
             core.domains.end(ready.domain);

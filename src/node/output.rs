@@ -1,6 +1,8 @@
 //! The output of a node for one frame, timer or command: frames to send, capsules to deliver, and effects for the
 //! outside, such as "compile this". The driver empties it after every call.
 
+use super::handing::Handed;
+use super::workers::WorkerOrder;
 use crate::classify::rule::Rule;
 use crate::code::fetch::Source;
 use crate::code::judge::Claim;
@@ -35,6 +37,8 @@ pub struct Turn<'a> {
 pub struct Output {
     /// Frames to send, each with its port and peer.
     pub frames: Vec<Frame>,
+    /// Packets for the first worker of the node.
+    pub handed: Vec<Handed>,
     /// Capsules for applications.
     pub deliveries: Vec<Delivery>,
     /// Packets of applications that have ended here, for who has sent them.
@@ -115,6 +119,10 @@ pub enum Effect {
         /// Whether the channel exists.
         exists: bool,
     },
+    /// Tell the other workers of the node. There is no answer.
+    Workers(Box<WorkerOrder>),
+    /// Tell the first worker of the node whom this one hears: `Node::heard`.
+    Heard(Vec<(PortId, Addr)>),
     /// Grant the PLAN environment a wish, on behalf of whom it is wished; answer as it says.
     Plan(Wish, Cause),
 }

@@ -154,6 +154,7 @@ impl Cx {
     /// previous node of a native capsule. Nothing if that is a stranger.
     #[inline(always)]
     pub(super) fn source_of(&mut self, now: u64, frame: &Frame, previous: Addr, native: bool) -> Option<(Source, u32)> {
+        let is_first = !self.is_further();
         let core = &mut self.core;
         let port = frame.port;
         if !native {
@@ -170,12 +171,20 @@ impl Cx {
                 core.topology.neighbours.hear(index, now);
                 Some(index)
             }
-            None if core.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
+            None if is_first && core.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
                 core.topology.neighbours.learn(Neighbour { addr: previous, port, peer: PeerId::NONE }, now)
             }
             None => None,
         };
         Some((source, known.unwrap_or(NONE)))
+    }
+}
+
+impl Cx {
+    /// Whether a sender that is not known as a neighbour is one to be learned: it is on the link.
+    #[cold]
+    pub(super) fn may_be_neighbour(&self, source: &Source) -> bool {
+        self.core.topology.port(source.port).is_some_and(|port| port.on_link(source.addr))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Runs capsules: the code of each, and the actions of its verdict.
 
 use super::codes::FoundCode;
+use super::handing::HandedAs;
 use super::output::{Delivery, EventKind, Turn};
 use super::paths::Work;
 use super::{Capsules, Cx};
@@ -10,7 +11,7 @@ use crate::code::run::scope::{RunPacket, Scope};
 use crate::code::run::{SlotId, Verdict};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::frame::{Envelope, Frame};
+use crate::frame::{Envelope, Frame, Link};
 use crate::topology::Flow;
 use crate::wire::{Addr, capsule};
 
@@ -115,6 +116,10 @@ impl Capsules {
                     return;
                 }
                 self.run_code(cx, turn, frame, &header, ReadyCode { slot, domain, window, steps }, from);
+            }
+            _ if cx.is_further() => {
+                let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
+                cx.hand_on(turn, frame, HandedAs::Capsule { native });
             }
             FoundCode::Doubted(reason) if !self.load_anew(cx, turn, &frame, &header.code, from.source) => {
                 cx.drop(turn, frame, reason);
@@ -273,11 +278,14 @@ impl Capsules {
 
     /// Hands a capsule to the application at `port`.
     pub(super) fn deliver(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, port: u16, domain: DomainId) {
-        if !self.applications.contains(&port) {
+        if !self.applications.contains(&port) && !cx.is_further() {
             return cx.drop_in(turn, frame, Reason::NoApplication, domain);
         }
         if let Some(domain) = cx.core.domains.of(domain) {
             domain.delivered += 1;
+        }
+        if cx.is_further() {
+            return cx.hand_on(turn, frame, HandedAs::Deliver(port));
         }
         cx.core.ledger.delivered += 1;
         turn.out.event(frame.trace, EventKind::Delivered(port));

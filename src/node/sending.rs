@@ -4,7 +4,9 @@
 //! headers of its link: none on an overlay port, UDP, IP and Ethernet headers natively. The IP addresses of a native
 //! capsule are the capsule's own, so plain routers forward it like any packet.
 
+use super::handing::HandedAs;
 use super::output::{EventKind, Turn};
+use super::workers::WorkerOrder;
 use super::{Cx, Node};
 use crate::classify::Native;
 use crate::code::fetch::Source;
@@ -141,7 +143,7 @@ impl Cx {
     }
 
     /// Sends an ANEP packet to a next hop.
-    fn send_anep(
+    pub(super) fn send_anep(
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,
@@ -151,6 +153,10 @@ impl Cx {
     ) -> Result<(), (Frame, Reason)> {
         let (next, peer) = next;
         let via = if next.via.is_unspecified() { destination } else { next.via };
+        if self.is_further() && self.control.workers.guards(next.port) {
+            self.hand_on(turn, frame, HandedAs::Prove { next, peer, ends: (source, destination) });
+            return Ok(());
+        }
         if let Err(reason) = self.prove(turn.now, &mut frame, next.port, via) {
             return Err((frame, reason));
         }
@@ -182,6 +188,9 @@ impl Cx {
             return self.send_ethernet(turn, frame, port, own, to, via.is_v4());
         }
         let ask = match self.core.resolver.known(turn.now, port, via) {
+            None | Some((_, true)) if self.is_further() => {
+                return self.hand_on(turn, frame, HandedAs::Leave(port, via));
+            }
             Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
                 ask
@@ -327,6 +336,7 @@ impl Cx {
         let Some(config) = self.core.topology.port(port) else { return };
         let Link::Ethernet { mac: own, .. } = config.link else { return };
         self.tell_next_hop(turn, port, addr);
+        self.tell_workers(turn, |_| WorkerOrder::Link(port, addr, mac));
         for frame in self.core.resolver.learn(turn.now, port, addr, mac) {
             self.send_ethernet(turn, frame, port, own, mac, addr.is_v4());
         }

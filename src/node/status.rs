@@ -1,5 +1,7 @@
 //! The counter tree: all counters of the node as one value, to print or to publish.
 
+mod sum;
+
 use super::codes::Code;
 use super::entry::EntryCounts;
 use super::{Cx, Node};

@@ -8,6 +8,7 @@
 
 use super::codes::{Code, Ready};
 use super::output::{Cause, Effect, Ingress, Prepare, Turn};
+use super::workers::WorkerOrder;
 use super::{Capsules, Cx};
 use crate::code::bundle::Kind;
 use crate::code::run::{LoadedProgram, Tier};
@@ -56,7 +57,8 @@ impl Capsules {
         for (name, ready) in self.codes.ready() {
             let Ready { kind: Kind::Wasm, effort: Effort::Fast, .. } = ready else { continue };
             let Some(domain) = core.domains.by_id(ready.domain) else { continue };
-            let taken = domain.steps_taken();
+            let others = domain.common.as_ref().map_or(0, |common| common.account.of_others(0).steps);
+            let taken = domain.steps_taken().wrapping_add(others);
             let steps = taken.wrapping_sub(std::mem::replace(&mut ready.steps_seen, taken));
             ready.pause.0 = ready.pause.0.saturating_sub(1);
             if ready.pause.0 == 0 && steps >= HOT_STEPS {
@@ -105,12 +107,17 @@ impl Capsules {
         if ready.effort != Effort::Coming {
             return;
         }
+        let for_others = cx.control.workers.leads().and(result.as_ref().ok()).cloned();
         let placed = result.and_then(|program| match turn.runtime.replace(ready.slot, program) {
             true => Ok(()),
             false => Err("it is another representation now".into()),
         });
         ready.effort = match placed {
-            Ok(()) => Effort::Optimised,
+            Ok(()) => {
+                let order = for_others.map(|program| WorkerOrder::Replace(code, program));
+                order.into_iter().for_each(|order| turn.out.effects.push(Effect::Workers(Box::new(order))));
+                Effort::Optimised
+            }
             Err(why) => Effort::Stays(why),
         };
         tracing::info!(node = cx.core.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");

@@ -32,11 +32,18 @@ impl Node {
             let core = &mut self.cx.core;
             let share = core.state.capacity().div_ceil(SWEEP_SHARE);
             core.state.sweep(&mut core.domains, turn.now, share);
-            core.topology.neighbours.forget_silent(turn.now);
+            if let Some(common) = self.cx.control.workers.leads() {
+                common.state.sweep(turn.now, common.state.part_capacity().div_ceil(SWEEP_SHARE));
+            }
+            if !self.cx.is_further() {
+                self.cx.core.topology.neighbours.forget_silent(turn.now);
+            }
             self.cx.tell_neighbours(turn);
+            self.cx.tell_topology(turn);
             if turn.now >= self.cx.control.next_look {
                 self.cx.control.next_look = turn.now + LOOK;
                 self.cx.raise_alarms(turn.now);
+                self.cx.tell_heard(turn);
                 self.cx.graphs.settle_cuts(&mut self.cx.core);
             }
             self.environments.sweep(&mut self.cx, turn);

@@ -4,6 +4,7 @@ use super::packet::{Change, Taker};
 use super::pcap::{Beginning, HEADERS};
 use super::queue::SendQueue;
 use super::xdp::QueueSocket;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 use std::io;
@@ -33,8 +34,15 @@ pub trait PortKind: Sized {
     /// How one is opened, as the configuration says it.
     type Opening;
 
-    /// Opens one for packets of up to `mtu` bytes; and what takes frames for it, if it is a native port.
-    fn open(id: PortId, opening: Self::Opening, mtu: usize, before: BeforeStack) -> io::Result<(Self, Option<Taker>)>;
+    /// Opens one for packets of up to `mtu` bytes, as often as there are workers: each has its part of what comes. And what takes
+    /// frames for it, if it is a native port.
+    fn open(
+        id: PortId,
+        opening: Self::Opening,
+        mtu: usize,
+        before: BeforeStack,
+        workers: WorkerId,
+    ) -> io::Result<(Vec<Self>, Option<Taker>)>;
 
     /// Its interface, if it is a native port.
     fn interface(_: &Self::Opening) -> Option<&NativeInterface> {

@@ -13,6 +13,7 @@ pub mod pcap;
 mod queue;
 pub mod xdp;
 
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 pub use kind::{BeforeStack, NativeInterface, PortKind};
@@ -44,11 +45,17 @@ macro_rules! ports {
 
         impl Opening {
             /// As [`PortKind::open`].
-            pub fn open(self, id: PortId, mtu: usize, before: BeforeStack) -> io::Result<(Socket, Option<Taker>)> {
+            pub fn open(
+                self,
+                id: PortId,
+                mtu: usize,
+                before: BeforeStack,
+                workers: WorkerId,
+            ) -> io::Result<(Vec<Socket>, Option<Taker>)> {
                 match self {
                     $($(#[$when])? Opening::$kind(opening) => {
-                        let (port, taker) = <$file::$port as PortKind>::open(id, opening, mtu, before)?;
-                        Ok((Socket::$kind(port), taker))
+                        let (ports, taker) = <$file::$port as PortKind>::open(id, opening, mtu, before, workers)?;
+                        Ok((ports.into_iter().map(Socket::$kind).collect(), taker))
                     })+
                 }
             }

@@ -4,7 +4,8 @@ use super::kind::{BeforeStack, NativeInterface, PortKind};
 use super::packet::{Change, PacketPort, Taker};
 use super::pcap::Beginning;
 use super::queue::SendQueue;
-use super::xdp::{QueueSocket, XdpPort};
+use super::xdp::{self, QueueSocket, XdpPort};
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 use std::io;
@@ -37,13 +38,18 @@ impl PortKind for NativePort {
         interface: NativeInterface,
         mtu: usize,
         before: BeforeStack,
-    ) -> io::Result<(NativePort, Option<Taker>)> {
-        let (stack, taker) = PacketPort::open(id, interface.index, mtu, before.program)?;
-        let port = match before.sockets {
-            Some(queues) => NativePort::Xdp(XdpPort::new(id, stack, queues)),
-            None => NativePort::Packet(stack),
+        workers: WorkerId,
+    ) -> io::Result<(Vec<NativePort>, Option<Taker>)> {
+        let (stacks, taker) = PacketPort::open(id, interface.index, mtu, before.program, workers)?;
+        let ports = match before.sockets {
+            Some(queues) => {
+                let parts = xdp::parts(queues, workers);
+                let each = stacks.into_iter().zip(parts);
+                each.map(|(stack, queues)| NativePort::Xdp(XdpPort::new(id, stack, queues))).collect()
+            }
+            None => stacks.into_iter().map(NativePort::Packet).collect(),
         };
-        Ok((port, Some(taker)))
+        Ok((ports, Some(taker)))
     }
 
     fn interface(opening: &NativeInterface) -> Option<&NativeInterface> {

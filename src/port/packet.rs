@@ -20,6 +20,7 @@ pub use taker::{Change, Sockets, Taker};
 
 use super::queue::SendQueue;
 use crate::contract::passed_up;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};
@@ -51,9 +52,17 @@ pub struct PacketPort {
 impl PacketPort {
     /// Opens the port `id` on the interface with this index, for IP packets of up to `mtu` bytes; behind an XDP program of the node's
     /// or not. What changes there later is opened by its taker.
-    pub fn open(id: PortId, interface: u32, mtu: usize, behind_program: bool) -> io::Result<(PacketPort, Taker)> {
-        let (taker, sockets) = Taker::open(id, interface, mtu + AROUND, behind_program)?;
-        Ok((PacketPort { sockets, id, batch: Batch::default(), queue: SendQueue::default() }, taker))
+    /// One for each worker: the first has the others' ARP and channels too.
+    pub fn open(
+        id: PortId,
+        interface: u32,
+        mtu: usize,
+        behind_program: bool,
+        workers: WorkerId,
+    ) -> io::Result<(Vec<PacketPort>, Taker)> {
+        let (taker, all) = Taker::open(id, interface, mtu + AROUND, behind_program, workers)?;
+        let port = |sockets| PacketPort { sockets, id, batch: Batch::default(), queue: SendQueue::default() };
+        Ok((all.into_iter().map(port).collect(), taker))
     }
 
     /// Has other sockets from now on, and gives those that it had. What waits to be sent stays.
@@ -64,7 +73,7 @@ impl PacketPort {
                 Change::Channels(std::mem::replace(channels, taken))
             }
             // There all frames come by one socket.
-            (Change::Channels(taken), Before::Guard { .. }) => Change::Channels(taken),
+            (Change::Channels(taken), Before::Guard { .. } | Before::First) => Change::Channels(taken),
         }
     }
 
@@ -72,7 +81,7 @@ impl PacketPort {
     pub fn overflows(&self) -> u32 {
         let lost = |socket: &PacketSocket| socket.overflows().unwrap_or(0);
         let others = match &self.sockets.before {
-            Before::Guard { .. } => 0,
+            Before::Guard { .. } | Before::First => 0,
             Before::Program { arp, channels, .. } => {
                 lost(arp).saturating_add(channels.as_ref().map_or(0, |channels| lost(&channels.socket)))
             }
@@ -83,7 +92,7 @@ impl PacketPort {
     /// Frames since the last call that were longer than the port's largest packet, as several are that were joined, and are nobody's.
     pub fn cut_short(&mut self) -> u32 {
         let others = match &mut self.sockets.before {
-            Before::Guard { .. } => 0,
+            Before::Guard { .. } | Before::First => 0,
             Before::Program { arp, channels, .. } => {
                 arp.cut_short().saturating_add(channels.as_mut().map_or(0, |channels| channels.socket.cut_short()))
             }

@@ -14,8 +14,15 @@ impl PortKind for EchoPort {
     type Opening = ();
     const BEGINNING: Beginning = Beginning::Ethernet;
 
-    fn open(id: PortId, (): (), _: usize, _: BeforeStack) -> io::Result<(EchoPort, Option<Taker>)> {
-        Ok((EchoPort { id, queue: SendQueue::default(), sent: Vec::new() }, None))
+    fn open(
+        id: PortId,
+        (): (),
+        _: usize,
+        _: BeforeStack,
+        workers: WorkerId,
+    ) -> io::Result<(Vec<EchoPort>, Option<Taker>)> {
+        let port = |_| EchoPort { id, queue: SendQueue::default(), sent: Vec::new() };
+        Ok(((0..workers).map(port).collect(), None))
     }
 
     fn wait_for(&self, _: &mut Poll, _: u64) -> io::Result<()> {
@@ -53,7 +60,8 @@ impl PortKind for EchoPort {
 fn a_kind_of_ports_is_one_file_and_one_row() {
     let opening = Opening::Echo(());
     assert_eq!(opening.interface(), None);
-    let (mut socket, taker) = opening.open(PortId(3), 1500, BeforeStack::default()).unwrap();
+    let (mut sockets, taker) = opening.open(PortId(3), 1500, BeforeStack::default(), 1).unwrap();
+    let mut socket = sockets.remove(0);
     assert!(taker.is_none() && !socket.leave_interface() && socket.cut_short() == 0);
     let mut pool = FramePool::new(2048, 4);
     let (mut refused, mut came) = (Vec::new(), Vec::new());

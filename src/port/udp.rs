@@ -8,6 +8,7 @@ use super::packet::Taker;
 use super::pcap::{self, Beginning, HEADERS};
 use super::queue::{Asking, SendQueue};
 use crate::broker;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::mmsg::{Batch, RawAddr, dropped};
 use crate::sys::poll::Poll;
@@ -36,7 +37,12 @@ pub struct UdpPort {
 impl UdpPort {
     /// Opens the port `id` at `listen`; neighbours are known by their position in `peers`.
     pub fn open(id: PortId, listen: SocketAddr, peers: &[SocketAddr]) -> io::Result<UdpPort> {
-        let socket = UdpSocket::from(broker::udp(listen)?);
+        UdpPort::open_one(id, listen, peers, false)
+    }
+
+    /// The same; `shared`: as one of several that listen there.
+    fn open_one(id: PortId, listen: SocketAddr, peers: &[SocketAddr], shared: bool) -> io::Result<UdpPort> {
+        let socket = UdpSocket::from(broker::udp(listen, shared)?);
         let peers = peers.iter().map(|peer| RawAddr::new(*peer)).collect();
         let own = RawAddr::new(socket.local_addr()?).addr();
         Ok(UdpPort {
@@ -126,8 +132,22 @@ impl PortKind for UdpPort {
     type Opening = Overlay;
     const BEGINNING: Beginning = Beginning::Ip;
 
-    fn open(id: PortId, overlay: Overlay, _: usize, _: BeforeStack) -> io::Result<(UdpPort, Option<Taker>)> {
-        Ok((UdpPort::open(id, overlay.listen, &overlay.peers)?, None))
+    fn open(
+        id: PortId,
+        overlay: Overlay,
+        _: usize,
+        _: BeforeStack,
+        workers: WorkerId,
+    ) -> io::Result<(Vec<UdpPort>, Option<Taker>)> {
+        let Overlay { mut listen, peers } = overlay;
+        let mut ports = Vec::new();
+        for _ in 0..workers.max(1) {
+            let port = UdpPort::open_one(id, listen, &peers, workers > 1)?;
+            // Where the system chooses, it does so once.
+            listen.set_port(port.local()?.port());
+            ports.push(port);
+        }
+        Ok((ports, None))
     }
 
     fn headers(&self, room: &mut [u8; HEADERS], frame: &Frame, inward: bool) -> usize {

@@ -3,10 +3,11 @@
 //! Each receive queue of the interface has a socket, and a program before the interface takes capsules there
 //! (`bpf/sockets.h`). Everything else goes up the Linux stack. So a [`PacketPort`] stays behind it: for ARP and
 //! neighbour discovery, which the stack must see too, for capsules of a queue without a socket, and for channels. One
-//! socket sends for the whole interface, so frames leave in the order of the queue.
+//! socket of each worker sends for the whole interface, so its frames leave in the order of its queue.
 
 use super::packet::PacketPort;
 use super::queue::SendQueue;
+use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::kernel::Tickets;
 use crate::sys::mmsg::BATCH;
@@ -65,6 +66,14 @@ impl QueueSocket {
         self.told = self.found;
         new.min(u64::from(u32::MAX)) as u32
     }
+}
+
+/// The sockets of each of so many workers: the *i*th has those of the queues *i*, *i* + *n*, ….
+pub fn parts(queues: Vec<QueueSocket>, workers: WorkerId) -> Vec<Vec<QueueSocket>> {
+    let workers = usize::from(workers.max(1));
+    let mut parts: Vec<Vec<QueueSocket>> = (0..workers).map(|_| Vec::new()).collect();
+    queues.into_iter().enumerate().for_each(|(queue, socket)| parts[queue % workers].push(socket));
+    parts
 }
 
 /// An interface of this host, with sockets before its stack.

@@ -141,6 +141,8 @@ impl Outside for Place<'_> {
         let (node, life) = (*at as u32, world.hosts[*at].life);
         let (looked_up, prepared) = (world.now + world.network.look_up_ns, world.now + world.network.prepare_ns);
         match effect {
+            // Each node has one worker here.
+            Effect::Workers(_) | Effect::Heard(_) => {}
             Effect::LookUp(digest, _) => world.plan(looked_up, Action::Found { node, life, digest }),
             Effect::Store(bytes) => drop(world.hosts[*at].store.insert(object_name(&bytes), bytes)),
             Effect::Plan(wish, _) => world.plan(looked_up, Action::Granted { node, life, wish: Box::new(wish) }),

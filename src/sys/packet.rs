@@ -5,7 +5,7 @@
 //! for a type of its own costs the frames of other types nothing.
 
 use super::bpf::Program;
-use super::option::set_option;
+use super::option::{option, set_option};
 use super::ring::{self, ReceiveRing};
 pub use super::ring::{Room, Seen, least_ring};
 use std::io;
@@ -34,7 +34,7 @@ impl PacketSocket {
         room: Room,
         filter: Option<&Program>,
     ) -> io::Result<PacketSocket> {
-        PacketSocket::over(open(interface, kind, longest, room, filter.map(AsFd::as_fd))?, longest, room)
+        PacketSocket::over(open(interface, kind, longest, room, filter.map(AsFd::as_fd), None)?, longest, room)
     }
 
     /// The same over a socket that was [opened](open) so.
@@ -97,6 +97,7 @@ pub fn open(
     longest: usize,
     room: Room,
     filter: Option<BorrowedFd<'_>>,
+    beside: Option<BorrowedFd<'_>>,
 ) -> io::Result<OwnedFd> {
     // SAFETY: socket(2) takes three integers; protocol 0 keeps frames out until the bind.
     let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0) };
@@ -115,20 +116,23 @@ pub fn open(
     let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
     ring::make(fd.as_fd(), longest, room)?;
     bind(fd.as_fd(), interface, kind)?;
-    stay(fd.as_fd())?;
+    stay(fd.as_fd(), beside)?;
     Ok(fd)
 }
 
 /// Keeps a socket at its interface for good: whoever has it cannot bind it to another. The kernel refuses that to
-/// members of a fanout group, which none leaves; this is the only one of its group, so all frames are its own. What a
+/// members of a fanout group, which none leaves. One that is `beside` no other is the only one of its group, so all frames
+/// are its own. Of several each has the frames of its receive queues: the *i*th of *n* has those of *i*, *i* + *n*, …. What a
 /// socket alone says of outgoing frames a group must say again: kernels that do not know that would take the node's own
 /// frames for its neighbours', so there a socket can be bound anew.
-fn stay(socket: BorrowedFd<'_>) -> io::Result<()> {
-    if !can_stay() {
-        return Ok(());
-    }
-    let kind = libc::PACKET_FANOUT_CPU | libc::PACKET_FANOUT_FLAG_UNIQUEID | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
-    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &(kind << 16))
+fn stay(socket: BorrowedFd<'_>, beside: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let kind = libc::PACKET_FANOUT_QM | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+    let group = match beside {
+        Some(other) => option(other, libc::SOL_PACKET, libc::PACKET_FANOUT)?.cast_unsigned() & 0xffff | kind << 16,
+        None if !can_stay() => return Ok(()),
+        None => (kind | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16,
+    };
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &group)
 }
 
 /// Whether groups can leave outgoing frames out: since Linux 6.2.
@@ -187,7 +191,7 @@ mod tests {
     }
 
     fn open_at(name: &str, kind: i32) -> OwnedFd {
-        open(index(name), kind as u16, 1664, Room::Little, None).unwrap()
+        open(index(name), kind as u16, 1664, Room::Little, None, None).unwrap()
     }
 
     /// Whoever is handed one, as a process of an environment without a list of system calls, has it where the broker has put it.

@@ -12,6 +12,9 @@ use std::sync::OnceLock;
 use std::sync::mpsc::sync_channel;
 use std::thread::{Builder, JoinHandle};
 
+/// Workers of one node, at most.
+pub const WORKERS_MAX: u16 = 64;
+
 /// What a thread does, and so what it can ask the system for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {

@@ -178,6 +178,12 @@ impl Neighbours {
         }
     }
 
+    /// Those learned that were heard since then.
+    pub fn heard_since(&self, then: u64) -> Vec<(PortId, Addr)> {
+        let heard = self.list.iter().filter(|known| known.is_learned() && known.heard >= then);
+        heard.map(|known| (known.neighbour.port, known.neighbour.addr)).collect()
+    }
+
     /// The same of one that has said when it will speak again: it stays until then at least. Nobody makes it go sooner.
     pub fn hear_until(&mut self, index: u32, now: u64, until: u64) {
         if let Some(known) = self.list.get_mut(index as usize)

@@ -158,6 +158,21 @@ impl Resolver {
         }
     }
 
+    /// Another worker has learned this just now.
+    pub fn believe(&mut self, now: u64, port: PortId, addr: Addr, mac: Mac) {
+        let payer = Payer::NOBODY;
+        if !self.table.contains_key(&(port, addr)) {
+            self.sweep(now);
+            if !self.shares.take(payer, 1) {
+                return;
+            }
+            self.table
+                .insert((port, addr), Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new(), payer });
+        }
+        // Nothing waits here: who does not know an address hands its packets over.
+        self.learn(now, port, addr, mac);
+    }
+
     /// The host's stack knows a link address: it is used for now, and asked for when it is. Not in the place of what is known here.
     pub fn seed(&mut self, now: u64, port: PortId, addr: Addr, mac: Mac) {
         let payer = Payer::NOBODY;

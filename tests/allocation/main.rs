@@ -313,8 +313,8 @@ fn xdp_port(interface: u32, mac: Mac) -> XdpPort {
     steering.announce(interface, 0, 1).unwrap();
     // The program goes with it, so it stays for as long as the test.
     std::mem::forget(steering);
-    let (stack, _) = PacketPort::open(PortId(0), interface, 1500, true).unwrap();
-    XdpPort::new(PortId(0), stack, vec![QueueSocket::new(socket, tickets)])
+    let (mut stacks, _) = PacketPort::open(PortId(0), interface, 1500, true, 1).unwrap();
+    XdpPort::new(PortId(0), stacks.remove(0), vec![QueueSocket::new(socket, tickets)])
 }
 
 #[test]

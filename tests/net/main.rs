@@ -31,4 +31,5 @@ mod together;
 mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
+mod workers;
 mod xdp;

@@ -84,6 +84,12 @@ impl Bench {
         Bench { driver: Driver::new(node), supply: Supply::new(compiler), now: 1 }
     }
 
+    /// The node and what its turns need, for another one to drive.
+    pub fn into_driver(mut self) -> Driver {
+        let node = Node::new(config_of_nobody());
+        core::mem::replace(&mut self.driver, Driver::new(node))
+    }
+
     /// Puts code made from WAT into the store.
     pub fn add(&mut self, window: u32, wat: &str) -> Digest {
         let wasm = wat::parse_str(wat).unwrap();
@@ -130,6 +136,20 @@ impl Bench {
     pub fn outcome(&mut self) -> (usize, usize, Vec<(Reason, u64)>) {
         let drops = self.driver.node.drops().happened().collect();
         (self.driver.out.frames.len(), self.driver.out.deliveries.len(), drops)
+    }
+}
+
+/// A node without anything.
+fn config_of_nobody() -> NodeConfig {
+    NodeConfig {
+        name: "nobody".into(),
+        ports: Vec::new(),
+        neighbours: Vec::new(),
+        routes: Arc::default(),
+        roles: Arc::default(),
+        sizes: Sizes::default(),
+        seed: 1,
+        kernel: false,
     }
 }
 

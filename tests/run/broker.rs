@@ -23,7 +23,7 @@ use std::process::{Command, Output, Stdio};
 const STATE_SET: u32 = anode::contract::set::SIZE as u32;
 
 fn packet(interface: u32) -> Request {
-    Request::Packet { interface, kind: 3, longest: 1664, much: true }
+    Request::Packet { interface, kind: 3, longest: 1664, much: true, beside: false }
 }
 
 /// One of each kind.
@@ -36,7 +36,7 @@ fn requests() -> Vec<Request> {
         Request::Xdp { busy_poll_us: 50 },
         Request::Frames { chunk: 2048, bytes: 8 << 20 },
         Request::Discovery { interface: 2 },
-        Request::Udp { at: "127.0.0.1:4001".parse().unwrap() },
+        Request::Udp { at: "127.0.0.1:4001".parse().unwrap(), shared: false },
         Request::Tcp { at: "[::1]:4002".parse().unwrap() },
         Request::Listen { socket: LocalSocket::Control },
         Request::Map { name: "zero_map".into(), shape },
@@ -157,7 +157,7 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
         }
     }
     for (request, why) in [
-        (Request::Udp { at: "127.0.0.1:53".parse().unwrap() }, "no such overlay port"),
+        (Request::Udp { at: "127.0.0.1:53".parse().unwrap(), shared: false }, "no such overlay port"),
         (Request::Tcp { at: "127.0.0.1:80".parse().unwrap() }, "no such [plan] tcp"),
         (Request::Start { environment: "g".into() }, "no such [[ee]]"),
         (Request::Set { setting: "gro".into(), interface: "eth2".into(), on: false }, "eth2 is no interface"),
@@ -184,7 +184,7 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
     for request in [
         packet(7),
         Request::Attach { interface: 7, place: Place::Ingress },
-        Request::Udp { at: "127.0.0.1:4001".parse().unwrap() },
+        Request::Udp { at: "127.0.0.1:4001".parse().unwrap(), shared: false },
         Request::Map { name: "zero_map".into(), shape: Shape { kind: 2, key: 4, value: 4, entries: 1 } },
         Request::Map { name: "state_map".into(), shape: state },
         Request::Helper { kind: Helper::Loader },

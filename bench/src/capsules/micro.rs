@@ -25,6 +25,7 @@ use anode::core::Core;
 use anode::core::domain::Domain;
 use anode::driver::{Driver, Supply};
 use anode::frame::{Frame, FramePool, Link, PeerId, PortId};
+use anode::node::workers::WorkerOrder;
 use anode::node::{Node, NodeConfig, Sizes};
 use anode::sys::mmsg::BATCH;
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes, Topology};
@@ -118,39 +119,61 @@ impl Frames {
 }
 
 /// A node with a code ready, and packets for it.
-struct Stand {
-    driver: Driver,
+pub(crate) struct Stand {
+    pub(crate) driver: Driver,
     frames: Frames,
-    now: u64,
+    pub(crate) now: u64,
     lost: u64,
 }
 
 impl Stand {
-    fn new(bundle: &Bundle) -> Result<Stand, Error> {
-        let length = SIZE.max(anep::HEADER + capsule::HEADER + bundle.manifest().window() as usize);
-        let mut stand = Stand {
-            driver: Driver::new(Node::new(config())),
-            frames: Frames::new(&packet(bundle, length)),
-            now: 0,
-            lost: 0,
-        };
+    pub(crate) fn new(bundle: &Bundle) -> Result<Stand, Error> {
+        let mut stand = Stand::empty(bundle)?;
         stand.load(bundle)?;
         Ok(stand)
     }
 
-    /// Sends a first capsule and answers what the node asks, until it has come out.
-    fn load(&mut self, bundle: &Bundle) -> Result<(), Error> {
+    /// The same before the code is there.
+    pub(crate) fn empty(bundle: &Bundle) -> Result<Stand, Error> {
+        let (driver, frames) = (Driver::new(Node::new(config())), Frames::new(&packet_of(bundle)));
+        Ok(Stand { driver, frames, now: 0, lost: 0 })
+    }
+
+    /// Sends a first capsule of a code and answers what the node asks, until it has come out; gives what other workers are told.
+    pub(crate) fn load(&mut self, bundle: &Bundle) -> Result<Vec<WorkerOrder>, Error> {
         let mut supply = Supply::new(compiler()?);
         supply.add(bundle);
         supply.judge = Some(("bench".into(), roles()));
+        self.become_of(bundle);
         self.receive();
         self.driver.answer(self.now, &mut supply);
         self.frames.done.append(&mut self.driver.out.frames);
-        self.balanced()
+        self.balanced()?;
+        Ok(supply.orders)
+    }
+
+    /// Packets are of this code from now on.
+    pub(crate) fn become_of(&mut self, bundle: &Bundle) {
+        self.frames.packet = packet_of(bundle);
+        self.frames.waiting.append(&mut self.frames.done);
+        core::mem::swap(&mut self.frames.waiting, &mut self.frames.done);
+    }
+
+    /// Their payloads begin so.
+    pub(crate) fn set_payload(&mut self, bytes: &[u8]) {
+        let start = anep::HEADER + capsule::HEADER;
+        if let Some(place) = self.frames.packet.get_mut(start..start + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// A frame that it has had comes back.
+    pub(crate) fn keep(&mut self, frame: Frame) {
+        self.frames.done.push(frame);
     }
 
     #[inline]
-    fn receive(&mut self) {
+    pub(crate) fn receive(&mut self) {
         let (frame, begins) = self.frames.take();
         self.now += if begins { GAP } else { 0 };
         let Some(frame) = frame else { return };
@@ -159,7 +182,7 @@ impl Stand {
 
     /// One capsule through the node.
     #[inline]
-    fn pass(&mut self) {
+    pub(crate) fn pass(&mut self) {
         self.receive();
         match self.driver.out.frames.pop() {
             Some(frame) => self.frames.done.push(frame),
@@ -174,12 +197,17 @@ impl Stand {
     }
 
     /// Whether all capsules went through.
-    fn balanced(&self) -> Result<(), Error> {
+    pub(crate) fn balanced(&self) -> Result<(), Error> {
         match (self.lost, self.frames.waiting.len() + self.frames.done.len()) {
             (0, BATCH) => Ok(()),
             (lost, _) => Err(Error::Node(format!("{lost} capsules of the micro-benchmark were dropped, or are kept"))),
         }
     }
+}
+
+/// A packet with a capsule of a code, long enough for its window.
+fn packet_of(bundle: &Bundle) -> Vec<u8> {
+    packet(bundle, SIZE.max(anep::HEADER + capsule::HEADER + bundle.manifest().window() as usize))
 }
 
 /// Steps that a packet may take when its code is run alone.

@@ -81,7 +81,7 @@ pub(super) fn capture(lab: &Lab, link: &str, file: &Path, count: Option<u64>) ->
 fn open(tap: &LinkTap) -> anyhow::Result<Vec<PacketSocket>> {
     let open = |interface: &String| -> anyhow::Result<PacketSocket> {
         let room = Room::Bytes(RING);
-        let fd = packet::open(packet::index(interface)?, libc::ETH_P_ALL as u16, tap.longest, room, None)?;
+        let fd = packet::open(packet::index(interface)?, libc::ETH_P_ALL as u16, tap.longest, room, None, None)?;
         Ok(PacketSocket::over(fd, tap.longest, room)?)
     };
     tap.place.enter(|| tap.interfaces.iter().map(open).collect::<anyhow::Result<Vec<_>>>())?

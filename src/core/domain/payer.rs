@@ -3,6 +3,7 @@
 use super::name::{DomainId, EnvironmentId, HostId};
 use super::usage::{Counts, Usage};
 use crate::core::bucket::TokenBucket;
+use crate::core::common::OfCode;
 use crate::core::kept::SharedState;
 use crate::core::log::Trap;
 use crate::core::reason::Reason;
@@ -63,6 +64,8 @@ pub struct Rest {
     pub grants: Grants,
     /// Its rarer counts.
     pub counts: Counts,
+    /// What the workers of the node have in common of its code, if there are several and this is the first.
+    pub common: Option<OfCode>,
     /// Its soft state, if that is not the node's own table.
     pub shared: Option<Arc<dyn SharedState>>,
     /// Records of its packets from the kernel half, to be carried out here.
@@ -118,6 +121,7 @@ impl Domain {
             limits,
             grants: Grants::default(),
             counts: Counts::default(),
+            common: None,
             shared: None,
             records: None,
             trapped: None,
@@ -163,6 +167,13 @@ impl Domain {
 
     /// Its account.
     pub fn usage(&self) -> Usage {
+        let mut counts = self.counts.clone();
+        if let Some(common) = &self.common {
+            let state = common.state.counts();
+            counts.state_entries += state.held;
+            counts.state_refused += state.refused;
+            counts.state_displaced += state.displaced;
+        }
         Usage {
             packets: self.came,
             bytes: self.bytes,
@@ -171,7 +182,7 @@ impl Domain {
             forwarded: self.forwarded,
             delivered: self.delivered,
             made: self.made,
-            counts: self.counts.clone(),
+            counts,
         }
     }
 
@@ -256,12 +267,18 @@ impl Domain {
             other.settle(now, &mut self.packets, &mut self.steps);
         }
         if !(self.steps.has_any(now) && self.packets.take(now, 1)) {
+            self.tell_refused();
             return Err(Reason::Budget);
         }
         if let Some(other) = self.more.as_ref().and_then(|more| more.other.as_ref()) {
             other.spend(1, 0);
         }
         Ok(())
+    }
+
+    #[cold]
+    fn tell_refused(&self) {
+        self.more.as_ref().and_then(|more| more.other.as_ref()).into_iter().for_each(OtherHalf::refuse);
     }
 
     /// Packets that the other half had, which has admitted them.

@@ -2,6 +2,7 @@
 
 use super::name::DomainId;
 use super::payer::Domain;
+use crate::core::kept::{Allowance, Books, Held};
 use crate::core::table::Table;
 use crate::trust::grants::DOMAINS_MAX;
 use crate::trust::limits::Limits;
@@ -125,6 +126,22 @@ impl Domains {
     /// All living domains.
     pub fn iter(&self) -> impl Iterator<Item = (DomainId, &Domain)> {
         self.table.iter()
+    }
+}
+
+impl Books for Domains {
+    #[inline]
+    fn quota(&mut self, owner: DomainId) -> Option<Allowance> {
+        let domain = self.of(owner)?;
+        let is_used_up = domain.counts.state_entries >= domain.limits.state_entries;
+        Some(Allowance { is_used_up, keep_ms_max: domain.limits.keep_ms_max })
+    }
+
+    #[inline]
+    fn note(&mut self, owner: DomainId, what: Held) {
+        if let Some(domain) = self.of(owner) {
+            domain.counts.note_state(what);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The account of a domain: packets, bytes, steps, time, and rarer counts. Example: 1,000 packets that came, of which 990 were sent on
 //! and 10 dropped for the budget.
 
-use crate::core::kept::Refused;
+use crate::core::kept::{Held, Refused};
 use crate::core::reason::Drops;
 
 /// The account of a domain.
@@ -69,6 +69,17 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// Something became of an entry of soft state.
+    #[inline]
+    pub fn note_state(&mut self, what: Held) {
+        match what {
+            Held::Taken => self.state_entries += 1,
+            Held::Released => self.state_entries = self.state_entries.saturating_sub(1),
+            Held::Refused => self.state_refused += 1,
+            Held::Displaced => self.state_displaced += 1,
+        }
+    }
+
     /// Soft state was refused.
     #[cold]
     pub fn refuse(&mut self, why: Refused) {

@@ -1,7 +1,7 @@
 //! Soft state: times, quotas, shares of groups, and the books.
 
 use super::*;
-use crate::core::domain::Domain;
+use crate::core::domain::{Domain, Domains};
 use crate::trust::limits::Limits;
 
 fn two_domains(quota: u32) -> (Domains, DomainId, DomainId) {

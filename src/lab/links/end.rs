@@ -94,7 +94,8 @@ impl End {
         };
         let index = packet::index(interface).map_err(named("no such interface"))?;
         let (longest, room) = (super::longest(link.mtu), Room::Bytes(ring));
-        let fd = packet::open(index, libc::ETH_P_ALL as u16, longest, room, None).map_err(named("packet socket"))?;
+        let fd =
+            packet::open(index, libc::ETH_P_ALL as u16, longest, room, None, None).map_err(named("packet socket"))?;
         let socket = PacketSocket::over(fd, longest, room).map_err(named("ring of a packet socket"))?;
         let place = meters.place(meter).ok_or_else(|| io::Error::other(format!("no meter is left for {meter}")))?;
         let model = LinkModel::new(&link.quality);

@@ -18,10 +18,7 @@ use std::sync::atomic::Ordering;
 impl Handle {
     /// What the node, its kernel half, its sockets and its worker say of themselves.
     pub(super) fn status(&self) -> Result<Value, String> {
-        let node = self.with_node(|node, turn| {
-            node.settle_cuts();
-            node.status_within(&turn.out.frames)
-        })?;
+        let (node, workers) = self.counters()?;
         let kernel = self.half.as_ref().map(|half| half.status());
         let value = |value: serde_json::Result<Value>| value.map_err(|error| error.to_string());
         let mut status = value(serde_json::to_value(&node))?;
@@ -63,6 +60,9 @@ impl Handle {
         if let (Some(sandbox), Some(tree)) = (crate::broker::sandbox::entered(), status.as_object_mut()) {
             tree.insert("sandbox".into(), json!(sandbox));
         }
+        if !workers.is_empty() {
+            status["workers"] = value(serde_json::to_value(workers))?;
+        }
         crate::manage::names::add_former(&mut status);
         Ok(status)
     }
@@ -98,7 +98,7 @@ impl Handle {
         match ask {
             Ask::Status => self.status(),
             Ask::Log => {
-                let lines = self.with_node(|node, _| node.log())?;
+                let lines = self.lines()?;
                 Ok(lines.iter().map(|line| self.sources.line(line)).collect())
             }
             Ask::Journal => journal::lines(self),

@@ -2,6 +2,7 @@
 //! Example: `with_node` lets the worker do something between two packets, and waits for what comes of it.
 
 use super::sources::Sources;
+use super::workers::Others;
 use crate::kernel::KernelHalf;
 use crate::manage::connections::Connections;
 use crate::manage::files::Files;
@@ -40,6 +41,7 @@ pub struct Handle {
     pub(super) services: Option<Services>,
     pub(super) sources: Sources,
     pub(super) watching: Option<Arc<Watching>>,
+    pub(super) others: Others,
 }
 
 impl Handle {
@@ -65,6 +67,7 @@ impl Handle {
             services,
             sources: Sources::default(),
             watching,
+            others: Others::default(),
         }
     }
 

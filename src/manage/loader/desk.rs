@@ -102,7 +102,8 @@ impl Desk {
             Effect::Revoke(repr, from, ingress) => {
                 self.queue(Cause { ingress, principal: None }, Job::Revoke(repr, from))
             }
-            Effect::Kernel(_) | Effect::Channel { .. } => {}
+            // Those are for other workers.
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) | Effect::Heard(_) => {}
         }
     }
 

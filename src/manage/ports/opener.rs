@@ -167,7 +167,7 @@ fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<
 impl Taking {
     fn take_for(&mut self, filter: &Rule, exists: bool, tell: &impl Fn(Order)) {
         let port = self.taker.port();
-        let taken = self.taker.take_for(filter, exists, |change| tell(Order::Change { port, change }));
+        let taken = self.taker.take_for(filter, exists, |change| tell(Order::Change { port, changes: vec![change] }));
         self.keep_apart();
         if let Err(error) = taken {
             tracing::error!(port = port.0, %error, "a channel does not get the packets of a port");
@@ -177,9 +177,9 @@ impl Taking {
     fn reopen(&mut self, interface: u32, program: bool, tell: &impl Fn(Order)) {
         let port = self.taker.port();
         match self.taker.reopen(interface, program) {
-            Ok(change) => {
+            Ok(changes) => {
                 tracing::info!(port = port.0, interface, "a port goes on by the interface that has its name now");
-                tell(Order::Change { port, change });
+                tell(Order::Change { port, changes });
             }
             Err(error) => {
                 tracing::error!(port = port.0, %error, "a port does not come back with its interface");

@@ -42,7 +42,8 @@ impl Again {
         let name = ethtool::name(interface).map_err(|error| error.to_string())?;
         let queues = ethtool::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;
         let sockets = before.sockets.min(queues);
-        let port = Wanted { interface, queues, sockets, before: 0, ..before.clone() };
+        let senders = before.senders.min(sockets);
+        let port = Wanted { interface, queues, sockets, senders, before: 0, ..before.clone() };
         let sockets = self.sockets(&port)?;
         let (queues, entry) = connect(&self.file, &port, sockets).map_err(|error| error.to_string())?;
         self.report.renew(entry);

@@ -1,5 +1,6 @@
 //! The outside of a worker: ports, applications, processes, the loader, which carry out the node's output.
 
+use super::crew::{First, Further};
 use super::watch::Watchers;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
@@ -9,19 +10,51 @@ use crate::manage::apps::Apps;
 use crate::manage::ee::Desk;
 use crate::manage::loader::Loader;
 use crate::manage::ports::{OpenPort, Opener};
+use crate::node::handing::Handed;
 use crate::node::{Delivery, Effect, Event, SentEnd};
 use crate::nodeos::interface::{HostId, Upcall};
 
 /// What is around the node of a worker.
 pub(super) struct Around {
     pub(super) ports: Vec<OpenPort>,
-    /// What opens sockets for them, once they are open.
-    pub(super) opener: Option<Opener>,
-    pub(super) apps: Apps,
     pub(super) processes: Desk,
-    pub(super) loader: Loader,
+    pub(super) place: Place,
     /// Those who watch packets.
     pub(super) watchers: Watchers,
+}
+
+/// Which worker of its node it is, and what only that one has.
+pub(super) enum Place {
+    /// The first.
+    First(Box<Front>),
+    /// Another one, which has a way to the first.
+    Further(First),
+}
+
+/// What the first worker has around it.
+pub(super) struct Front {
+    pub(super) apps: Apps,
+    pub(super) loader: Loader,
+    /// What opens sockets for the ports of all workers, once they are open.
+    pub(super) opener: Option<Opener>,
+    /// The other workers.
+    pub(super) others: Vec<Further>,
+}
+
+impl Place {
+    /// What the first worker has; nothing of another one.
+    #[inline]
+    pub(super) fn front(&mut self) -> Option<&mut Front> {
+        match self {
+            Place::First(front) => Some(front),
+            Place::Further(_) => None,
+        }
+    }
+
+    /// What opens sockets for ports, once they are open.
+    pub(super) fn opener(&mut self) -> Option<&mut Opener> {
+        self.front().and_then(|front| front.opener.as_mut())
+    }
 }
 
 impl Outside for Around {
@@ -47,15 +80,32 @@ impl Outside for Around {
     }
 
     fn deliver(&mut self, driven: &mut Driven<'_>, delivery: Delivery) {
-        self.apps.deliver(delivery, driven.node, &mut driven.turn);
+        match self.place.front() {
+            Some(front) => front.apps.deliver(delivery, driven.node, &mut driven.turn),
+            // Another worker hands over what is for an application.
+            None => driven.node.refused_by_application(&mut driven.turn, delivery.frame, Reason::NoApplication),
+        }
+    }
+
+    #[cold]
+    fn hand(&mut self, driven: &mut Driven<'_>, handed: Handed) {
+        let refused = match &mut self.place {
+            Place::First(_) => Err(handed),
+            Place::Further(first) => first.hand(handed),
+        };
+        if let Err(handed) = refused {
+            driven.node.not_handed(&mut driven.turn, handed);
+        }
     }
 
     fn refused(&mut self, refusal: SentEnd) {
-        self.apps.refused(refusal);
+        self.place.front().into_iter().for_each(|front| front.apps.refused(refusal));
     }
 
     fn tell(&mut self, driven: &mut Driven<'_>, port: u64, message: Vec<u8>) {
-        self.apps.tell(port, &message, driven.node, &mut driven.turn);
+        if let Some(front) = self.place.front() {
+            front.apps.tell(port, &message, driven.node, &mut driven.turn);
+        }
     }
 
     #[inline]
@@ -64,11 +114,20 @@ impl Outside for Around {
     }
 
     fn effect(&mut self, Driven { node, turn }: &mut Driven<'_>, effect: Effect) {
-        if let Effect::Channel { filter, exists } = effect {
-            // Before ports are open there are no channels.
-            return self.opener.iter().for_each(|opener| opener.take_for((*filter).clone(), exists));
-        }
-        let Err(effect) = self.loader.submit(effect) else { return };
+        let front = match (&mut self.place, effect) {
+            (Place::Further(first), Effect::Heard(list)) => return first.heard(list),
+            // All else the first worker asks for.
+            (Place::Further(_), _) => return,
+            (Place::First(front), Effect::Workers(order)) => {
+                return front.others.iter().for_each(|further| further.tell((*order).clone()));
+            }
+            (Place::First(front), Effect::Channel { filter, exists }) => {
+                // Before ports are open there are no channels.
+                return front.opener.iter().for_each(|opener| opener.take_for((*filter).clone(), exists));
+            }
+            (Place::First(front), effect) => front.loader.submit(effect),
+        };
+        let Err(effect) = front else { return };
         match effect {
             Effect::LookUp(digest, _) => node.found(turn, digest, None),
             Effect::Prepare(prepare) => node.unprepared(turn, prepare.code),
@@ -77,7 +136,7 @@ impl Outside for Around {
             Effect::Plan(wish, _) => node.wished_in_vain(turn, wish),
             // Neighbours tell it again.
             Effect::Revoke(..) => node.revocation_unjudged(),
-            Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } => {}
+            Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) | Effect::Heard(_) => {}
         }
     }
 }

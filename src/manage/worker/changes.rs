@@ -1,18 +1,23 @@
 //! Changes of ports' sockets: the worker wishes, the [`Opener`](crate::manage::ports::Opener) opens, the worker takes
 //! the open sockets.
 
-use super::{PORTS, Worker};
+use super::crew::Further;
+use super::{Order, PORTS, Worker};
 use crate::frame::PortId;
 use crate::port::packet::Change;
-use crate::port::xdp::QueueSocket;
+use crate::port::xdp::{QueueSocket, parts};
 
 impl Worker {
     /// A port has another interface. Until its sockets are open it has none there.
     #[cold]
     pub(super) fn reopen(&mut self, id: PortId, interface: u32, program: bool) {
         let at = usize::from(id.0);
-        let (Some(port), Some(opener)) = (self.around.ports.get_mut(at), &self.around.opener) else { return };
-        opener.reopen(id, interface, program);
+        let Some(port) = self.around.ports.get_mut(at) else { return };
+        if let Some(front) = self.around.place.front() {
+            front.opener.iter().for_each(|opener| opener.reopen(id, interface, program));
+            let others = front.others.iter().map(Further::way);
+            others.for_each(|way| way.order(Order::Reopen { port: id, interface, program }));
+        }
         if let Err(error) = port.leave_interface(&mut self.poll, PORTS + at as u64) {
             tracing::error!(port = at, %error, "sockets of a port are not waited for");
         }
@@ -20,11 +25,20 @@ impl Worker {
 
     /// Something is open for a port.
     #[cold]
-    pub(super) fn change(&mut self, id: PortId, change: Change) {
+    pub(super) fn change(&mut self, id: PortId, changes: Vec<Change>) {
         let at = usize::from(id.0);
-        let (Some(port), Some(opener)) = (self.around.ports.get_mut(at), &self.around.opener) else { return };
+        let mut changes = changes.into_iter();
+        let (Some(port), Some(change)) = (self.around.ports.get_mut(at), changes.next()) else { return };
+        if let Some(front) = self.around.place.front() {
+            let others = front.others.iter().zip(changes);
+            others.for_each(|(other, change)| other.way().order(Order::Change { port: id, changes: vec![change] }));
+        }
         match port.change(change, &mut self.poll, PORTS + at as u64) {
-            Ok(before) => before.into_iter().for_each(|before| opener.close(before)),
+            Ok(before) => match self.around.place.opener() {
+                Some(opener) => before.into_iter().for_each(|before| opener.close(before)),
+                // Closing a socket alone is soon done.
+                None => drop(before),
+            },
             Err(error) => tracing::error!(port = at, %error, "sockets of a port are not waited for"),
         }
     }
@@ -34,6 +48,16 @@ impl Worker {
     pub(super) fn take_sockets(&mut self, id: PortId, sockets: Vec<QueueSocket>) {
         let at = usize::from(id.0);
         let Some(port) = self.around.ports.get_mut(at) else { return };
+        let sockets = match self.around.place.front() {
+            Some(front) => {
+                let mut parts = parts(sockets, front.others.len() as u16 + 1).into_iter();
+                let own = parts.next().unwrap_or_default();
+                let others = front.others.iter().zip(parts);
+                others.for_each(|(other, sockets)| other.way().order(Order::Sockets { port: id, sockets }));
+                own
+            }
+            None => sockets,
+        };
         if let Err(error) = port.take_sockets(sockets, &mut self.poll, PORTS + at as u64) {
             tracing::error!(port = at, %error, "AF_XDP sockets of a port are not waited for");
         }

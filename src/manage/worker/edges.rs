@@ -7,6 +7,7 @@
 use super::{Order, PORTS, Worker};
 use crate::config::Plan;
 use crate::frame::PortId;
+use crate::frame::WorkerId;
 use crate::graph::half::ChannelHalf;
 use crate::kernel::Settings;
 use crate::link::meter::LinkMeter;
@@ -39,6 +40,11 @@ impl Worker {
     pub fn set_guard(&mut self, guard: Guard, told: Vec<Repr>) {
         self.driver.node.set_guard(self.clock.now(), guard);
         self.driver.node.remember_revocations(told);
+    }
+
+    /// The same of a worker that is not the first.
+    pub fn leave_guard(&mut self, guard: &Guard) {
+        self.driver.node.leave_guard(guard);
     }
 
     /// What says what waits on the links of its ports, as far as something does.
@@ -74,24 +80,40 @@ impl Worker {
         }
     }
 
-    /// Opens the ports, for packets of up to the largest MTU of any; what is opened for them later comes by `orders`.
-    pub fn open(
+    /// Opens the ports of all workers, for packets of up to the largest MTU of any; what is opened for them later comes by
+    /// `orders`. Those of the other workers are given, by worker.
+    pub(in crate::manage) fn open(
         &mut self,
         ports: &[Port],
         ways: Vec<(Plan, BeforeStack)>,
         settings: &Arc<Settings>,
         orders: Sender<Order>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Vec<Vec<OpenPort>>> {
+        let others = self.around.place.front().map_or(0, |front| front.others.len());
+        let mut of_others: Vec<Vec<OpenPort>> = (0..others).map(|_| Vec::new()).collect();
         let largest = ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let mut takers = Vec::new();
         for (at, (plan, before)) in ways.into_iter().enumerate() {
-            let opened = OpenPort::open(PortId(at as u16), plan, before, largest);
-            let (port, taker) = opened.map_err(|error| explain(&ports[at].name, error))?;
-            port.wait_for(&mut self.poll, PORTS + at as u64)?;
-            self.around.ports.push(port);
+            let opened = OpenPort::open(PortId(at as u16), plan, before, (largest, others as WorkerId + 1));
+            let (all, taker) = opened.map_err(|error| explain(&ports[at].name, error))?;
+            let mut all = all.into_iter();
+            self.take_ports(all.by_ref().take(1))?;
+            of_others.iter_mut().zip(all).for_each(|(other, port)| other.push(port));
             takers.extend(taker);
         }
-        self.around.opener = Some(Opener::start(takers, settings, (orders, self.waker.clone()))?);
+        let opener = Opener::start(takers, settings, (orders, self.waker.clone()))?;
+        if let Some(front) = self.around.place.front() {
+            front.opener = Some(opener);
+        }
+        Ok(of_others)
+    }
+
+    /// These are its next ports.
+    pub(in crate::manage) fn take_ports(&mut self, ports: impl Iterator<Item = OpenPort>) -> io::Result<()> {
+        for port in ports {
+            port.wait_for(&mut self.poll, PORTS + self.around.ports.len() as u64)?;
+            self.around.ports.push(port);
+        }
         Ok(())
     }
 
@@ -112,7 +134,7 @@ impl Worker {
 
     /// Takes no more packets, and lets those that sockets hold go their way.
     pub fn drain(&mut self) -> io::Result<()> {
-        self.around.opener.as_mut().map_or(Ok(()), Opener::stop)?;
+        self.around.place.opener().map_or(Ok(()), Opener::stop)?;
         let begun = self.clock.now();
         loop {
             let mut more = false;
@@ -122,6 +144,7 @@ impl Worker {
             }
             self.take_orders();
             let now = self.clock.now();
+            more |= self.take_handed();
             if now >= self.driver.node.next_timer() {
                 self.driver.turn(now, |node, turn| node.timer(turn));
             }

@@ -6,8 +6,9 @@
 use crate::broker;
 use crate::classify::rule::Rule;
 use crate::frame::PortId;
+use crate::frame::WorkerId;
 use crate::kernel::{Filters, Which};
-use crate::sys::bpf::Link;
+use crate::sys::bpf::{Link, Program};
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::packet::{PacketSocket, Room};
 use crate::wire::ethernet::ethertype;
@@ -27,6 +28,8 @@ pub struct Sockets {
 pub(super) enum Before {
     /// The guard.
     Guard { _link: Link },
+    /// What the first worker has: this is another one's.
+    First,
     /// An XDP program of the node's.
     Program { arp: PacketSocket, discovery: Option<DiscoverySocket>, channels: Option<Channels> },
 }
@@ -52,6 +55,8 @@ pub struct Taker {
     interface: u32,
     longest: usize,
     behind_program: bool,
+    /// How many share the frames.
+    workers: WorkerId,
     /// Whether there is what takes packets of channels alone.
     channels: bool,
 }
@@ -64,10 +69,12 @@ impl Taker {
         interface: u32,
         longest: usize,
         behind_program: bool,
-    ) -> io::Result<(Taker, Sockets)> {
-        let mut taker = Taker { filters: Filters::create()?, id, interface, longest, behind_program, channels: false };
-        let sockets = taker.sockets()?;
-        Ok((taker, sockets))
+        workers: WorkerId,
+    ) -> io::Result<(Taker, Vec<Sockets>)> {
+        let filters = Filters::create()?;
+        let mut taker = Taker { filters, id, interface, longest, behind_program, workers, channels: false };
+        let all = taker.sockets()?;
+        Ok((taker, all))
     }
 
     /// The port.
@@ -85,17 +92,17 @@ impl Taker {
         !self.filters.is_empty()
     }
 
-    /// Takes frames of another interface instead; channels stay.
-    pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<Change> {
+    /// Takes frames of another interface instead; channels stay. What each worker has then.
+    pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<Vec<Change>> {
         (self.interface, self.behind_program, self.channels) = (interface, behind_program, false);
-        let mut sockets = self.sockets()?;
+        let mut all = self.sockets()?;
         if self.has_channels()
-            && let Before::Program { channels, .. } = &mut sockets.before
+            && let Some(Sockets { before: Before::Program { channels, .. }, .. }) = all.first_mut()
         {
             *channels = Some(self.channels()?);
             self.channels = true;
         }
-        Ok(Change::Interface(sockets))
+        Ok(all.into_iter().map(Change::Interface).collect())
     }
 
     /// Takes packets of a channel too, or does not any more; `tell` is told if that takes other sockets than before. Of
@@ -121,27 +128,42 @@ impl Taker {
         self.filters.listen(false)
     }
 
-    fn sockets(&mut self) -> io::Result<Sockets> {
+    /// The sockets of each worker, the first with what stands before the Linux stack.
+    fn sockets(&mut self) -> io::Result<Vec<Sockets>> {
         let (filters, interface, longest) = (&mut self.filters, self.interface, self.longest);
         let filter = filters.filter(Which::All)?;
         if self.behind_program {
-            let arp = broker::packet(interface, ethertype::ARP, longest, Room::Little, Some(&filter))?;
+            let arp = broker::packet(interface, ethertype::ARP, longest, Room::Little, Some(&filter), None)?;
             let discovery = broker::discovery(interface)?;
-            let main = broker::packet(interface, ethertype::PASSED_UP, longest, Room::Much, None)?;
-            return Ok(Sockets { main, before: Before::Program { arp, discovery, channels: None } });
+            let main = broker::packet(interface, ethertype::PASSED_UP, longest, Room::Much, None, None)?;
+            let first = Sockets { main, before: Before::Program { arp, discovery, channels: None } };
+            return self.with_others(first, ethertype::PASSED_UP, None);
         }
         // Both are there before either takes a frame: between the two a capsule would be lost, or doubled.
         filters.listen(false)?;
         let guard = filters.guard(interface, Which::All)?;
-        let main = broker::packet(interface, ALL, longest, Room::Much, Some(&filter))?;
-        filters.listen(true)?;
-        Ok(Sockets { main, before: Before::Guard { _link: guard } })
+        let main = broker::packet(interface, ALL, longest, Room::Much, Some(&filter), None)?;
+        let all = self.with_others(Sockets { main, before: Before::Guard { _link: guard } }, ALL, Some(&filter))?;
+        self.filters.listen(true)?;
+        Ok(all)
+    }
+
+    /// The sockets of the first worker, and those of the others, each with the frames of its receive queues.
+    fn with_others(&self, first: Sockets, kind: u16, filter: Option<&Program>) -> io::Result<Vec<Sockets>> {
+        let (interface, longest) = (self.interface, self.longest);
+        let mut all = vec![first];
+        for _ in 1..self.workers {
+            let beside = all.first().map(|first| &first.main);
+            let main = broker::packet(interface, kind, longest, Room::Much, filter, beside)?;
+            all.push(Sockets { main, before: Before::First });
+        }
+        Ok(all)
     }
 
     fn channels(&self) -> io::Result<Channels> {
         let guard = self.filters.guard(self.interface, Which::Channels)?;
         let filter = self.filters.filter(Which::Channels)?;
-        let socket = broker::packet(self.interface, ALL, self.longest, Room::Much, Some(&filter))?;
+        let socket = broker::packet(self.interface, ALL, self.longest, Room::Much, Some(&filter), None)?;
         Ok(Channels { socket, _guard: guard })
     }
 }

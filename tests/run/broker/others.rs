@@ -5,7 +5,7 @@ use crate::single::{Node, anode, write_config};
 use crate::wait;
 use anode::broker::acts::Acts;
 use anode::broker::allowed::Allowed;
-use anode::broker::given::{DISCOVERIES_MAX, LISTENERS_MAX, PACKETS_MAX, XDP_MAX};
+use anode::broker::given::{DISCOVERIES_MAX, LISTENERS_MAX, PACKETS_MAX, UDP_MAX, XDP_MAX};
 use anode::broker::{Pin, PinRequest, Request, Shape};
 use anode::config::NodeFile;
 use anode::kernel::pins::SETS_MAX;
@@ -162,12 +162,12 @@ fn a_port_has_so_many_sockets_and_no_more() {
     let file = NodeFile::parse(config).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut acts = Acts::new(Allowed::by(&file), dir.path().into(), None, std::process::id() as i32);
-    let packet = Request::Packet { interface: 1, kind: 0x0806, longest: 1664, much: false };
+    let packet = Request::Packet { interface: 1, kind: 0x0806, longest: 1664, much: false, beside: false };
     let kinds = [
         (packet, PACKETS_MAX, "lo has"),
         (Request::Discovery { interface: 1 }, DISCOVERIES_MAX, "lo has"),
         (Request::Xdp { busy_poll_us: 0 }, XDP_MAX, "the node has"),
-        (Request::Udp { at: any }, LISTENERS_MAX, "127.0.0.1:0 has"),
+        (Request::Udp { at: any, shared: false }, UDP_MAX, "127.0.0.1:0 has"),
         (Request::Tcp { at: any }, LISTENERS_MAX, "127.0.0.1:0 has"),
     ];
     for (request, most, words) in kinds {

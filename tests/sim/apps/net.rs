@@ -84,7 +84,12 @@ impl Outside for Around<'_> {
             }
             // Nothing is signed here.
             Effect::Revoke(..) => node.revocation_unjudged(),
-            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) | Effect::Authorise(..) => {}
+            Effect::Workers(_)
+            | Effect::Heard(_)
+            | Effect::Kernel(_)
+            | Effect::Channel { .. }
+            | Effect::Plan(..)
+            | Effect::Authorise(..) => {}
         }
     }
 }

@@ -1,0 +1,246 @@
+//! `anode bench workers`: two workers of one node beside two nodes with one worker each, without I/O.
+//!
+//! Each thread refills frames of its own and takes them through its node ([`Stand`]). Three times: each thread runs a
+//! code of its own; both run one code, which counts in soft state, under keys of their own or under one; both run one code,
+//! so that they spend one budget. The two workers are not pinned: on a machine whose two CPUs are one core they share it, as
+//! the two nodes do. Then what it costs to hand a packet to the first worker, and what a worker needs in memory.
+
+use std::sync::Barrier;
+use std::time::Instant;
+
+use super::capsules::micro::Stand;
+use super::guests::{Guests, compile};
+use super::micro::{COST, Micro};
+use super::report::Report;
+use super::series::{Key, Series, Target};
+use super::{Error, Settings};
+use anode::code::author::AuthorOptions;
+use anode::code::bundle::{Bundle, Kind};
+use anode::core::common::Common;
+use anode::manage::worker::crew::{Way, between};
+use anode::node::Sizes;
+use anode::sys::poll::Waker;
+use std::cell::RefCell;
+use std::sync::mpsc::channel;
+
+/// Capsules of each thread in a round.
+const CAPSULES: u32 = 400_000;
+const QUICK: u32 = 100_000;
+
+/// Counts packets under the key in the payload.
+const COUNTS: &str = r#"#include <anode/capsule.h>
+struct counts { u64 key; };
+AN_CAPSULE(counts, struct counts)
+{
+    an_state_add(w->payload.key, 1, 60000);
+    return an_forward();
+}
+"#;
+
+const WORKERS: &str = "two workers of one node";
+const NODES: &str = "two nodes of one worker";
+const OWN: &str = "a code of its own each";
+const KEYS: &str = "one code, soft state under keys of their own";
+const KEY: &str = "one code, soft state under one key";
+const BUDGET: &str = "one code, one budget";
+const RATE: &str = "capsules";
+
+const HANDING: &str = "handing over";
+const DIRECT: &str = "taken in by the first worker";
+const HANDED: &str = "taken in by the second, handed to the first";
+
+const MEMORY: &str = "memory";
+const MORE: &str = "one more worker, 100 codes";
+
+/// Codes of which each worker has an instance.
+const CODES: u16 = 100;
+
+/// Runs the benchmark.
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
+    let guests = Guests::build()?;
+    let counts = compile("counts", COUNTS, &AuthorOptions { only: Some(Kind::Wasm), ..AuthorOptions::default() })?;
+    let codes = guests.forwards(CODES)?;
+    let one = &guests.forward;
+    let (own, same) = ([1u64, 2], [1u64, 1]);
+    let cases = [
+        (OWN, [&codes[0], &codes[1]], own, 0.97),
+        (KEYS, [&counts, &counts], own, 0.85),
+        (KEY, [&counts, &counts], same, 0.0),
+        (BUDGET, [one, one], own, 0.92),
+    ];
+    let mut all = Series::default();
+    for (regime, codes, keys, least) in cases {
+        let series = side_by_side(settings, regime, codes, keys)?;
+        let key = rate(WORKERS, regime);
+        let ratios = series.ratios(&key, WORKERS, NODES);
+        if least > 0.0 {
+            report.targets.extend(Target::at_least(format!("{regime}: workers / nodes"), &ratios, least));
+        }
+        all.extend(series);
+    }
+    let handing = handing(settings, one)?;
+    let key = |variant: &str| Key {
+        variant: variant.into(),
+        size: None,
+        regime: HANDING.into(),
+        metric: COST,
+        unit: "ns",
+    };
+    let added: Vec<f64> =
+        handing.values(&key(HANDED)).iter().zip(handing.values(&key(DIRECT))).map(|(with, without)| with - without).collect();
+    report.targets.extend(Target::at_most("a packet handed over, added ns", &added, 60.0));
+    all.extend(handing);
+    let (memory, key) = memory(settings, &codes)?;
+    report.targets.extend(Target::at_most(format!("{MORE}, MiB"), memory.values(&key), 24.0));
+    all.extend(memory);
+    report.rows = all.rows(&[NODES, DIRECT]);
+    report.note("Both threads of a variant begin together; the rate is that of all their capsules until the last has ended.");
+    Ok(())
+}
+
+fn rate(variant: &str, regime: &str) -> Key {
+    Key { variant: variant.into(), size: None, regime: regime.into(), metric: RATE, unit: "/µs" }
+}
+
+/// Two stands that are workers of one node, the second knowing what the first has told.
+fn joined(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
+    let common = Common::new(2, Sizes::default().state_entries);
+    let mut stands = [Stand::empty(codes[0])?, Stand::empty(codes[1])?];
+    for (id, stand) in (0..).zip(&mut stands) {
+        stand.driver.node.set_worker(id, common.clone());
+    }
+    let [first, second] = &mut stands;
+    let mut orders = first.load(codes[0])?;
+    if codes[1].name() != codes[0].name() {
+        orders.extend(first.load(codes[1])?);
+    }
+    for order in orders {
+        second.driver.turn(0, |node, turn| node.obey(turn, order));
+    }
+    first.become_of(codes[0]);
+    Ok(stands)
+}
+
+/// Two stands that are nodes.
+fn apart(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
+    Ok([Stand::new(codes[0])?, Stand::new(codes[1])?])
+}
+
+fn side_by_side(settings: &Settings, regime: &str, codes: [&Bundle; 2], keys: [u64; 2]) -> Result<Series, Error> {
+    let count = if settings.quick { QUICK } else { CAPSULES };
+    let mut series = Series::default();
+    let mut pairs = [(WORKERS, joined(codes)?), (NODES, apart(codes)?)];
+    for (_, stands) in &mut pairs {
+        for (stand, key) in stands.iter_mut().zip(keys) {
+            stand.set_payload(&key.to_le_bytes());
+        }
+    }
+    settings.rounds(regime, |round| {
+        for step in 0..2 {
+            let (variant, stands) = &mut pairs[(step + round) % 2];
+            let took = together(stands, count);
+            series.push(rate(variant, regime), f64::from(count) * 2.0 / took);
+        }
+        Ok(())
+    })?;
+    for (variant, stands) in &pairs {
+        for stand in stands {
+            stand.balanced().map_err(|error| Error::Node(format!("{regime}, {variant}: {error}")))?;
+        }
+    }
+    Ok(series)
+}
+
+/// Microseconds until both threads have passed so many capsules each.
+fn together(stands: &mut [Stand; 2], count: u32) -> f64 {
+    let barrier = Barrier::new(3);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = stands
+            .iter_mut()
+            .map(|stand| {
+                scope.spawn(|| {
+                    barrier.wait();
+                    (0..count).for_each(|_| stand.pass());
+                })
+            })
+            .collect();
+        barrier.wait();
+        let began = Instant::now();
+        for thread in threads {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+        began.elapsed().as_secs_f64() * 1e6
+    })
+}
+
+/// A packet that the second worker hands to the first, through the ring, beside one that comes to the first.
+fn handing(settings: &Settings, code: &Bundle) -> Result<Series, Error> {
+    let way = || -> Result<Way, Error> {
+        let (orders, _) = channel();
+        Ok(Way { orders, waker: Waker::new().map_err(|error| Error::Node(error.to_string()))? })
+    };
+    let (mut further, mut ring) = between(way()?, way()?);
+    let mut direct = Stand::new(code)?;
+    let common = Common::new(2, 64);
+    let [mut first, mut second] = [Stand::empty(code)?, Stand::empty(code)?];
+    first.driver.node.set_worker(0, common.clone());
+    second.driver.node.set_worker(1, common);
+    // The second is not told: it can go on with nothing.
+    first.load(code)?;
+    let second = RefCell::new(second);
+    Micro::new(HANDING, None)
+        .variant(DIRECT, || direct.pass())
+        .variant(HANDED, || {
+            let mut second = second.borrow_mut();
+            second.receive();
+            while let Some(handed) = second.driver.out.handed.pop() {
+                if let Err(handed) = ring.hand(handed) {
+                    second.driver.turn(0, |node, turn| node.not_handed(turn, handed));
+                }
+            }
+            let now = second.now;
+            further.take(&mut first.driver.at(now));
+            ring.take_back(|frame| second.keep(frame));
+            // What the first has sent goes back to its pool, out of which the empty frame has come.
+            first.driver.out.frames.drain(..).for_each(|frame| first.driver.out.pool.give(frame));
+        })
+        .run(settings)
+}
+
+/// Bytes in RAM of this process.
+fn resident() -> Result<f64, Error> {
+    let text = std::fs::read_to_string("/proc/self/statm").map_err(|error| Error::Node(error.to_string()))?;
+    let pages: f64 = text.split_whitespace().nth(1).and_then(|word| word.parse().ok()).unwrap_or(f64::NAN);
+    Ok(pages * rustix::param::page_size() as f64)
+}
+
+/// What one more worker takes that has run 100 codes.
+fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error> {
+    let mut series = Series::default();
+    let key =
+        Key { variant: MORE.into(), size: None, regime: MEMORY.into(), metric: "resident", unit: "MiB" };
+    settings.rounds(MEMORY, |_| {
+        let common = Common::new(2, Sizes::default().state_entries);
+        let mut first = Stand::empty(&codes[0])?;
+        first.driver.node.set_worker(0, common.clone());
+        let mut orders = Vec::new();
+        for code in codes {
+            orders.extend(first.load(code)?);
+        }
+        let before = resident()?;
+        let mut second = Stand::empty(&codes[0])?;
+        second.driver.out.pool = anode::frame::FramePool::new(anode::frame::FRAME, 512);
+        second.driver.node.set_worker(1, common);
+        for order in orders {
+            second.driver.turn(0, |node, turn| node.obey(turn, order));
+        }
+        for code in codes {
+            second.become_of(code);
+            second.pass();
+        }
+        series.push(key.clone(), (resident()? - before).max(0.0) / f64::from(1 << 20));
+        Ok(())
+    })?;
+    Ok((series, key))
+}

@@ -1,0 +1,60 @@
+//! What the workers of a node have in common: soft state of codes ([`state`]), and their budgets ([`account`]).
+//!
+//! ```text
+//! worker 0: domain of a code ──▶ ┌ one table of soft state ┐ ◀── worker 1: domain of the same code
+//!             its bucket ──tells──▶ │ spent by each worker    │ ──is charged──▶ its bucket
+//! ```
+//!
+//! A worker beyond the first is to the first as the kernel half is: both use a code's soft state by [`SharedState`], and
+//! both spend one budget by [`SharedAccount`]. A node with one worker has none of this.
+
+pub mod account;
+pub mod state;
+
+use super::domain::DomainId;
+use super::kept::SharedState;
+use super::share::SharedAccount;
+use crate::frame::WorkerId;
+use crate::trust::limits::Limits;
+pub use account::CommonAccount;
+pub use state::{CommonState, CommonStore};
+use std::sync::Arc;
+
+/// What all workers of a node have in common.
+#[derive(Clone, Debug)]
+pub struct Common {
+    /// Workers there are.
+    pub workers: WorkerId,
+    /// The soft state of all codes.
+    pub state: Arc<CommonStore>,
+}
+
+/// What workers have in common of one code.
+#[derive(Clone, Debug)]
+pub struct OfCode {
+    /// Its soft state.
+    pub state: Arc<CommonState>,
+    /// What was spent of its budget.
+    pub account: Arc<CommonAccount>,
+}
+
+impl Common {
+    /// For so many workers, with room for so many entries of soft state.
+    pub fn new(workers: WorkerId, state_entries: usize) -> Common {
+        Common { workers, state: Arc::new(CommonStore::new(state_entries)) }
+    }
+
+    /// What they have in common of the code that this domain of the first worker pays for; it shares soft state with a group.
+    pub fn code(&self, owner: DomainId, group: u64, limits: &Limits) -> OfCode {
+        let state = Arc::new(CommonState::new(self.state.clone(), owner, group, limits));
+        OfCode { state, account: Arc::new(CommonAccount::new(self.workers)) }
+    }
+}
+
+impl OfCode {
+    /// The kernel half runs the code from now on: it keeps the soft state, and spends of the same budget.
+    pub fn share(&self, state: &Arc<dyn SharedState>, account: Option<&Arc<dyn SharedAccount>>, now: u64) {
+        self.state.move_to(state, now);
+        account.into_iter().for_each(|account| self.account.share(account));
+    }
+}

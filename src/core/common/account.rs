@@ -1,0 +1,191 @@
+//! What the workers of a node, and its kernel half, have spent of the budget of one code.
+//!
+//! Example: of 1,000 packets a second worker 0 has admitted 640 and worker 1 320, which each can see. A worker tells what
+//! it spends in shares of [`SHARE`] packets, so that the line that others read is not written for each packet. So
+//! several workers together admit at most `rate × t + burst + SHARE × workers` packets in t seconds.
+
+use crate::core::share::{SharedAccount, Spent};
+use crate::frame::WorkerId;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+/// Packets that a worker admits before it tells, and steps.
+pub const SHARE: u64 = 32;
+const SHARE_STEPS: u64 = 1 << 16;
+
+/// What one worker has told: a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Told {
+    packets: AtomicU64,
+    steps: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What it has spent and not told: nobody else writes or reads that.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Owed {
+    packets: AtomicU64,
+    steps: AtomicU64,
+}
+
+/// The spending of all workers.
+#[derive(Debug)]
+pub struct CommonAccount {
+    told: Box<[Told]>,
+    owed: Box<[Owed]>,
+    kernel: OnceLock<Arc<dyn SharedAccount>>,
+}
+
+/// The same as one worker sees it: the other workers and the kernel half are its other half.
+#[derive(Debug)]
+struct View {
+    account: Arc<CommonAccount>,
+    worker: usize,
+}
+
+impl CommonAccount {
+    /// Nothing is spent yet.
+    pub fn new(workers: WorkerId) -> CommonAccount {
+        let all = 0..workers;
+        CommonAccount {
+            told: all.clone().map(|_| Told::default()).collect(),
+            owed: all.map(|_| Owed::default()).collect(),
+            kernel: OnceLock::new(),
+        }
+    }
+
+    /// The kernel half spends of it too, from now on.
+    pub fn share(&self, kernel: &Arc<dyn SharedAccount>) {
+        // It is linked once: code that is linked anew is another domain's.
+        let _ = self.kernel.set(kernel.clone());
+    }
+
+    /// The account as a worker sees it.
+    pub fn of(self: &Arc<CommonAccount>, worker: WorkerId) -> Arc<dyn SharedAccount> {
+        Arc::new(View { account: self.clone(), worker: worker.into() })
+    }
+
+    /// What the workers but for one have told: without the kernel half.
+    pub fn of_others(&self, worker: WorkerId) -> Spent {
+        let others = self.told.iter().enumerate().filter(|(at, _)| *at != usize::from(worker));
+        others.fold(Spent::default(), |sum, (_, told)| Spent {
+            packets: sum.packets.wrapping_add(told.packets.load(Relaxed)),
+            steps: sum.steps.wrapping_add(told.steps.load(Relaxed)),
+            refused: sum.refused.wrapping_add(told.refused.load(Relaxed)),
+        })
+    }
+}
+
+/// Adds to a counter that one thread writes.
+#[inline]
+fn add(counter: &AtomicU64, more: u64) -> u64 {
+    let sum = counter.load(Relaxed).wrapping_add(more);
+    counter.store(sum, Relaxed);
+    sum
+}
+
+impl SharedAccount for View {
+    #[inline]
+    fn kernel(&self) -> Spent {
+        let others = self.account.of_others(self.worker as WorkerId);
+        let Some(kernel) = self.account.kernel.get() else { return others };
+        let kernel = kernel.kernel();
+        Spent {
+            packets: others.packets.wrapping_add(kernel.packets),
+            steps: others.steps.wrapping_add(kernel.steps),
+            refused: others.refused.wrapping_add(kernel.refused),
+        }
+    }
+
+    #[inline]
+    fn spend(&self, packets: u64, steps: u64) {
+        let Some((told, owed)) = self.account.told.get(self.worker).zip(self.account.owed.get(self.worker)) else {
+            return;
+        };
+        let (owes_packets, owes_steps) = (add(&owed.packets, packets), add(&owed.steps, steps));
+        if owes_packets < SHARE && owes_steps < SHARE_STEPS {
+            return;
+        }
+        owed.packets.store(0, Relaxed);
+        owed.steps.store(0, Relaxed);
+        add(&told.packets, owes_packets);
+        add(&told.steps, owes_steps);
+        if let Some(kernel) = self.account.kernel.get() {
+            kernel.spend(owes_packets, owes_steps);
+        }
+    }
+
+    #[cold]
+    fn refuse(&self) {
+        if let Some(told) = self.account.told.get(self.worker) {
+            add(&told.refused, 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::bucket::TokenBucket;
+    use crate::core::share::OtherHalf;
+
+    /// A worker with a bucket of its own.
+    struct Worker {
+        other: OtherHalf,
+        packets: TokenBucket,
+        steps: TokenBucket,
+        admitted: u64,
+    }
+
+    impl Worker {
+        fn admit(&mut self, now: u64) {
+            self.other.settle(now, &mut self.packets, &mut self.steps);
+            if self.packets.take(now, 1) {
+                self.other.spend(1, 0);
+                self.admitted += 1;
+            }
+        }
+    }
+
+    /// So many workers that share a budget of 10,000 packets a second, of which 1,000 at once.
+    fn workers(count: u16) -> Vec<Worker> {
+        let account = Arc::new(CommonAccount::new(count));
+        let worker = |id| Worker {
+            other: OtherHalf::new(account.of(id)),
+            packets: TokenBucket::new(10_000, 1_000),
+            steps: TokenBucket::new(u64::MAX, u64::MAX),
+            admitted: 0,
+        };
+        (0..count).map(worker).collect()
+    }
+
+    #[test]
+    fn several_workers_admit_what_one_would() {
+        for count in [1, 2, 7] {
+            let mut workers = workers(count);
+            // Each millisecond 100 packets come to each: all of them many times the rate.
+            for ms in 0..2_000u64 {
+                for _ in 0..100 {
+                    workers.iter_mut().for_each(|worker| worker.admit(ms * 1_000_000));
+                }
+            }
+            let admitted: u64 = workers.iter().map(|worker| worker.admitted).sum();
+            let budget = 10_000 * 2 + 1_000;
+            assert!(admitted >= budget - 100, "{admitted} with {count}");
+            assert!(admitted <= budget + SHARE * u64::from(count) * 2, "{admitted} with {count}");
+        }
+    }
+
+    #[test]
+    fn an_idle_worker_leaves_its_part_to_others() {
+        let mut workers = workers(2);
+        for ms in 0..1_000u64 {
+            for _ in 0..100 {
+                workers[1].admit(ms * 1_000_000);
+            }
+        }
+        assert!((10_900..=11_000).contains(&workers[1].admitted), "{}", workers[1].admitted);
+    }
+}

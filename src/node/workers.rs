@@ -1,0 +1,215 @@
+//! The workers of a node: what the first tells the others, and what becomes of it there.
+//!
+//! Example: code is ready at worker 0, which tells all others: from then on each runs its capsules itself. Worker 0 has
+//! the tables of the node: it fetches and judges code, learns neighbours, asks for link addresses, serves applications,
+//! channels and PLAN. Another worker is a node of its own that has what it was told, and hands over what is not
+//! for it ([`super::handing`]). So it stands to the first as the kernel half does.
+
+use super::codes::{Code, Ready};
+use super::output::{Effect, Turn};
+use super::proofs::Guard;
+use super::{Capsules, Cx, Node};
+use crate::code::run::LoadedProgram;
+use crate::core::common::{Common, OfCode};
+use crate::core::domain::DomainId;
+use crate::core::share::OtherHalf;
+use crate::frame::PortId;
+use crate::frame::WorkerId;
+use crate::nodeos::interface::HostId;
+use crate::topology::Topology;
+use crate::wire::ethernet::Mac;
+use crate::wire::{Addr, Digest};
+
+/// Which worker of its node this is, and what all of them have in common.
+#[derive(Default)]
+pub(super) struct Workers {
+    id: WorkerId,
+    common: Option<Common>,
+    /// Changes of ports, routes and neighbours that the others have been told.
+    told: (u32, u64),
+    /// Of each port, whether it demands anything or somebody behind it has a key: there the first worker alone proves and is
+    /// proved to, since counters of proofs are its.
+    guarded: Vec<bool>,
+}
+
+impl Workers {
+    /// Whether this one is not the first.
+    #[inline(always)]
+    pub(super) fn is_further(&self) -> bool {
+        self.id > 0
+    }
+
+    /// Whether only the first worker lets packets in by a port, and sends by it.
+    #[inline]
+    pub(super) fn guards(&self, port: PortId) -> bool {
+        self.guarded.get(usize::from(port.0)) == Some(&true)
+    }
+
+    /// Changes of the neighbours that others have been told, if there are others to tell.
+    #[inline]
+    pub(super) fn told_of_neighbours(&self) -> Option<u64> {
+        (self.id == 0 && self.common.is_some()).then_some(self.told.1)
+    }
+
+    /// What is told, as long as there is somebody to tell.
+    pub(super) fn leads(&self) -> Option<&Common> {
+        self.common.as_ref().filter(|_| self.id == 0)
+    }
+}
+
+/// What the first worker tells all others.
+#[derive(Clone)]
+pub enum WorkerOrder {
+    /// Ports, neighbours and routes are these.
+    Topology(Box<Topology>),
+    /// A next hop behind a port has this link address.
+    Link(PortId, Addr, Mac),
+    /// Code can run.
+    Run(Box<RunOrder>),
+    /// Code that runs was compiled anew.
+    Replace(Digest, LoadedProgram),
+    /// Code does not run any more.
+    Stop(Digest),
+}
+
+/// Code that can run.
+#[derive(Clone)]
+pub struct RunOrder {
+    /// Its name.
+    code: Digest,
+    /// It as the first worker has it.
+    ready: Ready,
+    program: LoadedProgram,
+    common: OfCode,
+}
+
+impl Node {
+    /// This is one worker of several, which have that in common; to be said before the first packet.
+    pub fn set_worker(&mut self, id: WorkerId, common: Common) {
+        // The kernel half hears of the first one only.
+        self.cx.control.mirror.on &= id == 0;
+        self.cx.control.workers = Workers { id, common: Some(common), ..Workers::default() };
+    }
+
+    /// As [`Node::set_guard`], of a worker that is not the first: what is proved goes by that one.
+    pub fn leave_guard(&mut self, guard: &Guard) {
+        let ports = (0..self.cx.core.topology.ports.len()).map(|at| PortId(at as u16));
+        let demands = |port: PortId| guard.demands.get(usize::from(port.0)).is_some_and(|demands| demands.any());
+        let has_key = |port| guard.keys.iter().any(|key| key.port == port);
+        self.cx.control.workers.guarded = ports.map(|port| demands(port) || has_key(port)).collect();
+    }
+
+    /// The first worker tells this one something.
+    pub fn obey(&mut self, turn: &mut Turn<'_>, order: WorkerOrder) {
+        match order {
+            WorkerOrder::Topology(topology) => {
+                let (before, now) = (&self.cx.core.topology, &*topology);
+                let moved = before.ports.iter().zip(&now.ports).zip(0..).filter(|((was, is), _)| was != is);
+                let moved: Vec<u16> = moved.map(|(_, at)| at).collect();
+                self.cx.core.topology = *topology;
+                moved.into_iter().for_each(|at| self.cx.core.resolver.forget(PortId(at)));
+            }
+            WorkerOrder::Link(port, addr, mac) => self.cx.core.resolver.believe(turn.now, port, addr, mac),
+            order => {
+                self.ask(|capsules: &mut Capsules, cx| capsules.obey(cx, turn, order));
+            }
+        }
+    }
+}
+
+impl Cx {
+    /// Tells the other workers, if there are any.
+    #[inline]
+    pub(super) fn tell_workers(&self, turn: &mut Turn<'_>, order: impl FnOnce(&Cx) -> WorkerOrder) {
+        if self.control.workers.leads().is_some() {
+            turn.out.effects.push(Effect::Workers(Box::new(order(self))));
+        }
+    }
+
+    /// Tells the first worker whom this one has heard since it looked last.
+    pub(super) fn tell_heard(&self, turn: &mut Turn<'_>) {
+        if self.is_further() {
+            let heard = self.core.topology.neighbours.heard_since(turn.now.saturating_sub(super::LOOK));
+            turn.out.effects.push(Effect::Heard(heard));
+        }
+    }
+
+    /// Code goes out of service at the first worker: nothing of it stays elsewhere.
+    pub(super) fn end_common(&mut self, turn: &mut Turn<'_>, domain: DomainId, code: &Digest) {
+        if self.control.workers.leads().is_none() {
+            return;
+        }
+        if let Some(common) = self.core.domains.of(domain).and_then(|domain| domain.common.take()) {
+            common.state.forget();
+            turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Stop(*code))));
+        }
+    }
+
+    /// Tells them of ports, neighbours and routes, if those have changed.
+    pub(super) fn tell_topology(&mut self, turn: &mut Turn<'_>) {
+        if self.control.workers.leads().is_none() {
+            return;
+        }
+        let now = (self.core.topology.changes(), self.core.topology.neighbours.changes());
+        if now != self.control.workers.told {
+            self.control.workers.told = now;
+            self.tell_workers(turn, |cx| WorkerOrder::Topology(Box::new(cx.core.topology.clone())));
+        }
+    }
+}
+
+impl Capsules {
+    /// Code is ready at the first worker: it is made ready for others to share, and they are told.
+    pub(super) fn tell_ready(
+        &mut self,
+        cx: &mut Cx,
+        turn: &mut Turn<'_>,
+        code: Digest,
+        program: LoadedProgram,
+        group: u64,
+    ) {
+        let Some(leads) = cx.control.workers.leads() else { return };
+        let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
+        let common = leads.code(ready.domain, group, &ready.grant.role.limits);
+        cx.share_code(ready, &common);
+        let order = RunOrder { code, ready: (**ready).clone(), program, common };
+        turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Run(Box::new(order)))));
+    }
+
+    fn obey(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, order: WorkerOrder) {
+        match order {
+            WorkerOrder::Run(order) => self.run_too(cx, turn, *order),
+            WorkerOrder::Replace(code, program) => {
+                if let Some(Code::Ready(ready)) = self.codes.of(&code) {
+                    turn.runtime.replace(ready.slot, program);
+                }
+            }
+            WorkerOrder::Stop(code) => drop(self.withdraw(cx, turn, &code)),
+            WorkerOrder::Topology(_) | WorkerOrder::Link(..) => {}
+        }
+    }
+
+    /// Code that another worker has made ready runs here too; if there is no room for it, its capsules are handed over.
+    fn run_too(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, order: RunOrder) {
+        let RunOrder { code, mut ready, program, common } = order;
+        self.withdraw(cx, turn, &code);
+        let (title, role) = (ready.claim.manifest.title().to_owned(), ready.grant.role.clone());
+        let Ok(domain) = cx.add_domain(self.domain, title, HostId::NODE, (&role, role.grants), None) else { return };
+        ready.domain = domain;
+        ready.slot = turn.runtime.install(program);
+        cx.share_code(&ready, &common);
+        self.enter(cx, turn, code, Code::Ready(Box::new(ready)));
+    }
+}
+
+impl Cx {
+    /// The domain of code spends one budget with all workers, and keeps its soft state where they do.
+    fn share_code(&mut self, ready: &Ready, common: &OfCode) {
+        let account = common.account.of(self.control.workers.id);
+        if let Some(domain) = self.core.domains.of(ready.domain) {
+            domain.shared = Some(common.state.clone());
+            domain.share_budget(Some(OtherHalf::new(account)));
+            domain.common = (self.control.workers.id == 0).then(|| common.clone());
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A node with two workers, each with a receive queue of its own: real processes on veth interfaces with two queues.
+
+use crate::running::{self, HOSTS, Running, guest, sockets};
+use anode::wire::{Addr, Digest, anep, capsule};
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::process::Command;
+
+/// Capsules that each test sends.
+const COUNT: u32 = 120;
+
+const A: &str = "10.0.1.1";
+const B: &str = "10.0.2.2";
+
+/// A lab of two hosts around a node whose interfaces have two queues.
+fn two_queues(name: &str) -> Option<Running> {
+    let net = Running::build(name, HOSTS)?;
+    for (node, interface, what) in [
+        ("r", "to-a", "rx"),
+        ("r", "to-b", "rx"),
+        ("r", "to-b", "tx"),
+        ("r", "to-a", "tx"),
+        ("a", "to-r", "tx"),
+        ("b", "to-r", "tx"),
+    ] {
+        let current = "tail -n 5 | grep -qi";
+        net.shell(node, &format!("ethtool -L {interface} {what} 2; ethtool -l {interface} | {current} '{what}:.*2'"));
+    }
+    Some(net)
+}
+
+/// A capsule that adds 1 under key 7 at each node.
+fn capsule(code: Digest, from: &str, to: &str) -> Vec<u8> {
+    let from: Addr = from.parse().unwrap();
+    let header =
+        capsule::Header { app_port: 5, bound: 8, code, previous: from, source: from, destination: to.parse().unwrap() };
+    let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
+    header.emit(&mut bytes[anep::HEADER..]).unwrap();
+    // struct state: ADD, for a minute, under 7, so much.
+    bytes.extend([3, 0, 0, 0]);
+    bytes.extend(60_000u32.to_be_bytes());
+    bytes.extend(7u64.to_le_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend(1u64.to_le_bytes());
+    bytes.extend([0; 56]);
+    let length = bytes.len() - anep::HEADER;
+    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, length).unwrap();
+    bytes
+}
+
+/// Sends capsules from many ports, so that both queues get some; gives how many came to the other host.
+fn cross(net: &Running, code: Digest) -> u32 {
+    let there = net.lab.enter("b", || UdpSocket::bind((B, 3322)).unwrap()).unwrap();
+    there.set_nonblocking(true).unwrap();
+    let bytes = capsule(code, A, B);
+    // The first one brings the code here, and makes the sender a neighbour.
+    let first = || UdpSocket::bind((A, 0)).unwrap().send_to(&bytes, (B, 3322)).unwrap();
+    net.lab.enter("a", first).unwrap();
+    let of_code = |status: &Value| status["codes"][0]["total"]["forwarded"].as_u64().unwrap_or(0);
+    net.await_status("r", |status| of_code(status) == 1);
+    let send = || {
+        for _ in 1..COUNT {
+            let socket = UdpSocket::bind((A, 0)).unwrap();
+            socket.send_to(&bytes, (B, 3322)).unwrap();
+        }
+    };
+    net.lab.enter("a", send).unwrap();
+    net.await_status("r", |status| of_code(status) >= u64::from(COUNT));
+    let (mut room, mut came) = ([0; 2048], 0);
+    while came < COUNT {
+        crate::wait::readable(&there, || format!("{came} came"));
+        while there.recv(&mut room).is_ok() {
+            came += 1;
+        }
+    }
+    came
+}
+
+/// What both workers have counted under the key.
+fn counted(net: &Running, code: Digest) -> u64 {
+    let mut asked = Command::new(running::ANODE);
+    let done = asked.args(["code", "state", "--json"]).arg(net.dir("r")).arg(code.to_string()).output().unwrap();
+    let text = String::from_utf8(done.stdout).unwrap();
+    let said: Value = serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+    let entries = said["entries"].as_array().unwrap_or_else(|| panic!("{text}"));
+    entries.iter().map(|entry| entry["number"].as_u64().unwrap_or_else(|| panic!("{text}"))).sum()
+}
+
+fn with_workers(adjust: impl Fn(&str, &mut toml::Table)) -> impl Fn(&str, &mut toml::Table) {
+    move |node, config| {
+        adjust(node, config);
+        for port in config["port"].as_array_mut().unwrap() {
+            port.as_table_mut().unwrap().insert("hello".into(), toml::Value::Boolean(false));
+        }
+        config.insert("cpu".into(), toml::Value::Table("workers = 2".parse().unwrap()));
+    }
+}
+
+#[test]
+fn each_worker_has_a_queue_of_every_port_and_both_keep_one_state() {
+    for (name, xdp) in [("wkp", false), ("wkx", true)] {
+        let Some(mut net) = two_queues(name) else { return };
+        let adjust = move |node: &str, config: &mut toml::Table| {
+            if xdp {
+                sockets(false)(node, config);
+            }
+        };
+        net.start(&with_workers(adjust));
+        let code = net.control("r").add_code(&guest("state")).unwrap();
+        assert_eq!(cross(&net, code), COUNT);
+        let status = net.status("r");
+        let workers = status["workers"].as_array().unwrap_or_else(|| panic!("{status}"));
+        assert_eq!(workers.len(), 2);
+        let received = |at: usize| workers[at]["balance"]["received"].as_u64().unwrap();
+        assert!(received(0) > 20 && received(1) > 20, "{name}: {workers:?}");
+        assert_eq!(counted(&net, code), u64::from(COUNT), "{name}: {status}");
+        assert!(status["drops"].as_object().unwrap().is_empty(), "{status}");
+    }
+}

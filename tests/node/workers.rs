@@ -1,0 +1,396 @@
+//! Two workers of one node: what comes to the second, what it hands to the first, and what both have in common.
+
+use crate::node_bench::{Bench, FAR, HERE, LEFT, MAC, RIGHT, header, module, native, packet};
+use anode::core::common::Common;
+use anode::core::ledger::{Balance, Unaccounted};
+use anode::core::reason::Reason;
+use anode::driver::{Driver, Supply};
+use anode::frame::{Frame, Link, PeerId, PortId};
+use anode::node::proofs::{Guard, NeighbourKey};
+use anode::node::workers::WorkerOrder;
+use anode::node::{Shared, Sizes};
+use anode::topology::{Ceiling, NextHop, Port, Routes};
+use anode::wire::ethernet::{self, Mac, ethertype};
+use anode::wire::{Addr, Digest, Prefix, arp, capsule};
+use std::sync::Arc;
+
+const FORWARD: &str = "i32.const 1";
+
+/// A node with two workers.
+struct Two {
+    first: Bench,
+    second: Driver,
+    outside: Supply,
+    /// What the first has told the second.
+    told: Vec<&'static str>,
+}
+
+impl Two {
+    fn new() -> Two {
+        Two::of(Bench::new(), Bench::new())
+    }
+
+    /// The same where the left port is a link.
+    fn on_link() -> Two {
+        let bench = || {
+            let link = Link::Ethernet { mac: MAC, answers: false };
+            let near: Prefix = "10.0.0.0/16".parse().unwrap();
+            let addresses = vec![(HERE, near)];
+            let (name, ceiling) = ("eth".into(), Ceiling::default());
+            let port = Port { name, link, addresses, mtu: 1452, bits_per_second: 0, ceiling };
+            let routes = Routes::new([
+                (near, NextHop { port: PortId(0), via: Addr::UNSPECIFIED }),
+                (Prefix::host(FAR), NextHop { port: PortId(1), via: RIGHT }),
+            ]);
+            Bench::of(port, None, routes, Sizes { state_entries: 256, ..Sizes::default() })
+        };
+        Two::of(bench(), bench())
+    }
+
+    fn of(mut first: Bench, other: Bench) -> Two {
+        let common = Common::new(2, 256);
+        first.driver.node.set_worker(0, common.clone());
+        let (mut second, outside) = (other.into_driver(), Supply::new(first.supply.compiler.clone()));
+        second.node.set_worker(1, common);
+        Two { first, second, outside, told: Vec::new() }
+    }
+
+    /// A frame comes to a worker; then all is done that follows, and that the first has told and been handed.
+    fn receive(&mut self, worker: usize, port: u16, bytes: &[u8]) {
+        self.take(worker, port, bytes);
+        self.settle();
+    }
+
+    fn take(&mut self, worker: usize, port: u16, bytes: &[u8]) {
+        let mut frame = Frame::from_bytes(bytes);
+        let overlay = port == 1 || bytes.first() != Some(&2);
+        (frame.port, frame.peer) = (PortId(port), if overlay { PeerId(0) } else { PeerId::NONE });
+        match worker {
+            0 => self.first.driver.receive(self.first.now, frame),
+            _ => self.second.receive(self.first.now, frame),
+        }
+    }
+
+    fn settle(&mut self) {
+        let now = self.first.now;
+        loop {
+            self.first.settle();
+            for order in std::mem::take(&mut self.first.supply.orders) {
+                self.told.push(match order {
+                    WorkerOrder::Topology(_) => "topology",
+                    WorkerOrder::Link(..) => "link",
+                    WorkerOrder::Run(_) => "run",
+                    WorkerOrder::Replace(..) => "replace",
+                    WorkerOrder::Stop(_) => "stop",
+                });
+                self.second.turn(now, |node, turn| node.obey(turn, order));
+            }
+            self.second.answer(now, &mut self.outside);
+            let heard = std::mem::take(&mut self.outside.heard);
+            self.first.driver.node.heard(now, &heard);
+            let handed = std::mem::take(&mut self.second.out.handed);
+            if handed.is_empty() {
+                return;
+            }
+            for packet in handed {
+                self.first.driver.turn(now, |node, turn| node.take_handed(turn, packet));
+            }
+        }
+    }
+
+    /// Frames that each has sent, and deliveries of the first.
+    fn out(&mut self) -> ([usize; 2], usize) {
+        ([self.first.driver.out.frames.len(), self.second.out.frames.len()], self.first.driver.out.deliveries.len())
+    }
+
+    /// What of both together.
+    fn balance(&self) -> Balance {
+        self.first
+            .driver
+            .node
+            .balance_within(&self.first.driver.out.frames)
+            .with(&self.second.node.balance_within(&self.second.out.frames))
+    }
+
+    fn timer(&mut self) {
+        self.first.next_timer();
+        let now = self.first.now;
+        self.second.timer_if_due(now);
+        self.settle();
+    }
+}
+
+impl Drop for Two {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            assert_eq!(self.second.node.unaccounted(&self.second.out.frames), Unaccounted::default());
+            assert_eq!(self.balance().handed, 0, "nothing is between them: {:?}", self.balance());
+        }
+    }
+}
+
+#[test]
+fn code_is_fetched_by_the_first_worker_and_runs_at_both() {
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    two.receive(1, 0, &packet(&header(code), b"x"));
+    assert_eq!(two.out(), ([1, 0], 0), "the first capsule is gone on with where its code came");
+    assert_eq!(two.told, ["topology", "run"]);
+    for _ in 0..3 {
+        two.receive(1, 0, &packet(&header(code), b"x"));
+    }
+    two.receive(0, 0, &packet(&header(code), b"x"));
+    assert_eq!(two.out(), ([2, 3], 0));
+    let bytes = |driver: &Driver| driver.out.frames.iter().map(|frame| frame.bytes().to_vec()).collect::<Vec<_>>();
+    assert_eq!(bytes(&two.first.driver)[0], bytes(&two.second)[0], "both do the same to it");
+    let mut sum = two.first.driver.node.status();
+    sum.add(&two.second.node.status_within(&two.second.out.frames));
+    let usage = sum.codes[0].usage.as_ref().unwrap();
+    assert_eq!((usage.packets, usage.forwarded), (5, 5));
+    assert_eq!((sum.ports[0].gauge.received, sum.ports[1].gauge.sent, sum.unaccounted_by.ports), (5, 5, 0));
+}
+
+#[test]
+fn what_is_no_capsule_is_the_first_workers() {
+    let mut two = Two::new();
+    for bytes in [crate::node_bench::request(Digest([3; 32]), LEFT), b"nonsense".to_vec(), vec![]] {
+        two.receive(1, 0, &bytes);
+        two.receive(0, 0, &bytes);
+    }
+    let (first, second) = (two.first.driver.node.balance(), two.second.node.balance());
+    assert_eq!((first.received, first.handed, second), (6, 0, Balance::default()));
+    assert_eq!(two.first.driver.node.drops().of(Reason::MalformedPacket) % 2, 0);
+}
+
+#[test]
+fn capsules_for_applications_reach_them_from_any_worker() {
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", "i32.const 2"));
+    assert!(two.first.driver.node.open(5));
+    let packet = packet(&capsule::Header { destination: HERE, ..header(code) }, b"x");
+    two.receive(0, 0, &packet);
+    two.receive(1, 0, &packet);
+    assert_eq!(two.out(), ([0, 0], 2));
+    let of = |at: usize| two.first.driver.out.deliveries[at].frame.bytes().to_vec();
+    assert_eq!(of(0), of(1));
+    two.first.driver.node.close(5);
+    two.receive(1, 0, &packet);
+    assert_eq!(two.first.driver.node.drops().of(Reason::NoApplication), 1);
+    assert_eq!(two.second.node.drops().total(), 0);
+}
+
+#[test]
+fn soft_state_is_one_and_a_page_of_it_has_all() {
+    let imports = "(import \"anode\" \"an_state_add\" (func $add (param i64 i64 i32) (result i64)))";
+    let body = "(drop (call $add (i64.const 9) (i64.const 1) (i32.const 60000))) (i32.const 1)";
+    let mut two = Two::new();
+    let code = two.first.add(0, &module(imports, "", body));
+    for round in 0..10 {
+        two.receive(round % 2, 0, &packet(&header(code), b"x"));
+    }
+    let now = two.first.now;
+    let page = two.first.driver.node.state_page(now, &code, 0);
+    let mut from = 0;
+    let mut kept = Vec::new();
+    assert!(page.is_some());
+    loop {
+        let Some(anode::core::kept::StateFound::Page(page)) = two.first.driver.node.state_page(now, &code, from) else {
+            panic!("the workers keep it")
+        };
+        kept.extend(page.entries);
+        match page.next {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    assert_eq!(kept.iter().map(|entry| (entry.key, entry.value[0])).collect::<Vec<_>>(), [(9, 10)]);
+    let usage = two.first.driver.node.status().codes[0].usage.clone().unwrap();
+    assert_eq!(usage.counts.state_entries, 1);
+}
+
+#[test]
+fn one_budget_is_spent_by_both_and_no_more() {
+    use anode::trust::Roles;
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    two.receive(1, 0, &packet(&header(code), b"x"));
+    let burst = Roles::default().anyone().limits.packets_per_second / 10;
+    let each = burst * 2;
+    for _ in 0..each {
+        two.take(0, 0, &packet(&header(code), b"x"));
+        two.take(1, 0, &packet(&header(code), b"x"));
+    }
+    two.settle();
+    let ([first, second], _) = two.out();
+    let sent = (first + second) as u64;
+    assert!(sent >= burst && sent <= burst + 2 * 32 + 2, "{sent} of {burst}");
+    assert!(first as u64 > burst / 3 && second as u64 > burst / 3, "each has had its part: {first}, {second}");
+}
+
+#[test]
+fn code_that_is_taken_out_runs_nowhere() {
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    two.receive(1, 0, &packet(&header(code), b"x"));
+    let now = two.first.now;
+    assert!(two.first.driver.turn(now, |node, turn| node.remove_code(turn, &code)));
+    two.settle();
+    assert_eq!(two.told, ["topology", "run", "stop"]);
+    assert!(two.second.node.status().codes.is_empty());
+    two.first.supply.store.clear();
+    two.receive(1, 0, &packet(&header(code), b"x"));
+    assert_eq!(two.second.out.frames.len(), 0, "it is asked for anew by the first");
+    while two.first.driver.node.drops().total() == 0 {
+        two.timer();
+    }
+}
+
+/// ARP, natively: the first asks, and the second sends by itself when it has been told.
+#[test]
+fn a_next_hop_is_asked_for_by_the_first_and_known_to_both() {
+    let mut two = Two::on_link();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    let to = Addr::v4([10, 0, 0, 77]);
+    let capsule = packet(&capsule::Header { previous: RIGHT, source: RIGHT, destination: to, ..header(code) }, b"x");
+    for _ in 0..3 {
+        // By the overlay port on the right; it leaves by the link on the left.
+        two.receive(1, 1, &capsule);
+    }
+    assert_eq!(two.out().0, [1, 0], "one question, and packets that wait for the answer");
+    let asked = two.first.driver.out.frames.remove(0);
+    assert_eq!(asked.bytes()[12..14], [8, 6]);
+    let mac = Mac([2, 0, 0, 0, 0, 77]);
+    let mut answer = vec![0; ethernet::HEADER + arp::LENGTH];
+    let head = ethernet::Repr { destination: MAC, source: mac, tag: None, ethertype: ethertype::ARP };
+    head.emit(&mut answer).unwrap();
+    let says = arp::Repr {
+        operation: arp::Operation::Reply,
+        sender_mac: mac,
+        sender_ip: to.bytes_v4().unwrap(),
+        target_mac: MAC,
+        target_ip: HERE.bytes_v4().unwrap(),
+    };
+    says.emit(&mut answer[ethernet::HEADER..]).unwrap();
+    // It comes to the wrong worker.
+    two.receive(1, 0, &answer);
+    assert_eq!(two.out().0, [3, 0]);
+    two.receive(1, 1, &capsule);
+    assert_eq!(two.out().0, [3, 1], "now the second knows");
+    let (by_first, by_second) = (two.first.driver.out.frames[0].bytes(), two.second.out.frames[0].bytes());
+    assert_eq!(by_first, by_second);
+    // The answer grows old: the second lets the first ask again.
+    two.first.now += 30_000_000_000;
+    two.receive(1, 1, &capsule);
+    assert_eq!(two.out().0, [5, 1], "sent by the first, which asks beside");
+}
+
+/// A neighbour shows itself at the second worker: the first learns it, and both know it by the same index.
+#[test]
+fn neighbours_are_learned_by_the_first_and_known_to_both() {
+    let mut two = Two::on_link();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    let capsule = packet(&header(code), b"x");
+    let frame = native([[10, 0, 0, 1], [10, 0, 0, 9]], &capsule);
+    for _ in 0..4 {
+        two.receive(1, 0, &frame);
+    }
+    assert!(two.told.contains(&"topology"), "{:?}", two.told);
+    let near = |driver: &Driver| driver.node.status().neighbours.iter().map(|near| near.addr).collect::<Vec<_>>();
+    assert_eq!(near(&two.first.driver), near(&two.second));
+    assert!(near(&two.second).contains(&LEFT));
+    assert!(two.second.node.balance().received >= 4);
+    // Whom only the second hears is not silent to the first.
+    for _ in 0..130 {
+        two.first.now += 1_000_000_000;
+        two.receive(1, 0, &frame);
+        let now = two.first.now;
+        two.second.timer_if_due(now);
+        two.first.driver.timer_if_due(now);
+        two.settle();
+        two.first.driver.out.frames.clear();
+        two.second.out.frames.clear();
+    }
+    assert!(near(&two.first.driver).contains(&LEFT));
+}
+
+/// The kernel half takes over code that both run.
+#[test]
+fn the_kernel_half_is_one_more() {
+    #[derive(Debug, Default)]
+    struct Kernel(std::sync::Mutex<std::collections::HashMap<u64, [u8; 64]>>);
+    impl anode::core::state_store::SharedState for Kernel {
+        fn value(&self, key: u64, _: u64) -> Result<Option<[u8; 64]>, anode::core::state_store::Refused> {
+            Ok(self.0.lock().unwrap().get(&key).copied())
+        }
+        fn change(
+            &self,
+            key: u64,
+            change: anode::core::state_store::Change<'_>,
+            _: u32,
+            _: u64,
+        ) -> Result<u64, anode::core::state_store::Refused> {
+            let mut table = self.0.lock().unwrap();
+            let value = table.entry(key).or_insert([0; 64]);
+            match change {
+                anode::core::state_store::Change::Put(new) => *value = *new,
+                anode::core::state_store::Change::Add(more) => value[0] += more as u8,
+                _ => unreachable!("not here"),
+            }
+            Ok(value[0].into())
+        }
+        fn page(&self, _: u64, _: u64) -> Result<anode::core::kept::Page, anode::core::state_store::Refused> {
+            Ok(Default::default())
+        }
+    }
+    let imports = "(import \"anode\" \"an_state_add\" (func $add (param i64 i64 i32) (result i64)))";
+    let body = "(drop (call $add (i64.const 9) (i64.const 1) (i32.const 60000))) (i32.const 1)";
+    let mut two = Two::of(Bench::with_kernel(), Bench::new());
+    let code = two.first.add(0, &module(imports, "", body));
+    for round in 0..4 {
+        two.receive(round % 2, 0, &packet(&header(code), b"x"));
+    }
+    let kernel = Arc::new(Kernel::default());
+    let (now, shared) = (two.first.now, Shared { state: kernel.clone(), account: None, records: None });
+    two.first.driver.turn(now, |node, turn| node.linked(turn, code, Ok(shared)));
+    for round in 0..4 {
+        two.receive(round % 2, 0, &packet(&header(code), b"x"));
+    }
+    assert_eq!(kernel.0.lock().unwrap().get(&9).map(|value| value[0]), Some(8));
+}
+
+#[test]
+fn packets_that_find_the_ring_full_are_counted_and_their_domain_goes_on() {
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    two.take(1, 0, &packet(&header(code), b"x"));
+    two.take(1, 0, b"nonsense");
+    let now = two.first.now;
+    for packet in std::mem::take(&mut two.second.out.handed) {
+        two.second.turn(now, |node, turn| node.not_handed(turn, packet));
+    }
+    assert_eq!(two.second.node.drops().of(Reason::HandOver), 2);
+    assert_eq!((two.second.node.balance().received, two.second.node.balance().handed), (2, 0));
+    two.receive(1, 0, &packet(&header(code), b"x"));
+    assert_eq!(two.out().0, [1, 0]);
+}
+
+/// Who proves what it sends is let in by the first worker alone, which proves what the second sends there.
+#[test]
+fn what_is_proved_goes_by_the_first_worker() {
+    let mut two = Two::new();
+    let key = NeighbourKey { port: PortId(1), addr: RIGHT, id: 7, secret: [3; 32] };
+    let guard = Guard { demands: Vec::new(), keys: vec![key], unix_ns: 1 << 60 };
+    two.first.driver.node.set_guard(1, guard.clone());
+    two.second.node.leave_guard(&guard);
+    let code = two.first.add(0, &module("", "", FORWARD));
+    for _ in 0..3 {
+        two.receive(1, 0, &packet(&header(code), b"x"));
+    }
+    assert_eq!(two.out(), ([3, 0], 0), "all leave by the port with a key");
+    let lengths: Vec<_> = two.first.driver.out.frames.iter().map(Frame::len).collect();
+    assert!(lengths.iter().all(|length| *length == lengths[0] && *length > packet(&header(code), b"x").len()));
+    let sum = two.second.node.status();
+    assert_eq!(sum.codes[0].usage.as_ref().unwrap().forwarded, 2, "it has run there");
+    two.receive(1, 1, &packet(&header(code), b"x"));
+    assert_eq!(two.second.node.balance().received, 3, "by that port the first alone lets in");
+}
