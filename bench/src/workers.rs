@@ -79,22 +79,23 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
         all.extend(series);
     }
     let handing = handing(settings, one)?;
-    let key = |variant: &str| Key {
-        variant: variant.into(),
-        size: None,
-        regime: HANDING.into(),
-        metric: COST,
-        unit: "ns",
-    };
-    let added: Vec<f64> =
-        handing.values(&key(HANDED)).iter().zip(handing.values(&key(DIRECT))).map(|(with, without)| with - without).collect();
+    let key =
+        |variant: &str| Key { variant: variant.into(), size: None, regime: HANDING.into(), metric: COST, unit: "ns" };
+    let added: Vec<f64> = handing
+        .values(&key(HANDED))
+        .iter()
+        .zip(handing.values(&key(DIRECT)))
+        .map(|(with, without)| with - without)
+        .collect();
     report.targets.extend(Target::at_most("a packet handed over, added ns", &added, 60.0));
     all.extend(handing);
     let (memory, key) = memory(settings, &codes)?;
     report.targets.extend(Target::at_most(format!("{MORE}, MiB"), memory.values(&key), 24.0));
     all.extend(memory);
     report.rows = all.rows(&[NODES, DIRECT]);
-    report.note("Both threads of a variant begin together; the rate is that of all their capsules until the last has ended.");
+    report.note(
+        "Both threads of a variant begin together; the rate is that of all their capsules until the last has ended.",
+    );
     Ok(())
 }
 
@@ -218,8 +219,7 @@ fn resident() -> Result<f64, Error> {
 /// What one more worker takes that has run 100 codes.
 fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error> {
     let mut series = Series::default();
-    let key =
-        Key { variant: MORE.into(), size: None, regime: MEMORY.into(), metric: "resident", unit: "MiB" };
+    let key = Key { variant: MORE.into(), size: None, regime: MEMORY.into(), metric: "resident", unit: "MiB" };
     settings.rounds(MEMORY, |_| {
         let common = Common::new(2, Sizes::default().state_entries);
         let mut first = Stand::empty(&codes[0])?;

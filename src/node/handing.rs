@@ -1,4 +1,4 @@
-//! HandedAs a worker hands to the first worker of its node, since only that one can do it.
+//! What a worker hands to the first worker of its node, since only that one can do it.
 //!
 //! ```text
 //! worker 1: frame ─▶ code ready here? ─ yes ─▶ runs ─▶ next hop known? ─ yes ─▶ port
@@ -23,13 +23,13 @@ use core::ops::Range;
 
 /// A packet on its way from one worker to the first one.
 pub struct Handed {
-    /// HandedAs is to be done with it.
+    /// What is to be done with it.
     pub what: HandedAs,
     /// The packet.
     pub frame: Frame,
 }
 
-/// HandedAs is to be done with a packet that was handed over.
+/// What is to be done with a packet that was handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandedAs {
     /// It has come in by its port.
