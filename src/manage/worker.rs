@@ -184,7 +184,7 @@ pub struct Parts {
 }
 
 impl Worker {
-    /// One without ports yet ([`Worker::open`]).
+    /// One without ports yet.
     pub fn new(parts: Parts) -> io::Result<Worker> {
         let Parts { config, seat, common, busy_poll_us, cpu, entry, orders, waker, clock } = parts;
         let poll = Poll::new()?;

@@ -2,7 +2,7 @@
 //!
 //! Example: worker 1 has 12 capsules whose code only worker 0 can fetch. It puts them into its ring, wakes worker 0, and
 //! finds 12 empty frames in the ring back: so no frame is allocated or lost however long that goes on. A ring holds
-//! [`RING`] packets; what finds no room is dropped under `hand-over`.
+//! 1,024 packets; what finds no room is dropped under `hand-over`.
 
 use super::{Command, Order, Worker};
 use crate::driver::Driven;
