@@ -73,7 +73,7 @@ impl PacketPort {
                 Change::Channels(std::mem::replace(channels, taken))
             }
             // There all frames come by one socket.
-            (Change::Channels(taken), Before::Guard { .. } | Before::First) => Change::Channels(taken),
+            (Change::Channels(taken), Before::Guard { .. } | Before::First { .. }) => Change::Channels(taken),
         }
     }
 
@@ -81,7 +81,7 @@ impl PacketPort {
     pub fn overflows(&self) -> u32 {
         let lost = |socket: &PacketSocket| socket.overflows().unwrap_or(0);
         let others = match &self.sockets.before {
-            Before::Guard { .. } | Before::First => 0,
+            Before::Guard { .. } | Before::First { .. } => 0,
             Before::Program { arp, channels, .. } => {
                 lost(arp).saturating_add(channels.as_ref().map_or(0, |channels| lost(&channels.socket)))
             }
@@ -92,7 +92,7 @@ impl PacketPort {
     /// Frames since the last call that were longer than the port's largest packet, as several are that were joined, and are nobody's.
     pub fn cut_short(&mut self) -> u32 {
         let others = match &mut self.sockets.before {
-            Before::Guard { .. } | Before::First => 0,
+            Before::Guard { .. } | Before::First { .. } => 0,
             Before::Program { arp, channels, .. } => {
                 arp.cut_short().saturating_add(channels.as_mut().map_or(0, |channels| channels.socket.cut_short()))
             }
@@ -103,14 +103,15 @@ impl PacketPort {
     /// Receives what is there, at most one batch of each socket; says how much that is, and whether there may be more.
     pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> (usize, bool) {
         let (id, Sockets { main, before }) = (self.id, &mut self.sockets);
-        let Before::Program { arp, discovery, channels } = before else {
-            return batch(id, pool, into, |frame| main.receive(|bytes| frame.fill(bytes)));
-        };
+        let restores = matches!(before, Before::Program { .. } | Before::First { program: true });
         let own = batch(id, pool, into, |frame| {
             let some = main.receive(|bytes| frame.fill(bytes));
-            restore_type(frame);
+            if restores {
+                restore_type(frame);
+            }
             some
         });
+        let Before::Program { arp, discovery, channels } = before else { return own };
         let sums = |(count, more): (usize, bool), next: (usize, bool)| (count + next.0, more | next.1);
         let all = sums(own, batch(id, pool, into, |frame| arp.receive(|bytes| frame.fill(bytes))));
         let all = match discovery {

@@ -200,7 +200,12 @@ impl Stand {
     pub(crate) fn balanced(&self) -> Result<(), Error> {
         match (self.lost, self.frames.waiting.len() + self.frames.done.len()) {
             (0, BATCH) => Ok(()),
-            (lost, _) => Err(Error::Node(format!("{lost} capsules of the micro-benchmark were dropped, or are kept"))),
+            (lost, there) => {
+                let drops = self.driver.node.status().drops;
+                Err(Error::Node(format!(
+                    "{lost} capsules of the micro-benchmark were lost, {there} of {BATCH} are here: {drops:?}"
+                )))
+            }
         }
     }
 }

@@ -28,8 +28,8 @@ pub struct Sockets {
 pub(super) enum Before {
     /// The guard.
     Guard { _link: Link },
-    /// What the first worker has: this is another one's.
-    First,
+    /// What the first worker has: this is another one's. Behind a program its frames have the type of what came up, too.
+    First { program: bool },
     /// An XDP program of the node's.
     Program { arp: PacketSocket, discovery: Option<DiscoverySocket>, channels: Option<Channels> },
 }
@@ -155,7 +155,7 @@ impl Taker {
         for _ in 1..self.workers {
             let beside = all.first().map(|first| &first.main);
             let main = broker::packet(interface, kind, longest, Room::Much, filter, beside)?;
-            all.push(Sockets { main, before: Before::First });
+            all.push(Sockets { main, before: Before::First { program: self.behind_program } });
         }
         Ok(all)
     }
