@@ -40,6 +40,9 @@ const SIZE: usize = 100;
 /// Nanoseconds between two batches: within every budget.
 const GAP: u64 = 64 * 400;
 
+/// Nanoseconds between two codes that are loaded.
+const LOADING: u64 = 10_000_000;
+
 /// The whole way of a capsule.
 const WHOLE: &str = "forward, whole way";
 /// What every variant spends on a fresh frame: the benchmark's own part.
@@ -145,6 +148,8 @@ impl Stand {
         supply.add(bundle);
         supply.judge = Some(("bench".into(), roles()));
         self.become_of(bundle);
+        // A neighbour may make a node look for so many codes a second.
+        self.now += LOADING;
         self.receive();
         self.driver.answer(self.now, &mut supply);
         self.frames.done.append(&mut self.driver.out.frames);
@@ -201,7 +206,7 @@ impl Stand {
         match (self.lost, self.frames.waiting.len() + self.frames.done.len()) {
             (0, BATCH) => Ok(()),
             (lost, there) => {
-                let drops = self.driver.node.status().drops;
+                let drops: Vec<_> = self.driver.node.status().drops.happened().collect();
                 Err(Error::Node(format!(
                     "{lost} capsules of the micro-benchmark were lost, {there} of {BATCH} are here: {drops:?}"
                 )))

@@ -1,7 +1,7 @@
 //! Soft state of codes that several workers run: one table in parts, each with a lock of its own.
 //!
 //! Example: worker 0 adds 1 under a key and worker 1 adds 1 under it: 2 are there. A part is a [`StateStore`] with a
-//! [`PARTS`]th of the entries, and the key says which. Its lock is held for one access by a worker, never by control, and
+//! 64th of the entries, and the key says which. Its lock is held for one access by a worker, never by control, and
 //! never while anything is waited for.
 //!
 //! When the kernel half takes a code over, its entries move into the kernel's map while packets pass. From then on a
