@@ -8,7 +8,7 @@
 use std::sync::Barrier;
 use std::time::Instant;
 
-use super::capsules::micro::Stand;
+use super::capsules::micro::{Stand, compiler};
 use super::guests::{Guests, compile};
 use super::micro::{COST, Micro};
 use super::report::Report;
@@ -111,9 +111,10 @@ fn joined(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
         stand.driver.node.set_worker(id, common.clone());
     }
     let [first, second] = &mut stands;
-    let mut orders = first.load(codes[0])?;
+    let compiler = compiler()?;
+    let mut orders = first.load(codes[0], &compiler)?;
     if codes[1].name() != codes[0].name() {
-        orders.extend(first.load(codes[1])?);
+        orders.extend(first.load(codes[1], &compiler)?);
     }
     for order in orders {
         second.driver.turn(0, |node, turn| node.obey(turn, order));
@@ -188,7 +189,7 @@ fn handing(settings: &Settings, code: &Bundle) -> Result<Series, Error> {
     first.driver.node.set_worker(0, common.clone());
     second.driver.node.set_worker(1, common);
     // The second is not told: it can go on with nothing.
-    first.load(code)?;
+    first.load(code, &compiler()?)?;
     let second = RefCell::new(second);
     Micro::new(HANDING, None)
         .variant(DIRECT, || direct.pass())
@@ -224,9 +225,9 @@ fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error>
         let common = Common::new(2, Sizes::default().state_entries);
         let mut first = Stand::empty(&codes[0])?;
         first.driver.node.set_worker(0, common.clone());
-        let mut orders = Vec::new();
+        let (mut orders, compiler) = (Vec::new(), compiler()?);
         for code in codes {
-            orders.extend(first.load(code)?);
+            orders.extend(first.load(code, &compiler)?);
         }
         let before = resident()?;
         let mut second = Stand::empty(&codes[0])?;

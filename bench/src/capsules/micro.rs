@@ -132,7 +132,7 @@ pub(crate) struct Stand {
 impl Stand {
     pub(crate) fn new(bundle: &Bundle) -> Result<Stand, Error> {
         let mut stand = Stand::empty(bundle)?;
-        stand.load(bundle)?;
+        stand.load(bundle, &compiler()?)?;
         Ok(stand)
     }
 
@@ -143,8 +143,8 @@ impl Stand {
     }
 
     /// Sends a first capsule of a code and answers what the node asks, until it has come out; gives what other workers are told.
-    pub(crate) fn load(&mut self, bundle: &Bundle) -> Result<Vec<WorkerOrder>, Error> {
-        let mut supply = Supply::new(compiler()?);
+    pub(crate) fn load(&mut self, bundle: &Bundle, compiler: &Compiler) -> Result<Vec<WorkerOrder>, Error> {
+        let mut supply = Supply::new(compiler.clone());
         supply.add(bundle);
         supply.judge = Some(("bench".into(), roles()));
         self.become_of(bundle);

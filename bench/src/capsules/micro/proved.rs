@@ -7,7 +7,7 @@
 use super::super::super::micro::Micro;
 use super::super::super::series::Series;
 use super::super::super::{Error, Settings};
-use super::{Stand, config, own};
+use super::{Stand, compiler, config, own};
 use crate::guests::{Guests, packet};
 use crate::line::{EGRESS, INGRESS};
 use anode::frame::{Frame, PeerId, PortId};
@@ -134,7 +134,7 @@ fn proved(guests: &Guests, plain: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
     let neighbours = vec![neighbour(Addr::v4([192, 0, 2, 77]), 0), neighbour(own(), 1)];
     let mut sender = Stand::new(&guests.forward)?;
     sender.driver.node = Node::new(NodeConfig { ports, neighbours, routes, ..config() });
-    sender.load(&guests.forward)?;
+    sender.load(&guests.forward, &compiler()?)?;
     sender.driver.node.set_guard(0, guard(&[own()]));
     let made = (0..PACKETS).map(|_| {
         let mut frame = Frame::with_capacity(2048);
