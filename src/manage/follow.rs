@@ -114,8 +114,9 @@ impl Follower {
         Ok(())
     }
 
-    /// From now on the node has this configuration, of as many ports, and these neighbours.
-    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+    /// From now on the node has this configuration, of as many ports, and these neighbours; whether its routes are others, and
+    /// what it says of ports.
+    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>, (routes, ports): (bool, bool)) -> Result<()> {
         self.config.neighbours = neighbours;
         for (port, of_file) in self.config.ports.iter_mut().zip(&file.ports) {
             if port.link == Link::Overlay {
@@ -123,10 +124,10 @@ impl Follower {
             }
         }
         self.file = file;
-        if self.routes || self.plans.iter().any(|plan| interface_of(plan) != 0) {
-            self.look()?;
+        if ports && self.plans.iter().any(|plan| interface_of(plan) != 0) {
+            self.look_at_ports(&netlink::interfaces()?)?;
         }
-        if self.routes { Ok(()) } else { self.look_at_routes() }
+        if routes { self.look_at_routes() } else { Ok(()) }
     }
 
     /// Reads everything anew. An error: the node is gone.

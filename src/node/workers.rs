@@ -198,7 +198,12 @@ impl Capsules {
         ready.domain = domain;
         ready.slot = turn.runtime.install(program);
         cx.share_code(&ready, &common);
+        // The first worker may not know yet what this one knows already.
+        let in_force = cx.has_role(&ready.grant.role);
         self.enter(cx, turn, code, Code::Ready(Box::new(ready)));
+        if !in_force {
+            self.renew_code(cx, turn, &code);
+        }
     }
 }
 
