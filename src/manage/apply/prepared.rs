@@ -48,6 +48,7 @@ impl Prepared {
             let limits = file.entry.limits()?;
             (amendment.entry, prepared_entry) = (Some(limits), Some(limits.permille));
         }
+        amendment.rates = has(Part::Rates).then_some(file.sizes);
         let (is, was) = (&file.cpu, &parts.file.cpu);
         amendment.scheduler = (is.scheduler != was.scheduler).then(|| is.scheduler.unwrap_or_default());
         let weights = (is.capsules_weight, is.plan_weight);
