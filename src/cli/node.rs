@@ -3,6 +3,7 @@
 mod check;
 mod loader;
 mod log;
+mod metrics;
 mod service;
 mod watch;
 mod words;
@@ -78,6 +79,8 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Print the counters of a running node as text for Prometheus
+    Metrics(metrics::Args),
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
     /// Stop a running node
@@ -104,6 +107,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
+        Verb::Metrics(args) => metrics::print(&args)?,
         Verb::Log(args) => log::print(&args)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }

@@ -22,6 +22,7 @@ pub struct Report {
     used_ns: AtomicU64,
     rests: AtomicU64,
     rested_ns: AtomicU64,
+    slice_ns: AtomicU64,
     gaps: Arc<Gaps>,
     accounts: Accounts,
 }
@@ -71,6 +72,8 @@ pub struct CpuStatus {
     pub gaps: u64,
     /// The longest of these, in microseconds.
     pub longest_gap_us: u64,
+    /// The longest time that it was held by somebody who had its counters copied, in microseconds.
+    pub longest_slice_us: u64,
     /// What is known of what processes of environments use.
     pub processes: AccountCounts,
 }
@@ -94,6 +97,7 @@ impl Report {
             rested_ms: ms(&self.rested_ns),
             gaps,
             longest_gap_us: longest / 1000,
+            longest_slice_us: self.slice_ns.load(Ordering::Relaxed) / 1000,
             processes: self.accounts.counts(),
         }
     }
@@ -111,8 +115,8 @@ impl Cpu {
     pub fn new(file: &CpuFile) -> Cpu {
         let counter = AtomicU64::default;
         let (gaps, accounts) = (Arc::default(), Accounts::default());
-        let [used_ns, rests, rested_ns] = [(); 3].map(|()| counter());
-        let report = Report { file: file.clone(), used_ns, rests, rested_ns, gaps, accounts };
+        let [used_ns, rests, rested_ns, slice_ns] = [(); 4].map(|()| counter());
+        let report = Report { file: file.clone(), used_ns, rests, rested_ns, slice_ns, gaps, accounts };
         Cpu { report: Arc::new(report), account: None }
     }
 
@@ -124,6 +128,11 @@ impl Cpu {
     /// Where its gaps are noted.
     pub fn gaps(&self) -> Arc<Gaps> {
         self.report.gaps.clone()
+    }
+
+    /// Its counters were copied for so long, in nanoseconds, while packets waited.
+    pub fn sliced(&self, nanoseconds: u64) {
+        self.report.slice_ns.fetch_max(nanoseconds, Ordering::Relaxed);
     }
 
     /// How the CPU is divided among domains.

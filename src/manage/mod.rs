@@ -21,6 +21,7 @@ pub mod linker;
 pub mod loader;
 pub mod management;
 pub mod names;
+pub mod observe;
 pub mod plan;
 mod ports;
 mod recent;

@@ -124,11 +124,10 @@ impl Watching {
 
     /// Names of all that records say by number, as they are now.
     pub(super) fn names(&self, handle: &Handle) -> Result<Names, String> {
-        let (codes, domains) =
-            handle.with_node(|node, turn| (node.status_within(&turn.out.frames).codes, node.domain_tree()))?;
-        let code = |code: crate::node::status::CodeStatus| CodeName {
-            name: code.name,
-            title: code.title,
+        let snapshot = handle.snapshot()?;
+        let code = |code: &crate::node::status::CodeStatus| CodeName {
+            name: code.name.clone(),
+            title: code.title.clone(),
             domain: code.domain,
         };
         Ok(Names {
@@ -137,8 +136,8 @@ impl Watching {
             origin: self.clock.origin(),
             now: self.clock.now(),
             ports: self.ports.clone(),
-            codes: codes.into_iter().map(code).collect(),
-            domains: domains.into_iter().map(|domain| (domain.id, domain.title)).collect(),
+            codes: snapshot.status.codes.iter().map(code).collect(),
+            domains: snapshot.domains.iter().map(|domain| (domain.id, domain.title.clone())).collect(),
         })
     }
 

@@ -129,14 +129,6 @@ impl Environment for Hellos {
 
     fn status(&self, _: &Cx, status: &mut Status) {
         status.hellos = self.counts;
-        for neighbour in &mut status.neighbours {
-            let is = |said: &&Said| {
-                let port = status.ports.get(usize::from(said.port.0));
-                said.addr == neighbour.addr && port.is_some_and(|port| port.name == neighbour.port)
-            };
-            let told = |said: &Said| HelloStatus { age_ms: said.age / 1_000_000, heard_ns: said.at };
-            neighbour.hello = self.said.iter().find(is).map(told);
-        }
     }
 }
 
@@ -154,6 +146,12 @@ impl Node {
 }
 
 impl Hellos {
+    /// The last one of a neighbour.
+    pub(super) fn last_of(&self, port: PortId, addr: Addr) -> Option<HelloStatus> {
+        let said = self.said.iter().find(|said| (said.port, said.addr) == (port, addr))?;
+        Some(HelloStatus { age_ms: said.age / 1_000_000, heard_ns: said.at })
+    }
+
     /// None are said yet.
     pub(super) fn new(seed: u64) -> Hellos {
         Hellos {

@@ -20,4 +20,5 @@ mod nodeos_ending;
 mod paths;
 mod plan_turns;
 mod shares;
+mod survey;
 mod workers;

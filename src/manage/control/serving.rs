@@ -1,12 +1,14 @@
 //! Connections to the control socket: who is let in, for how long, and the conversation of requests and answers, a line each.
 
+use super::answers::line;
 use super::handle::Handle;
 use super::places::{Place, Places, Times, read_line};
-use super::{Ask, next, watch};
+use super::{next, watch};
 use crate::clean;
 use crate::manage::worker::Order;
 use crate::sys::threads::{self, Duty};
-use serde_json::{Value, json};
+use model::{Answer, Ask, PROTOCOL, Request};
+use serde::Deserialize as _;
 use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -84,12 +86,30 @@ fn is_operator(connection: &UnixStream) -> bool {
 }
 
 pub(super) fn refuse(connection: &UnixStream, why: &str) {
-    let _ = say(connection, &json!({ "error": why }));
+    let _ = say(connection, line(&Answer::<()>::Error(why.to_owned())));
 }
 
 /// One answer, one clean line, one write.
-pub(super) fn say(mut connection: &UnixStream, answer: &Value) -> io::Result<()> {
-    connection.write_all((clean::line(&answer.to_string()) + "\n").as_bytes())
+pub(super) fn say(mut connection: &UnixStream, answer: String) -> io::Result<()> {
+    let mut line = clean::line_of(answer);
+    line.push('\n');
+    connection.write_all(line.as_bytes())
+}
+
+/// What is asked; an error says what is wrong with the request, or that it is of another version of the protocol.
+fn asked(line: &[u8]) -> Result<Ask, String> {
+    let why = |error: serde_json::Error| format!("request not understood: {error}");
+    let mut request: serde_json::Value = serde_json::from_slice(line).map_err(why)?;
+    let Request { protocol } = Request::deserialize(&request).map_err(why)?;
+    if protocol != PROTOCOL {
+        return Err(format!(
+            "the request is of version {protocol} of the control protocol, and this node speaks version {PROTOCOL} \
+             (anode {}): ask with a program of that version",
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
+    request.as_object_mut().and_then(|fields| fields.remove(Request::PROTOCOL));
+    Ask::deserialize(request).map_err(why)
 }
 
 fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
@@ -108,7 +128,7 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
         if !place.works() {
             return Ok(());
         }
-        let ask = serde_json::from_slice::<Ask>(&line);
+        let ask = asked(&line);
         let stops = matches!(ask, Ok(Ask::Down { .. }));
         if matches!(ask, Ok(Ask::Watch)) {
             return watch::serve(place, handle);
@@ -121,14 +141,10 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
                 }
             }
             Ok(ask) => handle.answer(ask),
-            Err(error) => Err(format!("request not understood: {error}")),
-        };
-        let answer = match answer {
-            Ok(value) => json!({ "ok": value }),
-            Err(why) => json!({ "error": why }),
+            Err(why) => self::line(&Answer::<()>::Error(why)),
         };
         // It may not take its answer, so that another has its place.
-        let told = if place.waits() { say(connection, &answer) } else { Ok(()) };
+        let told = if place.waits() { say(connection, answer) } else { Ok(()) };
         if stops {
             // Behind the answer: the process may be gone before another line is written.
             let _ = handle.order(Order::Stop);

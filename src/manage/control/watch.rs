@@ -5,10 +5,11 @@
 //! and holds up nobody.
 
 use super::Handle;
+use super::answers::line;
 use super::places::Place;
 use super::serving::{refuse, say};
 use crate::manage::watching::{LOOK, Watch};
-use serde_json::json;
+use model::Answer;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ pub(super) fn serve(place: &Place, handle: &Handle) -> io::Result<()> {
     };
     match begun {
         Ok((watch, names)) => {
-            say(connection, &json!({ "ok": names }))?;
+            say(connection, line(&Answer::Ok(names)))?;
             tell(place, watch)
         }
         Err(why) => {
