@@ -1,5 +1,6 @@
 //! Requests. Example: `{"do":"remove-code","name":"sha256:…"}`.
 
+use crate::events::Kind;
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol that these types are. A field more in an answer is no new version; a request that means something else is.
@@ -94,7 +95,11 @@ pub enum Ask {
         within_ms: u64,
     },
     /// What happens to packets from now on, as records behind the answer, until the other end goes.
-    Watch,
+    Watch {
+        /// Of one packet in so many that come in alone, and of what becomes of it.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        one_in: u32,
+    },
     /// Names of ports, codes and domains, as records have them by number.
     Names,
     /// The counters as text for Prometheus: [`crate::status::Metrics`].
@@ -103,6 +108,20 @@ pub enum Ask {
         #[serde(default)]
         classic: bool,
     },
+    /// Whether all is well: [`crate::health::Health`].
+    Health,
+    /// What has been done to the node lately: [`crate::events::Events`].
+    Events,
+    /// Has the node log what is as grave as this, or graver.
+    LogLevel {
+        /// `error`, `warn`, `info`, `debug` or `trace`.
+        level: String,
+        /// Of one part of the node alone, by the beginning of its targets.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target: Option<String>,
+    },
+    /// What is known of the configuration and of falls before: [`crate::health::Report`].
+    Report,
     /// Stops the node.
     Down {
         /// The kernel half works on, for the next process.
@@ -111,8 +130,42 @@ pub enum Ask {
     },
 }
 
+fn one() -> u32 {
+    1
+}
+
+fn is_one(of: &u32) -> bool {
+    *of == 1
+}
+
 fn within_ms() -> u64 {
     WITHIN_MS
+}
+
+impl Ask {
+    /// What it changes at the node, for people: of what kind, and what; nothing: it changes nothing.
+    pub fn change(&self) -> Option<(Kind, String)> {
+        Some(match self {
+            Ask::AddCode { .. } => (Kind::Code, "code was given".into()),
+            Ask::RemoveCode { name } => (Kind::Code, format!("code {name} was taken out")),
+            Ask::RetryCode => (Kind::Code, "refused modules are tried again".into()),
+            Ask::KillDomain { domain } => (Kind::Session, format!("domain {domain} was ended")),
+            Ask::Cut(cut) => (Kind::Session, format!("domain {} was made to cut packets through", cut.title)),
+            Ask::LoadService { name, .. } => (Kind::Code, format!("service {name} was loaded")),
+            Ask::UnloadService { name } => (Kind::Code, format!("service {name} was taken out")),
+            Ask::Revoke(Taken::Signed { .. }) => (Kind::Role, "a signed revocation was given".into()),
+            Ask::Revoke(Taken::Here { what, name }) => (Kind::Role, format!("{what} {name} was revoked")),
+            Ask::LogLevel { level, target: None } => (Kind::Node, format!("the level of the log is {level}")),
+            Ask::LogLevel { level, target: Some(part) } => {
+                (Kind::Node, format!("the level of the log of {part} is {level}"))
+            }
+            Ask::Down { keep_kernel: false } => (Kind::Node, "the node goes down".into()),
+            Ask::Down { keep_kernel: true } => (Kind::Node, "the node goes down, and its kernel half stays".into()),
+            Ask::Status | Ask::Log | Ask::Journal | Ask::State { .. } | Ask::Domains | Ask::Channels => return None,
+            Ask::Revoked | Ask::Next { .. } | Ask::Watch { .. } | Ask::Names | Ask::Metrics { .. } => return None,
+            Ask::Health | Ask::Events | Ask::Report => return None,
+        })
+    }
 }
 
 /// Of what the next answer is wanted.
@@ -129,6 +182,8 @@ pub enum Subject {
     Domains,
     /// The channels.
     Channels,
+    /// What has been done to the node.
+    Events,
 }
 
 impl From<Subject> for Ask {
@@ -139,6 +194,7 @@ impl From<Subject> for Ask {
             Subject::Journal => Ask::Journal,
             Subject::Domains => Ask::Domains,
             Subject::Channels => Ask::Channels,
+            Subject::Events => Ask::Events,
         }
     }
 }

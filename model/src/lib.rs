@@ -12,6 +12,8 @@
 mod ask;
 pub mod code;
 pub mod domains;
+pub mod events;
+pub mod health;
 pub mod kernel;
 pub mod loader;
 pub mod log;

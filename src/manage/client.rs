@@ -135,8 +135,13 @@ impl Control {
     }
 
     /// Is told what happens to packets from now on.
-    pub fn watch(mut self) -> Result<Watched, ClientError> {
-        let names = self.asked(&Ask::Watch)?;
+    pub fn watch(self) -> Result<Watched, ClientError> {
+        self.watch_one_in(1)
+    }
+
+    /// The same of one packet in so many that come in alone, and without the kernel half.
+    pub fn watch_one_in(mut self, one_in: u32) -> Result<Watched, ClientError> {
+        let names = self.asked(&Ask::Watch { one_in })?;
         Watched::begin(self.stream, names)
     }
 

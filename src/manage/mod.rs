@@ -180,7 +180,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     worker.set_meters(meters);
     let watching = Arc::new(Watching::new(&routing.name, &routing.ports, &plans, clock, half.clone()));
     let files_of_ports = watching::Files::open(&watching, &plans)?.map(|(files, teller)| {
-        worker.watch(teller);
+        worker.watch(teller, 1);
         files
     });
     worker.prepare(left)?;

@@ -111,8 +111,8 @@ pub enum Order {
         /// The sockets, in the order of the queues.
         sockets: Vec<QueueSocket>,
     },
-    /// Somebody watches packets.
-    Watch(Teller),
+    /// Somebody watches packets: one in so many that come in.
+    Watch(Teller, u32),
     /// Somebody watches no more.
     Unwatch,
     /// Survey the node, a slice between two batches, and hand the survey back.
@@ -486,7 +486,7 @@ impl Worker {
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
                 Order::Change { port, changes } => self.change(port, changes),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
-                Order::Watch(teller) => self.watch(teller),
+                Order::Watch(teller, one_in) => self.watch(teller, one_in),
                 Order::Unwatch => self.look_at_watchers(),
                 Order::Survey(survey, answer) => self.surveys.add(survey, answer),
                 Order::Stop => return true,

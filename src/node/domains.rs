@@ -145,6 +145,7 @@ impl Node {
     pub fn end_hung(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Ended {
         let title = self.cx.core.domains.by_id(domain).map(|found| found.title.as_str());
         tracing::warn!(
+            event = "session",
             node = self.cx.core.name,
             domain = domain.0,
             title,
@@ -188,7 +189,13 @@ impl Cx {
         if self.control.kept.contains(&domain) {
             return Err(format!("{} is the node's own and ends with it", found.title));
         }
-        tracing::warn!(node = self.core.name, domain = domain.0, title = found.title, "an operator ends a domain");
+        tracing::warn!(
+            event = "session",
+            node = self.core.name,
+            domain = domain.0,
+            title = found.title,
+            "an operator ends a domain"
+        );
         Ok(self.domains_within(domain))
     }
 

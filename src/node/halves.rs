@@ -349,7 +349,7 @@ impl Capsules {
         };
         match &result {
             Ok(shared) => {
-                tracing::info!(node = cx.core.name, code = %code.short(), "code runs in the kernel");
+                tracing::info!(event = "code", node = cx.core.name, code = %code.short(), "code runs in the kernel");
                 let (core, now) = (&mut cx.core, turn.now);
                 let common = core.domains.of(ready.domain).and_then(|domain| domain.common.clone());
                 if let Some(common) = &common {
@@ -374,7 +374,9 @@ impl Capsules {
                 }
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));
             }
-            Err(why) => tracing::info!(node = cx.core.name, code = %code.short(), why, "code stays in user space"),
+            Err(why) => {
+                tracing::info!(event = "code", node = cx.core.name, code = %code.short(), why, "code stays in user space")
+            }
         }
         self.codes.set_kernel(&code, result.map(drop));
     }

@@ -17,6 +17,7 @@ use super::environment::{Environment, OwnType, PacketKind};
 use super::founding::secret;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
+use super::receiving::say_neighbour;
 use super::status::{HelloCounts, HelloStatus, Status};
 use super::{Cx, Node};
 use crate::classify::Native;
@@ -182,7 +183,10 @@ impl Hellos {
         let neighbours = &mut cx.core.topology.neighbours;
         let index = match neighbours.index(from.port, from.addr) {
             Some(index) => Some(index),
-            None => neighbours.learn_until(Neighbour { addr: from.addr, port: from.port, peer: from.peer }, now, until),
+            None => {
+                say_neighbour(&cx.core.name, from.addr);
+                neighbours.learn_until(Neighbour { addr: from.addr, port: from.port, peer: from.peer }, now, until)
+            }
         };
         // Who found no place in the table of neighbours has none here.
         let Some(index) = index else { return Err(Reason::HelloRate) };

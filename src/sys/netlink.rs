@@ -12,7 +12,7 @@ use crate::wire::{Addr, Prefix};
 use dump::{ANSWER, ask, dump};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
@@ -155,6 +155,8 @@ pub struct Doing {
     pub dropped_out: u64,
     /// Whether it has a carrier, if it says so.
     pub carrier: Option<bool>,
+    /// Whether an XDP program stands before it.
+    pub xdp: bool,
 }
 
 /// How all interfaces are doing, by their names.
@@ -162,16 +164,17 @@ pub fn doing() -> io::Result<HashMap<String, Doing>> {
     let mut found = HashMap::new();
     for message in dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))? {
         let RouteNetlinkMessage::NewLink(link) = message else { continue };
-        let (mut name, mut lost, mut carrier) = (None, None, None);
+        let (mut name, mut lost, mut carrier, mut xdp) = (None, None, None, false);
         for attribute in link.attributes {
             match attribute {
                 LinkAttribute::IfName(is) => name = Some(is),
+                LinkAttribute::Xdp(of) => xdp = of.iter().any(|of| matches!(of, LinkXdp::ProgId(id) if *id != 0)),
                 LinkAttribute::Carrier(is) => carrier = Some(is != 0),
                 LinkAttribute::Stats64(of) => lost = Some([of.rx_dropped + of.rx_missed_errors, of.tx_dropped]),
                 _ => {}
             }
         }
-        let doing = lost.map(|[dropped_in, dropped_out]| Doing { dropped_in, dropped_out, carrier });
+        let doing = lost.map(|[dropped_in, dropped_out]| Doing { dropped_in, dropped_out, carrier, xdp });
         found.extend(name.zip(doing));
     }
     Ok(found)

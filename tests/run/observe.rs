@@ -1,8 +1,10 @@
 //! What a running node says of itself over the control socket: in the words of its protocol, to many at once, and for Prometheus.
 
-use crate::single::Node;
+use crate::single::{Node, anode, write_config};
 use anode::manage::client::{ClientError, Control};
 use model::domains::{Channel, Domains};
+use model::events::{Event, Events, Kind};
+use model::health::Health;
 use model::log::Journal;
 use model::status::{Metrics, Status};
 use model::{Ask, Subject};
@@ -10,7 +12,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 
 /// An answer is all in the words of the protocol: nothing of it is lost on the way through the types.
@@ -134,4 +136,102 @@ fn who_waits_for_a_change_is_told_of_one() {
     let next: Status = control.asked_next(Subject::Status).unwrap();
     assert_eq!((first.node, next.uptime_s >= first.uptime_s), (next.node, true));
     node.down();
+}
+
+#[test]
+fn a_node_says_how_it_is_by_its_exit_status() {
+    let node = Node::start("");
+    let health: Health = node.control().asked(&Ask::Health).unwrap();
+    let names: Vec<_> = health.checks.iter().map(|check| check.name.as_str()).collect();
+    let wanted =
+        ["worker-answers", "loader-answers", "worker-gap", "queues-full", "carrier", "kernel-half", "unaccounted"];
+    assert_eq!((names.as_slice(), health.node.as_str()), (&wanted[..], "m"));
+    let status = |words: &[&str]| {
+        let output = anode(words, &node.run_dir()).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    // A busy machine may keep the worker from its work, and then that is said.
+    let (code, said) = status(&["node", "health"]);
+    let degraded = said.contains("degraded worker-gap") || said.contains("degraded worker-answers");
+    assert!(code == Some(0) && said.starts_with("node m is healthy") || code == Some(1) && degraded, "{code:?} {said}");
+    let dir = node.down();
+    let output = anode(&["node", "health"], &dir.path().join("run")).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("no node answers at"), "{said}");
+}
+
+#[test]
+fn a_change_is_an_event_with_who_asked_and_what_was_refused_is_one_too() {
+    let node = Node::start("");
+    let own = rustix::process::getuid().as_raw();
+    let (done, said) = node.anode(&["node", "log", "--set-level", "debug", "--part", "anode::node"]);
+    assert!(done && said.contains("the log of the node is at info,anode::node=debug"), "{said}");
+    let (done, said) = node.anode(&["node", "log", "--set-level", "info", "--part", "Anode=x"]);
+    assert!(!done && said.contains("is no part of the program"), "{said}");
+    node.control().ask(&json!({"do": "kill-domain", "domain": 4_000_000})).unwrap_err();
+    let events: Events = node.control().asked(&Ask::Events).unwrap();
+    let found = |what: &str| {
+        let event = events.events.iter().find(|event| event.what.contains(what));
+        event.unwrap_or_else(|| panic!("{what}: {events:?}")).clone()
+    };
+    let level = found("the level of the log of anode::node is debug");
+    assert!(level.kind == Kind::Node && level.who.is_some_and(|who| who.uid == own && who.pid > 0), "{level:?}");
+    let killed = found("domain 4000000 was ended");
+    assert!(killed.refused.is_some_and(|why| why.contains("no domain 4000000")), "{events:?}");
+    let (done, said) = node.anode(&["node", "events", "--kind", "session", "--json"]);
+    let lines: Vec<Event> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(done && !lines.is_empty() && lines.iter().all(|event| event.kind == Kind::Session), "{said}");
+    let (done, said) = node.anode(&["node", "events"]);
+    assert!(done && said.contains(&format!("by user {own} in process")), "{said}");
+    assert!(node.log().contains("domain 4000000 was ended"), "{}", node.log());
+    node.down();
+}
+
+#[test]
+fn a_report_has_all_in_one_file_and_no_key_in_it() {
+    let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    let neighbour = format!("[[port.neighbour]]\naddress = \"10.9.9.2\"\nat = \"127.0.0.1:9\"\nkey = \"{key}\"\n");
+    let node = Node::start(&neighbour);
+    let file = node.dir.path().join("report.json");
+    let (done, said) = node.anode(&["node", "report", "--output", file.to_str().unwrap()]);
+    assert!(done, "{said}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let whole: Value = serde_json::from_str(&text).unwrap();
+    for part in ["program", "system", "report", "status", "health", "domains", "events", "journal"] {
+        assert!(!whole[part].is_null(), "{part}: {text}");
+    }
+    assert!(whole["report"]["configuration"].as_str().unwrap().contains("10.9.9.2"), "{text}");
+    assert!(!text.contains(key), "{text}");
+    node.down();
+}
+
+/// What a service manager would be told.
+#[test]
+fn a_node_that_comes_round_says_so_to_the_service_manager() {
+    crate::gate::pass();
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&place).unwrap();
+    manager.set_read_timeout(Some(crate::wait::PATIENCE)).unwrap();
+    let file = write_config(dir.path(), "");
+    let mut process = anode(&["node", "run"], &file)
+        .env("NOTIFY_SOCKET", &place)
+        .env("WATCHDOG_USEC", "300000")
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut told = Vec::new();
+    let mut hear = |wanted: &str| {
+        let mut room = [0; 256];
+        while told.iter().filter(|said| *said == wanted).count() < 1 {
+            let length = manager.recv(&mut room).unwrap();
+            told.push(String::from_utf8_lossy(&room[..length]).into_owned());
+        }
+    };
+    hear("READY=1");
+    hear("WATCHDOG=1");
+    let run = dir.path().join("run");
+    assert!(anode(&["node", "down"], &run).status().unwrap().success());
+    hear("STOPPING=1");
+    assert!(process.wait().unwrap().success());
 }

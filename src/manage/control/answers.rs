@@ -7,9 +7,10 @@ use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
 use crate::core::domain::DomainId;
 use crate::ee::plan::ServiceSignature;
+use crate::log::{self, Asker, level};
 use crate::manage::domains;
 use crate::manage::loader::Request;
-use crate::manage::observe::told;
+use crate::manage::observe::{report, told};
 use crate::manage::revoked;
 use crate::trust::Revocation;
 use crate::wire::Digest;
@@ -109,7 +110,17 @@ impl Handle {
 
     /// The line that answers a request.
     pub(super) fn answer(&self, ask: Ask) -> String {
-        self.answered(ask).unwrap_or_else(|why| line(&Answer::<()>::Error(why)))
+        self.answered(ask).unwrap_or_else(refusal)
+    }
+
+    /// The same for somebody, of whom it is remembered what he has changed.
+    pub(super) fn answer_to(&self, who: Asker, ask: Ask) -> String {
+        let change = ask.change();
+        let answered = self.answered(ask);
+        if let Some((kind, what)) = change {
+            log::asked(kind.name(), &what, who, answered.as_ref().err().map(String::as_str));
+        }
+        answered.unwrap_or_else(refusal)
     }
 
     fn answered(&self, ask: Ask) -> Result<String, String> {
@@ -136,17 +147,26 @@ impl Handle {
                 ok(&revocations.list())
             }
             Ask::Next { of, .. } => return self.answered(of.into()),
-            Ask::Watch | Ask::Names => {
+            Ask::Watch { .. } | Ask::Names => {
                 let watching = self.watching.as_ref().ok_or("this node cannot be watched")?;
                 ok(&watching.names(self)?)
             }
             Ask::Metrics { classic } => ok(&self.metrics(classic)?),
+            Ask::Health => ok(&self.health()?),
+            Ask::Events => ok(&report::events()),
+            Ask::LogLevel { level, target } => ok(&level::set(&level, target.as_deref())?),
+            Ask::Report => ok(&self.report()),
             Ask::Down { keep_kernel } => {
                 self.keep_kernel.store(keep_kernel, Ordering::Relaxed);
                 ok(&"going down")
             }
         })
     }
+}
+
+/// The line that says why not.
+pub(super) fn refusal(why: String) -> String {
+    line(&Answer::<()>::Error(why))
 }
 
 fn ok<T: Serialize>(value: &T) -> String {

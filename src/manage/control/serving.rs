@@ -1,13 +1,14 @@
 //! Connections to the control socket: who is let in, for how long, and the conversation of requests and answers, a line each.
 
-use super::answers::line;
+use super::answers::refusal;
 use super::handle::Handle;
 use super::places::{Place, Places, Times, read_line};
 use super::{next, watch};
 use crate::clean;
+use crate::log::Asker;
 use crate::manage::worker::Order;
 use crate::sys::threads::{self, Duty};
-use model::{Answer, Ask, PROTOCOL, Request};
+use model::{Ask, PROTOCOL, Request};
 use serde::Deserialize as _;
 use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -85,8 +86,14 @@ fn is_operator(connection: &UnixStream) -> bool {
     peer.is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
+/// Who is at the other end. Of one that has gone meanwhile nothing is known but that he might.
+fn asker(connection: &UnixStream) -> Asker {
+    let peer = rustix::net::sockopt::socket_peercred(connection);
+    peer.map_or((u32::MAX, 0), |peer| (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get()))
+}
+
 pub(super) fn refuse(connection: &UnixStream, why: &str) {
-    let _ = say(connection, line(&Answer::<()>::Error(why.to_owned())));
+    let _ = say(connection, refusal(why.to_owned()));
 }
 
 /// One answer, one clean line, one write.
@@ -116,6 +123,7 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
     let connection = &*place.stream;
     let mut reader = BufReader::new(connection);
     let mut next = next::Next::default();
+    let who = asker(connection);
     loop {
         let mut line = Vec::new();
         if !read_line(&mut reader, &mut line, REQUEST_MAX, times)? {
@@ -130,8 +138,8 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
         }
         let ask = asked(&line);
         let stops = matches!(ask, Ok(Ask::Down { .. }));
-        if matches!(ask, Ok(Ask::Watch)) {
-            return watch::serve(place, handle);
+        if let Ok(Ask::Watch { one_in }) = ask {
+            return watch::serve(place, handle, one_in);
         }
         let answer = match ask {
             Ok(Ask::Next { of, within_ms }) => {
@@ -140,8 +148,8 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
                     None => return Ok(()),
                 }
             }
-            Ok(ask) => handle.answer(ask),
-            Err(why) => self::line(&Answer::<()>::Error(why)),
+            Ok(ask) => handle.answer_to(who, ask),
+            Err(why) => refusal(why),
         };
         // It may not take its answer, so that another has its place.
         let told = if place.waits() { say(connection, answer) } else { Ok(()) };

@@ -10,8 +10,10 @@
 
 mod counters;
 pub mod families;
+pub mod health;
 pub mod metrics;
 pub mod pace;
+pub mod report;
 mod snapshot;
 pub mod told;
 pub mod versions;

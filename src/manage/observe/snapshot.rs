@@ -1,15 +1,17 @@
 //! A snapshot of a node's counters: surveys of its workers, put together.
 
+use super::health::Looks;
 use super::pace::Paced;
+use super::report::Configured;
 use crate::core::ledger::Balance;
 use crate::manage::control::Handle;
 use crate::manage::worker::Order;
 use crate::node::domains::{ChannelStatus, DomainStatus};
 use crate::node::status::Status;
 use crate::node::survey::{Survey, SurveyCost, Surveyed};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// For how long workers are waited for, less than clients wait for an answer.
@@ -46,12 +48,16 @@ pub struct Observed {
     channels: Paced<Vec<ChannelStatus>>,
     /// Domains that there were in the last snapshot.
     domains: AtomicUsize,
+    /// Looks at the node's health.
+    pub looks: Looks,
+    /// What it was configured by.
+    pub configured: Mutex<Configured>,
 }
 
 impl Default for Observed {
     fn default() -> Observed {
-        let (counters, channels, domains) = Default::default();
-        Observed { begun: Instant::now(), counters, channels, domains }
+        let (counters, channels, domains, looks, configured) = Default::default();
+        Observed { begun: Instant::now(), counters, channels, domains, looks, configured }
     }
 }
 
