@@ -1,6 +1,7 @@
 //! Requests. Example: `{"do":"remove-code","name":"sha256:…"}`.
 
 use crate::events::Kind;
+use crate::wish::{Act, Wish};
 use serde::{Deserialize, Serialize};
 
 /// The version of the protocol that these types are. A field more in an answer is no new version; a request that means something else is.
@@ -122,6 +123,18 @@ pub enum Ask {
     },
     /// What is known of the configuration and of falls before: [`crate::health::Report`].
     Report,
+    /// Another configuration, or a word on it.
+    Configure {
+        /// What.
+        what: Wish,
+    },
+    /// Starts, stops or restarts an environment.
+    Environment {
+        /// Its name.
+        name: String,
+        /// What is done with it.
+        act: Act,
+    },
     /// Stops the node.
     Down {
         /// The kernel half works on, for the next process.
@@ -159,6 +172,8 @@ impl Ask {
             Ask::LogLevel { level, target: Some(part) } => {
                 (Kind::Node, format!("the level of the log of {part} is {level}"))
             }
+            Ask::Configure { what } => (Kind::Node, what.change()?.into()),
+            Ask::Environment { name, act } => (Kind::Session, format!("environment {name} was {}", act.done())),
             Ask::Down { keep_kernel: false } => (Kind::Node, "the node goes down".into()),
             Ask::Down { keep_kernel: true } => (Kind::Node, "the node goes down, and its kernel half stays".into()),
             Ask::Status | Ask::Log | Ask::Journal | Ask::State { .. } | Ask::Domains | Ask::Channels => return None,

@@ -64,6 +64,9 @@ pub struct Status {
     pub kernel: Option<Kernel>,
     /// Connections to its sockets.
     pub connections: Connections,
+    /// How its configuration stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<crate::wish::Standing>,
     /// What loads code.
     pub loader: Loader,
     /// Ports that were to have AF_XDP sockets.

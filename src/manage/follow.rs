@@ -7,11 +7,13 @@ use super::control::Handle;
 use super::sockets::Again;
 use super::worker::Order;
 use crate::config::{NodeFile, Plan};
+use crate::frame::Link;
 use crate::kernel::{Asker, KernelHalf, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
 use crate::sys::netlink::{self, Carrier, Rules};
 use crate::sys::threads::{self, Duty};
+use crate::topology::Neighbour;
 use anyhow::{Context, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -35,6 +37,9 @@ impl Report {
         core::mem::replace(&mut *last, rules) != rules
     }
 }
+
+/// One that others have something to tell too.
+pub type Following = Arc<Mutex<Follower>>;
 
 /// Who is told of what.
 pub struct Follower {
@@ -83,21 +88,45 @@ impl Follower {
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
-    pub fn follow(mut self) -> Result<()> {
+    pub fn follow(mut self) -> Result<Following> {
         if !self.routes && self.plans.iter().all(|plan| interface_of(plan) == 0) {
-            return Ok(());
+            return Ok(Arc::new(Mutex::new(self)));
         }
         let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
         self.look()?;
+        let following = Arc::new(Mutex::new(self));
+        let looked = following.clone();
         threads::start("anode-routes", Duty::Routes, move || {
             while watch.wait().is_ok() {
                 std::thread::sleep(GATHER);
-                if self.look().is_err() {
+                if looked.lock().unwrap_or_else(PoisonError::into_inner).look().is_err() {
                     return;
                 }
             }
         })?;
+        Ok(following)
+    }
+
+    /// Whether the routes of another configuration lead somewhere here, where these neighbours are.
+    pub fn check(&self, file: &NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+        let config = NodeConfig { neighbours, ..self.config.clone() };
+        file.fixed_routes(&config)?;
         Ok(())
+    }
+
+    /// From now on the node has this configuration, of as many ports, and these neighbours.
+    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+        self.config.neighbours = neighbours;
+        for (port, of_file) in self.config.ports.iter_mut().zip(&file.ports) {
+            if port.link == Link::Overlay {
+                (port.ceiling, port.bits_per_second) = (of_file.ceiling()?, of_file.bits_per_second);
+            }
+        }
+        self.file = file;
+        if self.routes || self.plans.iter().any(|plan| interface_of(plan) != 0) {
+            self.look()?;
+        }
+        if self.routes { Ok(()) } else { self.look_at_routes() }
     }
 
     /// Reads everything anew. An error: the node is gone.

@@ -18,6 +18,7 @@ use super::cpu::Cpu;
 use super::ee::{Account, Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::OpenPort;
+use crate::config::cpu::CpuFile;
 use crate::core::common::Common;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
@@ -38,6 +39,7 @@ use around::{Around, Front, Place};
 use crew::{First, Further};
 use slices::Slices;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -117,6 +119,15 @@ pub enum Order {
     Unwatch,
     /// Survey the node, a slice between two batches, and hand the survey back.
     Survey(Box<Survey>, Sender<Box<Survey>>),
+    /// It has another share of a CPU.
+    Share(CpuFile),
+    /// Neighbours of an overlay port are at these places, by their numbers.
+    Peers {
+        /// The port.
+        port: PortId,
+        /// Where they listen; nothing: a number that is nobody's now.
+        peers: Vec<Option<SocketAddr>>,
+    },
     /// Stop.
     Stop,
 }
@@ -489,6 +500,8 @@ impl Worker {
                 Order::Watch(teller, one_in) => self.watch(teller, one_in),
                 Order::Unwatch => self.look_at_watchers(),
                 Order::Survey(survey, answer) => self.surveys.add(survey, answer),
+                Order::Share(file) => self.cpu.renew(file, now),
+                Order::Peers { port, peers } => self.set_peers(port, &peers),
                 Order::Stop => return true,
             }
         }

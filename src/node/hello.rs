@@ -146,6 +146,19 @@ impl Node {
     }
 }
 
+impl Node {
+    /// A port says none from now on.
+    pub fn say_no_hello(&mut self, port: PortId) {
+        self.ask(|hellos: &mut Hellos, _| hellos.saying.retain(|saying| saying.port != port));
+    }
+
+    /// The interval of each port that says hello, in tenths of a second.
+    pub fn hellos(&self) -> Vec<(PortId, u16)> {
+        let saying = self.environments.get().map(|hellos: &Hellos| &hellos.saying[..]).unwrap_or_default();
+        saying.iter().map(|saying| (saying.port, saying.interval)).collect()
+    }
+}
+
 impl Hellos {
     /// The last one of a neighbour.
     pub(super) fn last_of(&self, port: PortId, addr: Addr) -> Option<HelloStatus> {

@@ -110,20 +110,20 @@ impl Handle {
 
     /// The line that answers a request.
     pub(super) fn answer(&self, ask: Ask) -> String {
-        self.answered(ask).unwrap_or_else(refusal)
+        self.answered(ask, "somebody").unwrap_or_else(refusal)
     }
 
-    /// The same for somebody, of whom it is remembered what he has changed.
-    pub(super) fn answer_to(&self, who: Asker, ask: Ask) -> String {
+    /// The same for somebody, as numbers and for people, of whom it is remembered what he has changed.
+    pub(super) fn answer_to(&self, (who, called): (Asker, &str), ask: Ask) -> String {
         let change = ask.change();
-        let answered = self.answered(ask);
+        let answered = self.answered(ask, called);
         if let Some((kind, what)) = change {
             log::asked(kind.name(), &what, who, answered.as_ref().err().map(String::as_str));
         }
         answered.unwrap_or_else(refusal)
     }
 
-    fn answered(&self, ask: Ask) -> Result<String, String> {
+    fn answered(&self, ask: Ask, who: &str) -> Result<String, String> {
         Ok(match ask {
             Ask::Status => ok(&self.status()?),
             Ask::Log => {
@@ -146,7 +146,12 @@ impl Handle {
                 let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
                 ok(&revocations.list())
             }
-            Ask::Next { of, .. } => return self.answered(of.into()),
+            Ask::Configure { what } => ok(&self.configure(what, who)?),
+            Ask::Environment { name, act } => {
+                let management = self.management.as_ref().ok_or("this node runs no environments")?;
+                ok(&management.act(&name, act)?)
+            }
+            Ask::Next { of, .. } => return self.answered(of.into(), who),
             Ask::Watch { .. } | Ask::Names => {
                 let watching = self.watching.as_ref().ok_or("this node cannot be watched")?;
                 ok(&watching.names(self)?)

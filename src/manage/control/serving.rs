@@ -6,6 +6,7 @@ use super::places::{Place, Places, Times, read_line};
 use super::{next, watch};
 use crate::clean;
 use crate::log::Asker;
+use crate::manage::apply::wish::who_is;
 use crate::manage::worker::Order;
 use crate::sys::threads::{self, Duty};
 use model::{Ask, PROTOCOL, Request};
@@ -148,7 +149,7 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
                     None => return Ok(()),
                 }
             }
-            Ok(ask) => handle.answer_to(who, ask),
+            Ok(ask) => handle.answer_to((who, &who_is(connection)), ask),
             Err(why) => refusal(why),
         };
         // It may not take its answer, so that another has its place.

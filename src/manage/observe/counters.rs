@@ -49,6 +49,7 @@ impl Handle {
             plan: node.plan.as_ref().map(told).transpose()?,
             kernel: half.as_ref().map(of_kernel).transpose()?,
             connections: self.connections.status(),
+            configuration: self.applier.as_ref().map(|applier| applier.standing()),
             loader: told(&self.shelf.status()?)?,
             xdp: self.sockets.as_ref().map(|sockets| told(&sockets.status())).transpose()?,
             rules: self.rules.as_ref().map(|report| told(&report.rules())).transpose()?,
