@@ -12,7 +12,6 @@ use super::security::{Decisions, Table};
 use crate::abi::{Kind, SYMBOLS, symbol};
 use core::fmt;
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The role of code that no root key of the node vouches for.
@@ -22,7 +21,7 @@ pub const ANYONE: &str = "anyone";
 pub const NODE: &str = "node";
 
 /// Roles of one node.
-pub const ROLES_MAX: usize = 1024;
+pub const ROLES_MAX: usize = 64;
 
 /// Root keys of one role.
 pub const ROOTS_MAX: usize = 64;
@@ -261,23 +260,19 @@ impl Roles {
             return Err(format!("[[role]]: {} are more than a node holds, which is {ROLES_MAX}", roles.len()));
         }
         let mut list = Roles::of_anyone(Limits::default()).list;
-        let mut given = HashSet::new();
+        let mut given = Vec::new();
         for role in roles {
             role.check()?;
-            if !given.insert(role.name.clone()) {
+            if given.contains(&role.name) {
                 return Err(format!("[[role]]: {} stands twice", role.name));
             }
+            given.push(role.name.clone());
             match role.name.as_str() {
                 ANYONE => list[0] = Arc::new(role),
                 _ => list.push(Arc::new(role)),
             }
         }
         Ok(Roles { list, ..Roles::of_anyone(Limits::default()) })
-    }
-
-    /// Another policy of the same node: what was taken back stays so, and decisions are counted together.
-    pub fn renewed(&self, policy: &Roles) -> Roles {
-        Roles { list: policy.list.clone(), ..self.clone() }
     }
 
     /// What code acts as that nobody vouches for.

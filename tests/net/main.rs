@@ -1,6 +1,5 @@
 //! Nodes as processes in network namespaces: needs root.
 
-mod apply;
 #[path = "../nodeos/build.rs"]
 mod build;
 mod channels;
@@ -22,6 +21,7 @@ mod outlive;
 mod pace;
 mod plan_nodes;
 mod redirects;
+mod remains;
 mod restart;
 #[path = "../running/mod.rs"]
 mod running;
@@ -32,5 +32,6 @@ mod together;
 mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
+mod waiting;
 mod workers;
 mod xdp;

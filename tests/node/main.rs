@@ -19,6 +19,5 @@ mod node_bench;
 mod nodeos_ending;
 mod paths;
 mod plan_turns;
-mod roles;
 mod shares;
 mod workers;
