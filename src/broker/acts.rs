@@ -1,10 +1,10 @@
 //! The broker's answer to a request: it compares it with the configuration, and carries it out (`here`).
 
-use super::allowed::Allowed;
 use super::client::Done;
+use super::configurations::Configurations;
 use super::given::{Given, Kind, Place};
 use super::here::{Home, carry_out, these};
-use super::message::{LocalSocket, Request};
+use super::message::{LocalSocket, OPERATOR_SOCKET, Request};
 use crate::kernel::{Pins, Setting, Settings, own, pins};
 use crate::sys::bpf;
 use crate::sys::privileges::Identity;
@@ -14,57 +14,56 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Programs that are remembered: those for places before interfaces, the last ones loaded.
 const PROGRAMS_MAX: usize = 256;
 
-/// The broker's own: what it was started with, and what it has done. Several threads carry requests out.
+/// The broker's own: what it was started with, and what it has done.
 pub struct Acts {
-    allowed: Allowed,
+    all: Arc<Mutex<Configurations>>,
     run_dir: PathBuf,
     user: Option<Identity>,
     /// The process that asks.
     node: i32,
-    /// Whether a kernel half was there before this node.
-    adopted: bool,
-    had: Mutex<Had>,
-}
-
-/// What it has done.
-#[derive(Default)]
-struct Had {
     /// Numbers and names of programs.
     programs: VecDeque<(u32, String)>,
     /// Sockets.
     given: Given,
+    /// Whether a kernel half was there before this node.
+    adopted: bool,
     /// Whether the start was a success.
     runs: bool,
 }
 
 impl Acts {
     /// For a node with this configuration.
-    pub fn new(allowed: Allowed, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Acts {
-        Acts { allowed, adopted: bpf::is_mounted(&pins::root_of(&run_dir)), run_dir, user, node, had: Mutex::default() }
-    }
-
-    fn had(&self) -> MutexGuard<'_, Had> {
-        // What it holds is right between any two statements.
-        self.had.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn new(all: Arc<Mutex<Configurations>>, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Acts {
+        Acts {
+            all,
+            adopted: bpf::is_mounted(&pins::root_of(&run_dir)),
+            run_dir,
+            user,
+            node,
+            programs: VecDeque::new(),
+            given: Given::default(),
+            runs: false,
+        }
     }
 
     /// Does what is asked for, if it may be.
-    pub fn carry_out(&self, request: &Request, with: &[OwnedFd]) -> io::Result<Done> {
-        self.allowed.check(request, name_of).map_err(refused)?;
+    pub fn carry_out(&mut self, request: &Request, with: &[OwnedFd]) -> io::Result<Done> {
+        self.all().allowed().check(request, name_of).map_err(refused)?;
         let with: Vec<BorrowedFd<'_>> = with.iter().map(AsFd::as_fd).collect();
         let here = || carry_out(request, &with, Home { run_dir: Some(&self.run_dir), user: self.user });
         if let Some((kind, place, name)) = socket_of(request) {
-            self.had().given.reserve(kind, place, &name).map_err(refused)?;
-            let done = here();
+            self.given.check(kind, place, &name).map_err(refused)?;
+            let done = here()?;
             // There is none on a host without IPv6.
-            let socket = done.as_ref().ok().and_then(|done| done.parts().1.first());
-            self.had().given.note(kind, place, socket)?;
-            return done;
+            if let Some(socket) = done.parts().1.first() {
+                self.given.note(kind, place, socket)?;
+            }
+            return Ok(done);
         }
         match request {
             Request::Program { name } => {
@@ -78,8 +77,8 @@ impl Acts {
             Request::Attach { place, .. } => {
                 let [program] = these(&with)?;
                 let id = bpf::Program::adopt(program.try_clone_to_owned()?).info()?.id;
-                let name = self.had().programs.iter().find(|(known, _)| *known == id).map(|(_, name)| name.clone());
-                self.allowed.check_program(name.as_deref(), *place).map_err(refused)?;
+                let name = self.programs.iter().find(|(known, _)| *known == id).map(|(_, name)| name.as_str());
+                self.all().allowed().check_program(name, *place).map_err(refused)?;
                 here()
             }
             Request::Realtime { thread, .. } => {
@@ -96,7 +95,7 @@ impl Acts {
                 Ok(done)
             }
             Request::Pins(pins) => {
-                let most = self.allowed.pins();
+                let most = self.all().allowed().pins();
                 pins::check_room(&pins::root_of(&self.run_dir), pins, most).map_err(refused)?;
                 here()
             }
@@ -104,21 +103,29 @@ impl Acts {
             Request::Helper { .. } | Request::Start { .. } | Request::Clear { .. } => {
                 Err(io::ErrorKind::InvalidInput.into())
             }
+            Request::Offer(wanted) => self.all().offer_to_node(wanted).map_err(io::Error::other),
+            Request::Hold { number, partly } => {
+                self.all().hold(*number, *partly).map_err(io::Error::other).map(|()| Done::default())
+            }
+            Request::History => self.all().history(),
             Request::Runs => {
-                self.had().runs = true;
+                self.runs = true;
                 Ok(Done::default())
             }
             _ => here(),
         }
     }
 
+    fn all(&self) -> MutexGuard<'_, Configurations> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// By what name a program was loaded: only such ones stand before interfaces.
-    fn remember(&self, name: &str, done: &Done) -> io::Result<()> {
+    fn remember(&mut self, name: &str, done: &Done) -> io::Result<()> {
         let [program] = these(&done.parts().1.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         let id = bpf::Program::adopt(program.try_clone_to_owned()?).info()?.id;
-        let programs = &mut self.had().programs;
-        programs.truncate(PROGRAMS_MAX - 1);
-        programs.push_front((id, name.to_owned()));
+        self.programs.truncate(PROGRAMS_MAX - 1);
+        self.programs.push_front((id, name.to_owned()));
         Ok(())
     }
 
@@ -128,17 +135,17 @@ impl Acts {
     }
 
     /// The node is gone: what must not stay is undone.
-    pub fn end(&self) {
-        let undone = if self.had().runs || self.adopted { Ok(()) } else { undo_kernel(&self.run_dir) };
+    pub fn end(self) {
+        let undone = if self.runs || self.adopted { Ok(()) } else { undo_kernel(&self.run_dir) };
         // What concerns the kernel half stays as long as that does; programs for AF_XDP sockets have gone with the node.
         let stays = bpf::is_mounted(&pins::root_of(&self.run_dir));
         let given = |setting, _: &str| !stays || setting != Setting::Tags;
         if let Err(error) = undone.and_then(|()| Settings::of(&self.run_dir).give_back(given).map(drop)) {
             tracing::warn!(%error, "a node leaves something behind: anode node down takes it away");
         }
-        for socket in LocalSocket::ALL {
+        for socket in LocalSocket::ALL.map(LocalSocket::name).into_iter().chain([OPERATOR_SOCKET]) {
             // One that was never opened is not there.
-            let _ = std::fs::remove_file(self.run_dir.join(socket.name()));
+            let _ = std::fs::remove_file(self.run_dir.join(socket));
         }
     }
 }

@@ -3,7 +3,6 @@
 use super::message::{Helper, Place, Request};
 use crate::config::NodeFile;
 use crate::kernel::own;
-use crate::sys::packet::{BLOCK_MIN, RING};
 use crate::trust::CodeForm;
 use crate::trust::limits::Limits;
 use std::net::SocketAddr;
@@ -73,10 +72,8 @@ impl Allowed {
         let only =
             |fits: bool, what: &str| if fits { Ok(()) } else { Err(format!("this node's configuration has {what}")) };
         match request {
-            Request::Packet { interface: index, longest, ring, .. } => {
+            Request::Packet { interface: index, longest, .. } => {
                 interface(*index)?;
-                let fits = *ring == 0 || ring.is_power_of_two() && (BLOCK_MIN..=RING).contains(&(*ring as usize));
-                only(fits, "no ring of that size")?;
                 only(*longest <= FRAME_MAX, "no frames of that length")
             }
             Request::Xdp { busy_poll_us } => only(self.xdp == Some(*busy_poll_us), "no such AF_XDP socket"),
@@ -112,6 +109,8 @@ impl Allowed {
             Request::Start { environment } => only(self.environments.contains(environment), "no such [[ee]]"),
             // They concern what is the node's alone: its run directory, its processes.
             Request::Pins(_) | Request::Listen { .. } | Request::Clear { .. } | Request::Runs => Ok(()),
+            // What is given to the node is an operator's.
+            Request::Offer(_) | Request::Hold { .. } | Request::History => Ok(()),
         }
     }
 

@@ -30,8 +30,8 @@ pub(super) struct Home<'a> {
 pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'_>) -> io::Result<Done> {
     let run_dir = || home.run_dir.ok_or_else(|| io::Error::other("this is done in a run directory"));
     let done = match request {
-        Request::Packet { interface, kind, longest, ring, beside } => {
-            let room = Room::Bytes(*ring as usize);
+        Request::Packet { interface, kind, longest, much, beside } => {
+            let room = if *much { Room::Much } else { Room::Little };
             let (other, filter) = match (with, *beside) {
                 ([filter @ .., other], true) => (Some(*other), filter.first()),
                 ([], true) => return Err(io::ErrorKind::InvalidInput.into()),
@@ -73,7 +73,11 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
             Done::default()
         }
         // Processes have somebody who started them, and whoever has no broker starts its own.
-        Request::Helper { .. } | Request::Start { .. } => return Err(io::ErrorKind::Unsupported.into()),
+        Request::Helper { .. }
+        | Request::Start { .. }
+        | Request::Offer(_)
+        | Request::Hold { .. }
+        | Request::History => return Err(io::ErrorKind::Unsupported.into()),
         Request::Clear { .. } | Request::Runs => Done::default(),
     };
     Ok(done)

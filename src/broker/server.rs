@@ -1,15 +1,15 @@
-//! The broker's process: a thread for each lane takes one request after the other until the node is gone. That of ports has
-//! several.
+//! The broker's process: a thread for each lane takes one request after the other until the node is gone.
 
 use super::acts::Acts;
 use super::client::Done;
+use super::configurations::Configurations;
 use super::helpers::Helpers;
 use super::jails::Jails;
-use super::message::{ANSWER_MAX, Answer, Lane, REQUEST_MAX, Request, WAYS};
+use super::message::{ANSWER_MAX, Answer, Lane, REQUEST_MAX, Request};
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 
 /// What the broker does, by lanes.
@@ -20,12 +20,17 @@ pub(super) struct Lanes {
     pub helpers: Helpers,
     /// Of environments.
     pub environments: Jails,
+    /// What they are checked against.
+    pub all: Arc<Mutex<Configurations>>,
+    /// Where operators give others.
+    pub operator: OwnedFd,
 }
 
 /// Serves the node behind the sockets until it is gone, then undoes what must not stay.
-pub(super) fn serve(sockets: [SeqPacket; WAYS], lanes: Lanes) -> io::Result<()> {
-    let [ports, helpers, environments, more @ ..] = sockets;
-    let Lanes { ports: acts, helpers: mut starts, environments: mut jails } = lanes;
+pub(super) fn serve(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes) -> io::Result<()> {
+    let [ports, helpers, environments] = sockets;
+    let Lanes { ports: mut acts, helpers: mut starts, environments: mut jails, all, operator } = lanes;
+    super::operator::serve(operator, all)?;
     let of_helpers = Builder::new().name("broker-helpers".into()).spawn(move || {
         answer_all(&helpers, Lane::Helpers, |request, _| starts.carry_out(request));
         starts.end();
@@ -34,15 +39,7 @@ pub(super) fn serve(sockets: [SeqPacket; WAYS], lanes: Lanes) -> io::Result<()> 
         answer_all(&environments, Lane::Environments, |request, _| jails.carry_out(request));
         jails.end();
     })?;
-    let acts = Arc::new(acts);
-    let mut of_ports = Vec::new();
-    for socket in more {
-        let acts = acts.clone();
-        let work = move || answer_all(&socket, Lane::Ports, |request, with| acts.carry_out(request, with));
-        of_ports.push(Builder::new().name("broker-ports".into()).spawn(work)?);
-    }
     answer_all(&ports, Lane::Ports, |request, with| acts.carry_out(request, with));
-    of_ports.into_iter().for_each(|thread| drop(thread.join()));
     // Nothing of this waits for what the others have begun.
     acts.end();
     for lane in [of_helpers, of_environments] {

@@ -1,5 +1,6 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
+mod apply;
 mod check;
 mod loader;
 mod log;
@@ -7,10 +8,10 @@ mod service;
 mod watch;
 mod words;
 
-use crate::broker::remains;
 use crate::clean;
 use crate::config::part::Part;
 use crate::core::reason::Reason;
+use crate::kernel;
 use crate::manage::client::{Control, run_dir};
 use crate::schedule::Policy;
 use crate::sys::jail;
@@ -80,6 +81,30 @@ enum Verb {
     },
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
+    /// Apply another configuration to a running node: what differs is shown, then done as a whole or not at all
+    Apply(apply::ApplyArgs),
+    /// Let a configuration stay that was applied with --confirm-within
+    Confirm {
+        /// The node's name, or its run directory
+        node: String,
+    },
+    /// List the configurations that ran, the last one at the end
+    History {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Go back to a configuration that ran before: the one before this, or that of a number
+    Rollback {
+        /// The node's name, or its run directory
+        node: String,
+        /// Its number in the history
+        number: Option<u64>,
+        #[command(flatten)]
+        manner: apply::Manner,
+    },
     /// Stop a running node
     Down {
         /// The node's name, or its run directory
@@ -105,6 +130,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
         Verb::Log(args) => log::print(&args)?,
+        Verb::Apply(args) => args.run()?,
+        Verb::Confirm { node } => apply::confirm(&node)?,
+        Verb::History { node, json } => apply::history(&node, json)?,
+        Verb::Rollback { node, number, manner } => apply::rollback(&node, number, &manner)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -113,19 +142,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     let dir = run_dir(node);
     let mut control = match Control::connect(&dir) {
-        // It has died, and something of it has not.
-        Err(_) if !keep_kernel && remains::clear(&dir, false)? => return Ok(()),
+        // It has died, and its kernel half has not.
+        Err(_) if !keep_kernel && kernel::sweep(&dir)? => return Ok(()),
         connected => connected?,
     };
     control.down(keep_kernel)?;
     // The node takes its sockets away as the last thing it does.
     let gone = || (!dir.join("control.sock").exists()).then_some(());
     let still = || format!("the node was told to stop but its sockets are still in {}", dir.display());
-    crate::sys::watch::until(&dir, None, END, gone).map_err(|missed| anyhow::anyhow!("{}: {missed}", still()))?;
-    if !keep_kernel {
-        remains::clear(&dir, true)?;
-    }
-    Ok(())
+    crate::sys::watch::until(&dir, None, END, gone).map_err(|missed| anyhow::anyhow!("{}: {missed}", still()))
 }
 
 /// Who the node is, and what of its sandbox is weaker than it could be.
@@ -220,7 +245,6 @@ fn describe(status: &Value) -> String {
     for port in items("ports") {
         describe_port(&mut text, &port);
     }
-    items("links").iter().for_each(|link| words::link(&mut text, link));
     describe_cpu(&mut text, &status["cpu"]);
     describe_sandbox(&mut text, &status["sandbox"]);
     for code in items("codes") {

@@ -16,7 +16,7 @@ use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
 use super::own;
-use super::pins::{PinnedLink, Pins, Set};
+use super::pins::{Pins, Set};
 use super::program_slots::ProgramSlots;
 use super::records::Records;
 use super::redirects::Refused;
@@ -108,8 +108,6 @@ pub(super) struct State {
     pub(super) settled: bool,
     /// What stands in the places of ingress and egress while somebody captures.
     pub(super) seen: Option<[Program; 2]>,
-    /// Where an ingress of a process before this one stands that nobody has taken over yet.
-    pub(super) standing: Vec<PinnedLink>,
 }
 
 /// What a process before this one has left of that.
@@ -141,7 +139,6 @@ impl State {
             inherited,
             settled: false,
             seen: None,
-            standing: Vec::new(),
         }
     }
 
@@ -219,8 +216,7 @@ impl KernelHalf {
         let copies = Copies::adopted(sent, held.iter().map(|held| held.entry.name));
         let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
         let before = Before { slots: Slots::new(held), copies, routes, generation, origin, told };
-        let mut state = State::beginning(before, heritage.codes);
-        state.standing = pinned.as_ref().map_or(Ok(Vec::new()), |pinned| pinned.pins.links())?;
+        let state = State::beginning(before, heritage.codes);
         let environment = environment()?;
         let (loader, trusted) = (Loader::new(program.clone(), false), Loader::new(program, true));
         let (accounts, records) = (Accounts::of(&maps)?, Records::of(&maps)?);

@@ -1,6 +1,5 @@
 //! Follows the kernel's interfaces, routes and rules of policy routing, and tells both halves.
 
-mod interfaces;
 mod links;
 mod routes;
 
@@ -8,16 +7,16 @@ use super::control::Handle;
 use super::sockets::Again;
 use super::worker::Order;
 use crate::config::{NodeFile, Plan};
+use crate::frame::Link;
 use crate::kernel::{Asker, KernelHalf, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
 use crate::sys::netlink::{self, Carrier, Rules};
 use crate::sys::threads::{self, Duty};
+use crate::topology::Neighbour;
 use anyhow::{Context, Result};
-pub use interfaces::Links;
-use interfaces::Patience;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Changes of the kernel's tables are gathered for this long before they are read.
 const GATHER: Duration = Duration::from_millis(20);
@@ -39,6 +38,9 @@ impl Report {
     }
 }
 
+/// One that others have something to tell too.
+pub type Following = Arc<Mutex<Follower>>;
+
 /// Who is told of what.
 pub struct Follower {
     file: NodeFile,
@@ -55,8 +57,6 @@ pub struct Follower {
     /// Whether the kernel's routes are the node's; for the status.
     routes: bool,
     report: Arc<Report>,
-    /// The interfaces of its ports, for the status.
-    links: Arc<Links>,
     seen: Seen,
 }
 
@@ -67,9 +67,6 @@ struct Seen {
     mtu_max: usize,
     /// The link of each port; nothing: not looked at yet.
     links: Vec<Option<Carrier>>,
-    /// How often each port may be opened anew, and when the first of those that wait may.
-    patience: Vec<Patience>,
-    due: Option<Instant>,
     /// What redirects to each port lead to, as its programs were told last.
     redirected: Redirected,
     /// What asks the kernel, if there was a reason to.
@@ -84,28 +81,52 @@ impl Follower {
         handle: Handle,
         (half, steering, again): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>, Option<Again>),
         settings: Arc<Settings>,
-        (report, links): (Option<Arc<Report>>, Arc<Links>),
+        report: Option<Arc<Report>>,
     ) -> Follower {
         let (routes, report, seen) = (report.is_some(), report.unwrap_or_default(), Seen::default());
-        Follower { file, config, plans, handle, half, steering, settings, again, routes, report, links, seen }
+        Follower { file, config, plans, handle, half, steering, settings, again, routes, report, seen }
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
-    pub fn follow(mut self) -> Result<()> {
-        if !self.routes && self.plans.iter().all(|plan| plan.opening.interface().is_none()) {
-            return Ok(());
+    pub fn follow(mut self) -> Result<Following> {
+        if !self.routes && self.plans.iter().all(|plan| interface_of(plan) == 0) {
+            return Ok(Arc::new(Mutex::new(self)));
         }
         let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
         self.look()?;
+        let following = Arc::new(Mutex::new(self));
+        let looked = following.clone();
         threads::start("anode-routes", Duty::Routes, move || {
-            while watch.wait(self.seen.due).is_ok() {
+            while watch.wait().is_ok() {
                 std::thread::sleep(GATHER);
-                if self.look().is_err() {
+                if looked.lock().unwrap_or_else(PoisonError::into_inner).look().is_err() {
                     return;
                 }
             }
         })?;
+        Ok(following)
+    }
+
+    /// Whether the routes of another configuration lead somewhere here, where these neighbours are.
+    pub fn check(&self, file: &NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+        let config = NodeConfig { neighbours, ..self.config.clone() };
+        file.fixed_routes(&config)?;
         Ok(())
+    }
+
+    /// From now on the node has this configuration, of as many ports, and these neighbours.
+    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+        self.config.neighbours = neighbours;
+        for (port, of_file) in self.config.ports.iter_mut().zip(&file.ports) {
+            if port.link == Link::Overlay {
+                (port.ceiling, port.bits_per_second) = (of_file.ceiling()?, of_file.bits_per_second);
+            }
+        }
+        self.file = file;
+        if self.routes || self.plans.iter().any(|plan| interface_of(plan) != 0) {
+            self.look()?;
+        }
+        if self.routes { Ok(()) } else { self.look_at_routes() }
     }
 
     /// Reads everything anew. An error: the node is gone.

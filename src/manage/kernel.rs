@@ -53,9 +53,7 @@ pub fn open(
     half.set_share(limits.permille)?;
     let redirected = redirected();
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
-        let Some(&NativeInterface { index: interface @ 1.., kernel: true, .. }) = plan.opening.interface() else {
-            continue;
-        };
+        let Some(&NativeInterface { index: interface, kernel: true, .. }) = plan.opening.interface() else { continue };
         let Link::Ethernet { mac, .. } = port.link else { continue };
         let entry = entry(number as u32, interface, mac, port, &redirected);
         say_redirected(&port.name, &entry);
@@ -230,6 +228,11 @@ impl Messenger {
             KernelOrder::Unlink(code) => {
                 if let Err(error) = self.half.remove_code(&code) {
                     tracing::error!(%error, code = %code.short(), "code stays in the kernel half");
+                }
+            }
+            KernelOrder::Limit { code, role } => {
+                if let Err(error) = self.half.set_limits(&code, &role.limits) {
+                    tracing::error!(%error, code = %code.short(), "code has its old budget in the kernel half");
                 }
             }
             KernelOrder::Links(links) => {

@@ -6,14 +6,14 @@ use super::queue::SendQueue;
 use super::xdp::QueueSocket;
 use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
-use crate::sys::packet::Room;
 use crate::sys::poll::Poll;
 use std::io;
+use std::net::SocketAddr;
 
 /// A native port's interface, and what stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeInterface {
-    /// Its index; 0: it is not there, and the port waits for it.
+    /// Its index.
     pub index: u32,
     /// Whether the kernel half stands before it.
     pub kernel: bool,
@@ -24,8 +24,6 @@ pub struct NativeInterface {
 /// What a port has before the Linux stack.
 #[derive(Default)]
 pub struct BeforeStack {
-    /// How many frames may wait in each of its packet sockets.
-    pub room: Room,
     /// Whether a program of the node's stands at its interface.
     pub program: bool,
     /// Its AF_XDP sockets.
@@ -94,6 +92,9 @@ pub trait PortKind: Sized {
     fn take_sockets(&mut self, _: Vec<QueueSocket>) -> bool {
         false
     }
+
+    /// Its neighbours are at these places from now on, by their numbers; an overlay port's alone are.
+    fn set_peers(&mut self, _: &[Option<SocketAddr>]) {}
 
     /// Lets the driver look for frames in this thread, if it is to be polled.
     fn poll_driver(&self) {}

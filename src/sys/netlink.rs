@@ -20,10 +20,9 @@ use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, Ro
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::HashMap;
 use std::io;
-use std::time::Instant;
 
 /// Table of routes that people and daemons set (`RT_TABLE_MAIN`).
 const MAIN: u32 = 254;
@@ -256,15 +255,11 @@ impl Watch {
         Ok(Watch { socket, features })
     }
 
-    /// Waits until something has changed, or it is `due`.
-    pub fn wait(&self, due: Option<Instant>) -> io::Result<()> {
+    /// Waits until something has changed.
+    pub fn wait(&self) -> io::Result<()> {
         let sockets = || core::iter::once(&self.socket).chain(&self.features);
         let mut waiting: Vec<PollFd<'_>> = sockets().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        let timeout = || {
-            let left = due?.saturating_duration_since(Instant::now());
-            Timespec::try_from(left).ok()
-        };
-        while let Err(error) = poll(&mut waiting, timeout().as_ref()) {
+        while let Err(error) = poll(&mut waiting, None) {
             if error != rustix::io::Errno::INTR {
                 return Err(error.into());
             }

@@ -1,5 +1,6 @@
 //! Nodes as processes in network namespaces: needs root.
 
+mod apply;
 #[path = "../nodeos/build.rs"]
 mod build;
 mod channels;
@@ -21,7 +22,6 @@ mod outlive;
 mod pace;
 mod plan_nodes;
 mod redirects;
-mod remains;
 mod restart;
 #[path = "../running/mod.rs"]
 mod running;
@@ -32,6 +32,5 @@ mod together;
 mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
-mod waiting;
 mod workers;
 mod xdp;

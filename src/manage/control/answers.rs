@@ -45,6 +45,9 @@ impl Handle {
         }
         status["connections"] = self.connections.status();
         status["loader"] = value(serde_json::to_value(self.shelf.status()?))?;
+        if let Some(applier) = &self.applier {
+            status["configuration"] = applier.standing();
+        }
         add_losses(&mut status["ports"]);
         if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
             let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
@@ -52,9 +55,6 @@ impl Handle {
         }
         if let (Some(report), Some(tree)) = (&self.rules, status.as_object_mut()) {
             tree.insert("rules".into(), json!(report.rules()));
-        }
-        if let (Some(links), Some(tree)) = (&self.links, status.as_object_mut()) {
-            tree.insert("links".into(), json!(links.status()));
         }
         if let (Some(cpu), Some(tree)) = (&self.cpu, status.as_object_mut()) {
             let cpu = serde_json::to_value(cpu.status()).map_err(|error| error.to_string())?;
@@ -147,6 +147,12 @@ impl Handle {
             Ask::Revoked => {
                 let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
                 Ok(revocations.list().into())
+            }
+            // Who asks is known where the connection is.
+            Ask::Configure { .. } => Err("ask by a connection of your own".into()),
+            Ask::Environment { name, act } => {
+                let management = self.management.as_ref().ok_or("this node runs no environments")?;
+                management.act(&name, act)
             }
             Ask::Next { of, .. } => self.answer(of.into()),
             Ask::Watch | Ask::Names => {

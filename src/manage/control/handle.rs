@@ -4,6 +4,7 @@
 use super::sources::Sources;
 use super::workers::Others;
 use crate::kernel::KernelHalf;
+use crate::manage::apply::wish::{Fulfils, Wish};
 use crate::manage::connections::Connections;
 use crate::manage::files::Files;
 use crate::manage::loader::Shelf;
@@ -15,6 +16,7 @@ use crate::manage::watching::Watching;
 use crate::manage::worker::Order;
 use crate::node::{Node, Turn};
 use crate::sys::poll::Waker;
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -34,7 +36,6 @@ pub struct Handle {
     pub(super) cpu: Option<Arc<crate::manage::cpu::Report>>,
     pub(super) connections: Connections,
     pub(super) rules: Option<Arc<crate::manage::follow::Report>>,
-    pub(super) links: Option<Arc<crate::manage::follow::Links>>,
     pub(super) keep_kernel: Arc<AtomicBool>,
     pub(super) management: Option<Arc<Management>>,
     pub(super) files: Option<Arc<Files>>,
@@ -43,6 +44,7 @@ pub struct Handle {
     pub(super) sources: Sources,
     pub(super) watching: Option<Arc<Watching>>,
     pub(super) others: Others,
+    pub(super) applier: Option<Arc<dyn Fulfils>>,
 }
 
 impl Handle {
@@ -51,7 +53,7 @@ impl Handle {
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
         let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
-        let (services, watching, links) = (None, None, None);
+        let (services, watching) = (None, None);
         Handle {
             orders,
             waker,
@@ -61,7 +63,6 @@ impl Handle {
             cpu,
             connections: Connections::default(),
             rules,
-            links,
             keep_kernel,
             management,
             files,
@@ -70,7 +71,18 @@ impl Handle {
             sources: Sources::default(),
             watching,
             others: Others::default(),
+            applier: None,
         }
+    }
+
+    /// The same with who applies other configurations.
+    pub fn with_applier(self, applier: Arc<dyn Fulfils>) -> Handle {
+        Handle { applier: Some(applier), ..self }
+    }
+
+    /// Does what somebody wishes of the node's configuration.
+    pub fn configure(&self, wish: Wish, who: &str) -> Result<Value, String> {
+        self.applier.as_ref().ok_or("this node has no other configurations")?.fulfil(wish, who)
     }
 
     /// The same with who watches the node's packets.
@@ -106,11 +118,6 @@ impl Handle {
     /// The same with what is known of the host's rules of policy routing, if its routes are followed.
     pub fn with_rules(self, rules: Option<Arc<crate::manage::follow::Report>>) -> Handle {
         Handle { rules, ..self }
-    }
-
-    /// The same with what is known of the interfaces of its native ports.
-    pub fn with_links(self, links: Arc<crate::manage::follow::Links>) -> Handle {
-        Handle { links: Some(links), ..self }
     }
 
     /// The same with the management environment.
