@@ -179,7 +179,8 @@ impl Capsules {
         let is = cx.control.roles.iter().find(|role| role.name == ready.grant.role.name).cloned();
         let shared = ready.bpf.is_some() || cx.control.workers.leads().is_some() || cx.is_further();
         let Some(is) = is.filter(|is| stays(&ready.grant.role, is, shared)) else {
-            tracing::info!(node = cx.core.name, code = %name.short(), role = ready.grant.role.name, "code is judged anew");
+            let role = &ready.grant.role.name;
+            tracing::info!(event = "code", node = cx.core.name, code = %name.short(), role, "code is judged anew");
             self.withdraw(cx, turn, name);
             return;
         };

@@ -129,6 +129,24 @@ fn of_two_who_apply_at_once_one_is_refused_and_told_who_the_other_is() {
 }
 
 #[test]
+fn of_many_who_apply_at_once_each_is_done_or_told_why_not() {
+    let node = Node::start(&role(1000));
+    let all: Vec<_> = (1..=6).map(|at| file(&node, &format!("{at}.toml"), &role(at))).collect();
+    let said: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = all.iter().map(|path| scope.spawn(|| apply(path, &[]))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (done, said) in &said {
+        let known = ["has given another configuration meanwhile", "changes the configuration right now", "look again"];
+        assert!(*done || known.iter().any(|known| said.contains(known)), "{said}");
+    }
+    let done = said.iter().filter(|(done, _)| *done).count();
+    assert!(done > 0);
+    assert_eq!(standing(&node)["applied"], done);
+    assert_eq!(history(&node).len(), 1 + done, "each of them ran");
+}
+
+#[test]
 fn what_nobody_confirms_is_taken_back_and_what_somebody_does_stays() {
     let node = Node::start(&role(1000));
     let other = file(&node, "other.toml", &(role(7) + "[cpu]\nshare = 0.5\n"));
