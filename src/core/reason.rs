@@ -305,6 +305,10 @@ reasons! {
     HandOver = "hand-over",
         "more packets came to a worker that only the first worker of the node can go on with than that one takes: \
          packets without code here, or of applications and channels ([cpu])";
+    /// An engine of a graph has thrown a packet away, or an output that it left by leads nowhere.
+    GraphDropped = "graph-dropped",
+        "an engine of a graph has thrown a packet away, had no room for it, or sent it by an output to which nothing is connected: \
+         the engine's handlers say which and how many";
 }
 
 impl Reason {
