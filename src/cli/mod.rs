@@ -14,6 +14,7 @@ mod complete;
 mod cred;
 mod demo;
 mod domain;
+mod graph;
 mod heavy;
 mod lab;
 mod manual;
@@ -73,6 +74,8 @@ nouns! {
     Channel = channel;
     /// Protocols and rules: check them, and show what a frame is to them
     Classify = classify;
+    /// Graphs of engines in Click's language: check them, and run them over captures
+    Graph = graph;
     /// Keys, and credentials that grant roles to them
     Cred = cred;
     /// Programs in the packet language PLAN: check and format them
