@@ -19,5 +19,7 @@ mod node_bench;
 mod nodeos_ending;
 mod paths;
 mod plan_turns;
+mod roles;
 mod shares;
+mod survey;
 mod workers;

@@ -3,11 +3,11 @@
 use super::handle::Handle;
 use crate::core::ledger::Balance;
 use crate::core::log::Line;
+use crate::frame::WorkerId;
 use crate::manage::cpu::{CpuStatus, Report};
+use crate::manage::observe::OfWorker;
 use crate::manage::worker::Order;
 use crate::manage::worker::crew::Way;
-use crate::node::domains::DomainStatus;
-use crate::node::status::Status;
 use crate::node::{Node, Turn};
 use serde::Serialize;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::mpsc::channel;
 
 /// One worker of several.
 #[derive(Serialize)]
-pub(super) struct WorkerStatus {
+pub(in crate::manage) struct WorkerStatus {
     /// Its number; the first is 0.
     worker: usize,
     /// What became of its frames. `handed` is what it has handed to the first worker, less what it has taken over.
@@ -40,7 +40,7 @@ impl Handle {
     }
 
     /// Lets each worker do something, the first one first, and waits for what comes of it.
-    pub(super) fn with_each<R: Send + 'static>(
+    pub(in crate::manage) fn with_each<R: Send + 'static>(
         &self,
         work: impl Fn(&mut Node, &mut Turn<'_>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, String> {
@@ -60,39 +60,27 @@ impl Handle {
         Ok(all)
     }
 
-    /// The counters of all workers together, and what each has done if there are several.
-    pub(super) fn counters(&self) -> Result<(Status, Vec<WorkerStatus>), String> {
-        let each = self.with_each(|node, turn| {
-            node.settle_cuts();
-            (node.status_within(&turn.out.frames), node.waiting())
-        })?;
-        let reports = self.cpu.iter().chain(&self.others.reports).map(Some).chain(std::iter::repeat(None));
-        let of_each = each.iter().zip(reports).enumerate().map(|(worker, ((status, waiting), report))| WorkerStatus {
-            worker,
-            balance: status.balance,
-            waiting: *waiting,
-            cpu: report.map(|report| report.status()),
-        });
-        let workers = if each.len() > 1 { of_each.collect() } else { Vec::new() };
-        let mut all = each.into_iter().map(|(status, _)| status);
-        let mut sum = all.next().ok_or("the node is going down")?;
-        all.for_each(|more| sum.add(&more));
-        Ok((sum, workers))
+    /// Gives each worker an order, which knows its number and how many there are.
+    pub(in crate::manage) fn order_each(&self, order: impl Fn(WorkerId, WorkerId) -> Order) -> Result<(), String> {
+        let workers = self.others.ways.len() as WorkerId + 1;
+        self.order(order(0, workers))?;
+        self.others.ways.iter().zip(1..).for_each(|(way, id)| way.order(order(id, workers)));
+        Ok(())
     }
 
-    /// The domains of all workers, those of codes with what was used at each.
-    pub(in crate::manage) fn domain_tree(&self) -> Result<Vec<DomainStatus>, String> {
-        let mut each = self
-            .with_each(|node, _| {
-                node.settle_cuts();
-                node.domain_tree()
-            })?
-            .into_iter();
-        let mut first = each.next().unwrap_or_default();
-        for more in each.flatten().filter(|more| more.code.is_some()) {
-            first.iter_mut().filter(|own| own.code == more.code).for_each(|own| own.add(&more));
+    /// What each worker has done, if there are several.
+    pub(in crate::manage) fn worker_status(&self, each: &[OfWorker]) -> Vec<WorkerStatus> {
+        if each.len() < 2 {
+            return Vec::new();
         }
-        Ok(first)
+        let reports = self.cpu.iter().chain(&self.others.reports).map(Some).chain(std::iter::repeat(None));
+        let of_each = each.iter().zip(reports).enumerate().map(|(worker, (of, report))| WorkerStatus {
+            worker,
+            balance: of.balance,
+            waiting: of.waiting,
+            cpu: report.map(|report| report.status()),
+        });
+        of_each.collect()
     }
 
     /// What mobile code has logged lately, at whatever worker.
