@@ -11,7 +11,7 @@ pub mod client;
 pub mod connections;
 pub mod control;
 pub mod cpu;
-mod crew;
+pub mod crew;
 mod domains;
 pub mod ee;
 pub mod files;
@@ -29,6 +29,7 @@ pub mod revoked;
 pub mod services;
 pub mod sockets;
 mod undo;
+pub mod watchdog;
 pub mod watching;
 pub mod worker;
 
@@ -68,6 +69,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use undo::Undo;
+use watchdog::Watchdog;
 use watching::Watching;
 use worker::crew::Way;
 use worker::{FIRST_APP, Order, Worker};
@@ -132,6 +134,11 @@ impl Planned {
         Ok(Planned { config, plans, environments, plan, guard, meters, hellos })
     }
 
+    /// What there is for workers here.
+    pub fn room(&self) -> crew::Room {
+        crew::Room::of(&self.plans)
+    }
+
     /// How its ports are opened.
     pub fn openings(&self) -> impl Iterator<Item = &Opening> {
         self.plans.iter().map(|plan| &plan.opening)
@@ -177,9 +184,11 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
     worker.set_guard(guard.clone(), revocations.signed());
     worker.set_meters(meters);
-    let watching = Arc::new(Watching::new(&routing.name, &routing.ports, &plans, clock, half.clone()));
-    let files_of_ports = watching::Files::open(&watching, &plans)?.map(|(files, teller)| {
-        worker.watch(teller);
+    let watching = Arc::new(Watching::new((&routing.name, crew.workers), &routing.ports, &plans, clock, half.clone()));
+    let files_of_ports = watching::Files::open(&watching, &plans)?.map(|(files, tellers)| {
+        let mut tellers = tellers.into_iter();
+        tellers.next().into_iter().for_each(|teller| worker.watch(teller));
+        crew.watch(tellers);
         files
     });
     worker.prepare(left)?;
@@ -190,9 +199,10 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
     let accounts = cpu_report.accounts();
+    let (others, worker_report) = (crew.others(), cpu_report.clone());
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
     let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
-    let handle = handle.with_watching(watching).with_others(crew.others());
+    let handle = handle.with_watching(watching).with_others(others.clone());
     let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_connections(connections);
@@ -204,7 +214,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let handle = handle.with_management(management.clone());
     listen_for_others(&dir, &handle, acceptor)?;
     let stop = Arc::new(AtomicBool::new(false));
-    tick(compiler, stop.clone())?;
+    let rounds = [&worker_report].into_iter().chain(&others.reports).map(|report| report.rounds());
+    tick(compiler, Watchdog::new(rounds, file.cpu.hang_s), stop.clone())?;
     let before = (half.clone(), xdp.own.clone(), xdp.again);
     follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed)
         .follow()?;
@@ -427,12 +438,15 @@ impl Domains for NodeDomains {
     }
 }
 
-/// The clock behind the wasm backstop.
-fn tick(compiler: Compiler, stop: Arc<AtomicBool>) -> Result<()> {
+/// The clock behind the wasm backstop, which also sees whether workers hang.
+fn tick(compiler: Compiler, mut watchdog: Watchdog, stop: Arc<AtomicBool>) -> Result<()> {
     threads::start("anode-tick", Duty::Ticks, move || {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             compiler.tick();
+            if let Some(worker) = watchdog.look() {
+                watchdog::end(worker, "has not come round for as long as [cpu] hang_s says");
+            }
         }
     })?;
     Ok(())

@@ -4,6 +4,7 @@
 //! Control reaches it by commands between batches, code by the loader. It waits for nothing but frames, and takes no
 //! lock.
 
+mod anew;
 mod around;
 mod changes;
 pub mod crew;
@@ -39,7 +40,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 use watch::Watchers;
-use work_clock::thread_clock;
 
 /// Token of the waker.
 const WAKER: u64 = 0;
@@ -134,6 +134,10 @@ pub struct Worker {
     cpu: Cpu,
     /// Nanoseconds in which packets were taken in since some ran last.
     received: u64,
+    /// What its node is made of.
+    making: anew::Making,
+    /// How many frames it will have looked at when the batch in hand is done.
+    taking: Option<u64>,
 }
 
 /// Which of the workers of a node one is, with what only that one has.
@@ -186,20 +190,17 @@ pub struct Parts {
 impl Worker {
     /// One without ports yet.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, seat, common, busy_poll_us, cpu, entry, orders, waker, clock } = parts;
+        let id = match &parts.seat {
+            Seat::First(_) => 0,
+            Seat::Further { id, .. } => *id,
+        };
+        let making = anew::Making::of(&parts, id);
+        let Parts { config, seat, busy_poll_us, cpu, orders, waker, clock, .. } = parts;
         let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let pool = FramePool::new(crate::frame::FRAME.max(largest + AROUND), FRAMES_READY);
-        let mut node = Node::new(config);
-        node.set_scheduler(cpu.scheduler(), 0);
-        node.set_entry(entry);
-        node.set_clock(Box::new(thread_clock(clock, cpu.gaps())));
-        let id = match &seat {
-            Seat::First(_) => 0,
-            Seat::Further { id, .. } => *id,
-        };
-        common.into_iter().for_each(|common| node.set_worker(id, common));
+        let mut node = making.node(&cpu, clock);
         let place = match seat {
             Seat::First(seat) => {
                 let FirstSeat { plan, apps, loader, others } = *seat;
@@ -209,8 +210,6 @@ impl Worker {
             }
             Seat::Further { first, .. } => Place::Further(first),
         };
-        let (capsules, plan) = cpu.weights();
-        node.set_weights(capsules, plan);
         let mut driver = Driver::new(node);
         driver.out.pool = pool;
         Ok(Worker {
@@ -227,6 +226,8 @@ impl Worker {
             busy_until: 0,
             cpu,
             received: 0,
+            making,
+            taking: None,
         })
     }
 
@@ -249,6 +250,7 @@ impl Worker {
         loop {
             let now = self.read();
             let polled = polling;
+            self.cpu.look_at_load(now, || self.driver.node.worked(now));
             polling = now < self.busy_until;
             if polling {
                 self.around.ports.iter().for_each(OpenPort::poll_driver);
@@ -259,7 +261,11 @@ impl Worker {
             let timer = self.driver.node.next_timer().saturating_sub(now);
             let patience = if self.around.processes.waits() { timer.min(AGAIN) } else { timer };
             let wait = if busy || polling || self.driver.node.has_work() { 0 } else { patience };
+            if wait > 0 {
+                self.cpu.rounds().rest();
+            }
             self.poll.wait(wait, &mut ready)?;
+            self.cpu.rounds().work();
             if wait > 0 || ready.is_empty() && !busy {
                 let rested = self.read().saturating_sub(now);
                 self.driver.node.rested(rested);
@@ -343,7 +349,9 @@ impl Worker {
     #[cold]
     fn rest(&mut self, mut rest: Duration) -> bool {
         loop {
+            self.cpu.rounds().rest();
             std::thread::sleep(rest);
+            self.cpu.rounds().work();
             if self.take_orders() {
                 return true;
             }
@@ -382,9 +390,11 @@ impl Worker {
             if self.driver.out.traced {
                 self.tell_came(now, at, &mut batch);
             }
+            self.taking = Some(self.driver.node.looked_at(&self.driver.out).wrapping_add(batch.len() as u64));
             let Driven { node, mut turn } = self.driver.at(now);
             node.receive_all(&mut turn, &mut batch);
             self.batch = batch;
+            self.taking = None;
             let done = self.read();
             let spent = self.driver.node.worked(done) - began;
             self.driver.node.received(count, spent);
@@ -476,7 +486,11 @@ impl Worker {
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
                 Order::Watch(teller) => self.watch(teller),
                 Order::Unwatch => self.look_at_watchers(),
-                Order::Stop => return true,
+                Order::Stop => {
+                    // What follows takes as long as it takes.
+                    self.cpu.rounds().rest();
+                    return true;
+                }
             }
         }
         self.waker.wake();

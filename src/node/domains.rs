@@ -9,6 +9,7 @@ use super::hosts::{Hosts, InProcess};
 use super::os::title_of;
 use super::output::Turn;
 use super::{Cx, Node};
+use crate::core::common::account::Leased;
 use crate::core::domain::{DomainId, Usage};
 use crate::core::memory_pool::PoolStatus;
 use crate::frame::PortId;
@@ -38,6 +39,9 @@ pub struct DomainStatus {
     pub grants: Grants,
     /// What it has used; of a code's domain, in the user half.
     pub usage: Usage,
+    /// How much of its budget is with workers, if several run its code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Leased>,
     /// Packets of its that no counter of the user half knows of; below 0: counted more than once.
     pub unaccounted: i64,
     /// Packets of its that were done after their deadline.
@@ -246,6 +250,7 @@ impl Cx {
                 memory: core.pools.of_domain(id).and_then(|pool| core.pools.status(pool)),
                 memory_bytes: core.pools.held_by(id),
                 usage: domain.usage(),
+                budget: domain.common.as_ref().map(|common| common.account.leased()),
                 unaccounted: unaccounted(id),
                 missed_deadlines: self.order.paths.missed_deadlines(id),
                 channels: domain.channels as usize,

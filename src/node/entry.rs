@@ -162,6 +162,11 @@ impl Entry {
         entry
     }
 
+    /// What the entrance before has counted, of the same ports and neighbours, is counted on.
+    pub(super) fn go_on_from(&mut self, before: &Entry) {
+        self.owners.iter_mut().zip(&before.owners).for_each(|(owner, before)| owner.counts = before.counts);
+    }
+
     /// Whether work is measured by a clock.
     pub(super) fn has_clock(&self) -> bool {
         self.clock.is_some()

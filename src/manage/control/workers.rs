@@ -7,8 +7,9 @@ use crate::manage::cpu::{CpuStatus, Report};
 use crate::manage::worker::Order;
 use crate::manage::worker::crew::Way;
 use crate::node::domains::DomainStatus;
-use crate::node::status::Status;
+use crate::node::status::{PortStatus, Status};
 use crate::node::{Node, Turn};
+use crate::topology::Gauge;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -22,8 +23,19 @@ pub(super) struct WorkerStatus {
     balance: Balance,
     /// Packets that wait for their turn.
     waiting: usize,
+    /// What its ports have counted: a queue of each interface is its own.
+    ports: Vec<PortOfWorker>,
     /// What it has of a CPU.
     cpu: Option<CpuStatus>,
+}
+
+/// What one worker has taken from a port and sent by it.
+#[derive(Serialize)]
+struct PortOfWorker {
+    name: String,
+    received: u64,
+    sent: u64,
+    missed: u64,
 }
 
 /// The workers beyond the first: ways to them, and what they have of a CPU.
@@ -33,14 +45,28 @@ pub(crate) struct Others {
     pub reports: Vec<Arc<Report>>,
 }
 
+impl PortOfWorker {
+    fn of(port: &PortStatus) -> PortOfWorker {
+        let Gauge { received, sent, missed, .. } = port.gauge;
+        PortOfWorker { name: port.name.clone(), received, sent, missed }
+    }
+}
+
 impl Handle {
     /// The same with the workers beyond the first.
     pub(crate) fn with_others(self, others: Others) -> Handle {
         Handle { others, ..self }
     }
 
+    /// Gives each worker an order, the first one the first.
+    pub(in crate::manage) fn order_each(&self, mut orders: impl Iterator<Item = Order>) -> Result<(), String> {
+        orders.next().map_or(Ok(()), |order| self.order(order))?;
+        self.others.ways.iter().zip(orders).for_each(|(way, order)| way.order(order));
+        Ok(())
+    }
+
     /// Lets each worker do something, the first one first, and waits for what comes of it.
-    pub(super) fn with_each<R: Send + 'static>(
+    pub(in crate::manage) fn with_each<R: Send + 'static>(
         &self,
         work: impl Fn(&mut Node, &mut Turn<'_>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, String> {
@@ -71,6 +97,7 @@ impl Handle {
             worker,
             balance: status.balance,
             waiting: *waiting,
+            ports: status.ports.iter().map(PortOfWorker::of).collect(),
             cpu: report.map(|report| report.status()),
         });
         let workers = if each.len() > 1 { of_each.collect() } else { Vec::new() };

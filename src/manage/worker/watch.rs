@@ -14,6 +14,9 @@ use crate::seen::ring::Teller;
 /// Numbers of packets that come in while somebody watches begin here: above those of applications' packets.
 const FIRST: u64 = 1 << 32;
 
+/// From one worker's such numbers to those of the next: none comes there in a thousand years.
+const OF_WORKER: u64 = 1 << 48;
+
 /// Those who watch, and what they are told.
 #[derive(Default)]
 pub(super) struct Watchers {
@@ -59,7 +62,7 @@ impl Worker {
     pub(super) fn tell_came(&mut self, now: u64, port: usize, batch: &mut [Frame]) {
         for frame in batch {
             self.around.watchers.came += 1;
-            frame.trace = FIRST + self.around.watchers.came;
+            frame.trace = self.making.worker() * OF_WORKER + FIRST + self.around.watchers.came;
             self.around.tell_frame(now, port, frame, true);
         }
     }
