@@ -1,8 +1,13 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
+mod apply;
 mod check;
+mod events;
+mod health;
 mod loader;
 mod log;
+mod metrics;
+mod report;
 mod service;
 mod watch;
 mod words;
@@ -78,8 +83,46 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Print the counters of a running node as text for Prometheus
+    Metrics(metrics::Args),
+    /// Say whether all is well with a running node: exit status 0 healthy, 1 degraded, 2 not reachable
+    Health {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what was done to a running node, by whom, and what has changed in it
+    Events(events::Args),
+    /// Write all that is of interest when something went wrong into one file, without keys
+    Report(report::Args),
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
+    /// Apply another configuration to a running node: what differs is shown, then done as a whole or not at all
+    Apply(apply::ApplyArgs),
+    /// Let a configuration stay that was applied with --confirm-within
+    Confirm {
+        /// The node's name, or its run directory
+        node: String,
+    },
+    /// List the configurations that ran, the last one at the end
+    History {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Go back to a configuration that ran before: the one before this, or that of a number
+    Rollback {
+        /// The node's name, or its run directory
+        node: String,
+        /// Its number in the history
+        number: Option<u64>,
+        #[command(flatten)]
+        manner: apply::Manner,
+    },
     /// Stop a running node
     Down {
         /// The node's name, or its run directory
@@ -104,7 +147,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
+        Verb::Metrics(args) => metrics::print(&args)?,
+        Verb::Health { node, json } => return health::print(&node, json),
+        Verb::Events(args) => events::print(&args)?,
+        Verb::Report(args) => report::write(&args)?,
         Verb::Log(args) => log::print(&args)?,
+        Verb::Apply(args) => args.run()?,
+        Verb::Confirm { node } => apply::confirm(&node)?,
+        Verb::History { node, json } => apply::history(&node, json)?,
+        Verb::Rollback { node, number, manner } => apply::rollback(&node, number, &manner)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)

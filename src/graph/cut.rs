@@ -99,6 +99,15 @@ impl Graphs {
         cuts.into_iter().for_each(|id| self.settle_cut(core, id));
     }
 
+    /// The same of the channel at this place in their table; false: no place is behind those before.
+    pub fn settle_at(&mut self, core: &mut Core, at: usize) -> bool {
+        let Some(found) = self.channels.cuts.at(at) else { return false };
+        if let Some((id, _)) = found.filter(|(_, cut)| cut.half.is_some()) {
+            self.settle_cut(core, id);
+        }
+        true
+    }
+
     fn settle_cut(&mut self, core: &mut Core, id: CutChanId) {
         let Some(cut) = self.channels.cuts.get_mut(id) else { return };
         let Some(carried) = &mut cut.half else { return };
@@ -132,6 +141,19 @@ impl Graphs {
             domain.counts.drops.count_many(Reason::Bandwidth, over);
             domain.counts.drops.count_many(Reason::MalformedPacket, more.broken);
             domain.forwarded += more.sent;
+        }
+    }
+
+    /// The cut-through channels that a domain pays for.
+    pub fn cuts_of(&self, domain: DomainId) -> Vec<CutChanId> {
+        self.channels.cuts.iter().filter(|(_, cut)| cut.domain == domain).map(|(id, _)| id).collect()
+    }
+
+    /// The other half has no part in the budget of a domain any more: its cut-through channels have ended there.
+    pub fn share_no_more(&mut self, core: &mut Core, domain: DomainId) {
+        self.halves.iter_mut().for_each(|half| half.forget(Whose::Domain(domain)));
+        if let Some(domain) = core.domains.of(domain) {
+            domain.share_budget(None);
         }
     }
 

@@ -12,17 +12,18 @@ use crate::schedule::share::CpuShare;
 use crate::sys::{clock, realtime};
 use serde::Serialize;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// What became of it: counted by the worker, read by control.
 #[derive(Debug)]
 pub struct Report {
-    file: CpuFile,
+    file: RwLock<CpuFile>,
     used_ns: AtomicU64,
     rests: AtomicU64,
     rested_ns: AtomicU64,
+    slice_ns: AtomicU64,
     gaps: Arc<Gaps>,
     accounts: Accounts,
     rounds: Arc<Rounds>,
@@ -38,6 +39,16 @@ const GAP_NS: u64 = 1_000_000;
 pub struct Gaps {
     count: AtomicU64,
     longest_ns: AtomicU64,
+    /// The longest of the even and of the odd minutes, in microseconds, beside the number of the minute.
+    minutes: [AtomicU64; 2],
+}
+
+/// Bits of such a word that are the gap: an hour and more.
+const GAP_BITS: u32 = 32;
+
+/// The minute that it is, of the system's clock.
+fn minute() -> u64 {
+    clock::Clock::of_host().now() / 60_000_000_000
 }
 
 impl Gaps {
@@ -47,7 +58,22 @@ impl Gaps {
         if nanoseconds >= GAP_NS {
             self.count.fetch_add(1, Ordering::Relaxed);
             self.longest_ns.fetch_max(nanoseconds, Ordering::Relaxed);
+            self.note_in(minute(), nanoseconds / 1000);
         }
+    }
+
+    fn note_in(&self, minute: u64, microseconds: u64) {
+        let word = &self.minutes[(minute % 2) as usize];
+        let now = minute << GAP_BITS | microseconds.min((1 << GAP_BITS) - 1);
+        // A later minute is a larger number, and so is a longer gap of the same.
+        word.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// The longest of this minute and of the one before, in microseconds.
+    fn longest_since(&self, minute: u64) -> u64 {
+        let words = self.minutes.iter().map(|word| word.load(Ordering::Relaxed));
+        let recent = words.filter(|word| (word >> GAP_BITS) + 1 >= minute);
+        recent.map(|word| word & ((1 << GAP_BITS) - 1)).max().unwrap_or(0)
     }
 
     /// How many there were, and the longest, in nanoseconds.
@@ -79,6 +105,8 @@ pub struct CpuStatus {
     pub load_permille: u64,
     /// How often it has begun anew after a panic.
     pub panics: u64,
+    /// The longest time that it was held by somebody who had its counters copied, in microseconds.
+    pub longest_slice_us: u64,
     /// What is known of what processes of environments use.
     pub processes: AccountCounts,
 }
@@ -99,14 +127,24 @@ impl Report {
         self.accounts.clone()
     }
 
+    /// The longest gap of the last minute or two, in microseconds.
+    pub fn recent_gap_us(&self) -> u64 {
+        self.gaps.longest_since(minute())
+    }
+
+    fn file(&self) -> CpuFile {
+        self.file.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What is known now.
     pub fn status(&self) -> CpuStatus {
+        let file = self.file();
         let (gaps, longest) = self.gaps.seen();
         let ms = |counter: &AtomicU64| counter.load(Ordering::Relaxed) / 1_000_000;
         CpuStatus {
-            scheduler: self.file.scheduler.unwrap_or_default().name(),
-            share: self.file.share,
-            realtime: self.file.realtime,
+            scheduler: file.scheduler.unwrap_or_default().name(),
+            share: file.share,
+            realtime: file.realtime,
             used_ms: ms(&self.used_ns),
             rests: self.rests.load(Ordering::Relaxed),
             rested_ms: ms(&self.rested_ns),
@@ -114,6 +152,7 @@ impl Report {
             longest_gap_us: longest / 1000,
             load_permille: self.load_permille.load(Ordering::Relaxed),
             panics: self.panics.load(Ordering::Relaxed),
+            longest_slice_us: self.slice_ns.load(Ordering::Relaxed) / 1000,
             processes: self.accounts.counts(),
         }
     }
@@ -136,9 +175,10 @@ impl Cpu {
     pub fn new(file: &CpuFile) -> Cpu {
         let counter = AtomicU64::default;
         let (gaps, accounts) = (Arc::default(), Accounts::default());
-        let [used_ns, rests, rested_ns, panics, load_permille] = [(); 5].map(|()| counter());
-        let (file, rounds) = (file.clone(), Arc::default());
-        let report = Report { file, used_ns, rests, rested_ns, gaps, accounts, rounds, panics, load_permille };
+        let [used_ns, rests, rested_ns, slice_ns, panics, load_permille] = [(); 6].map(|()| counter());
+        let (file, rounds) = (RwLock::new(file.clone()), Arc::default());
+        let report =
+            Report { file, used_ns, rests, rested_ns, slice_ns, gaps, accounts, rounds, panics, load_permille };
         Cpu { report: Arc::new(report), account: None, looked: (0, 0) }
     }
 
@@ -178,19 +218,25 @@ impl Cpu {
         self.report.panics.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Its counters were copied for so long, in nanoseconds, while packets waited.
+    pub fn sliced(&self, nanoseconds: u64) {
+        self.report.slice_ns.fetch_max(nanoseconds, Ordering::Relaxed);
+    }
+
     /// How the CPU is divided among domains.
     pub fn scheduler(&self) -> Policy {
-        self.report.file.scheduler.unwrap_or_default()
+        self.report.file().scheduler.unwrap_or_default()
     }
 
     /// What capsules and PLAN have of it beside other environments, by weight.
     pub fn weights(&self) -> (u32, u32) {
-        (self.report.file.capsules_weight, self.report.file.plan_weight)
+        let file = self.report.file();
+        (file.capsules_weight, file.plan_weight)
     }
 
     /// Makes the calling thread the worker's.
     pub fn begin(&mut self, now: u64) -> io::Result<()> {
-        let file = &self.report.file;
+        let file = self.report.file();
         if !file.affinity.is_empty() {
             realtime::pin(&file.affinity)?;
         }
@@ -201,6 +247,16 @@ impl Cpu {
         self.looked = (now, self.looked.1);
         self.account = CpuShare::new(file.share, now, clock::thread_cpu());
         Ok(())
+    }
+
+    /// Has another share from now on, and what else of this does not hold for a thread from its start.
+    pub fn renew(&mut self, file: CpuFile, now: u64) {
+        let before = self.report.file().share;
+        let share = file.share;
+        *self.report.file.write().unwrap_or_else(PoisonError::into_inner) = file;
+        if share != before {
+            self.account = CpuShare::new(share, now, clock::thread_cpu());
+        }
     }
 
     /// How long the worker is to rest now, if at all. After that, it asks again.
@@ -244,6 +300,17 @@ mod tests {
         assert_eq!(load(LOAD_WINDOW + 9, LOAD_WINDOW), 250);
         assert_eq!(load(3 * LOAD_WINDOW + 5, LOAD_WINDOW / 4 + LOAD_WINDOW), 500);
         assert_eq!(load(9 * LOAD_WINDOW, 0), 0, "a node that begins anew counts anew");
+    }
+
+    #[test]
+    fn gaps_are_forgotten_after_a_minute_or_two() {
+        let gaps = Gaps::default();
+        gaps.note_in(7, 500);
+        gaps.note_in(7, 300);
+        assert_eq!((gaps.longest_since(7), gaps.longest_since(8), gaps.longest_since(9)), (500, 500, 0));
+        gaps.note_in(8, 200);
+        gaps.note_in(9, 100);
+        assert_eq!((gaps.longest_since(9), gaps.longest_since(10), gaps.longest_since(11)), (200, 100, 0));
     }
 
     #[test]

@@ -158,9 +158,11 @@ impl Crew {
         Ok((Crew { common, workers, seated }, others))
     }
 
-    /// Somebody watches, and is told by these; before the threads are started.
-    pub fn watch(&self, tellers: impl Iterator<Item = Teller>) {
-        self.seated.iter().zip(tellers).for_each(|(seated, teller)| seated.way.order(Order::Watch(teller)));
+    /// Somebody watches, and is told by each of these, the first by the first worker; before the threads are started.
+    pub fn watch(&self, first: &mut Worker, tellers: Vec<Teller>) {
+        let mut tellers = tellers.into_iter();
+        tellers.next().into_iter().for_each(|teller| first.watch(teller, 1));
+        self.seated.iter().zip(tellers).for_each(|(seated, teller)| seated.way.order(Order::Watch(teller, 1)));
     }
 
     /// Starts the threads, each with its ports.

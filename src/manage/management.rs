@@ -19,6 +19,7 @@ mod lines;
 mod object;
 mod supervisor;
 
+pub use model::wish::Act;
 pub use object::{ARGUMENT as OBJECT_ARGUMENT, run as run_object};
 pub use supervisor::{BACK_OFF_MAX, State};
 
@@ -31,6 +32,8 @@ use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use serde::Serialize;
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -141,6 +144,20 @@ impl Management {
     /// Somebody has ended these domains on purpose: what ran in them is ended too, and not started again.
     pub fn ended(&self, domains: Vec<DomainId>) {
         self.order(Order::Ended(domains));
+    }
+
+    /// These are the environments from now on. Those of these names have changed: they are started, restarted or ended. The
+    /// others run on.
+    pub fn renew(&self, environments: Vec<Environment>, changed: BTreeSet<String>) {
+        self.order(Order::Renew(environments, changed));
+    }
+
+    /// Starts, stops or restarts one, and gives how it stands then.
+    pub fn act(&self, name: &str, act: Act) -> Result<Value, String> {
+        let (reply, answer) = channel();
+        self.order(Order::Act(name.to_owned(), act, reply));
+        let status = answer.recv().map_err(|_| "the node is going down")??;
+        serde_json::to_value(status).map_err(|error| error.to_string())
     }
 
     /// Ends all environments and waits for that.

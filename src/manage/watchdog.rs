@@ -5,11 +5,14 @@
 //! own looks are counted: while the machine sleeps or the process is stopped there are none. A worker that waits for
 //! packets, or rests because its share of the CPU is used up, is not at work.
 
-use super::TICK;
 use crate::frame::WorkerId;
 use crate::say_err;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Period of the clock that stops code which runs too long, and between two looks at the workers.
+pub const TICK: Duration = Duration::from_millis(5);
 
 /// The rounds of a worker: it alone writes them. The lowest bit says that it is at work.
 #[derive(Debug, Default)]

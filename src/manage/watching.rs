@@ -98,13 +98,18 @@ impl Watching {
         Watching { clock, half, node: node.into(), ports, workers: workers.max(1).into(), open: Mutex::default() }
     }
 
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
     fn open(&self) -> MutexGuard<'_, Open> {
         // What it holds is right between any two statements.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more who watches, and what each worker is to tell them by, the first one first.
-    fn watch(self: &Arc<Watching>) -> Result<(Watch, Vec<Teller>), String> {
+    fn watch(self: &Arc<Watching>, kernel_too: bool) -> Result<(Watch, Vec<Teller>), String> {
         let mut open = self.open();
         open.tellers.retain(|teller| !teller.is_closed());
         if open.tellers.len() >= WATCHES_MAX {
@@ -112,8 +117,9 @@ impl Watching {
         }
         let words = (WORDS / self.workers).max(WORKER_WORDS);
         let (tellers, workers): (Vec<_>, Vec<_>) = (0..self.workers).map(|_| ring(words)).unzip();
-        let (kernel_teller, kernel) = ring(if self.half.is_some() { KERNEL_WORDS } else { 1 });
-        if let (Some(half), None) = (&self.half, &open.kernel) {
+        let half = self.half.as_ref().filter(|_| kernel_too);
+        let (kernel_teller, kernel) = ring(if half.is_some() { KERNEL_WORDS } else { 1 });
+        if let (Some(half), None) = (half, &open.kernel) {
             let watch =
                 KernelHalf::watch(half).map_err(|error| format!("the kernel half cannot be watched: {error}"))?;
             open.kernel = Some(watch);
@@ -124,10 +130,13 @@ impl Watching {
         Ok((Watch { watching, workers, kernel, handle: None, held, before, said: None }, tellers))
     }
 
-    /// One more who watches, from now on.
-    pub(super) fn begin(self: &Arc<Watching>, handle: &Handle) -> Result<Watch, String> {
-        let (mut watch, tellers) = self.watch()?;
-        handle.order_each(tellers.into_iter().map(Order::Watch))?;
+    /// One more who watches from now on, of one packet in so many that come in alone; then without the kernel half, which tells of all.
+    pub(super) fn begin(self: &Arc<Watching>, handle: &Handle, one_in: u32) -> Result<Watch, String> {
+        if one_in == 0 {
+            return Err("one packet in 0 is none: ask for one in 1 to see all".into());
+        }
+        let (mut watch, tellers) = self.watch(one_in == 1)?;
+        handle.order_all(tellers.into_iter().map(|teller| Order::Watch(teller, one_in)))?;
         // What is asked of the node next finds it watched.
         handle.with_each(|_, _| ())?;
         watch.handle = Some(handle.clone());
@@ -136,11 +145,10 @@ impl Watching {
 
     /// Names of all that records say by number, as they are now.
     pub(super) fn names(&self, handle: &Handle) -> Result<Names, String> {
-        let (codes, domains) =
-            handle.with_node(|node, turn| (node.status_within(&turn.out.frames).codes, node.domain_tree()))?;
-        let code = |code: crate::node::status::CodeStatus| CodeName {
-            name: code.name,
-            title: code.title,
+        let snapshot = handle.snapshot()?;
+        let code = |code: &crate::node::status::CodeStatus| CodeName {
+            name: code.name.clone(),
+            title: code.title.clone(),
             domain: code.domain,
         };
         Ok(Names {
@@ -149,8 +157,8 @@ impl Watching {
             origin: self.clock.origin(),
             now: self.clock.now(),
             ports: self.ports.clone(),
-            codes: codes.into_iter().map(code).collect(),
-            domains: domains.into_iter().map(|domain| (domain.id, domain.title)).collect(),
+            codes: snapshot.status.codes.iter().map(code).collect(),
+            domains: snapshot.domains.iter().map(|domain| (domain.id, domain.title.clone())).collect(),
         })
     }
 
@@ -216,7 +224,7 @@ impl Drop for Watch {
         drop(open);
         // A node that goes down needs no telling.
         let all = std::iter::repeat_with(|| Order::Unwatch).take(self.workers.len());
-        let _ = self.handle.as_ref().map(|handle| handle.order_each(all));
+        let _ = self.handle.as_ref().map(|handle| handle.order_all(all));
     }
 }
 
@@ -240,7 +248,7 @@ impl Files {
         if files.is_empty() {
             return Ok(None);
         }
-        let (watch, tellers) = watching.watch().map_err(io::Error::other)?;
+        let (watch, tellers) = watching.watch(true).map_err(io::Error::other)?;
         Ok(Some((Files { watch, files }, tellers)))
     }
 

@@ -10,6 +10,7 @@ mod changes;
 pub mod crew;
 mod edges;
 mod settle;
+mod slices;
 mod watch;
 mod work_clock;
 
@@ -18,6 +19,7 @@ use super::cpu::Cpu;
 use super::ee::{Account, Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::OpenPort;
+use crate::config::cpu::CpuFile;
 use crate::core::common::Common;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
@@ -26,6 +28,7 @@ use crate::frame::{Frame, FramePool, PortId};
 use crate::node::EndedBy;
 use crate::node::entry::EntryLimits;
 use crate::node::paths::Round;
+use crate::node::survey::Survey;
 use crate::node::{Node, NodeConfig, Turn};
 use crate::nodeos::interface::HostId;
 use crate::port::packet::{AROUND, Change};
@@ -35,7 +38,9 @@ use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use around::{Around, Front, Place};
 use crew::{First, Further};
+use slices::Slices;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -108,10 +113,21 @@ pub enum Order {
         /// The sockets, in the order of the queues.
         sockets: Vec<QueueSocket>,
     },
-    /// Somebody watches packets.
-    Watch(Teller),
+    /// Somebody watches packets: one in so many that come in.
+    Watch(Teller, u32),
     /// Somebody watches no more.
     Unwatch,
+    /// Survey the node, a slice between two batches, and hand the survey back.
+    Survey(Box<Survey>, Sender<Box<Survey>>),
+    /// It has another share of a CPU.
+    Share(CpuFile),
+    /// Neighbours of an overlay port are at these places, by their numbers.
+    Peers {
+        /// The port.
+        port: PortId,
+        /// Where they listen; nothing: a number that is nobody's now.
+        peers: Vec<Option<SocketAddr>>,
+    },
     /// Stop.
     Stop,
 }
@@ -138,6 +154,8 @@ pub struct Worker {
     making: anew::Making,
     /// How many frames it will have looked at when the batch in hand is done.
     taking: Option<u64>,
+    /// Surveys under way.
+    surveys: Slices,
 }
 
 /// Which of the workers of a node one is, with what only that one has.
@@ -228,6 +246,7 @@ impl Worker {
             received: 0,
             making,
             taking: None,
+            surveys: Slices::default(),
         })
     }
 
@@ -260,12 +279,9 @@ impl Worker {
             }
             let timer = self.driver.node.next_timer().saturating_sub(now);
             let patience = if self.around.processes.waits() { timer.min(AGAIN) } else { timer };
-            let wait = if busy || polling || self.driver.node.has_work() { 0 } else { patience };
-            if wait > 0 {
-                self.cpu.rounds().rest();
-            }
-            self.poll.wait(wait, &mut ready)?;
-            self.cpu.rounds().work();
+            let works = busy || polling || self.driver.node.has_work() || self.surveys.are_under_way();
+            let wait = if works { 0 } else { patience };
+            self.await_some(wait, &mut ready)?;
             if wait > 0 || ready.is_empty() && !busy {
                 let rested = self.read().saturating_sub(now);
                 self.driver.node.rested(rested);
@@ -308,10 +324,24 @@ impl Worker {
             // Processes that have more are no reason to run fewer packets a round.
             busy |= more;
             self.settle(now)?;
+            if self.surveys.are_under_way() {
+                self.survey();
+            }
             if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
                 return Ok(());
             }
         }
+    }
+
+    /// Waits for frames and orders, for so many nanoseconds at most: meanwhile it need not come round.
+    #[inline]
+    fn await_some(&mut self, wait: u64, ready: &mut Vec<Ready>) -> io::Result<()> {
+        if wait > 0 {
+            self.cpu.rounds().rest();
+        }
+        self.poll.wait(wait, ready)?;
+        self.cpu.rounds().work();
+        Ok(())
     }
 
     /// Does what is due at `now`.
@@ -484,8 +514,11 @@ impl Worker {
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
                 Order::Change { port, changes } => self.change(port, changes),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
-                Order::Watch(teller) => self.watch(teller),
+                Order::Watch(teller, one_in) => self.watch(teller, one_in),
                 Order::Unwatch => self.look_at_watchers(),
+                Order::Survey(survey, answer) => self.surveys.add(survey, answer),
+                Order::Share(file) => self.cpu.renew(file, now),
+                Order::Peers { port, peers } => self.set_peers(port, &peers),
                 Order::Stop => {
                     // What follows takes as long as it takes.
                     self.cpu.rounds().rest();

@@ -31,12 +31,12 @@ impl Node {
         let own = &mut self.cx.core;
         (own.topology, own.gauges, own.ledger) = (core.topology, core.gauges, core.ledger);
         (own.drops, own.log, own.meters, own.resolver) = (core.drops, core.log, core.meters, core.resolver);
-        self.cx.order.entry.go_on_from(&order.entry);
-        self.cx.control.workers = control.workers;
+        self.cx.order.entry = order.entry.abandon();
+        (self.cx.control.workers, self.cx.control.roles) = (control.workers, control.roles);
         for told in self.cx.control.workers.told_to_run() {
             self.obey(turn, WorkerOrder::Run(Box::new(told)));
         }
-        self.ask(|capsules: &mut Capsules, cx| capsules.go_on_from(cx, used));
+        self.ask(|capsules: &mut Capsules, cx| capsules.go_on_from(cx, turn, used));
         self.count_drops(Reason::WorkerPanic, unseen);
         self.end_missing(&turn.out.frames);
     }
@@ -71,9 +71,10 @@ impl Node {
 }
 
 impl Capsules {
-    /// Accounts of codes go on from these.
-    fn go_on_from(&mut self, cx: &mut Cx, used: Vec<(Digest, Usage)>) {
+    /// Accounts of codes go on from these, in their roles as those are now.
+    fn go_on_from(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, used: Vec<(Digest, Usage)>) {
         for (code, usage) in used {
+            self.renew_code(cx, turn, &code);
             if let Some(Code::Ready(ready)) = self.codes.of(&code)
                 && let Some(domain) = cx.core.domains.of(ready.domain)
             {

@@ -57,6 +57,8 @@ pub struct Output {
     pub(crate) ingress: Ingress,
     /// Whether events are recorded.
     pub traced: bool,
+    /// Whether only those of packets with a number are, since nobody wants to hear of others.
+    pub sampled: bool,
     /// The pool of frames.
     pub pool: FramePool,
 }
@@ -73,7 +75,7 @@ impl Output {
     /// Records an event if traces are wanted.
     #[inline]
     pub(crate) fn event(&mut self, trace: u64, kind: EventKind) {
-        if self.traced {
+        if self.traced && !(self.sampled && trace == 0) {
             self.events.push(Event { trace, kind });
         }
     }
@@ -160,6 +162,13 @@ pub enum KernelOrder {
     },
     /// Take this code out.
     Unlink(Digest),
+    /// This code has the budget of this role from now on.
+    Limit {
+        /// The code's name.
+        code: Digest,
+        /// In which it acts.
+        role: Arc<Role>,
+    },
     /// Let copies of packets leave by this set of links.
     Links(u64),
     /// These are the neighbours now, in the order of their numbers.

@@ -27,5 +27,7 @@ mod panics;
 mod paths;
 mod plan_turns;
 mod remade;
+mod roles;
 mod shares;
+mod survey;
 mod workers;

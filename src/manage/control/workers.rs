@@ -3,39 +3,28 @@
 use super::handle::Handle;
 use crate::core::ledger::Balance;
 use crate::core::log::Line;
+use crate::frame::WorkerId;
 use crate::manage::cpu::{CpuStatus, Report};
+use crate::manage::observe::OfWorker;
+use crate::manage::watchdog::Rounds;
 use crate::manage::worker::Order;
 use crate::manage::worker::crew::Way;
-use crate::node::domains::DomainStatus;
-use crate::node::status::{PortStatus, Status};
 use crate::node::{Node, Turn};
-use crate::topology::Gauge;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 /// One worker of several.
 #[derive(Serialize)]
-pub(super) struct WorkerStatus {
+pub(in crate::manage) struct WorkerStatus {
     /// Its number; the first is 0.
     worker: usize,
     /// What became of its frames. `handed` is what it has handed to the first worker, less what it has taken over.
     balance: Balance,
     /// Packets that wait for their turn.
     waiting: usize,
-    /// What its ports have counted: a queue of each interface is its own.
-    ports: Vec<PortOfWorker>,
     /// What it has of a CPU.
     cpu: Option<CpuStatus>,
-}
-
-/// What one worker has taken from a port and sent by it.
-#[derive(Serialize)]
-struct PortOfWorker {
-    name: String,
-    received: u64,
-    sent: u64,
-    missed: u64,
 }
 
 /// The workers beyond the first: ways to them, and what they have of a CPU.
@@ -45,21 +34,19 @@ pub(crate) struct Others {
     pub reports: Vec<Arc<Report>>,
 }
 
-impl PortOfWorker {
-    fn of(port: &PortStatus) -> PortOfWorker {
-        let Gauge { received, sent, missed, .. } = port.gauge;
-        PortOfWorker { name: port.name.clone(), received, sent, missed }
-    }
-}
-
 impl Handle {
     /// The same with the workers beyond the first.
     pub(crate) fn with_others(self, others: Others) -> Handle {
         Handle { others, ..self }
     }
 
-    /// Gives each worker an order, the first one the first.
-    pub(in crate::manage) fn order_each(&self, mut orders: impl Iterator<Item = Order>) -> Result<(), String> {
+    /// The rounds of all workers, the first one's first.
+    pub(in crate::manage) fn rounds(&self) -> impl Iterator<Item = Arc<Rounds>> {
+        self.cpu.iter().chain(&self.others.reports).map(|report| report.rounds())
+    }
+
+    /// Gives each worker one of these orders, the first one the first.
+    pub(in crate::manage) fn order_all(&self, mut orders: impl Iterator<Item = Order>) -> Result<(), String> {
         orders.next().map_or(Ok(()), |order| self.order(order))?;
         self.others.ways.iter().zip(orders).for_each(|(way, order)| way.order(order));
         Ok(())
@@ -86,40 +73,27 @@ impl Handle {
         Ok(all)
     }
 
-    /// The counters of all workers together, and what each has done if there are several.
-    pub(super) fn counters(&self) -> Result<(Status, Vec<WorkerStatus>), String> {
-        let each = self.with_each(|node, turn| {
-            node.settle_cuts();
-            (node.status_within(&turn.out.frames), node.waiting())
-        })?;
-        let reports = self.cpu.iter().chain(&self.others.reports).map(Some).chain(std::iter::repeat(None));
-        let of_each = each.iter().zip(reports).enumerate().map(|(worker, ((status, waiting), report))| WorkerStatus {
-            worker,
-            balance: status.balance,
-            waiting: *waiting,
-            ports: status.ports.iter().map(PortOfWorker::of).collect(),
-            cpu: report.map(|report| report.status()),
-        });
-        let workers = if each.len() > 1 { of_each.collect() } else { Vec::new() };
-        let mut all = each.into_iter().map(|(status, _)| status);
-        let mut sum = all.next().ok_or("the node is going down")?;
-        all.for_each(|more| sum.add(&more));
-        Ok((sum, workers))
+    /// Gives each worker an order, which knows its number and how many there are.
+    pub(in crate::manage) fn order_each(&self, order: impl Fn(WorkerId, WorkerId) -> Order) -> Result<(), String> {
+        let workers = self.others.ways.len() as WorkerId + 1;
+        self.order(order(0, workers))?;
+        self.others.ways.iter().zip(1..).for_each(|(way, id)| way.order(order(id, workers)));
+        Ok(())
     }
 
-    /// The domains of all workers, those of codes with what was used at each.
-    pub(in crate::manage) fn domain_tree(&self) -> Result<Vec<DomainStatus>, String> {
-        let mut each = self
-            .with_each(|node, _| {
-                node.settle_cuts();
-                node.domain_tree()
-            })?
-            .into_iter();
-        let mut first = each.next().unwrap_or_default();
-        for more in each.flatten().filter(|more| more.code.is_some()) {
-            first.iter_mut().filter(|own| own.code == more.code).for_each(|own| own.add(&more));
+    /// What each worker has done, if there are several.
+    pub(in crate::manage) fn worker_status(&self, each: &[OfWorker]) -> Vec<WorkerStatus> {
+        if each.len() < 2 {
+            return Vec::new();
         }
-        Ok(first)
+        let reports = self.cpu.iter().chain(&self.others.reports).map(Some).chain(std::iter::repeat(None));
+        let of_each = each.iter().zip(reports).enumerate().map(|(worker, (of, report))| WorkerStatus {
+            worker,
+            balance: of.balance,
+            waiting: of.waiting,
+            cpu: report.map(|report| report.status()),
+        });
+        of_each.collect()
     }
 
     /// What mobile code has logged lately, at whatever worker.

@@ -1,0 +1,24 @@
+//! What operators ask of a node's configuration, by its control socket or by a signal.
+
+use crate::sys::privileges;
+use rustix::net::sockopt::socket_peercred;
+use serde_json::Value;
+use std::os::fd::AsFd;
+
+pub use model::wish::{Standing, Wish};
+
+/// Who fulfils wishes.
+pub trait Fulfils: Send + Sync {
+    /// Does what somebody wishes, and says what has come of it; while another is at it nothing is done.
+    fn fulfil(&self, wish: Wish, who: &str) -> Result<Value, String>;
+
+    /// How the node's configuration stands, for the status.
+    fn standing(&self) -> Standing;
+}
+
+/// Who is at the other end of a connection, for people.
+pub fn who_is(connection: impl AsFd) -> String {
+    let Ok(peer) = socket_peercred(connection) else { return "somebody".into() };
+    let name = privileges::name_of_user(peer.uid.as_raw()).unwrap_or_else(|| peer.uid.as_raw().to_string());
+    format!("{name}, process {}", peer.pid.as_raw_nonzero())
+}
