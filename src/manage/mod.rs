@@ -171,14 +171,12 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let half = kernel::open(&config, &plans, &dir, Clock::of_host(), &entry)?;
     let clock = half.as_ref().map_or_else(Clock::of_host, |half| Clock::since(half.origin()));
     let left = left(half.as_deref(), &store, at_store.as_deref())?;
-    let messenger = half.clone().map(kernel::Messenger::new);
-    let in_force = CurrentRoles::from(config.roles.clone());
+    let (messenger, in_force) = (half.clone().map(kernel::Messenger::new), CurrentRoles::from(config.roles.clone()));
     let policy = policy(file, &config, &in_force)?;
     let revocations = policy.revocations.clone();
     let loader = loader::Loader::start(store, compiling, policy, messenger, waker.clone())?;
     let shelf = loader.shelf();
-    let (orders, inbox) = channel();
-    let connections = Connections::default();
+    let ((orders, inbox), connections) = (channel(), Connections::default());
     let apps = listen_for_apps(file, &dir.join("apps.sock"), &connections)?;
     let (routing, way) = (config.clone(), Way { orders: orders.clone(), waker: waker.clone() });
     let own = (Box::new(plan), apps, loader);

@@ -271,12 +271,7 @@ impl Worker {
             let polled = polling;
             self.cpu.look_at_load(now, || self.driver.node.worked(now));
             polling = now < self.busy_until;
-            if polling {
-                self.around.ports.iter().for_each(OpenPort::poll_driver);
-            }
-            if polling || polled {
-                self.around.processes.listen(!polling);
-            }
+            self.poll_drivers(polled, polling);
             let timer = self.driver.node.next_timer().saturating_sub(now);
             let patience = if self.around.processes.waits() { timer.min(AGAIN) } else { timer };
             let works = busy || polling || self.driver.node.has_work() || self.surveys.are_under_way();
@@ -330,6 +325,17 @@ impl Worker {
             if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
                 return Ok(());
             }
+        }
+    }
+
+    /// Lets drivers look for frames while they are to be polled; processes are listened to when they are not.
+    #[inline]
+    fn poll_drivers(&mut self, polled: bool, polling: bool) {
+        if polling {
+            self.around.ports.iter().for_each(OpenPort::poll_driver);
+        }
+        if polling || polled {
+            self.around.processes.listen(!polling);
         }
     }
 
@@ -455,10 +461,8 @@ impl Worker {
         self.settle(now)
     }
 
-    /// Carries out what others ask; true if that is to stop.
-    fn take_orders(&mut self) -> bool {
-        self.waker.rest();
-        let now = self.read();
+    /// Gives the node what the loader has done for it.
+    fn take_loaded(&mut self, now: u64) {
         while let Some(loaded) = self.around.place.front().and_then(|front| front.loader.result()) {
             let Driven { node, mut turn } = self.driver.at(now);
             match loaded {
@@ -476,6 +480,13 @@ impl Worker {
                 Loaded::Installed(digest, brought) => node.installed(&mut turn, digest, brought),
             }
         }
+    }
+
+    /// Carries out what others ask; true if that is to stop.
+    fn take_orders(&mut self) -> bool {
+        self.waker.rest();
+        let now = self.read();
+        self.take_loaded(now);
         for _ in 0..ORDERS_MAX {
             let Ok(order) = self.orders.try_recv() else { return false };
             match order {
