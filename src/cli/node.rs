@@ -3,6 +3,7 @@
 mod check;
 mod loader;
 mod log;
+mod route;
 mod service;
 mod watch;
 mod words;
@@ -80,6 +81,8 @@ enum Verb {
     },
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
+    /// Print where packets to an address go from a running node
+    Route(route::Args),
     /// Stop a running node
     Down {
         /// The node's name, or its run directory
@@ -105,6 +108,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
         Verb::Log(args) => log::print(&args)?,
+        Verb::Route(args) => route::print(&args)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)

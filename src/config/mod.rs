@@ -31,6 +31,7 @@ use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::{Role, Roles};
 use crate::wire::{Addr, Prefix};
 use cpu::CpuFile;
+pub use routes::link_routes;
 use serde::Deserialize;
 use std::fmt;
 use std::net::SocketAddr;
@@ -332,7 +333,7 @@ impl NodeFile {
                 "kernel = true needs routes = \"kernel\" and no [[route]]: in the kernel half the kernel's routes are obeyed",
             );
         }
-        config.routes = Arc::new(self.routes(&config, &plans)?);
+        config.routes = Arc::new(self.first_routes(&config)?);
         Ok((config, plans))
     }
 

@@ -111,6 +111,11 @@ impl Control {
         self.ask(&json!({"do": "status"}))
     }
 
+    /// Where packets to these addresses go from there.
+    pub fn ways(&mut self, to: &[Addr]) -> Result<Value, ClientError> {
+        self.ask(&json!({"do": "ways", "to": to}))
+    }
+
     /// The next answer of `status`, `domains`, `channels` or `log` that differs from the one before on this connection; the same
     /// again if there is none for some seconds.
     pub fn next(&mut self, of: &str) -> Result<Value, ClientError> {

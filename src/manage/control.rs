@@ -5,7 +5,7 @@
 //! `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`, `{"do":"unload-service","name":NAME}`,
 //! `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`,
 //! `{"do":"cut","title":…,"role":ROLE,"from":[PROTOCOL,ADDRESS],"to":[…],"bandwidth":N}`, `{"do":"down"}`, or with
-//! `"keep_kernel":true`. `{"do":"names"}`.
+//! `"keep_kernel":true`. `{"do":"names"}`. `{"do":"ways","to":[ADDRESS,…]}`.
 //! `{"do":"watch"}` is followed by records of packets (`watch`). `{"do":"next","of":"status"}` is answered when the answer is another
 //! one than before (`next`).
 //! Answers: `{"ok":…}` or `{"error":WHY}`. Connections are few: one that asks nothing for a minute is closed, and so is
@@ -21,9 +21,11 @@ mod serving;
 mod sources;
 mod state;
 mod watch;
+mod ways;
 mod workers;
 use super::revoked;
 use crate::trust::Revocation;
+use crate::wire::Addr;
 use crate::wire::revocation::Repr;
 pub use handle::Handle;
 use serde::Deserialize;
@@ -72,6 +74,10 @@ enum Ask {
     Revoke(Taken),
     /// Lists what was taken back.
     Revoked,
+    /// Where packets to these addresses go from here.
+    Ways {
+        to: Vec<Addr>,
+    },
     /// The next answer to another request that differs from the one before.
     Next {
         of: next::Subject,

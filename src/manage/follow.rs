@@ -1,6 +1,7 @@
 //! Follows the kernel's interfaces, routes and rules of policy routing, and tells both halves.
 
 mod links;
+mod mirror;
 mod routes;
 
 use super::control::Handle;
@@ -10,28 +11,44 @@ use crate::config::{NodeFile, Plan};
 use crate::kernel::{Asker, KernelHalf, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
-use crate::sys::netlink::{self, Carrier, Rules};
+use crate::sys::netlink::{self, Carrier, Interface, Rules};
 use crate::sys::threads::{self, Duty};
 use anyhow::{Context, Result};
+use routes::Followed;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Changes of the kernel's tables are gathered for this long before they are read.
+/// Changes of the kernel's tables are gathered for this long before they are told.
 const GATHER: Duration = Duration::from_millis(20);
 
-/// The rules that the host has, for the status.
+/// The rules that the host has and how its routes are followed, for the status.
 #[derive(Debug, Default)]
-pub struct Report(Mutex<Rules>);
+pub struct Report {
+    rules: Mutex<Rules>,
+    /// Changes of routes that the kernel has told.
+    changes: AtomicU64,
+    /// How often all routes were read.
+    reads: AtomicU64,
+    /// How often more changes came than the kernel keeps: then all are read.
+    overruns: AtomicU64,
+}
 
 impl Report {
-    /// Those of the last look.
+    /// The rules of the last look.
     pub fn rules(&self) -> Rules {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How routes are followed, by the names that the status has.
+    pub fn followed(&self) -> [(&'static str, u64); 3] {
+        let counts = [("changes", &self.changes), ("reads", &self.reads), ("overruns", &self.overruns)];
+        counts.map(|(name, count)| (name, count.load(Ordering::Relaxed)))
     }
 
     /// Takes down those of this look; says whether they are others.
     fn renew(&self, rules: Rules) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
         core::mem::replace(&mut *last, rules) != rules
     }
 }
@@ -53,6 +70,7 @@ pub struct Follower {
     routes: bool,
     report: Arc<Report>,
     seen: Seen,
+    followed: Followed,
 }
 
 /// What a look at the host has found.
@@ -62,6 +80,8 @@ struct Seen {
     mtu_max: usize,
     /// The link of each port; nothing: not looked at yet.
     links: Vec<Option<Carrier>>,
+    /// The interfaces at the last look.
+    interfaces: Vec<Interface>,
     /// What redirects to each port lead to, as its programs were told last.
     redirected: Redirected,
     /// What asks the kernel, if there was a reason to.
@@ -77,9 +97,10 @@ impl Follower {
         (half, steering, again): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>, Option<Again>),
         settings: Arc<Settings>,
         report: Option<Arc<Report>>,
-    ) -> Follower {
+    ) -> Result<Follower> {
         let (routes, report, seen) = (report.is_some(), report.unwrap_or_default(), Seen::default());
-        Follower { file, config, plans, handle, half, steering, settings, again, routes, report, seen }
+        let followed = Followed::new(routes).context("cannot follow the kernel's routes")?;
+        Ok(Follower { file, config, plans, handle, half, steering, settings, again, routes, report, seen, followed })
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
@@ -87,12 +108,16 @@ impl Follower {
         if !self.routes && self.plans.iter().all(|plan| interface_of(plan) == 0) {
             return Ok(());
         }
-        let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
+        let watch = netlink::Watch::new().context("cannot follow the kernel's interfaces")?;
         self.look()?;
+        self.renew_ports()?;
+        self.tell_routes()?;
+        if let Some(half) = self.half.as_deref() {
+            half.forget_routes_before(self.followed.told())?;
+        }
         threads::start("anode-routes", Duty::Routes, move || {
-            while watch.wait().is_ok() {
-                std::thread::sleep(GATHER);
-                if self.look().is_err() {
+            while let Ok([links, _]) = watch.wait(self.followed.descriptor(), self.followed.patience()) {
+                if self.turn(links).is_err() {
                     return;
                 }
             }
@@ -100,16 +125,34 @@ impl Follower {
         Ok(())
     }
 
-    /// Reads everything anew. An error: the node is gone.
+    /// Something has changed, links or routes. An error: the node is gone, or nothing more can be heard.
+    fn turn(&mut self, links: bool) -> Result<()> {
+        let heard = self.followed.gather(GATHER, &self.report);
+        heard.inspect_err(|error| tracing::error!(%error, "routes are followed no more"))?;
+        if links {
+            self.look()?;
+        }
+        self.tell_routes()
+    }
+
+    /// Looks at interfaces and rules anew. An error: the node is gone.
     fn look(&mut self) -> Result<()> {
-        let changed = match netlink::interfaces() {
-            Ok(interfaces) => self.look_at_ports(&interfaces)?,
-            Err(error) => {
-                tracing::warn!(%error, "interfaces not followed");
-                false
+        match netlink::interfaces() {
+            Ok(interfaces) => {
+                if self.look_at_ports(&interfaces)? {
+                    self.renew_ports()?;
+                }
+                if interfaces != self.seen.interfaces {
+                    self.followed.doubt();
+                    self.seen.interfaces = interfaces;
+                }
             }
-        };
-        if changed || self.routes { self.look_at_routes() } else { Ok(()) }
+            Err(error) => tracing::warn!(%error, "interfaces not followed"),
+        }
+        if self.routes {
+            self.look_at_rules();
+        }
+        Ok(())
     }
 
     fn tell(

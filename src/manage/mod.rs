@@ -206,7 +206,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
     let before = (half.clone(), xdp.own.clone(), xdp.again);
-    follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed)
+    follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed)?
         .follow()?;
     let recent = at_store.map(|at| Recent::watch(&at, handle.clone())).transpose()?;
     undo.done();

@@ -14,7 +14,7 @@ use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
 use crate::link::meter::LinkMeter;
-use crate::topology::{Neighbour, Port, Router, Routes};
+use crate::topology::{Neighbour, Port, Router, Routes, Way};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 
@@ -28,6 +28,22 @@ impl Node {
     /// New routes; while there is a router it is asked in their place.
     pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
         self.cx.core.topology.set_routes(routes, router);
+    }
+
+    /// The same, and other workers have them at once.
+    pub fn follow_routes(&mut self, turn: &mut Turn<'_>, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
+        self.set_routes(routes, router);
+        self.cx.tell_topology(turn);
+    }
+
+    /// The ports, by their numbers.
+    pub fn ports(&self) -> &[Port] {
+        &self.cx.core.topology.ports
+    }
+
+    /// What the node knows of the way of its own packets to an address.
+    pub fn way_to(&mut self, to: Addr) -> Way {
+        *self.cx.core.topology.way(to)
     }
 
     /// The interface of a port has changed: it has other addresses, another MTU or link address, or is another one.

@@ -22,6 +22,7 @@ mod pace;
 mod plan_nodes;
 mod redirects;
 mod restart;
+mod routes;
 #[path = "../running/mod.rs"]
 mod running;
 mod seen;

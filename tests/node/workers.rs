@@ -78,6 +78,7 @@ impl Two {
             for order in std::mem::take(&mut self.first.supply.orders) {
                 self.told.push(match order {
                     WorkerOrder::Topology(_) => "topology",
+                    WorkerOrder::Routes(..) => "routes",
                     WorkerOrder::Link(..) => "link",
                     WorkerOrder::Run(_) => "run",
                     WorkerOrder::Replace(..) => "replace",

@@ -2,7 +2,7 @@
 //! interfaces say, in one tree.
 
 use super::handle::Handle;
-use super::{Ask, journal, state};
+use super::{Ask, journal, state, ways};
 use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
 use crate::core::domain::DomainId;
@@ -13,6 +13,7 @@ use crate::manage::account::{self, Total};
 use crate::manage::loader::Request;
 use crate::wire::Digest;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 impl Handle {
@@ -52,6 +53,7 @@ impl Handle {
         }
         if let (Some(report), Some(tree)) = (&self.rules, status.as_object_mut()) {
             tree.insert("rules".into(), json!(report.rules()));
+            tree.insert("followed".into(), json!(HashMap::from(report.followed())));
         }
         if let (Some(cpu), Some(tree)) = (&self.cpu, status.as_object_mut()) {
             let cpu = serde_json::to_value(cpu.status()).map_err(|error| error.to_string())?;
@@ -145,6 +147,7 @@ impl Handle {
                 let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
                 Ok(revocations.list().into())
             }
+            Ask::Ways { to } => ways::of(self, &to),
             Ask::Next { of, .. } => self.answer(of.into()),
             Ask::Watch | Ask::Names => {
                 let watching = self.watching.as_ref().ok_or("this node cannot be watched")?;

@@ -8,7 +8,7 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
 
 /// Bytes of a netlink message's header.
-const HEADER: usize = 16;
+pub(super) const HEADER: usize = 16;
 
 /// Bytes of one answer of the kernel.
 pub(super) const ANSWER: usize = 64 << 10;
