@@ -22,6 +22,7 @@ mod pace;
 mod plan_nodes;
 mod redirects;
 mod restart;
+mod routers;
 mod routes;
 #[path = "../running/mod.rs"]
 mod running;
