@@ -31,7 +31,6 @@ use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::{Role, Roles};
 use crate::wire::{Addr, Prefix};
 use cpu::CpuFile;
-pub use routes::link_routes;
 use serde::Deserialize;
 use std::fmt;
 use std::net::SocketAddr;

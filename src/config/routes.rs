@@ -30,23 +30,23 @@ impl NodeFile {
         Ok(all)
     }
 
+    /// The subnets of links, where the kernel says nothing else.
+    pub fn link_routes(&self, config: &NodeConfig) -> Routes {
+        let links = config.ports.iter().enumerate().filter(|(_, port)| port.link != Link::Overlay);
+        Routes::new(links.flat_map(|(at, port)| {
+            let hop = NextHop { port: PortId(at as u16), via: Addr::UNSPECIFIED };
+            port.addresses.iter().map(move |(_, subnet)| (*subnet, hop))
+        }))
+    }
+
     /// The routes that a node begins with: all but the kernel's.
     pub(super) fn first_routes(&self, config: &NodeConfig) -> Result<Routes, ConfigError> {
-        let mut routes = link_routes(config);
+        let mut routes = self.link_routes(config);
         for (to, leads) in self.fixed_routes(config)?.iter() {
             routes.change(RouteChange { to, now: Some(leads) });
         }
         Ok(routes)
     }
-}
-
-/// The subnets of links, where the kernel says nothing else.
-pub fn link_routes(config: &NodeConfig) -> Routes {
-    let links = config.ports.iter().enumerate().filter(|(_, port)| port.link != Link::Overlay);
-    Routes::new(links.flat_map(|(at, port)| {
-        let hop = NextHop { port: PortId(at as u16), via: Addr::UNSPECIFIED };
-        port.addresses.iter().map(move |(_, subnet)| (*subnet, hop))
-    }))
 }
 
 /// On an overlay there is nobody but the neighbours.

@@ -24,6 +24,7 @@ use super::redirects::Refused;
 use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
 use super::succession::{Beginning, set_up};
+use super::told_routes::ToldRoutes;
 use crate::code::link::LinkEnvironment;
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::wire::{Addr, Digest};
@@ -186,7 +187,7 @@ pub struct KernelHalf {
     pub(super) pinned: Option<Pinned>,
     state: Mutex<State>,
     /// What was told of routes, which takes longer than others can wait.
-    routes: Mutex<ways::Told>,
+    routes: Mutex<ToldRoutes>,
 }
 
 #[derive(Debug)]
@@ -213,7 +214,7 @@ impl KernelHalf {
         let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
         let sent = pinned.as_ref().is_some_and(|pinned| pinned.set.open(copies::PIN).is_ok());
         let copies = Copies::adopted(sent, held.iter().map(|held| held.entry.name));
-        let routes = Mutex::new(ways::Told::beginning(maps.prefixes()?));
+        let routes = Mutex::new(ToldRoutes::beginning(maps.prefixes()?));
         let before = Before { slots: Slots::new(held), copies, generation, origin, told };
         let state = State::beginning(before, heritage.codes);
         let environment = environment()?;

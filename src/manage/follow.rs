@@ -2,7 +2,9 @@
 
 mod links;
 mod mirror;
+mod report;
 mod routes;
+mod table;
 
 use super::control::Handle;
 use super::sockets::Again;
@@ -11,47 +13,16 @@ use crate::config::{NodeFile, Plan};
 use crate::kernel::{Asker, KernelHalf, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
-use crate::sys::netlink::{self, Carrier, Interface, Rules};
+use crate::sys::netlink::{self, Carrier, Interface};
 use crate::sys::threads::{self, Duty};
 use anyhow::{Context, Result};
-use routes::Followed;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+pub use report::Report;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use table::Followed;
 
 /// Changes of the kernel's tables are gathered for this long before they are told.
 const GATHER: Duration = Duration::from_millis(20);
-
-/// The rules that the host has and how its routes are followed, for the status.
-#[derive(Debug, Default)]
-pub struct Report {
-    rules: Mutex<Rules>,
-    /// Changes of routes that the kernel has told.
-    changes: AtomicU64,
-    /// How often all routes were read.
-    reads: AtomicU64,
-    /// How often more changes came than the kernel keeps: then all are read.
-    overruns: AtomicU64,
-}
-
-impl Report {
-    /// The rules of the last look.
-    pub fn rules(&self) -> Rules {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How routes are followed, by the names that the status has.
-    pub fn followed(&self) -> [(&'static str, u64); 3] {
-        let counts = [("changes", &self.changes), ("reads", &self.reads), ("overruns", &self.overruns)];
-        counts.map(|(name, count)| (name, count.load(Ordering::Relaxed)))
-    }
-
-    /// Takes down those of this look; says whether they are others.
-    fn renew(&self, rules: Rules) -> bool {
-        let mut last = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        core::mem::replace(&mut *last, rules) != rules
-    }
-}
 
 /// Who is told of what.
 pub struct Follower {
@@ -110,14 +81,16 @@ impl Follower {
         }
         let watch = netlink::Watch::new().context("cannot follow the kernel's interfaces")?;
         self.look()?;
-        self.renew_ports()?;
-        self.tell_routes()?;
-        if let Some(half) = self.half.as_deref() {
-            half.forget_routes_before(self.followed.told())?;
-        }
+        self.begin_routes()?;
         threads::start("anode-routes", Duty::Routes, move || {
             while let Ok([links, _]) = watch.wait(self.followed.descriptor(), self.followed.patience()) {
-                if self.turn(links).is_err() {
+                let until = self.followed.due(GATHER);
+                let mut heard = self.hear(until);
+                while let Ok(Some(rest)) = heard {
+                    std::thread::sleep(rest);
+                    heard = self.hear(until);
+                }
+                if heard.and_then(|_| self.turn(links)).is_err() {
                     return;
                 }
             }
@@ -125,10 +98,15 @@ impl Follower {
         Ok(())
     }
 
-    /// Something has changed, links or routes. An error: the node is gone, or nothing more can be heard.
-    fn turn(&mut self, links: bool) -> Result<()> {
-        let heard = self.followed.gather(GATHER, &self.report);
+    /// Takes down what the kernel tells of routes; gives for how long to wait for more, while it is not time to tell.
+    fn hear(&mut self, until: Instant) -> Result<Option<Duration>> {
+        let heard = self.followed.take(&self.report);
         heard.inspect_err(|error| tracing::error!(%error, "routes are followed no more"))?;
+        Ok(self.followed.rest(until))
+    }
+
+    /// Something has changed, links or routes. An error: the node is gone.
+    fn turn(&mut self, links: bool) -> Result<()> {
         if links {
             self.look()?;
         }

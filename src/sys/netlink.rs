@@ -5,6 +5,7 @@
 //! all others.
 
 mod dump;
+mod news;
 mod routes;
 
 use super::netdev;
@@ -20,15 +21,14 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
-pub use routes::{Change, Hop, Hops, KernelRoute, RouteNews, RouteReader, RouteWatch, each_route};
+pub use news::{Change, Hop, Hops, KernelRoute, RouteNews, each_route};
+use news::{MAIN, length};
+pub use routes::{RouteReader, RouteWatch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
-
-/// Table of routes that people and daemons set (`RT_TABLE_MAIN`).
-const MAIN: u32 = 254;
 
 /// Multicast groups that tell of changed links, addresses and rules (`RTNLGRP_*`): link, IPv4 address, IPv4 rule, IPv6 address,
 /// IPv6 rule.
@@ -274,11 +274,6 @@ fn interface(link: LinkMessage) -> Interface {
         }
     }
     interface
-}
-
-/// A prefix length of 128 bits from one of the address's own family.
-fn length(addr: Addr, bits: u8) -> u8 {
-    if addr.is_v4() { 96 + bits.min(32) } else { bits }
 }
 
 #[cfg(test)]

@@ -75,22 +75,11 @@ impl Drop for Bird<'_> {
     }
 }
 
-/// What r has: sessions with both, and all that it learns goes to the kernel.
+/// What r has, which is what the page for operators shows: sessions with both, and all that it learns goes to the kernel.
 fn of_router() -> String {
-    let session = |name: &str, own: &str, peer: &str, number: u32, preference: u32| {
-        format!(
-            "protocol bgp {name} {{ local {own} as 65000; neighbor {peer} as {number}; connect delay time 1; connect retry time 1;
-             ipv4 {{ import filter {{ preference = {preference}; accept; }}; export none; }}; }}\n"
-        )
-    };
-    let begin =
-        "router id 10.0.2.1; protocol device {} protocol direct { ipv4; } protocol kernel { ipv4 { export all; }; }\n";
-    [
-        begin.to_owned(),
-        session("by_x", "10.0.2.1", "10.0.2.2", 65001, 200),
-        session("by_y", "10.0.3.1", "10.0.3.2", 65002, 100),
-    ]
-    .concat()
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md")).unwrap();
+    let (_, block) = page.split_once("```text bird\n").unwrap();
+    block.split_once("```").unwrap().0.to_owned()
 }
 
 /// What x and y have: they tell r the way to hosts of far.
@@ -120,7 +109,8 @@ fn forwarded(net: &Running) -> u64 {
     codes.map(|code| code["usage"]["forwarded"].as_u64().unwrap()).sum()
 }
 
-/// Waits until the user half of r, and code in its kernel half, lead to a host of far by this port, and capsules go that way by the kernel half.
+/// Waits until the user half of r, and code in its kernel half, lead to a host of far by this port, and capsules go that way by the
+/// kernel half.
 fn goes_by(net: &Running, port: Option<&str>, node: &str) {
     let asked = ["10.9.1.1".parse().unwrap()];
     net.until("r", || {

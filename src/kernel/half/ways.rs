@@ -3,34 +3,14 @@
 //! Packets go by the kernel's own tables. There may be a million routes, so they are told one by one as they change.
 
 use super::KernelHalf;
+use crate::kernel::told_routes::ToldRoutes;
 use crate::topology::{Leads, RouteChange, Routes};
 use crate::wire::{Addr, Prefix};
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::{MutexGuard, PoisonError};
 
 /// All addresses of IPv4: never without an entry, so that no route of IPv6 is found for one of them.
 const V4: Prefix = Prefix { addr: Addr::v4([0; 4]), length: 96 };
-
-/// What was told.
-#[derive(Debug)]
-pub(super) struct Told {
-    /// The node's addresses.
-    own: BTreeSet<Addr>,
-    /// What a process before this one has told.
-    before: Vec<Prefix>,
-}
-
-impl Told {
-    /// Nothing yet, beside what a process before this one has told.
-    pub fn beginning(before: Vec<Prefix>) -> Told {
-        Told { own: BTreeSet::new(), before }
-    }
-
-    fn is_own(&self, to: Prefix) -> bool {
-        to.length == 128 && self.own.contains(&to.addr)
-    }
-}
 
 impl KernelHalf {
     /// Tells all routes of the node and its own addresses. What was told before and is not so any more goes.
@@ -79,7 +59,7 @@ impl KernelHalf {
         self.maps.route_to(to)
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, ToldRoutes> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

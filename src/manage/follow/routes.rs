@@ -4,313 +4,16 @@
 //! kernel ── changes ──▶ [mirror] ── prefixes touched ──▶ [table] ── what leads otherwise ──▶ kernel half
 //!        ◀─ all of it, when changes were lost ─┘             └── a copy that shares the rest ──▶ workers
 //! ```
-//!
-//! Changes are gathered for a moment and told together. So ways that the halves remember are forgotten twenty times a
-//! second at most, however many routes change.
 
-use super::mirror::{Mirror, Told};
-use super::{Follower, Report, interface_of};
-use crate::config::{NodeFile, Plan, link_routes};
+use super::{Follower, interface_of};
 use crate::frame::PortId;
 use crate::kernel::{Asker, KernelHalf, RuledRoutes};
-use crate::node::NodeConfig;
-use crate::sys::netlink::{self, Change, RouteNews, RouteReader, RouteWatch, Rules};
-use crate::topology::{Leads, RouteChange, Router, Routes};
-use crate::wire::Prefix;
+use crate::sys::netlink::{self, Rules};
+use crate::topology::{RouteChange, Router, Routes};
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// Between two times that routes are told, while they change.
-const SPACING: Duration = Duration::from_millis(50);
-/// How long changes lie in the kernel's queue while they are gathered: it may be small.
-const SLICE: Duration = Duration::from_millis(2);
-/// All routes are read again at the earliest after so many times what that took last, since anything may ask for it.
-const READ_REST: u32 = 4;
-/// How often reading begins anew when routes change meanwhile; and how long nothing is tried after an error.
-const READS_MAX: usize = 4;
-const RETRY: Duration = Duration::from_secs(1);
-/// Changes that may come while all is read: more are the same as lost ones.
-const LATER_MAX: usize = 1 << 18;
-/// Changes of routes are logged once in this time.
-const SAY: Duration = Duration::from_secs(1);
-
-/// What is followed of the host's routes, and what the node was told.
-pub(super) struct Followed {
-    /// Hears of changes, if the kernel's routes are the node's.
-    watch: Option<RouteWatch>,
-    kernel: Mirror,
-    /// Static routes and neighbours on overlays, which come first.
-    fixed: Routes,
-    /// Subnets of links, which come last.
-    links: Routes,
-    /// Ports by their interfaces.
-    ports: HashMap<u32, PortId>,
-    told: Routes,
-    /// The copy that was told last, and those before that a worker may still have: none of them is to take a large one down.
-    current: Arc<Routes>,
-    retired: Vec<Arc<Routes>>,
-    /// Prefixes whose routes may lead otherwise than was told.
-    touched: Vec<Prefix>,
-    /// Whether packets may go otherwise though no route does: by rules, or by tables that these lead to.
-    stale: bool,
-    elsewhere: bool,
-    reading: Reading,
-    saying: Saying,
-    /// When routes were told last.
-    since: Instant,
-}
-
-/// When all is read again.
-struct Reading {
-    due: bool,
-    not_before: Instant,
-}
-
-/// What is to be logged.
-struct Saying {
-    changes: usize,
-    last: Option<Prefix>,
-    not_before: Instant,
-}
-
-impl Followed {
-    /// Nothing yet; the kernel's routes are followed or not.
-    pub fn new(kernel: bool) -> io::Result<Followed> {
-        let (watch, now) = (kernel.then(RouteWatch::new).transpose()?, Instant::now());
-        Ok(Followed {
-            watch,
-            kernel: Mirror::default(),
-            fixed: Routes::default(),
-            links: Routes::default(),
-            ports: HashMap::new(),
-            told: Routes::default(),
-            current: Arc::default(),
-            retired: Vec::new(),
-            touched: Vec::new(),
-            stale: true,
-            elsewhere: false,
-            reading: Reading { due: kernel, not_before: now },
-            saying: Saying { changes: 0, last: None, not_before: now },
-            since: now,
-        })
-    }
-
-    /// What is ready when the kernel has told something.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.watch.as_ref().map(|watch| watch.as_fd())
-    }
-
-    /// For how long nothing need be done if nothing is told; nothing: for ever.
-    pub fn patience(&self) -> Option<Duration> {
-        let reading = self.reading.due.then_some(self.reading.not_before);
-        let saying = (self.saying.changes > 0).then_some(self.saying.not_before);
-        let until = [reading, saying].into_iter().flatten().min();
-        let until = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let retired = (!self.retired.is_empty()).then_some(SAY);
-        [until, retired].into_iter().flatten().min()
-    }
-
-    /// Takes changes down until it is time to tell them.
-    pub fn gather(&mut self, least: Duration, report: &Report) -> io::Result<()> {
-        let until = (Instant::now() + least).max(self.since + SPACING);
-        loop {
-            self.take(report)?;
-            let rest = until.saturating_duration_since(Instant::now());
-            if rest.is_zero() {
-                return Ok(());
-            }
-            std::thread::sleep(if self.watch.is_some() { rest.min(SLICE) } else { rest });
-        }
-    }
-
-    /// Takes down what is told by now.
-    fn take(&mut self, report: &Report) -> io::Result<()> {
-        let Followed { watch: Some(watch), kernel, touched, elsewhere, reading, .. } = self else { return Ok(()) };
-        let whole = watch.take(&mut |news| {
-            report.changes.fetch_add(1, Ordering::Relaxed);
-            reading.due |= hear(kernel, touched, elsewhere, news);
-        })?;
-        if !whole {
-            report.overruns.fetch_add(1, Ordering::Relaxed);
-            reading.due = true;
-        }
-        Ok(())
-    }
-
-    /// Links have changed, and routes with them of which the kernel does not tell.
-    pub fn doubt(&mut self) {
-        self.reading.due = self.watch.is_some();
-    }
-
-    /// Something else than routes decides otherwise than before.
-    pub fn renew(&mut self) {
-        self.stale = true;
-    }
-
-    /// Takes down the configuration and the ports as they are now.
-    pub fn set_ports(&mut self, file: &NodeFile, config: &NodeConfig, plans: &[Plan]) -> Result<()> {
-        let ports = plans.iter().enumerate().map(|(at, plan)| (interface_of(plan), PortId(at as u16)));
-        // Of two ports at one interface the first has the routes.
-        let ports: HashMap<_, _> = ports.rev().filter(|(interface, _)| *interface > 0).collect();
-        let own = [file.fixed_routes(config)?, link_routes(config)];
-        let before = [&self.fixed, &self.links];
-        self.touched.extend(own.iter().chain(before).flat_map(Routes::iter).map(|(to, _)| to));
-        if ports != self.ports {
-            self.touched.extend(self.kernel.prefixes());
-            self.ports = ports;
-        }
-        [self.fixed, self.links] = own;
-        Ok(())
-    }
-
-    /// Reads all of the kernel's routes, if that is due and not too soon.
-    fn read_if_due(&mut self, report: &Report) {
-        let began = Instant::now();
-        if !self.reading.due || began < self.reading.not_before {
-            return;
-        }
-        self.reading.due = false;
-        report.reads.fetch_add(1, Ordering::Relaxed);
-        match self.read(report) {
-            Ok(()) => self.reading.not_before = Instant::now() + began.elapsed() * READ_REST,
-            Err(error) => {
-                tracing::warn!(%error, "routes not followed");
-                self.reading = Reading { due: true, not_before: began + RETRY };
-            }
-        }
-    }
-
-    fn read(&mut self, report: &Report) -> io::Result<()> {
-        let Some(watch) = &mut self.watch else { return Ok(()) };
-        let (mut later, mut whole) = (Vec::new(), true);
-        let fresh = read_all(|| {
-            whole &= watch.take(&mut |news| later.push(news))? && later.len() <= LATER_MAX;
-            if !whole {
-                later.clear();
-            }
-            Ok(())
-        })?;
-        whole &= watch.take(&mut |news| later.push(news))?;
-        if !whole {
-            report.overruns.fetch_add(1, Ordering::Relaxed);
-            self.reading.due = true;
-        }
-        self.touched.extend(fresh.differs(&self.kernel));
-        self.kernel = fresh;
-        report.changes.fetch_add(later.len() as u64, Ordering::Relaxed);
-        for news in later {
-            // What was read has it already, or has it not.
-            let is_route = matches!(news, RouteNews::Main(..));
-            let doubtful = hear(&mut self.kernel, &mut self.touched, &mut self.elsewhere, news);
-            self.reading.due |= doubtful && !is_route;
-        }
-        Ok(())
-    }
-
-    /// Where a prefix leads.
-    fn leads(&self, to: Prefix) -> Option<Leads> {
-        let port = |interface: u32| self.ports.get(&interface).copied();
-        let kernel = || self.kernel.leads(to, &port);
-        self.fixed.get(to).or_else(kernel).or_else(|| self.links.get(to))
-    }
-
-    /// What leads otherwise than was told, in the table now, while rules decide or not; nothing: nothing has changed at all.
-    fn changes(&mut self, ruled: bool) -> Option<Vec<RouteChange>> {
-        let mut touched = core::mem::take(&mut self.touched);
-        let elsewhere = core::mem::take(&mut self.elsewhere);
-        let stale = core::mem::take(&mut self.stale) || elsewhere && ruled;
-        if touched.is_empty() && !stale {
-            return None;
-        }
-        touched.sort_unstable_by_key(|to| (to.addr, to.length));
-        touched.dedup();
-        let mut changes = Vec::new();
-        for to in touched {
-            let change = RouteChange { to, now: self.leads(to) };
-            if self.told.change(change) {
-                changes.push(change);
-            }
-        }
-        Some(changes)
-    }
-
-    /// What was told.
-    pub fn told(&self) -> &Routes {
-        &self.told
-    }
-
-    /// A copy for the workers.
-    fn copy(&mut self) -> Arc<Routes> {
-        self.since = Instant::now();
-        let now = Arc::new(self.told.clone());
-        self.retired.push(core::mem::replace(&mut self.current, now.clone()));
-        now
-    }
-
-    /// Copies that no worker has any more go.
-    fn release(&mut self) {
-        self.retired.retain(|copy| Arc::strong_count(copy) > 1);
-    }
-
-    /// Logs what has changed, a few times at most.
-    fn say(&mut self, changes: &[RouteChange]) {
-        self.saying.changes += changes.len();
-        self.saying.last = changes.last().map(|change| change.to).or(self.saying.last);
-        let now = Instant::now();
-        if let (Some(last), true) = (self.saying.last, self.saying.changes > 0 && now >= self.saying.not_before) {
-            let (changes, routes) = (self.saying.changes, self.told.len());
-            tracing::info!(changes, routes, last = %last, "routes lead otherwise");
-            self.saying = Saying { changes: 0, last: None, not_before: now + SAY };
-        }
-    }
-}
-
-/// Takes news down; says whether all is to be read again.
-fn hear(kernel: &mut Mirror, touched: &mut Vec<Prefix>, elsewhere: &mut bool, news: RouteNews) -> bool {
-    match news {
-        RouteNews::Main(to, route, change) => {
-            touched.push(to);
-            kernel.hear(to, route, change) == Told::Differs
-        }
-        RouteNews::Elsewhere => {
-            *elsewhere = true;
-            false
-        }
-        RouteNews::Object(object) => kernel.uses(object),
-    }
-}
-
-/// All routes; between two pieces something else is done.
-fn read_all(mut between: impl FnMut() -> io::Result<()>) -> io::Result<Mirror> {
-    for _ in 1..READS_MAX {
-        match read_once(&mut between) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            done => return done,
-        }
-    }
-    read_once(&mut between)
-}
-
-fn read_once(between: &mut impl FnMut() -> io::Result<()>) -> io::Result<Mirror> {
-    let mut found = Mirror::default();
-    for v4 in [true, false] {
-        let mut reader = RouteReader::ask(v4)?;
-        let mut take = |news| {
-            if let RouteNews::Main(to, route, _) = news {
-                found.hear(to, route, Change::Appended);
-            }
-        };
-        while reader.next(&mut take)? {
-            between()?;
-        }
-    }
-    Ok(found)
-}
 
 impl Follower {
     /// Looks at the rules of policy routing.
@@ -325,9 +28,23 @@ impl Follower {
         }
     }
 
+    /// Tells both halves all there is.
+    pub(super) fn begin_routes(&mut self) -> Result<()> {
+        self.renew_ports()?;
+        self.tell_routes()?;
+        if let Some(half) = self.half.as_deref() {
+            complain(half.forget_routes_before(&self.followed.told));
+        }
+        Ok(())
+    }
+
     /// The ports are others than before.
     pub(super) fn renew_ports(&mut self) -> Result<()> {
-        self.followed.set_ports(&self.file, &self.config, &self.plans)?;
+        let ports = self.plans.iter().enumerate().map(|(at, plan)| (interface_of(plan), PortId(at as u16)));
+        // Of two ports at one interface the first has the routes.
+        let ports: HashMap<_, _> = ports.rev().filter(|(interface, _)| *interface > 0).collect();
+        let own = [self.file.fixed_routes(&self.config)?, self.file.link_routes(&self.config)];
+        self.followed.set_ports(own, ports);
         let own = self.config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
         if let Some(half) = self.half.as_deref() {
             complain(half.set_own(own, &self.followed.told));
