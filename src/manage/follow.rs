@@ -10,19 +10,25 @@ use super::control::Handle;
 use super::sockets::Again;
 use super::worker::Order;
 use crate::config::{NodeFile, Plan};
+use crate::frame::Link;
 use crate::kernel::{Asker, KernelHalf, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
 use crate::sys::netlink::{self, Carrier, Interface};
 use crate::sys::threads::{self, Duty};
+use crate::topology::Neighbour;
 use anyhow::{Context, Result};
 pub use report::Report;
-use std::sync::Arc;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use table::Followed;
 
 /// Changes of the kernel's tables are gathered for this long before they are told.
 const GATHER: Duration = Duration::from_millis(20);
+
+/// One that others have something to tell too.
+pub type Following = Arc<Mutex<Follower>>;
 
 /// Who is told of what.
 pub struct Follower {
@@ -75,26 +81,39 @@ impl Follower {
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
-    pub fn follow(mut self) -> Result<()> {
+    pub fn follow(mut self) -> Result<Following> {
         if !self.routes && self.plans.iter().all(|plan| interface_of(plan) == 0) {
-            return Ok(());
+            return Ok(Arc::new(Mutex::new(self)));
         }
         let watch = netlink::Watch::new().context("cannot follow the kernel's interfaces")?;
         self.look()?;
         self.begin_routes()?;
+        let descriptor = self.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
+        let following = Arc::new(Mutex::new(self));
+        let (own, mut patience) = (following.clone(), Some(Duration::ZERO));
+        let turn = move |links| {
+            // Nobody else waits while changes are gathered.
+            let until = locked(&own).followed.due(GATHER);
+            while let Some(rest) = { locked(&own).hear(until)? } {
+                std::thread::sleep(rest);
+            }
+            locked(&own).turn(links)
+        };
         threads::start("anode-routes", Duty::Routes, move || {
-            while let Ok([links, _]) = watch.wait(self.followed.descriptor(), self.followed.patience()) {
-                let until = self.followed.due(GATHER);
-                let mut heard = self.hear(until);
-                while let Ok(Some(rest)) = heard {
-                    std::thread::sleep(rest);
-                    heard = self.hear(until);
-                }
-                if heard.and_then(|_| self.turn(links)).is_err() {
-                    return;
+            while let Ok([links, _]) = watch.wait(descriptor.as_ref().map(AsFd::as_fd), patience) {
+                match turn(links) {
+                    Ok(next) => patience = next,
+                    Err(_) => return,
                 }
             }
         })?;
+        Ok(following)
+    }
+
+    /// Whether the routes of another configuration lead somewhere here, where these neighbours are.
+    pub fn check(&self, file: &NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+        let config = NodeConfig { neighbours, ..self.config.clone() };
+        file.fixed_routes(&config)?;
         Ok(())
     }
 
@@ -105,11 +124,28 @@ impl Follower {
         Ok(self.followed.rest(until))
     }
 
-    /// Something has changed, links or routes. An error: the node is gone.
-    fn turn(&mut self, links: bool) -> Result<()> {
+    /// Something has changed, links or routes; gives when to look again if nothing does. An error: the node is gone.
+    fn turn(&mut self, links: bool) -> Result<Option<Duration>> {
         if links {
             self.look()?;
         }
+        self.tell_routes()?;
+        Ok(self.followed.patience())
+    }
+
+    /// From now on the node has this configuration, of as many ports, and these neighbours.
+    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+        self.config.neighbours = neighbours;
+        for (port, of_file) in self.config.ports.iter_mut().zip(&file.ports) {
+            if port.link == Link::Overlay {
+                (port.ceiling, port.bits_per_second) = (of_file.ceiling()?, of_file.bits_per_second);
+            }
+        }
+        self.file = file;
+        if self.routes || self.plans.iter().any(|plan| interface_of(plan) != 0) {
+            self.look()?;
+        }
+        self.renew_ports()?;
         self.tell_routes()
     }
 
@@ -139,6 +175,10 @@ impl Follower {
     ) -> Result<()> {
         self.handle.order(Order::Do(Box::new(command))).map_err(anyhow::Error::msg)
     }
+}
+
+fn locked(following: &Following) -> MutexGuard<'_, Follower> {
+    following.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The interface of a port, 0 if it has none.
