@@ -221,6 +221,12 @@ fn a_package_is_installed_run_upgraded_and_purged_and_leaves_nothing() {
     let running = root.start("local", "1");
     let ping = root.run(&["anode", "ping", "10.9.9.1", "--count", "1", "--node", "local"]);
     assert!(ping.contains("1 received"), "{ping}");
+    // Reloading the unit applies what has changed in its file.
+    let unit = std::fs::read_to_string(Path::new(SOURCES).join("packages/systemd/anode@.service")).unwrap();
+    let reload = unit.lines().find_map(|line| line.strip_prefix("ExecReload=+")).unwrap().replace("%i", "local");
+    root.run(&["sh", "-c", "printf '[[role]]\\nname = \"guests\"\\n' >> /etc/anode/local.toml"]);
+    let told = root.run(&["sh", "-c", &reload]);
+    assert!(told.contains("guests"), "{told}");
     root.run(&["anode", "node", "down", "local"]);
     running.into_iter().for_each(Service::end);
     // The kernel half of a node outlives its process and its helper's, as in an upgrade.

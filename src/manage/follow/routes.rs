@@ -9,11 +9,16 @@ use super::{Follower, interface_of};
 use crate::frame::PortId;
 use crate::kernel::{Asker, KernelHalf, RuledRoutes};
 use crate::sys::netlink::{self, Rules};
+use crate::sys::threads::{self, Duty};
 use crate::topology::{RouteChange, Router, Routes};
 use anyhow::Result;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+/// Pieces of the first reading that wait for the kernel half.
+const BATCHES: usize = 64;
 
 impl Follower {
     /// Looks at the rules of policy routing.
@@ -31,6 +36,15 @@ impl Follower {
     /// Tells both halves all there is.
     pub(super) fn begin_routes(&mut self) -> Result<()> {
         self.renew_ports()?;
+        let (batches, inbox) = sync_channel::<Vec<RouteChange>>(BATCHES);
+        let half = self.half.clone();
+        // The kernel half takes as long as the reading of them.
+        let put = move |batch: Vec<RouteChange>| half.as_ref().map_or(Ok(()), |half| half.change_routes(&batch));
+        let telling = threads::start("anode-first", Duty::Routes, move || inbox.into_iter().try_for_each(put))?;
+        // One that has ended says why.
+        self.followed.begin(&self.report, |batch| drop(batches.send(batch)));
+        drop(batches);
+        complain(telling.join().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into())));
         self.tell_routes()?;
         if let Some(half) = self.half.as_deref() {
             complain(half.forget_routes_before(&self.followed.told));
@@ -58,7 +72,7 @@ impl Follower {
         self.followed.release();
         let ruled = self.report.rules().obeyed > 0;
         let changes = self.followed.changes(ruled);
-        self.followed.say(changes.as_deref().unwrap_or_default());
+        self.followed.say();
         let Some(changes) = changes else { return Ok(()) };
         if let Some(half) = self.half.as_deref() {
             complain(tell_half(half, &changes, ruled));

@@ -62,6 +62,24 @@ struct Reading {
     not_before: Instant,
 }
 
+/// What comes while all is read.
+#[derive(Default)]
+struct Later {
+    news: Vec<RouteNews>,
+    /// Whether some of it is lost.
+    lost: bool,
+}
+
+impl Later {
+    fn take(&mut self, watch: &mut RouteWatch) -> io::Result<()> {
+        self.lost |= !watch.take(&mut |news| self.news.push(news))? || self.news.len() > LATER_MAX;
+        if self.lost {
+            self.news.clear();
+        }
+        Ok(())
+    }
+}
+
 /// What is to be logged.
 struct Saying {
     changes: usize,
@@ -172,29 +190,69 @@ impl Followed {
 
     fn read(&mut self, report: &Report) -> io::Result<()> {
         let Some(watch) = &mut self.watch else { return Ok(()) };
-        let (mut later, mut whole) = (Vec::new(), true);
-        let fresh = read_all(|| {
-            whole &= watch.take(&mut |news| later.push(news))? && later.len() <= LATER_MAX;
-            if !whole {
-                later.clear();
+        let mut later = Later::default();
+        let fresh = read_all(|| later.take(watch))?;
+        later.take(watch)?;
+        self.touched.extend(fresh.differs(&self.kernel));
+        self.kernel = fresh;
+        self.replay(later, report);
+        Ok(())
+    }
+
+    /// Reads the kernel's routes for the first time; gives those that lead somewhere piece by piece.
+    pub fn begin(&mut self, report: &Report, mut give: impl FnMut(Vec<RouteChange>)) {
+        if !core::mem::take(&mut self.reading.due) {
+            return;
+        }
+        report.reads.fetch_add(1, Ordering::Relaxed);
+        match self.read_pieces(&mut give) {
+            Ok(later) => self.replay(later, report),
+            Err(error) => {
+                tracing::warn!(%error, "routes not followed");
+                self.reading = Reading { due: true, not_before: Instant::now() + RETRY };
             }
-            Ok(())
-        })?;
-        whole &= watch.take(&mut |news| later.push(news))?;
-        if !whole {
+        }
+    }
+
+    fn read_pieces(&mut self, give: &mut impl FnMut(Vec<RouteChange>)) -> io::Result<Later> {
+        let mut later = Later::default();
+        for v4 in [true, false] {
+            let (mut reader, mut more) = (RouteReader::ask(v4)?, true);
+            while more {
+                let Followed { watch: Some(watch), kernel, touched, .. } = self else { return Ok(later) };
+                let read = reader.next(&mut |news| {
+                    if let RouteNews::Main(to, route, _) = news {
+                        touched.push(to);
+                        kernel.hear(to, route, Change::Appended);
+                    }
+                });
+                later.take(watch)?;
+                more = match read {
+                    // They changed meanwhile: all is read once more.
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                        self.reading.due = true;
+                        false
+                    }
+                    read => read?,
+                };
+                give(self.settle());
+            }
+        }
+        Ok(later)
+    }
+
+    /// Takes changes down that came while all was read: what was read has them already, or has them not.
+    fn replay(&mut self, later: Later, report: &Report) {
+        if later.lost {
             report.overruns.fetch_add(1, Ordering::Relaxed);
             self.reading.due = true;
         }
-        self.touched.extend(fresh.differs(&self.kernel));
-        self.kernel = fresh;
-        report.changes.fetch_add(later.len() as u64, Ordering::Relaxed);
-        for news in later {
-            // What was read has it already, or has it not.
+        report.changes.fetch_add(later.news.len() as u64, Ordering::Relaxed);
+        for news in later.news {
             let is_route = matches!(news, RouteNews::Main(..));
             let doubtful = hear(&mut self.kernel, &mut self.touched, &mut self.elsewhere, news);
             self.reading.due |= doubtful && !is_route;
         }
-        Ok(())
     }
 
     /// Where a prefix leads.
@@ -206,12 +264,14 @@ impl Followed {
 
     /// What leads otherwise than was told, in the table now, while rules decide or not; nothing: nothing has changed at all.
     pub fn changes(&mut self, ruled: bool) -> Option<Vec<RouteChange>> {
-        let mut touched = core::mem::take(&mut self.touched);
         let elsewhere = core::mem::take(&mut self.elsewhere);
         let stale = core::mem::take(&mut self.stale) || elsewhere && ruled;
-        if touched.is_empty() && !stale {
-            return None;
-        }
+        (stale || !self.touched.is_empty()).then(|| self.settle())
+    }
+
+    /// Puts what leads otherwise into the table.
+    fn settle(&mut self) -> Vec<RouteChange> {
+        let mut touched = core::mem::take(&mut self.touched);
         touched.sort_unstable_by_key(|to| (to.addr, to.length));
         touched.dedup();
         let mut changes = Vec::new();
@@ -221,7 +281,9 @@ impl Followed {
                 changes.push(change);
             }
         }
-        Some(changes)
+        self.saying.changes += changes.len();
+        self.saying.last = changes.last().map(|change| change.to).or(self.saying.last);
+        changes
     }
 
     /// A copy for the workers.
@@ -238,9 +300,7 @@ impl Followed {
     }
 
     /// Logs what has changed, a few times at most.
-    pub fn say(&mut self, changes: &[RouteChange]) {
-        self.saying.changes += changes.len();
-        self.saying.last = changes.last().map(|change| change.to).or(self.saying.last);
+    pub fn say(&mut self) {
         let now = Instant::now();
         if let (Some(last), true) = (self.saying.last, self.saying.changes > 0 && now >= self.saying.not_before) {
             let (changes, routes) = (self.saying.changes, self.told.len());
