@@ -41,11 +41,6 @@ impl Node {
         self.cx.tell_topology(turn);
     }
 
-    /// The ports, by their numbers.
-    pub fn ports(&self) -> &[Port] {
-        &self.cx.core.topology.ports
-    }
-
     /// What the node knows of the way of its own packets to an address.
     pub fn way_to(&mut self, to: Addr) -> Way {
         *self.cx.core.topology.way(to)

@@ -87,7 +87,7 @@ impl Topology {
     pub fn set_port_limits(&mut self, id: PortId, ceiling: Ceiling, bits_per_second: u64) {
         if let Some(port) = self.ports.get_mut(usize::from(id.0)) {
             (port.ceiling, port.bits_per_second) = (ceiling, bits_per_second);
-            self.changes = self.changes.wrapping_add(1);
+            self.changes[1] = self.changes[1].wrapping_add(1);
         }
     }
 

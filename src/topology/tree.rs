@@ -187,6 +187,7 @@ impl<T> Branch<T> {
 
     fn put_below(&mut self, branch: Arc<Branch<T>>) {
         let index = index(branch.base, self.depth);
+        self.branches.reserve_exact(1);
         self.branches.insert(rank(self.below, index), branch);
         self.below |= 1 << index;
     }
@@ -231,6 +232,8 @@ fn set<T: Clone>(at: &mut Arc<Branch<T>>, place: &Place, value: T) -> Option<T> 
             return branch.values.get_mut(rank).map(|was| core::mem::replace(was, value));
         }
         branch.ends |= 1 << place.end;
+        // Most nodes have few: room for more would be most of the tree.
+        branch.values.reserve_exact(1);
         branch.values.insert(rank, value);
         return None;
     }

@@ -323,8 +323,10 @@ fn an_upgrade_under_a_stream_keeps_the_kernel_half_and_loses_none_of_its_packets
             }
             received
         });
-        let running = upgrade(&root, running);
+        // The stream ends whatever becomes of the upgrade.
+        let running = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| upgrade(&root, running)));
         done.store(true, Ordering::Relaxed);
+        let running = running.unwrap_or_else(|why| std::panic::resume_unwind(why));
         let received: u64 = stream.join().unwrap();
         assert!(forwarded(&root) >= before + 2 * received, "the kernel half has served all the time");
         (forwarded(&root), running)
