@@ -57,7 +57,7 @@ fn obeyed() -> Key {
 pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Error> {
     let mut series = Series::default();
     if !anode::sys::process::is_root() {
-        report.note("SKIPPED: routes need a network namespace, and that needs root.".into());
+        report.note("SKIPPED: routes need a network namespace, and that needs root.");
         return Ok(series);
     }
     let routes = if settings.quick { QUICK_ROUTES } else { ROUTES };
