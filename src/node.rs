@@ -57,6 +57,7 @@ mod running;
 mod sending;
 mod serving;
 pub mod status;
+pub mod survey;
 mod tiers;
 mod timers;
 mod trust;
@@ -76,7 +77,7 @@ use crate::trust::Roles;
 use batch::Seen;
 use capsules::Capsules;
 pub use config::{NodeConfig, Sizes};
-pub use ending::EndedBy;
+pub use ending::{Ended, EndedBy};
 use environment::{Environments, OwnType, Row};
 use founding::{below_root, secret, secret_word};
 pub use output::{

@@ -2,8 +2,12 @@
 
 mod apply;
 mod check;
+mod events;
+mod health;
 mod loader;
 mod log;
+mod metrics;
+mod report;
 mod route;
 mod service;
 mod watch;
@@ -80,6 +84,20 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Print the counters of a running node as text for Prometheus
+    Metrics(metrics::Args),
+    /// Say whether all is well with a running node: exit status 0 healthy, 1 degraded, 2 not reachable
+    Health {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what was done to a running node, by whom, and what has changed in it
+    Events(events::Args),
+    /// Write all that is of interest when something went wrong into one file, without keys
+    Report(report::Args),
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
     /// Print where packets to an address go from a running node
@@ -132,6 +150,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
+        Verb::Metrics(args) => metrics::print(&args)?,
+        Verb::Health { node, json } => return health::print(&node, json),
+        Verb::Events(args) => events::print(&args)?,
+        Verb::Report(args) => report::write(&args)?,
         Verb::Log(args) => log::print(&args)?,
         Verb::Route(args) => route::print(&args)?,
         Verb::Apply(args) => args.run()?,

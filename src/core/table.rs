@@ -141,6 +141,13 @@ impl<K: Name, V> Table<K, V> {
         })
     }
 
+    /// What is at this place: an entry with its name, or none. Nothing: no place is behind those before.
+    pub fn at(&self, index: usize) -> Option<Option<(K, &V)>> {
+        let place = self.places.get(index)?;
+        let name = K::of_bits(u32::from(place.generation) << 16 | index as u32);
+        Some(place.value.as_ref().map(|value| (name, value)))
+    }
+
     /// Entries in it.
     pub fn len(&self) -> usize {
         self.places.len() - self.free.len()

@@ -194,6 +194,8 @@ pub struct Channels {
     pub demux: Demux<Taker>,
     /// Those of the node's own environments.
     pub own: Vec<Own>,
+    /// Incoming channels with engines, which may keep pieces of packets, by domain.
+    keepers: HashMap<DomainId, Vec<InChanId>>,
 }
 
 impl Default for Channels {
@@ -211,6 +213,7 @@ impl Channels {
             cuts: Table::new(CHANNELS_MAX),
             demux: Demux::with_secret(secret),
             own: Vec::new(),
+            keepers: HashMap::new(),
         }
     }
 
@@ -221,11 +224,15 @@ impl Channels {
         (filter, graph): (Rule, Graph),
         spec: &ChanSpec,
     ) -> Result<InChanId, Error> {
+        let keeps = !graph.is_empty();
         let channel = InChan::new(domain, (filter.clone(), graph), spec);
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
         if let Err(why) = self.demux.add(&filter, Taker { channel: id, domain }) {
             self.ins.remove(id);
             return Err(why.into());
+        }
+        if keeps {
+            self.keepers.entry(domain).or_default().push(id);
         }
         Ok(id)
     }
@@ -233,6 +240,12 @@ impl Channels {
     /// Takes an incoming channel out, and the cut-through channel that it is part of.
     pub fn remove_in(&mut self, id: InChanId) -> Option<InChan> {
         let channel = self.ins.remove(id)?;
+        if let Some(keepers) = self.keepers.get_mut(&channel.domain) {
+            keepers.retain(|keeper| *keeper != id);
+            if keepers.is_empty() {
+                self.keepers.remove(&channel.domain);
+            }
+        }
         self.demux.remove(&channel.filter, Taker { channel: id, domain: channel.domain });
         if let Some(cut) = channel.form.cut() {
             self.cuts.remove(cut);
@@ -242,19 +255,16 @@ impl Channels {
 
     /// Pieces of packets that wait for others.
     pub fn pieces(&self) -> u64 {
-        self.ins.iter().map(|(_, channel)| channel.pieces()).sum()
+        self.keepers.values().map(|ids| self.pieces_in(ids)).sum()
     }
 
-    /// The same of each domain that has some.
-    pub fn pieces_by_domain(&self) -> HashMap<DomainId, u64> {
-        let mut all = HashMap::new();
-        for (_, channel) in self.ins.iter() {
-            let pieces = channel.pieces();
-            if pieces > 0 {
-                *all.entry(channel.domain).or_default() += pieces;
-            }
-        }
-        all
+    /// The same of a domain.
+    pub fn pieces_of(&self, domain: DomainId) -> u64 {
+        self.keepers.get(&domain).map_or(0, |ids| self.pieces_in(ids))
+    }
+
+    fn pieces_in(&self, ids: &[InChanId]) -> u64 {
+        ids.iter().filter_map(|id| self.ins.get(*id)).map(InChan::pieces).sum()
     }
 
     /// Adds an outgoing channel.

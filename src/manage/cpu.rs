@@ -22,6 +22,7 @@ pub struct Report {
     used_ns: AtomicU64,
     rests: AtomicU64,
     rested_ns: AtomicU64,
+    slice_ns: AtomicU64,
     gaps: Arc<Gaps>,
     accounts: Accounts,
 }
@@ -34,6 +35,16 @@ const GAP_NS: u64 = 1_000_000;
 pub struct Gaps {
     count: AtomicU64,
     longest_ns: AtomicU64,
+    /// The longest of the even and of the odd minutes, in microseconds, beside the number of the minute.
+    minutes: [AtomicU64; 2],
+}
+
+/// Bits of such a word that are the gap: an hour and more.
+const GAP_BITS: u32 = 32;
+
+/// The minute that it is, of the system's clock.
+fn minute() -> u64 {
+    clock::Clock::of_host().now() / 60_000_000_000
 }
 
 impl Gaps {
@@ -43,7 +54,22 @@ impl Gaps {
         if nanoseconds >= GAP_NS {
             self.count.fetch_add(1, Ordering::Relaxed);
             self.longest_ns.fetch_max(nanoseconds, Ordering::Relaxed);
+            self.note_in(minute(), nanoseconds / 1000);
         }
+    }
+
+    fn note_in(&self, minute: u64, microseconds: u64) {
+        let word = &self.minutes[(minute % 2) as usize];
+        let now = minute << GAP_BITS | microseconds.min((1 << GAP_BITS) - 1);
+        // A later minute is a larger number, and so is a longer gap of the same.
+        word.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// The longest of this minute and of the one before, in microseconds.
+    fn longest_since(&self, minute: u64) -> u64 {
+        let words = self.minutes.iter().map(|word| word.load(Ordering::Relaxed));
+        let recent = words.filter(|word| (word >> GAP_BITS) + 1 >= minute);
+        recent.map(|word| word & ((1 << GAP_BITS) - 1)).max().unwrap_or(0)
     }
 
     /// How many there were, and the longest, in nanoseconds.
@@ -71,6 +97,8 @@ pub struct CpuStatus {
     pub gaps: u64,
     /// The longest of these, in microseconds.
     pub longest_gap_us: u64,
+    /// The longest time that it was held by somebody who had its counters copied, in microseconds.
+    pub longest_slice_us: u64,
     /// What is known of what processes of environments use.
     pub processes: AccountCounts,
 }
@@ -79,6 +107,11 @@ impl Report {
     /// What processes of environments use.
     pub fn accounts(&self) -> Accounts {
         self.accounts.clone()
+    }
+
+    /// The longest gap of the last minute or two, in microseconds.
+    pub fn recent_gap_us(&self) -> u64 {
+        self.gaps.longest_since(minute())
     }
 
     fn file(&self) -> CpuFile {
@@ -99,6 +132,7 @@ impl Report {
             rested_ms: ms(&self.rested_ns),
             gaps,
             longest_gap_us: longest / 1000,
+            longest_slice_us: self.slice_ns.load(Ordering::Relaxed) / 1000,
             processes: self.accounts.counts(),
         }
     }
@@ -116,8 +150,8 @@ impl Cpu {
     pub fn new(file: &CpuFile) -> Cpu {
         let counter = AtomicU64::default;
         let (gaps, accounts) = (Arc::default(), Accounts::default());
-        let [used_ns, rests, rested_ns] = [(); 3].map(|()| counter());
-        let report = Report { file: RwLock::new(file.clone()), used_ns, rests, rested_ns, gaps, accounts };
+        let [used_ns, rests, rested_ns, slice_ns] = [(); 4].map(|()| counter());
+        let report = Report { file: RwLock::new(file.clone()), used_ns, rests, rested_ns, slice_ns, gaps, accounts };
         Cpu { report: Arc::new(report), account: None }
     }
 
@@ -129,6 +163,11 @@ impl Cpu {
     /// Where its gaps are noted.
     pub fn gaps(&self) -> Arc<Gaps> {
         self.report.gaps.clone()
+    }
+
+    /// Its counters were copied for so long, in nanoseconds, while packets waited.
+    pub fn sliced(&self, nanoseconds: u64) {
+        self.report.slice_ns.fetch_max(nanoseconds, Ordering::Relaxed);
     }
 
     /// How the CPU is divided among domains.
@@ -193,6 +232,17 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gaps_are_forgotten_after_a_minute_or_two() {
+        let gaps = Gaps::default();
+        gaps.note_in(7, 500);
+        gaps.note_in(7, 300);
+        assert_eq!((gaps.longest_since(7), gaps.longest_since(8), gaps.longest_since(9)), (500, 500, 0));
+        gaps.note_in(8, 200);
+        gaps.note_in(9, 100);
+        assert_eq!((gaps.longest_since(9), gaps.longest_since(10), gaps.longest_since(11)), (200, 100, 0));
+    }
 
     #[test]
     fn a_thread_that_works_all_the_time_rests_and_a_whole_cpu_does_not() {

@@ -2,53 +2,36 @@
 //! end one.
 
 use super::control::Handle;
+use super::observe::told::{self, told};
 use crate::core::domain::DomainId;
-use crate::node::EndedBy;
+use crate::kernel::KernelUsage;
+use crate::node::{Ended, EndedBy};
 use crate::nodeos::interface::{ChanSpec, NetSpec, NodeOs};
-use serde_json::{Value, json};
+use model::Cut;
+use model::code::{Freed, Made};
+use model::domains::Domains;
+use std::collections::HashMap;
 
 /// All domains, each behind the one above it; what the environments in processes do; what the security module has decided.
-pub(super) fn list(handle: &Handle) -> Result<Value, String> {
-    let (domains, decided) = (handle.domain_tree()?, handle.with_node(|node, _| node.security())?);
-    let kernel = handle.kernel_half().map(|half| half.status()).map(serde_json::to_value);
-    let kernel = kernel.transpose().map_err(|error| error.to_string())?;
-    let in_kernel = |code: &str| {
-        let codes = kernel.as_ref()?["codes"].as_array()?;
-        codes.iter().find(|found| found["name"] == code).map(|found| found["usage"].clone())
-    };
-    let mut all = Vec::new();
-    for domain in domains {
-        let id = DomainId(domain.id);
-        let usage = domain.code.as_deref().and_then(in_kernel);
-        let mut tree = serde_json::to_value(domain).map_err(|error| error.to_string())?;
-        if let Some(fields) = tree.as_object_mut() {
-            fields.extend(usage.map(|usage| ("kernel".to_owned(), usage)));
-            let open = handle.files().map_or(0, |files| files.opened_by(id));
-            fields.insert("open_files".into(), open.into());
-        }
-        all.push(tree);
-    }
-    let environments = handle.management().map(|management| management.status()).unwrap_or_default();
-    let spaces = handle.files().map(|files| files.status()).unwrap_or_default();
-    Ok(json!({ "domains": all, "environments": environments, "files": spaces, "security": decided }))
-}
-
-/// A cut-through channel that an operator wants.
-#[derive(serde::Deserialize)]
-pub(super) struct NewCut {
-    /// Of its domain.
-    title: String,
-    role: String,
-    /// Protocol and address of the incoming channel, and of the outgoing one.
-    from: [String; 2],
-    to: [String; 2],
-    /// Bytes a second; 0: as many as the role grants.
-    #[serde(default)]
-    bandwidth: u64,
+pub(super) fn list(handle: &Handle) -> Result<Domains, String> {
+    let (snapshot, decided) = (handle.snapshot()?, handle.with_node(|node, _| node.security())?);
+    let half = handle.kernel_half().map(|half| half.status());
+    let codes = half.iter().flat_map(|half| &half.codes);
+    let in_kernel: HashMap<&str, &KernelUsage> = codes.map(|code| (code.name.as_str(), &code.usage)).collect();
+    let domains = snapshot.domains.iter().map(|domain| {
+        let usage = domain.code.as_deref().and_then(|code| in_kernel.get(code).copied());
+        told::domain(domain, usage, handle.files().map_or(0, |files| files.opened_by(DomainId(domain.id))))
+    });
+    Ok(Domains {
+        domains: domains.collect(),
+        environments: handle.management().map_or(Ok(Vec::new()), |management| told(&management.status()))?,
+        files: handle.files().map_or(Ok(Vec::new()), |files| told(&files.status()))?,
+        security: told(&decided)?,
+    })
 }
 
 /// Makes a domain with a cut-through channel for an operator. It lives until somebody ends it, or the node ends.
-pub(super) fn cut(handle: &Handle, wanted: NewCut) -> Result<Value, String> {
+pub(super) fn cut(handle: &Handle, wanted: Cut) -> Result<Made, String> {
     let domain = handle.with_node(move |node, turn| {
         let domain = node.add_environment(&wanted.title, &wanted.role)?;
         let spec = |[protocol, address]: [String; 2]| ChanSpec { protocol, address, ..ChanSpec::default() };
@@ -67,11 +50,11 @@ pub(super) fn cut(handle: &Handle, wanted: NewCut) -> Result<Value, String> {
         Ok(domain)
     })??;
     handle.settle()?;
-    Ok(json!({ "domain": domain.0 }))
+    Ok(Made { domain: domain.0 })
 }
 
 /// Ends a domain and all below it, its processes and its open files, and says what was freed.
-pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
+pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Freed, String> {
     let management = handle.management().cloned();
     let (ended, gone) = handle.with_node(move |node, turn| {
         let below = node.killable(domain)?;
@@ -83,7 +66,7 @@ pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
         Ok::<_, String>((node.end_domain(turn, domain, true), below))
     })??;
     let files: usize = handle.files().map_or(0, |files| gone.iter().map(|domain| files.leave(*domain)).sum());
-    let mut freed = serde_json::to_value(ended).map_err(|error| error.to_string())?;
-    freed["files"] = files.into();
-    Ok(freed)
+    let Ended { domains, channels, codes, bytes, events } = ended;
+    let [domains, channels, codes, events, files] = [domains, channels, codes, events, files].map(|count| count as u64);
+    Ok(Freed { domains, channels, codes, bytes, events, files })
 }

@@ -22,6 +22,7 @@ pub mod linker;
 pub mod loader;
 pub mod management;
 pub mod names;
+pub mod observe;
 pub mod plan;
 mod ports;
 mod recent;
@@ -184,7 +185,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     worker.set_meters(meters);
     let watching = Arc::new(Watching::new(&routing.name, &routing.ports, &plans, clock, half.clone()));
     let files_of_ports = watching::Files::open(&watching, &plans)?.map(|(files, teller)| {
-        worker.watch(teller);
+        worker.watch(teller, 1);
         files
     });
     worker.prepare(left)?;

@@ -87,21 +87,27 @@ impl Watching {
         Watching { clock, half, node: node.into(), ports, open: Mutex::default() }
     }
 
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
     fn open(&self) -> MutexGuard<'_, Open> {
         // What it holds is right between any two statements.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// One more who watches, and what the worker is to tell them by.
-    fn watch(self: &Arc<Watching>) -> Result<(Watch, Teller), String> {
+    fn watch(self: &Arc<Watching>, kernel_too: bool) -> Result<(Watch, Teller), String> {
         let mut open = self.open();
         open.tellers.retain(|teller| !teller.is_closed());
         if open.tellers.len() >= WATCHES_MAX {
             return Err(format!("{WATCHES_MAX} others watch this node already; end one"));
         }
         let (teller, worker) = ring(WORDS);
-        let (kernel_teller, kernel) = ring(if self.half.is_some() { KERNEL_WORDS } else { 1 });
-        if let (Some(half), None) = (&self.half, &open.kernel) {
+        let half = self.half.as_ref().filter(|_| kernel_too);
+        let (kernel_teller, kernel) = ring(if half.is_some() { KERNEL_WORDS } else { 1 });
+        if let (Some(half), None) = (half, &open.kernel) {
             let watch =
                 KernelHalf::watch(half).map_err(|error| format!("the kernel half cannot be watched: {error}"))?;
             open.kernel = Some(watch);
@@ -112,10 +118,13 @@ impl Watching {
         Ok((Watch { watching, worker, kernel, handle: None, held, before, said: None }, teller))
     }
 
-    /// One more who watches, from now on.
-    pub(super) fn begin(self: &Arc<Watching>, handle: &Handle) -> Result<Watch, String> {
-        let (mut watch, teller) = self.watch()?;
-        handle.order(Order::Watch(teller))?;
+    /// One more who watches from now on, of one packet in so many that come in alone; then without the kernel half, which tells of all.
+    pub(super) fn begin(self: &Arc<Watching>, handle: &Handle, one_in: u32) -> Result<Watch, String> {
+        if one_in == 0 {
+            return Err("one packet in 0 is none: ask for one in 1 to see all".into());
+        }
+        let (mut watch, teller) = self.watch(one_in == 1)?;
+        handle.order(Order::Watch(teller, one_in))?;
         // What is asked of the node next finds it watched.
         handle.with_node(|_, _| ())?;
         watch.handle = Some(handle.clone());
@@ -124,11 +133,10 @@ impl Watching {
 
     /// Names of all that records say by number, as they are now.
     pub(super) fn names(&self, handle: &Handle) -> Result<Names, String> {
-        let (codes, domains) =
-            handle.with_node(|node, turn| (node.status_within(&turn.out.frames).codes, node.domain_tree()))?;
-        let code = |code: crate::node::status::CodeStatus| CodeName {
-            name: code.name,
-            title: code.title,
+        let snapshot = handle.snapshot()?;
+        let code = |code: &crate::node::status::CodeStatus| CodeName {
+            name: code.name.clone(),
+            title: code.title.clone(),
             domain: code.domain,
         };
         Ok(Names {
@@ -137,8 +145,8 @@ impl Watching {
             origin: self.clock.origin(),
             now: self.clock.now(),
             ports: self.ports.clone(),
-            codes: codes.into_iter().map(code).collect(),
-            domains: domains.into_iter().map(|domain| (domain.id, domain.title)).collect(),
+            codes: snapshot.status.codes.iter().map(code).collect(),
+            domains: snapshot.domains.iter().map(|domain| (domain.id, domain.title.clone())).collect(),
         })
     }
 
@@ -225,7 +233,7 @@ impl Files {
         if files.is_empty() {
             return Ok(None);
         }
-        let (watch, teller) = watching.watch().map_err(io::Error::other)?;
+        let (watch, teller) = watching.watch(true).map_err(io::Error::other)?;
         Ok(Some((Files { watch, files }, teller)))
     }
 

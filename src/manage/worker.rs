@@ -9,6 +9,7 @@ mod changes;
 pub mod crew;
 mod edges;
 mod settle;
+mod slices;
 mod watch;
 mod work_clock;
 
@@ -26,6 +27,7 @@ use crate::frame::{Frame, FramePool, PortId};
 use crate::node::EndedBy;
 use crate::node::entry::EntryLimits;
 use crate::node::paths::Round;
+use crate::node::survey::Survey;
 use crate::node::{Node, NodeConfig, Turn};
 use crate::nodeos::interface::HostId;
 use crate::port::packet::{AROUND, Change};
@@ -35,6 +37,7 @@ use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use around::{Around, Front, Place};
 use crew::{First, Further};
+use slices::Slices;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -110,10 +113,12 @@ pub enum Order {
         /// The sockets, in the order of the queues.
         sockets: Vec<QueueSocket>,
     },
-    /// Somebody watches packets.
-    Watch(Teller),
+    /// Somebody watches packets: one in so many that come in.
+    Watch(Teller, u32),
     /// Somebody watches no more.
     Unwatch,
+    /// Survey the node, a slice between two batches, and hand the survey back.
+    Survey(Box<Survey>, Sender<Box<Survey>>),
     /// It has another share of a CPU.
     Share(CpuFile),
     /// Neighbours of an overlay port are at these places, by their numbers.
@@ -145,6 +150,8 @@ pub struct Worker {
     cpu: Cpu,
     /// Nanoseconds in which packets were taken in since some ran last.
     received: u64,
+    /// Surveys under way.
+    surveys: Slices,
 }
 
 /// Which of the workers of a node one is, with what only that one has.
@@ -238,6 +245,7 @@ impl Worker {
             busy_until: 0,
             cpu,
             received: 0,
+            surveys: Slices::default(),
         })
     }
 
@@ -269,7 +277,8 @@ impl Worker {
             }
             let timer = self.driver.node.next_timer().saturating_sub(now);
             let patience = if self.around.processes.waits() { timer.min(AGAIN) } else { timer };
-            let wait = if busy || polling || self.driver.node.has_work() { 0 } else { patience };
+            let works = busy || polling || self.driver.node.has_work() || self.surveys.are_under_way();
+            let wait = if works { 0 } else { patience };
             self.poll.wait(wait, &mut ready)?;
             if wait > 0 || ready.is_empty() && !busy {
                 let rested = self.read().saturating_sub(now);
@@ -313,6 +322,9 @@ impl Worker {
             // Processes that have more are no reason to run fewer packets a round.
             busy |= more;
             self.settle(now)?;
+            if self.surveys.are_under_way() {
+                self.survey();
+            }
             if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
                 return Ok(());
             }
@@ -485,8 +497,9 @@ impl Worker {
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
                 Order::Change { port, changes } => self.change(port, changes),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
-                Order::Watch(teller) => self.watch(teller),
+                Order::Watch(teller, one_in) => self.watch(teller, one_in),
                 Order::Unwatch => self.look_at_watchers(),
+                Order::Survey(survey, answer) => self.surveys.add(survey, answer),
                 Order::Share(file) => self.cpu.renew(file, now),
                 Order::Peers { port, peers } => self.set_peers(port, &peers),
                 Order::Stop => return true,

@@ -256,6 +256,11 @@ impl Neighbours {
         self.list.iter().map(|known| &known.neighbour)
     }
 
+    /// That at a place, in the order of [`Neighbours::iter`].
+    pub fn at(&self, place: usize) -> Option<&Neighbour> {
+        self.list.get(place).map(|known| &known.neighbour)
+    }
+
     /// How many are known.
     pub fn len(&self) -> usize {
         self.list.len()

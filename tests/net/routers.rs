@@ -2,6 +2,7 @@
 //! what it takes back both halves of the node obey.
 
 use crate::running::{Running, in_kernel};
+use model::ways::Lead;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -115,8 +116,8 @@ fn goes_by(net: &Running, port: Option<&str>, node: &str) {
     let asked = ["10.9.1.1".parse().unwrap()];
     net.until("r", || {
         let ways = net.control("r").ways(&asked).unwrap();
-        let says = |way: &Value| way["port"].as_str() == port;
-        (says(&ways[0]) && says(&ways[0]["kernel"])).then_some(())
+        let says = |lead: &Lead| lead.port.as_deref() == port;
+        (says(&ways[0].leads) && ways[0].kernel.as_ref().is_some_and(says)).then_some(())
     });
     let Some(_) = port else {
         let pinged = net.anode("a", &["ping", "-c", "3", "-i", "0.005", "10.9.1.1"]);

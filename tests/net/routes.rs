@@ -5,6 +5,7 @@
 use crate::running::{ANODE, Running, in_kernel};
 use anode::sys::netlink;
 use anode::wire::{Addr, Prefix};
+use model::ways::Lead;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use rand_core::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -148,17 +149,17 @@ fn disagreements(net: &Running, names: &HashMap<u32, String>, to: &[Addr]) -> Ve
     let kernel: Vec<_> = net.lab.enter("r", move || asked.iter().map(|to| fib(*to)).collect()).unwrap();
     let ways = net.control("r").ways(to).unwrap();
     let mut wrong = Vec::new();
-    for ((to, kernel), way) in to.iter().zip(kernel).zip(ways.as_array().unwrap()) {
+    for ((to, kernel), way) in to.iter().zip(kernel).zip(&ways) {
         // Of several any may be taken; what is no port is none for the node.
         let via = |hop: netlink::Hop| (hop.via != Addr::UNSPECIFIED).then(|| hop.via.to_string());
         let hops = kernel.into_iter().filter_map(|hop| Some((names.get(&hop.interface)?.clone(), via(hop))));
         let hops: Vec<_> = hops.collect();
-        let is_right = |way: &Value| {
-            let text = |field: &str| way[field].as_str().map(str::to_owned);
-            text("port").map_or(hops.is_empty(), |port| hops.contains(&(port, text("via"))))
+        let is_right = |lead: &Lead| match &lead.port {
+            Some(port) => hops.contains(&(port.clone(), lead.via.clone())),
+            None => hops.is_empty(),
         };
-        if !is_right(way) || !is_right(&way["kernel"]) {
-            wrong.push(format!("{to}: the kernel {hops:?}, the node {way}"));
+        if !is_right(&way.leads) || !way.kernel.as_ref().is_some_and(is_right) {
+            wrong.push(format!("{to}: the kernel {hops:?}, the node {way:?}"));
         }
     }
     wrong

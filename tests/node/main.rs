@@ -21,4 +21,5 @@ mod paths;
 mod plan_turns;
 mod roles;
 mod shares;
+mod survey;
 mod workers;

@@ -184,7 +184,10 @@ impl Node {
         let mut control = Control::connect(&self.run_dir()).map_err(crate::node::failed)?;
         let ways = control.ways(&[*to]).map_err(crate::node::failed)?;
         let via = format!("10.0.1.{via}");
-        Ok(ways[0]["via"] == via && ways[0]["kernel"]["via"] == via)
+        let both = |own: &Option<String>, kernel: Option<&Option<String>>| {
+            own.as_ref() == Some(&via) && kernel.is_some_and(|kernel| kernel.as_ref() == Some(&via))
+        };
+        Ok(ways.iter().all(|way| both(&way.leads.via, way.kernel.as_ref().map(|kernel| &kernel.via))))
     }
 
     /// Nanoseconds of CPU that its threads have used.

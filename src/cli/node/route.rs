@@ -2,7 +2,7 @@
 
 use crate::manage::client::{Control, run_dir};
 use crate::wire::Addr;
-use serde_json::Value;
+use model::ways::Lead;
 
 /// Where to, and how it is said.
 #[derive(clap::Args)]
@@ -23,19 +23,18 @@ pub(super) fn print(args: &Args) -> anyhow::Result<()> {
         crate::say!("{}", serde_json::to_string_pretty(&ways)?);
         return Ok(());
     }
-    for way in ways.as_array().into_iter().flatten() {
-        let to = way["to"].as_str().unwrap_or_default();
-        let own = if way["here"] == true { "this node".to_owned() } else { said(way) };
+    for way in ways {
+        let own = if way.here { "this node".to_owned() } else { said(&way.leads) };
         // Code that runs in the kernel is told the same unless rules decide, or changes are on their way.
-        let kernel = way.get("kernel").filter(|_| way["here"] != true).map(said).filter(|kernel| *kernel != own);
+        let kernel = way.kernel.filter(|_| !way.here).map(|kernel| said(&kernel)).filter(|kernel| *kernel != own);
         let kernel = kernel.map_or(String::new(), |kernel| format!("; to code in the kernel: {kernel}"));
-        crate::say!("{}", crate::clean::line(&format!("{to}: {own}{kernel}")));
+        crate::say!("{}", crate::clean::line(&format!("{}: {own}{kernel}", way.to)));
     }
     Ok(())
 }
 
-fn said(way: &Value) -> String {
-    match (way["port"].as_str(), way["via"].as_str()) {
+fn said(lead: &Lead) -> String {
+    match (&lead.port, &lead.via) {
         (None, _) => "no route".to_owned(),
         (Some(port), None) => format!("on the link, port {port}"),
         (Some(port), Some(via)) => format!("via {via}, port {port}"),

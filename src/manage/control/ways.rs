@@ -3,34 +3,30 @@
 use super::handle::Handle;
 use crate::topology::NextHop;
 use crate::wire::Addr;
-use serde_json::{Value, json};
+use model::ways::{Lead, Way};
 
 /// Addresses of one question: the worker looks for all of them at once.
 const WAYS_MAX: usize = 256;
 
 /// The way to each address.
-pub(super) fn of(handle: &Handle, to: &[Addr]) -> Result<Value, String> {
+pub(super) fn of(handle: &Handle, to: &[String]) -> Result<Vec<Way>, String> {
     if to.len() > WAYS_MAX {
         return Err(format!("{} addresses in one question, at most {WAYS_MAX}: ask for the rest after that", to.len()));
     }
-    let asked = to.to_vec();
+    let to = to.iter().map(|text| text.parse()).collect::<Result<Vec<Addr>, _>>().map_err(|error| error.to_string())?;
     let (names, ways) = handle.with_node(move |node, _| {
-        let ways: Vec<_> = asked.iter().map(|to| node.way_to(*to)).collect();
+        let ways: Vec<_> = to.iter().map(|to| node.way_to(*to)).collect();
         (node.ports().iter().map(|port| port.name.clone()).collect::<Vec<_>>(), ways)
     })?;
-    let hop = |next: Option<NextHop>| {
-        let name = |next: &NextHop| names.get(usize::from(next.port.0));
-        let via = |next: &NextHop| (!next.via.is_unspecified()).then_some(next.via);
-        json!({ "port": next.as_ref().and_then(name), "via": next.as_ref().and_then(via) })
+    let lead = |next: Option<NextHop>| {
+        let port = next.and_then(|next| names.get(usize::from(next.port.0)).cloned());
+        let via = next.and_then(|next| (!next.via.is_unspecified()).then(|| next.via.to_string()));
+        Lead { port, via }
     };
-    let each = ways.iter().map(|way| {
-        let mut told = hop(way.next.filter(|_| !way.here));
-        told["to"] = json!(way.to);
-        told["here"] = json!(way.here);
-        if let Some(half) = &handle.half {
-            told["kernel"] = hop(half.route_to(way.to).map_err(|error| error.to_string())?);
-        }
-        Ok(told)
-    });
-    each.collect::<Result<Vec<_>, String>>().map(Value::from)
+    let told = |way: &crate::topology::Way| {
+        let kernel = handle.half.as_ref().map(|half| half.route_to(way.to).map(lead)).transpose();
+        let kernel = kernel.map_err(|error| error.to_string())?;
+        Ok(Way { to: way.to.to_string(), here: way.here, leads: lead(way.next.filter(|_| !way.here)), kernel })
+    };
+    ways.iter().map(told).collect()
 }

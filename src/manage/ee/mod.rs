@@ -362,7 +362,13 @@ impl Drop for Session<'_> {
             ended
         };
         if let Ok(ended) = detached.and_then(|()| self.costs.with_node(Some(payer), disconnect)) {
-            tracing::info!(host = host.0, domains = ended.domains, channels = ended.channels, "a process has gone");
+            tracing::info!(
+                event = "session",
+                host = host.0,
+                domains = ended.domains,
+                channels = ended.channels,
+                "a process has gone"
+            );
         }
     }
 }

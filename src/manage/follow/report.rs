@@ -22,10 +22,11 @@ impl Report {
         *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How routes are followed, by the names that the status has.
-    pub fn followed(&self) -> [(&'static str, u64); 3] {
-        let counts = [("changes", &self.changes), ("reads", &self.reads), ("overruns", &self.overruns)];
-        counts.map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+    /// How routes are followed.
+    pub fn followed(&self) -> model::status::Followed {
+        let [changes, reads, overruns] =
+            [&self.changes, &self.reads, &self.overruns].map(|count| count.load(Ordering::Relaxed));
+        model::status::Followed { changes, reads, overruns }
     }
 
     /// Takes down those of this look; says whether they are others.
