@@ -532,6 +532,12 @@ pub struct Cpu {
     pub longest_gap_us: u64,
     /// The longest time that it was held by somebody who had its counters copied, in microseconds.
     pub longest_slice_us: u64,
+    /// For how much of the last full second it was at work, in thousandths.
+    #[serde(default)]
+    pub load_permille: u64,
+    /// How often it has begun anew after a panic.
+    #[serde(default)]
+    pub panics: u64,
     /// What is known of what processes of environments use.
     pub processes: Processes,
 }

@@ -272,6 +272,7 @@ fn describe(status: &Value) -> String {
         describe_port(&mut text, &port);
     }
     describe_cpu(&mut text, &status["cpu"]);
+    items("workers").iter().for_each(|worker| words::worker(&mut text, worker));
     describe_sandbox(&mut text, &status["sandbox"]);
     for code in items("codes") {
         // What both halves have run; soft state is the user half's account.
