@@ -84,7 +84,6 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
 /// A network namespace with a link and many routes.
 struct Namespace {
     name: String,
-    scratch: Scratch,
     /// Changes routes as it is told.
     changes: Option<(Child, RefCell<ChildStdin>)>,
 }
@@ -93,7 +92,7 @@ impl Namespace {
     fn new(routes: u32) -> Result<Namespace, Error> {
         let name = format!("anode-routes-{}", std::process::id());
         ip(&["netns", "add", &name])?;
-        let mut place = Namespace { name, scratch: Scratch::new()?, changes: None };
+        let mut place = Namespace { name, changes: None };
         for words in [
             "link add w0 type veth peer name w1",
             "link set lo up",
