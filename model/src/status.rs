@@ -75,6 +75,9 @@ pub struct Status {
     /// Rules of policy routing, if routes are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Rules>,
+    /// How routes are followed, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
     /// What the worker has of a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
@@ -495,6 +498,17 @@ pub struct Rules {
     pub obeyed: u64,
     /// Those for marked packets.
     pub not_obeyed: u64,
+}
+
+/// How the kernel's routes are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    /// Changes of routes that the kernel has told.
+    pub changes: u64,
+    /// How often all routes were read.
+    pub reads: u64,
+    /// How often more changes came than the kernel keeps: then all are read.
+    pub overruns: u64,
 }
 
 /// What a worker has of a CPU.

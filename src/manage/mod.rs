@@ -213,7 +213,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     tick(compiler, Watchdog::new(handle.rounds(), file.cpu.hang_s), stop.clone())?;
     let before = (half.clone(), xdp.own.clone(), xdp.again);
     let follower =
-        follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed);
+        follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed)?;
     let following = follower.follow()?;
     let handle = with_applier(file, handle, (guard, in_force), (following, management.clone()), clock)?;
     listen_for_others(&dir, &handle, acceptor)?;

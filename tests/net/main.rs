@@ -25,6 +25,8 @@ mod plan_nodes;
 mod queues;
 mod redirects;
 mod restart;
+mod routers;
+mod routes;
 #[path = "../running/mod.rs"]
 mod running;
 mod seen;
