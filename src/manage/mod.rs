@@ -174,8 +174,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let revocations = policy.revocations.clone();
     let loader = loader::Loader::start(store, compiling, policy, messenger, waker.clone())?;
     let shelf = loader.shelf();
-    let (orders, inbox) = channel();
-    let connections = Connections::default();
+    let ((orders, inbox), connections) = (channel(), Connections::default());
     let apps = listen_for_apps(file, &dir.join("apps.sock"), &connections)?;
     let (routing, way) = (config.clone(), Way { orders: orders.clone(), waker: waker.clone() });
     let own = (Box::new(plan), apps, loader);
@@ -198,10 +197,9 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let accounts = cpu_report.accounts();
     let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
     let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
-    let handle = handle.with_watching(watching).with_others(crew.others());
-    let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
     let seats = ee::Seats::new(connections.environments.clone());
-    let handle = handle.with_connections(connections);
+    let handle = handle.with_watching(watching).with_others(crew.others()).with_connections(connections);
+    let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
     let (node, roles) = (routing.name.clone(), in_force.clone());
     let acceptor = ee::Acceptor { handle: handle.clone(), node, roles, clock, seats, accounts };
     let domains = NodeDomains { acceptor: acceptor.clone(), files };

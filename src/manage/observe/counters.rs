@@ -96,7 +96,8 @@ fn of_kernel(half: &kernel::Status) -> Result<model::kernel::Kernel, String> {
     Ok(kernel)
 }
 
-/// The ports, with what their interfaces have dropped themselves, before the node had it or behind it. Nothing where the system does not say.
+/// The ports, with what their interfaces have dropped themselves, before the node had it or behind it. Nothing where the system does
+/// not say.
 fn ports(node: &Status) -> Vec<status::Port> {
     let interfaces = crate::sys::netlink::doing().unwrap_or_default();
     let with = |port: status::Port| {
