@@ -18,6 +18,7 @@
 //! others for what it came without, `serving` answers neighbours that ask for code.
 
 mod alarms;
+mod anew;
 mod api;
 mod asked;
 mod balance;

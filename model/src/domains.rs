@@ -35,6 +35,9 @@ pub struct Domain {
     pub grants: Grants,
     /// What it has used; of a code's domain, in the user half.
     pub usage: Usage,
+    /// How much of its budget is with workers, if several run its code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Leased>,
     /// Packets of its that no counter of the user half knows of.
     pub unaccounted: i64,
     /// Packets that were done after their deadline.
@@ -54,6 +57,21 @@ pub struct Domain {
     pub kernel: Option<KernelUsage>,
     /// Files that it has open.
     pub open_files: u64,
+}
+
+/// How far the spending of all workers is known to each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leased {
+    /// Packets that workers have admitted and told the others of.
+    pub told_packets: u64,
+    /// Packets that they have admitted and not told yet.
+    pub out_packets: u64,
+    /// The most that can be.
+    pub out_packets_max: u64,
+    /// Steps that they have told of.
+    pub told_steps: u64,
+    /// Steps that they have not told of yet.
+    pub out_steps: u64,
 }
 
 /// What a domain is granted.

@@ -75,6 +75,9 @@ pub struct Status {
     /// Rules of policy routing, if routes are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Rules>,
+    /// How routes are followed, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
     /// What the worker has of a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
@@ -497,6 +500,17 @@ pub struct Rules {
     pub not_obeyed: u64,
 }
 
+/// How the kernel's routes are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    /// Changes of routes that the kernel has told.
+    pub changes: u64,
+    /// How often all routes were read.
+    pub reads: u64,
+    /// How often more changes came than the kernel keeps: then all are read.
+    pub overruns: u64,
+}
+
 /// What a worker has of a CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
@@ -518,6 +532,12 @@ pub struct Cpu {
     pub longest_gap_us: u64,
     /// The longest time that it was held by somebody who had its counters copied, in microseconds.
     pub longest_slice_us: u64,
+    /// For how much of the last full second it was at work, in thousandths.
+    #[serde(default)]
+    pub load_permille: u64,
+    /// How often it has begun anew after a panic.
+    #[serde(default)]
+    pub panics: u64,
     /// What is known of what processes of environments use.
     pub processes: Processes,
 }

@@ -8,6 +8,7 @@ mod loader;
 mod log;
 mod metrics;
 mod report;
+mod route;
 mod service;
 mod watch;
 mod words;
@@ -99,6 +100,8 @@ enum Verb {
     Report(report::Args),
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
+    /// Print where packets to an address go from a running node
+    Route(route::Args),
     /// Apply another configuration to a running node: what differs is shown, then done as a whole or not at all
     Apply(apply::ApplyArgs),
     /// Let a configuration stay that was applied with --confirm-within
@@ -152,6 +155,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Events(args) => events::print(&args)?,
         Verb::Report(args) => report::write(&args)?,
         Verb::Log(args) => log::print(&args)?,
+        Verb::Route(args) => route::print(&args)?,
         Verb::Apply(args) => args.run()?,
         Verb::Confirm { node } => apply::confirm(&node)?,
         Verb::History { node, json } => apply::history(&node, json)?,
@@ -268,6 +272,7 @@ fn describe(status: &Value) -> String {
         describe_port(&mut text, &port);
     }
     describe_cpu(&mut text, &status["cpu"]);
+    items("workers").iter().for_each(|worker| words::worker(&mut text, worker));
     describe_sandbox(&mut text, &status["sandbox"]);
     for code in items("codes") {
         // What both halves have run; soft state is the user half's account.

@@ -345,7 +345,7 @@ impl NodeFile {
                 "kernel = true needs routes = \"kernel\" and no [[route]]: in the kernel half the kernel's routes are obeyed",
             );
         }
-        config.routes = Arc::new(self.routes(&config, &plans)?);
+        config.routes = Arc::new(self.first_routes(&config)?);
         Ok((config, plans))
     }
 

@@ -305,6 +305,14 @@ reasons! {
     HandOver = "hand-over",
         "more packets came to a worker that only the first worker of the node can go on with than that one takes: \
          packets without code here, or of applications and channels ([cpu])";
+    /// A worker of the node has panicked while it had a packet.
+    WorkerPanic = "worker-panic",
+        "a worker of the node has panicked while it had these packets, and has begun anew: a bug, please report it \
+         with the line of the log that begins with the thread's name";
+    /// An engine of a graph has thrown a packet away, or an output that it left by leads nowhere.
+    GraphDropped = "graph-dropped",
+        "an engine of a graph has thrown a packet away, had no room for it, or sent it by an output to which nothing is connected: \
+         the engine's handlers say which and how many";
 }
 
 impl Reason {

@@ -4,6 +4,7 @@
 //! Meanwhile packets wait in the system's queues; those without room there are counted as missed.
 
 use super::ee::{AccountCounts, Accounts};
+use super::watchdog::Rounds;
 use crate::broker;
 use crate::config::cpu::CpuFile;
 use crate::schedule::Policy;
@@ -25,6 +26,9 @@ pub struct Report {
     slice_ns: AtomicU64,
     gaps: Arc<Gaps>,
     accounts: Accounts,
+    rounds: Arc<Rounds>,
+    panics: AtomicU64,
+    load_permille: AtomicU64,
 }
 
 /// A time in which the worker had work and did not run is a gap from here on, in nanoseconds.
@@ -97,6 +101,10 @@ pub struct CpuStatus {
     pub gaps: u64,
     /// The longest of these, in microseconds.
     pub longest_gap_us: u64,
+    /// For how much of the last full second it was at work, in thousandths.
+    pub load_permille: u64,
+    /// How often it has begun anew after a panic.
+    pub panics: u64,
     /// The longest time that it was held by somebody who had its counters copied, in microseconds.
     pub longest_slice_us: u64,
     /// What is known of what processes of environments use.
@@ -104,6 +112,16 @@ pub struct CpuStatus {
 }
 
 impl Report {
+    /// The rounds of the worker, for who looks whether it comes round.
+    pub fn rounds(&self) -> Arc<Rounds> {
+        self.rounds.clone()
+    }
+
+    /// How often the worker has begun anew after a panic.
+    pub fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
     /// What processes of environments use.
     pub fn accounts(&self) -> Accounts {
         self.accounts.clone()
@@ -132,6 +150,8 @@ impl Report {
             rested_ms: ms(&self.rested_ns),
             gaps,
             longest_gap_us: longest / 1000,
+            load_permille: self.load_permille.load(Ordering::Relaxed),
+            panics: self.panics.load(Ordering::Relaxed),
             longest_slice_us: self.slice_ns.load(Ordering::Relaxed) / 1000,
             processes: self.accounts.counts(),
         }
@@ -143,16 +163,23 @@ impl Report {
 pub struct Cpu {
     report: Arc<Report>,
     account: Option<CpuShare>,
+    /// When its load was looked at last, and what it had worked then.
+    looked: (u64, u64),
 }
+
+/// Time between two looks at the load, in nanoseconds.
+const LOAD_WINDOW: u64 = 1_000_000_000;
 
 impl Cpu {
     /// As the configuration says; the worker's thread calls [`Cpu::begin`] before it works.
     pub fn new(file: &CpuFile) -> Cpu {
         let counter = AtomicU64::default;
         let (gaps, accounts) = (Arc::default(), Accounts::default());
-        let [used_ns, rests, rested_ns, slice_ns] = [(); 4].map(|()| counter());
-        let report = Report { file: RwLock::new(file.clone()), used_ns, rests, rested_ns, slice_ns, gaps, accounts };
-        Cpu { report: Arc::new(report), account: None }
+        let [used_ns, rests, rested_ns, slice_ns, panics, load_permille] = [(); 6].map(|()| counter());
+        let (file, rounds) = (RwLock::new(file.clone()), Arc::default());
+        let report =
+            Report { file, used_ns, rests, rested_ns, slice_ns, gaps, accounts, rounds, panics, load_permille };
+        Cpu { report: Arc::new(report), account: None, looked: (0, 0) }
     }
 
     /// What became of it.
@@ -163,6 +190,32 @@ impl Cpu {
     /// Where its gaps are noted.
     pub fn gaps(&self) -> Arc<Gaps> {
         self.report.gaps.clone()
+    }
+
+    /// Looks at the load once a second; `worked` says how many nanoseconds of work there were so far.
+    #[inline]
+    pub fn look_at_load(&mut self, now: u64, worked: impl FnOnce() -> u64) {
+        if now.saturating_sub(self.looked.0) >= LOAD_WINDOW {
+            self.note_load(now, worked());
+        }
+    }
+
+    #[cold]
+    fn note_load(&mut self, now: u64, worked: u64) {
+        let (since, before) = std::mem::replace(&mut self.looked, (now, worked));
+        let load = worked.saturating_sub(before) * 1000 / (now - since).max(1);
+        self.report.load_permille.store(load.min(1000), Ordering::Relaxed);
+    }
+
+    /// Where its rounds are noted.
+    #[inline]
+    pub fn rounds(&self) -> &Rounds {
+        &self.report.rounds
+    }
+
+    /// It has begun anew after a panic.
+    pub fn count_panic(&self) {
+        self.report.panics.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Its counters were copied for so long, in nanoseconds, while packets waited.
@@ -191,6 +244,7 @@ impl Cpu {
             let (thread, priority) = (realtime::this_thread(), file.priority);
             broker::ask(&broker::Request::Realtime { thread, priority }, &[])?;
         }
+        self.looked = (now, self.looked.1);
         self.account = CpuShare::new(file.share, now, clock::thread_cpu());
         Ok(())
     }
@@ -232,6 +286,21 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_load_is_what_it_has_worked_of_the_last_window() {
+        let mut cpu = Cpu::new(&CpuFile::default());
+        cpu.begin(5).unwrap();
+        let mut load = |now, worked| {
+            cpu.look_at_load(now, || worked);
+            cpu.report().status().load_permille
+        };
+        assert_eq!(load(LOAD_WINDOW, 7), 0, "the window is not over");
+        assert_eq!(load(LOAD_WINDOW + 5, LOAD_WINDOW / 4), 250);
+        assert_eq!(load(LOAD_WINDOW + 9, LOAD_WINDOW), 250);
+        assert_eq!(load(3 * LOAD_WINDOW + 5, LOAD_WINDOW / 4 + LOAD_WINDOW), 500);
+        assert_eq!(load(9 * LOAD_WINDOW, 0), 0, "a node that begins anew counts anew");
+    }
 
     #[test]
     fn gaps_are_forgotten_after_a_minute_or_two() {

@@ -10,6 +10,7 @@ use super::os::title_of;
 use super::output::Turn;
 use super::survey::Surveyed;
 use super::{Cx, Node};
+use crate::core::common::account::Leased;
 use crate::core::domain::{Domain, DomainId, Usage};
 use crate::core::memory_pool::PoolStatus;
 use crate::graph::Traffic;
@@ -36,6 +37,9 @@ pub struct DomainStatus {
     pub grants: Grants,
     /// What it has used; of a code's domain, in the user half.
     pub usage: Usage,
+    /// How much of its budget is with workers, if several run its code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Leased>,
     /// Packets of its that no counter of the user half knows of; below 0: counted more than once.
     pub unaccounted: i64,
     /// Packets of its that were done after their deadline.
@@ -212,6 +216,7 @@ impl Cx {
             memory: core.pools.of_domain(id).and_then(|pool| core.pools.status(pool)),
             memory_bytes: core.pools.held_by(id),
             usage: domain.usage(),
+            budget: domain.common.as_ref().map(|common| common.account.leased()),
             unaccounted,
             missed_deadlines: self.order.paths.missed_deadlines(id),
             channels: domain.channels as usize,

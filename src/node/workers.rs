@@ -16,20 +16,24 @@ use crate::core::share::OtherHalf;
 use crate::frame::PortId;
 use crate::frame::WorkerId;
 use crate::nodeos::interface::HostId;
-use crate::topology::Topology;
+use crate::topology::{Router, Routes, Topology};
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Which worker of its node this is, and what all of them have in common.
 #[derive(Default)]
 pub(super) struct Workers {
     id: WorkerId,
     common: Option<Common>,
-    /// Changes of ports, routes and neighbours that the others have been told.
-    told: (u32, u64),
+    /// Changes of routes, ports and neighbours that the others have been told.
+    told: ([u32; 2], u64),
     /// Of each port, whether it demands anything or somebody behind it has a key: there the first worker alone proves and is
     /// proved to, since counters of proofs are its.
     guarded: Vec<bool>,
+    /// Codes that this one was told to run: what it is told again after a panic.
+    to_run: HashMap<Digest, RunOrder>,
 }
 
 impl Workers {
@@ -51,6 +55,23 @@ impl Workers {
         (self.id == 0 && self.common.is_some()).then_some(self.told.1)
     }
 
+    /// All that was said of codes, as it is now.
+    pub(super) fn told_to_run(&self) -> Vec<RunOrder> {
+        self.to_run.values().cloned().collect()
+    }
+
+    /// Remembers what was said of a code.
+    fn note(&mut self, order: &WorkerOrder) {
+        match order {
+            WorkerOrder::Run(order) => drop(self.to_run.insert(order.code, (**order).clone())),
+            WorkerOrder::Replace(code, program) => {
+                self.to_run.get_mut(code).into_iter().for_each(|order| order.program = program.clone());
+            }
+            WorkerOrder::Stop(code) => drop(self.to_run.remove(code)),
+            WorkerOrder::Topology(_) | WorkerOrder::Routes(..) | WorkerOrder::Link(..) => {}
+        }
+    }
+
     /// What is told, as long as there is somebody to tell.
     pub(super) fn leads(&self) -> Option<&Common> {
         self.common.as_ref().filter(|_| self.id == 0)
@@ -62,6 +83,8 @@ impl Workers {
 pub enum WorkerOrder {
     /// Ports, neighbours and routes are these.
     Topology(Box<Topology>),
+    /// Routes are these, and this is asked in their place.
+    Routes(Arc<Routes>, Option<Arc<dyn Router>>),
     /// A next hop behind a port has this link address.
     Link(PortId, Addr, Mac),
     /// Code can run.
@@ -81,6 +104,8 @@ pub struct RunOrder {
     ready: Ready,
     program: LoadedProgram,
     common: OfCode,
+    /// Whether nobody could be asked for its bpf representation.
+    alone: bool,
 }
 
 impl Node {
@@ -99,6 +124,11 @@ impl Node {
         self.cx.control.workers.guarded = ports.map(|port| demands(port) || has_key(port)).collect();
     }
 
+    /// The domain at the first worker that this one stands for.
+    pub fn at_first(&self, domain: DomainId) -> DomainId {
+        self.cx.core.domains.by_id(domain).and_then(|own| own.at_first).unwrap_or(domain)
+    }
+
     /// The first worker tells this one something.
     pub fn obey(&mut self, turn: &mut Turn<'_>, order: WorkerOrder) {
         match order {
@@ -106,11 +136,15 @@ impl Node {
                 let (before, now) = (&self.cx.core.topology, &*topology);
                 let moved = before.ports.iter().zip(&now.ports).zip(0..).filter(|((was, is), _)| was != is);
                 let moved: Vec<u16> = moved.map(|(_, at)| at).collect();
+                let heard = core::mem::take(&mut self.cx.core.topology.neighbours);
                 self.cx.core.topology = *topology;
+                self.cx.core.topology.neighbours.keep_heard(&heard);
                 moved.into_iter().for_each(|at| self.cx.core.resolver.forget(PortId(at)));
             }
+            WorkerOrder::Routes(routes, router) => self.cx.core.topology.set_routes(routes, router),
             WorkerOrder::Link(port, addr, mac) => self.cx.core.resolver.believe(turn.now, port, addr, mac),
             order => {
+                self.cx.control.workers.note(&order);
                 self.ask(|capsules: &mut Capsules, cx| capsules.obey(cx, turn, order));
             }
         }
@@ -150,10 +184,16 @@ impl Cx {
         if self.control.workers.leads().is_none() {
             return;
         }
-        let now = (self.core.topology.changes(), self.core.topology.neighbours.changes());
-        if now != self.control.workers.told {
-            self.control.workers.told = now;
+        let now = (self.core.topology.each_change(), self.core.topology.neighbours.changes());
+        let before = core::mem::replace(&mut self.control.workers.told, now);
+        if (now.0[1], now.1) != (before.0[1], before.1) {
             self.tell_workers(turn, |cx| WorkerOrder::Topology(Box::new(cx.core.topology.clone())));
+        } else if now != before {
+            // They change often, and the rest is large.
+            self.tell_workers(turn, |cx| {
+                let (routes, router) = cx.core.topology.routing();
+                WorkerOrder::Routes(routes, router)
+            });
         }
     }
 }
@@ -172,7 +212,8 @@ impl Capsules {
         let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
         let common = leads.code(ready.domain, group, &ready.grant.role.limits);
         cx.share_code(ready, &common);
-        let order = RunOrder { code, ready: (**ready).clone(), program, common };
+        let alone = self.codes.is_alone(&code);
+        let order = RunOrder { code, ready: (**ready).clone(), program, common, alone };
         turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Run(Box::new(order)))));
     }
 
@@ -185,20 +226,25 @@ impl Capsules {
                 }
             }
             WorkerOrder::Stop(code) => drop(self.withdraw(cx, turn, &code)),
-            WorkerOrder::Topology(_) | WorkerOrder::Link(..) => {}
+            WorkerOrder::Topology(_) | WorkerOrder::Routes(..) | WorkerOrder::Link(..) => {}
         }
     }
 
     /// Code that another worker has made ready runs here too; if there is no room for it, its capsules are handed over.
     fn run_too(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, order: RunOrder) {
-        let RunOrder { code, mut ready, program, common } = order;
+        let RunOrder { code, mut ready, program, common, alone } = order;
         self.withdraw(cx, turn, &code);
         let (title, role) = (ready.claim.manifest.title().to_owned(), ready.grant.role.clone());
         let Ok(domain) = cx.add_domain(self.domain, title, HostId::NODE, (&role, role.grants), None) else { return };
+        cx.core.domains.of(domain).into_iter().for_each(|own| own.at_first = Some(ready.domain));
         ready.domain = domain;
         ready.slot = turn.runtime.install(program);
         cx.share_code(&ready, &common);
+        let doubted = ready.grant.is_unvouched();
         self.enter(cx, turn, code, Code::Ready(Box::new(ready)));
+        // Somebody's packet may say whom to ask for what it came without: the first worker does, when it is handed one.
+        self.codes.set_doubted(&code, doubted, false, turn.now);
+        self.codes.set_alone(&code, alone);
     }
 }
 

@@ -12,6 +12,7 @@ mod full_disk;
 mod gate;
 #[path = "../sim/guests.rs"]
 mod guests;
+mod hangs;
 mod joined;
 mod kernel_host;
 mod native;
@@ -21,8 +22,11 @@ mod outlive;
 #[path = "../running/pace.rs"]
 mod pace;
 mod plan_nodes;
+mod queues;
 mod redirects;
 mod restart;
+mod routers;
+mod routes;
 #[path = "../running/mod.rs"]
 mod running;
 mod seen;

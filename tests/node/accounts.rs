@@ -273,14 +273,14 @@ fn capsules_that_wait_while_their_code_moves_to_another_domain_end_with_the_one_
     bench.driver.node.set_scheduler(Policy::Wfq, 0);
     let code = bench.add(0, &module("", "", "i32.const 1"));
     let capsule = packet(&header(code), b"x");
-    let domain = |bench: &Bench| bench.driver.node.status().codes.first().and_then(|code| code.domain);
+    let domain = |bench: &Bench| bench.status().codes.first().and_then(|code| code.domain);
     bench.receive(0, &capsule);
     (0..5).for_each(|_| bench.receive(0, &capsule));
     let (before, waiting) = (domain(&bench).unwrap(), bench.driver.node.resources().waiting);
     // Somebody gives it other credentials: it is found anew, in the role that they give.
     let now = bench.now;
     bench.driver.turn(now, |node, turn| node.look_again(turn, &code, b"others"));
-    assert_eq!(bench.driver.node.drops().of(Reason::DomainEnded), waiting as u64);
+    assert_eq!(bench.drops().of(Reason::DomainEnded), waiting as u64);
     assert_eq!((waiting, domain(&bench), bench.driver.node.resources().waiting), (6, None, 0));
     (0..3).for_each(|_| bench.receive(0, &capsule));
     let behind = domain(&bench).unwrap();

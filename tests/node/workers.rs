@@ -17,9 +17,9 @@ use std::sync::Arc;
 const FORWARD: &str = "i32.const 1";
 
 /// A node with two workers.
-struct Two {
-    first: Bench,
-    second: Driver,
+pub struct Two {
+    pub first: Bench,
+    pub second: Driver,
     outside: Supply,
     /// What the first has told the second.
     told: Vec<&'static str>,
@@ -47,7 +47,7 @@ impl Two {
         Two::of(bench(), bench())
     }
 
-    fn of(mut first: Bench, other: Bench) -> Two {
+    pub fn of(mut first: Bench, other: Bench) -> Two {
         let common = Common::new(2, 256);
         first.driver.node.set_worker(0, common.clone());
         let (mut second, outside) = (other.into_driver(), Supply::new(first.supply.compiler.clone()));
@@ -56,12 +56,12 @@ impl Two {
     }
 
     /// A frame comes to a worker; then all is done that follows, and that the first has told and been handed.
-    fn receive(&mut self, worker: usize, port: u16, bytes: &[u8]) {
+    pub fn receive(&mut self, worker: usize, port: u16, bytes: &[u8]) {
         self.take(worker, port, bytes);
         self.settle();
     }
 
-    fn take(&mut self, worker: usize, port: u16, bytes: &[u8]) {
+    pub fn take(&mut self, worker: usize, port: u16, bytes: &[u8]) {
         let mut frame = Frame::from_bytes(bytes);
         let overlay = port == 1 || bytes.first() != Some(&2);
         (frame.port, frame.peer) = (PortId(port), if overlay { PeerId(0) } else { PeerId::NONE });
@@ -71,13 +71,14 @@ impl Two {
         }
     }
 
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         let now = self.first.now;
         loop {
             self.first.settle();
             for order in std::mem::take(&mut self.first.supply.orders) {
                 self.told.push(match order {
                     WorkerOrder::Topology(_) => "topology",
+                    WorkerOrder::Routes(..) => "routes",
                     WorkerOrder::Link(..) => "link",
                     WorkerOrder::Run(_) => "run",
                     WorkerOrder::Replace(..) => "replace",
@@ -393,4 +394,20 @@ fn what_is_proved_goes_by_the_first_worker() {
     assert_eq!(sum.codes[0].usage.as_ref().unwrap().forwarded, 2, "it has run there");
     two.receive(1, 1, &packet(&header(code), b"x"));
     assert_eq!(two.second.node.balance().received, 3, "by that port the first alone lets in");
+}
+
+/// They may change twenty times a second, and all else that is told of a topology is large.
+#[test]
+fn routes_that_change_are_told_by_themselves() {
+    let mut two = Two::new();
+    two.timer();
+    two.told.clear();
+    let (now, next) = (two.first.now, NextHop { port: PortId(0), via: LEFT });
+    let routes = Arc::new(Routes::new([(Prefix::host(FAR), next)]));
+    two.first.driver.turn(now, |node, turn| node.follow_routes(turn, routes, None));
+    two.settle();
+    assert_eq!(two.told, ["routes"]);
+    assert_eq!(two.second.node.way_to(FAR).next, Some(next));
+    two.timer();
+    assert_eq!(two.told, ["routes"], "once is enough");
 }

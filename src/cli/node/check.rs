@@ -6,8 +6,8 @@ mod limits;
 use crate::broker;
 use crate::broker::sandbox;
 use crate::code::bundle::Kind;
-use crate::config::NodeFile;
 use crate::config::environments::{Environment, Program};
+use crate::config::{NodeFile, RouteSource};
 use crate::manage::Planned;
 use crate::sys::jail;
 use crate::trust::grants::Grants;
@@ -26,6 +26,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     let sandbox = sandbox::expected(&file).with_context(named)?;
     let (changed, mut remarks) = (file.changed_defaults(), file.remarks());
     remarks.extend(kernel::notes(&file, &planned));
+    remarks.extend(planned.room().notes(&file.cpu));
     if json {
         let mut all = limits::value(&file, &planned);
         all["sandbox"] = serde_json::to_value(sandbox)?;
@@ -47,11 +48,14 @@ fn describe(file: &NodeFile, planned: &Planned, own_users: bool) {
     let Planned { config, environments, .. } = planned;
     crate::say!("node {}, sockets in {}", config.name, file.run_dir().display());
     limits::ports(file, planned).iter().for_each(|line| crate::say!("  {line}"));
-    let mut routes: Vec<_> = config.routes.iter().collect();
+    let mut routes: Vec<_> = config.routes.next_hops().collect();
     routes.sort_by_key(|(to, _)| *to);
     for (to, next) in routes {
         let via = if next.via == Addr::UNSPECIFIED { "on the link".into() } else { format!("via {}", next.via) };
         crate::say!("  route {to} {via}, port {}", config.ports[usize::from(next.port.0)].name);
+    }
+    if file.routes == RouteSource::Kernel {
+        crate::say!("  routes of the kernel, as they are at the time");
     }
     limits::tables(file, planned).iter().for_each(|line| crate::say!("  {line}"));
     config.roles.iter().for_each(|role| describe_role(role));

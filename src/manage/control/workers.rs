@@ -6,6 +6,7 @@ use crate::core::log::Line;
 use crate::frame::WorkerId;
 use crate::manage::cpu::{CpuStatus, Report};
 use crate::manage::observe::OfWorker;
+use crate::manage::watchdog::Rounds;
 use crate::manage::worker::Order;
 use crate::manage::worker::crew::Way;
 use crate::node::{Node, Turn};
@@ -37,6 +38,18 @@ impl Handle {
     /// The same with the workers beyond the first.
     pub(crate) fn with_others(self, others: Others) -> Handle {
         Handle { others, ..self }
+    }
+
+    /// The rounds of all workers, the first one's first.
+    pub(in crate::manage) fn rounds(&self) -> impl Iterator<Item = Arc<Rounds>> {
+        self.cpu.iter().chain(&self.others.reports).map(|report| report.rounds())
+    }
+
+    /// Gives each worker one of these orders, the first one the first.
+    pub(in crate::manage) fn order_all(&self, mut orders: impl Iterator<Item = Order>) -> Result<(), String> {
+        orders.next().map_or(Ok(()), |order| self.order(order))?;
+        self.others.ways.iter().zip(orders).for_each(|(way, order)| way.order(order));
+        Ok(())
     }
 
     /// Lets each worker do something, the first one first, and waits for what comes of it.

@@ -2,6 +2,7 @@
 //!
 //! Of what there may be many, each field is named here, so that none is forgotten; the rest is read as it is written.
 
+use crate::core::common::account::Leased;
 use crate::core::domain::{Activations, Counts, Usage};
 use crate::core::log::Trap;
 use crate::core::memory_pool::PoolStatus;
@@ -288,6 +289,11 @@ fn pool(of: &PoolStatus) -> domains::Pool {
     domains::Pool { limit_bytes, held_bytes, peak_bytes, overruns, refused, domains: domains as u64 }
 }
 
+fn leased(of: &Leased) -> domains::Leased {
+    let Leased { told_packets, out_packets, out_packets_max, told_steps, out_steps } = *of;
+    domains::Leased { told_packets, out_packets, out_packets_max, told_steps, out_steps }
+}
+
 /// A domain, with what its code has used in the kernel half, and the files that it has open.
 pub fn domain(of: &DomainStatus, kernel: Option<&KernelUsage>, open_files: usize) -> domains::Domain {
     let DomainStatus {
@@ -298,6 +304,7 @@ pub fn domain(of: &DomainStatus, kernel: Option<&KernelUsage>, open_files: usize
         host,
         grants: granted,
         usage: used,
+        budget,
         unaccounted,
         missed_deadlines,
         memory_bytes,
@@ -313,6 +320,7 @@ pub fn domain(of: &DomainStatus, kernel: Option<&KernelUsage>, open_files: usize
         host: *host,
         grants: grants(granted),
         usage: status::Usage { lifted: 0, drops: drops_now(used), ..usage(used) },
+        budget: budget.as_ref().map(leased),
         unaccounted: *unaccounted,
         missed_deadlines: *missed_deadlines,
         memory_bytes: *memory_bytes,

@@ -14,6 +14,9 @@ use crate::seen::ring::Teller;
 /// Numbers of packets that come in while somebody watches begin here: above those of applications' packets.
 const FIRST: u64 = 1 << 32;
 
+/// From one worker's such numbers to those of the next: none comes there in a thousand years.
+const OF_WORKER: u64 = 1 << 48;
+
 /// Those who watch, and what they are told.
 #[derive(Default)]
 pub(super) struct Watchers {
@@ -79,10 +82,11 @@ impl Worker {
     /// Frames have come in by a port: each that somebody wants is a packet of its own from here on.
     #[cold]
     pub(super) fn tell_came(&mut self, now: u64, port: usize, batch: &mut [Frame]) {
+        let own = self.making.worker() * OF_WORKER + FIRST;
         for frame in batch {
             let watchers = &mut self.around.watchers;
             watchers.came += 1;
-            let trace = FIRST + watchers.came;
+            let trace = own + watchers.came;
             let wanted = watchers.tellers.iter().any(|watcher| watcher.wants(trace));
             frame.trace = if wanted { trace } else { 0 };
             if wanted {
