@@ -53,6 +53,7 @@ impl Handle {
             loader: told(&self.shelf.status()?)?,
             xdp: self.sockets.as_ref().map(|sockets| told(&sockets.status())).transpose()?,
             rules: self.rules.as_ref().map(|report| told(&report.rules())).transpose()?,
+            links: self.links.as_ref().map_or(Ok(Vec::new()), |links| told(&links.status()))?,
             followed: self.rules.as_ref().map(|report| report.followed()),
             cpu: self.cpu.as_ref().map(|cpu| told(&cpu.status())).transpose()?,
             sandbox: crate::broker::sandbox::entered().as_ref().map(told).transpose()?,
