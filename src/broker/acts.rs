@@ -3,6 +3,7 @@
 use super::client::Done;
 use super::configurations::Configurations;
 use super::given::{Given, Kind, Place};
+use super::helpers::LivingHelpers;
 use super::here::{Home, carry_out, these};
 use super::message::{LocalSocket, OPERATOR_SOCKET, Request};
 use crate::kernel::{Pins, Setting, Settings, own, pins};
@@ -29,6 +30,8 @@ pub struct Acts {
     /// Whether a kernel half was there before this node.
     adopted: bool,
     had: Mutex<Had>,
+    /// Helpers that live, which a configuration may not have any more.
+    helpers: LivingHelpers,
 }
 
 /// What it has done.
@@ -45,7 +48,13 @@ struct Had {
 impl Acts {
     /// For a node with this configuration.
     pub fn new(all: Arc<Mutex<Configurations>>, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Acts {
-        Acts { all, adopted: bpf::is_mounted(&pins::root_of(&run_dir)), run_dir, user, node, had: Mutex::default() }
+        let (had, helpers) = Default::default();
+        Acts { all, adopted: bpf::is_mounted(&pins::root_of(&run_dir)), run_dir, user, node, had, helpers }
+    }
+
+    /// The same beside these helpers.
+    pub(super) fn with_helpers(self, helpers: LivingHelpers) -> Acts {
+        Acts { helpers, ..self }
     }
 
     fn had(&self) -> MutexGuard<'_, Had> {
@@ -106,7 +115,10 @@ impl Acts {
             }
             Request::Offer(wanted) => self.all().offer_to_node(wanted).map_err(io::Error::other),
             Request::Hold { number, partly } => {
-                self.all().hold(*number, *partly).map_err(io::Error::other).map(|()| Done::default())
+                self.all().hold(*number, *partly).map_err(io::Error::other)?;
+                let allowed = self.all().allowed().clone();
+                self.helpers.keep_allowed(&allowed);
+                Ok(Done::default())
             }
             Request::History => self.all().history(),
             Request::Runs => {

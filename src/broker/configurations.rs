@@ -15,6 +15,7 @@ use super::allowed::Allowed;
 use super::client::Done;
 use super::message::{WHO_MAX, Wanted};
 use crate::config::environments::Environment;
+use crate::config::whole::read_whole;
 use crate::config::{ConfigError, NodeFile, difference};
 use crate::sys::own;
 use crate::trust::{LinkSecret, Roles};
@@ -51,6 +52,9 @@ pub struct Kept {
     pub source: String,
     /// What of it needed a restart was left out.
     pub partly: bool,
+    /// The one that it returned to, since nobody had confirmed the one before it.
+    #[serde(default)]
+    pub returns_to: Option<u64>,
     /// What it changed.
     pub changes: Vec<String>,
     /// The configuration.
@@ -88,7 +92,16 @@ impl Configurations {
         let text = file.source.as_deref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         let source = file.source.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
         let who = "the start of the node".to_owned();
-        ran.push(Kept { number: next, unix_s: unix_s(), who, source, partly: false, changes: Vec::new(), text });
+        ran.push(Kept {
+            number: next,
+            unix_s: unix_s(),
+            who,
+            source,
+            partly: false,
+            returns_to: None,
+            changes: Vec::new(),
+            text,
+        });
         let mut all = Configurations {
             run_dir: run_dir.to_owned(),
             source: file.source.clone(),
@@ -130,7 +143,8 @@ impl Configurations {
         let number = self.next;
         self.next += 1;
         let (who, source) = (bounded(who), source.to_owned());
-        let kept = Kept { number, unix_s: unix_s(), who, source, partly: false, changes: Vec::new(), text };
+        let kept =
+            Kept { number, unix_s: unix_s(), who, source, partly: false, returns_to: None, changes: Vec::new(), text };
         self.offered = Some((kept, file));
         number
     }
@@ -169,13 +183,16 @@ impl Configurations {
         match wanted {
             Wanted::Given(number) if self.offered.as_ref().is_some_and(|(offered, _)| offered.number == *number) => {}
             Wanted::Given(_) => return Err(self.overtaken()),
-            Wanted::Again { number, who } => {
+            Wanted::Again { number, who, returns } => {
                 let Some(known) = self.ran.iter().find(|known| known.number == *number) else {
                     return Err(format!("there is no configuration {number}: see anode node history"));
                 };
                 let (text, source) = (known.text.clone(), known.source.clone());
                 let file = self.validate(&text)?;
                 self.offer((text, file), &source, who);
+                if let (Some((offered, _)), true) = (&mut self.offered, *returns) {
+                    offered.returns_to = Some(*number);
+                }
             }
             Wanted::Source { who } => {
                 let path = self.source.clone().ok_or("the node was started without a file")?;
@@ -258,10 +275,7 @@ fn read_all(folder: &Path) -> Vec<Kept> {
 /// The file that a node was started with, as it is now.
 fn read_source(path: &Path) -> Result<String, String> {
     super::prepare::check_way(path).map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| error.to_string())?;
-    file.take(TEXT_MAX as u64 + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    Ok(text)
+    read_whole(path, TEXT_MAX).map_err(|error| error.to_string())
 }
 
 /// The environments of a configuration.
@@ -316,7 +330,7 @@ mod tests {
         let has = |all: &Configurations, name: &str| all.environments().iter().any(|known| known.name == name);
         assert!(all.hold(2, false).is_err() && all.hold(0, false).is_err());
         assert!(offered(all.offer_to_node(&Wanted::Given(1))).is_err());
-        assert!(offered(all.offer_to_node(&Wanted::Again { number: 7, who: "x".into() })).is_err());
+        assert!(offered(all.offer_to_node(&Wanted::Again { number: 7, who: "x".into(), returns: false })).is_err());
         let given = all.give(with("[[ee]]\nname = \"e\"\ncommand = [\"sh\"]\n"), "f", "w").unwrap();
         assert!(!has(&all, "e"), "not before the node has it");
         let offer = offered(all.offer_to_node(&Wanted::Given(given))).unwrap();

@@ -4,6 +4,7 @@
 use super::acts::{name_of, refused};
 use super::allowed::Allowed;
 use super::client::{Done, ask, is_there};
+use super::configurations::Configurations;
 use super::jails::jails_name;
 use super::message::{Helper, Request};
 use crate::code::compiler;
@@ -17,6 +18,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Descriptors of a helper.
 const DESCRIPTORS: u64 = 256;
@@ -56,9 +58,29 @@ pub fn helper(kind: Helper, program: &Path) -> io::Result<(Option<HelpersJail>, 
     start(&jail(kind, JailFile::default().users, None), &starter).map(|(jail, socket)| (Some(jail), socket))
 }
 
-/// Those that the broker has started: one of each kind.
+/// Those that live: one of each kind at most.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LivingHelpers(Arc<Mutex<[Option<HelpersJail>; 3]>>);
+
+impl LivingHelpers {
+    /// Another takes the place of the one of a kind that there was.
+    fn put(&self, kind: Helper, jail: Option<HelpersJail>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)[kind as usize] = jail;
+    }
+
+    /// Ends those that the configuration does not have any more.
+    pub fn keep_allowed(&self, allowed: &Allowed) {
+        for kind in [Helper::Loader, Helper::TrustedLoader, Helper::Compiler] {
+            if allowed.check(&Request::Helper { kind }, name_of).is_err() {
+                self.put(kind, None);
+            }
+        }
+    }
+}
+
+/// What the broker starts.
 pub struct Helpers {
-    allowed: Allowed,
+    all: Arc<Mutex<Configurations>>,
     run_dir: PathBuf,
     /// The users from which each has its own, and what the compiler may use.
     users: (u32, u32),
@@ -67,36 +89,44 @@ pub struct Helpers {
     required: Vec<Part>,
     /// What starts them, once there was one.
     starter: Option<Starter>,
-    living: [Option<HelpersJail>; 3],
+    living: LivingHelpers,
 }
 
 impl Helpers {
-    /// None yet, of the node with this configuration.
-    pub fn new(file: &NodeFile, allowed: Allowed, run_dir: PathBuf) -> Helpers {
+    /// None yet, of the node that begins with this configuration.
+    pub fn new(file: &NodeFile, all: Arc<Mutex<Configurations>>, run_dir: PathBuf) -> Helpers {
         let (users, compiler) = (file.jail.users, file.compiler);
         let required = file.jails_require();
-        Helpers { allowed, run_dir, users, compiler, required, starter: None, living: [None, None, None] }
+        Helpers { all, run_dir, users, compiler, required, starter: None, living: LivingHelpers::default() }
+    }
+
+    /// Those that live.
+    pub(super) fn living(&self) -> LivingHelpers {
+        self.living.clone()
     }
 
     /// Does what is asked for, if it may be.
     pub fn carry_out(&mut self, request: &Request) -> io::Result<Done> {
-        self.allowed.check(request, name_of).map_err(refused)?;
+        let allowed = self.all.lock().unwrap_or_else(PoisonError::into_inner).allowed().clone();
+        allowed.check(request, name_of).map_err(refused)?;
         let Request::Helper { kind } = request else { return Err(io::ErrorKind::InvalidInput.into()) };
         // The one before is gone, or nobody's any more.
-        self.living[*kind as usize] = None;
+        self.living.put(*kind, None);
         let starter = match &mut self.starter {
             Some(starter) => starter,
             none => none.insert(starter(&self.run_dir)?),
         };
         let jail = Jail { required: self.required.clone(), ..jail(*kind, self.users, group_of(*kind, &self.compiler)) };
         let (jail, socket) = start(&jail, starter)?;
-        self.living[*kind as usize] = Some(jail);
+        self.living.put(*kind, Some(jail));
         Ok(Done::of(socket))
     }
 
     /// The node is gone.
     pub fn end(self) {
-        drop(self.living);
+        [Helper::Loader, Helper::TrustedLoader, Helper::Compiler]
+            .into_iter()
+            .for_each(|kind| self.living.put(kind, None));
     }
 }
 

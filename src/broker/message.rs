@@ -168,6 +168,9 @@ pub enum Wanted {
         number: u64,
         /// Who wants that.
         who: String,
+        /// Nobody has confirmed the one behind it.
+        #[serde(default)]
+        returns: bool,
     },
     /// What the file says now that the node was started with.
     Source {

@@ -1,6 +1,6 @@
 //! The broker's own socket in the run directory: an operator gives the next configuration there.
 //!
-//! It is root's, or whoever has started a node without privileges; the node cannot connect. One connection at a time
+//! It is root's, or of whoever has started a node without privileges; the node itself is refused. One connection at a time
 //! is served, for a few seconds at most: one request as a line of JSON, `{"text":…,"source":…}`, one answer. What is
 //! given takes effect when the node is told its number ([`super::configurations`]).
 
@@ -36,13 +36,13 @@ struct Given {
 }
 
 /// Serves operators from a thread of its own, to the end of this process.
-pub(super) fn serve(listener: OwnedFd, all: Arc<Mutex<Configurations>>) -> io::Result<()> {
+pub(super) fn serve(listener: OwnedFd, all: Arc<Mutex<Configurations>>, node: i32) -> io::Result<()> {
     let listener = UnixListener::from(listener);
     Builder::new().name("broker-operator".into()).spawn(move || {
         loop {
             match listener.accept() {
                 // What breaks concerns its other end only.
-                Ok((connection, _)) => drop(answer(&connection, &all)),
+                Ok((connection, _)) => drop(answer(&connection, &all, node)),
                 Err(_) => std::thread::sleep(PAUSE),
             }
         }
@@ -50,17 +50,17 @@ pub(super) fn serve(listener: OwnedFd, all: Arc<Mutex<Configurations>>) -> io::R
     Ok(())
 }
 
-fn answer(mut connection: &UnixStream, all: &Mutex<Configurations>) -> io::Result<()> {
+fn answer(mut connection: &UnixStream, all: &Mutex<Configurations>, node: i32) -> io::Result<()> {
     connection.set_write_timeout(Some(PATIENCE))?;
-    let answer = match take(connection, all) {
+    let answer = match take(connection, all, node) {
         Ok(number) => json!({ "ok": number }),
         Err(why) => json!({ "error": why }),
     };
     connection.write_all(format!("{answer}\n").as_bytes())
 }
 
-fn take(mut connection: &UnixStream, all: &Mutex<Configurations>) -> Result<u64, String> {
-    let who = operator(connection)?;
+fn take(mut connection: &UnixStream, all: &Mutex<Configurations>, node: i32) -> Result<u64, String> {
+    let who = operator(connection, node)?;
     let mut request = Vec::new();
     let end = Instant::now() + PATIENCE;
     let mut part = [0; 1 << 16];
@@ -84,8 +84,12 @@ fn take(mut connection: &UnixStream, all: &Mutex<Configurations>) -> Result<u64,
 }
 
 /// Who is at the other end, for people; an error if it is nobody who may give a configuration.
-fn operator(connection: &UnixStream) -> Result<String, String> {
+fn operator(connection: &UnixStream, node: i32) -> Result<String, String> {
     let peer = socket_peercred(connection).map_err(|error| error.to_string())?;
+    // Where nobody has privileges the node has the same user. It can begin no other process.
+    if peer.pid.as_raw_nonzero().get() == node {
+        return Err("a node gives itself no configuration".into());
+    }
     let user = peer.uid.as_raw();
     if user != 0 && peer.uid != rustix::process::geteuid() {
         return Err("a node gets its configuration from root, or from whoever has started it without privileges".into());
@@ -106,4 +110,17 @@ pub fn give(run_dir: &Path, text: &str, source: &str) -> Result<u64, String> {
     connection.read_to_string(&mut answer).map_err(at)?;
     let answer: Value = serde_json::from_str(&answer).map_err(|error| format!("{}: {error}", path.display()))?;
     answer["ok"].as_u64().ok_or_else(|| answer["error"].as_str().unwrap_or("no answer").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_node_itself_is_no_operator_also_where_it_has_its_user() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        let own = std::process::id() as i32;
+        assert_eq!(operator(&one, own).unwrap_err(), "a node gives itself no configuration");
+        assert!(operator(&one, own + 1).unwrap().ends_with(&format!("process {own}")));
+    }
 }

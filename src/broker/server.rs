@@ -25,13 +25,15 @@ pub(super) struct Lanes {
     pub all: Arc<Mutex<Configurations>>,
     /// Where operators give others.
     pub operator: OwnedFd,
+    /// The node's process.
+    pub node: i32,
 }
 
 /// Serves the node behind the sockets until it is gone, then undoes what must not stay.
 pub(super) fn serve(sockets: [SeqPacket; WAYS], lanes: Lanes) -> io::Result<()> {
     let [ports, helpers, environments, more @ ..] = sockets;
-    let Lanes { ports: acts, helpers: mut starts, environments: mut jails, all, operator } = lanes;
-    super::operator::serve(operator, all)?;
+    let Lanes { ports: acts, helpers: mut starts, environments: mut jails, all, operator, node } = lanes;
+    super::operator::serve(operator, all, node)?;
     let of_helpers = Builder::new().name("broker-helpers".into()).spawn(move || {
         answer_all(&helpers, Lane::Helpers, |request, _| starts.carry_out(request));
         starts.end();

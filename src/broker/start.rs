@@ -1,7 +1,6 @@
 //! The start of a broker: the node forks it and gives its own privileges away, before it has any thread.
 
 use super::acts::Acts;
-use super::allowed::Allowed;
 use super::configurations::Configurations;
 use super::helpers::Helpers;
 use super::jails::Jails;
@@ -68,12 +67,15 @@ pub(super) fn lanes_of(file: &NodeFile, run_dir: PathBuf, user: Option<Identity>
         Configurations::new(file, &run_dir).with_context(|| format!("{} cannot be written", run_dir.display()))?;
     let all = Arc::new(Mutex::new(kept));
     let operator = listen::listen_for_operator(&run_dir.join(OPERATOR_SOCKET))?;
+    let helpers = Helpers::new(file, all.clone(), run_dir.clone());
+    let living = helpers.living();
     Ok(Lanes {
-        helpers: Helpers::new(file, Allowed::by(file), run_dir.clone()),
+        helpers,
         environments: Jails::new(all.clone(), run_dir.clone()),
-        ports: Acts::new(all.clone(), run_dir, user, node),
+        ports: Acts::new(all.clone(), run_dir, user, node).with_helpers(living),
         all,
         operator,
+        node,
     })
 }
 

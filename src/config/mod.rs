@@ -21,6 +21,7 @@ mod ports;
 mod remarks;
 mod routes;
 pub mod security;
+pub mod whole;
 mod written;
 
 use crate::frame::{PeerId, PortId};

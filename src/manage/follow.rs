@@ -162,15 +162,26 @@ impl Follower {
     /// what it says of ports.
     pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>, (routes, ports): (bool, bool)) -> Result<()> {
         self.config.neighbours = neighbours;
-        for (port, of_file) in self.config.ports.iter_mut().zip(&file.ports) {
-            if port.link == Link::Overlay {
-                (port.ceiling, port.bits_per_second) = (of_file.ceiling()?, of_file.bits_per_second);
+        for (at, of_file) in file.ports.iter().enumerate() {
+            // What is no ceiling was refused before.
+            let (Ok(ceiling), rate) = (of_file.ceiling(), of_file.bits_per_second) else { continue };
+            let Some(port) =
+                self.config.ports.get_mut(at).filter(|port| port.ceiling != ceiling || port.bits_per_second != rate)
+            else {
+                continue;
+            };
+            (port.ceiling, port.bits_per_second) = (ceiling, rate);
+            // The node knows it already, and its link addresses stay; the kernel half has ceilings of its own.
+            if let (true, Link::Ethernet { mac, .. }, Some(half)) = (ports, port.link, self.half.as_deref()) {
+                let interface = interface_of(&self.plans[at]);
+                let entry = super::kernel::entry(at as u32, interface, mac, port, &self.seen.redirected);
+                if let Err(error) = half.follow(entry, false) {
+                    tracing::error!(%error, "the kernel half has the old ceiling of a port");
+                }
             }
         }
         self.file = file;
-        let native = self.plans.iter().any(|plan| plan.opening.interface().is_some());
-        let changed = ports && native && self.look_at_ports(&netlink::interfaces()?)?;
-        if routes || changed {
+        if routes {
             self.renew_ports()?;
             self.tell_routes()?;
         }

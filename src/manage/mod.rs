@@ -486,8 +486,8 @@ pub fn obey_signals(handle: Handle) -> Result<()> {
                 let _ = handle.order(Order::Stop);
                 return;
             }
-            // What is refused is in the log.
-            if let Err(why) = handle.configure(apply::wish::Wish::Reread, "SIGHUP") {
+            // What comes of it is in the log: another signal does not wait for it.
+            if let Err(why) = handle.begin_configuring(apply::wish::Wish::Reread, "SIGHUP") {
                 tracing::warn!(why, "the configuration is not read again");
             }
         }

@@ -259,7 +259,9 @@ impl Cx {
 
     /// A domain has these limits and grants from now on, in both halves.
     fn renew_domain(&mut self, now: u64, id: DomainId, role: &Arc<Role>, grants: Grants) {
-        let cuts = self.graphs.cuts_of(id);
+        // Few domains have channels, and there may be many of both.
+        let has_channels = self.core.domains.by_id(id).is_some_and(|domain| domain.channels > 0);
+        let cuts = if has_channels { self.graphs.cuts_of(id) } else { Vec::new() };
         cuts.iter().for_each(|cut| self.graphs.end_cut(&mut self.core, *cut));
         if !cuts.is_empty() {
             self.graphs.share_no_more(&mut self.core, id);

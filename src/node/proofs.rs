@@ -28,6 +28,9 @@ use std::collections::HashSet;
 /// Keys of one neighbour: the first is used to send, all are accepted, so that keys can be changed one side after the other.
 pub const KEYS_MAX: usize = 4;
 
+/// Keys that have gone and are still remembered, at most.
+const GONE_MAX: usize = 4096;
+
 /// Nanoseconds between two jumps of a counter to the time of day.
 const STEP: u64 = 16_000_000_000;
 /// Nanoseconds for which a counter has one number: nobody sends packets faster.
@@ -121,6 +124,8 @@ pub(super) struct Proofs {
     demands: Vec<Demands>,
     /// By port and number of the key.
     held: Vec<Held>,
+    /// Keys that have gone, until when what was seen of them is kept.
+    gone: Vec<(u64, Held)>,
     /// The key to send with, by port and address.
     sends: Vec<(PortId, Addr, usize)>,
     unix_ns: u64,
@@ -195,12 +200,18 @@ impl Proofs {
     }
 
     /// Keys that were there before go on where they were: nothing that was seen counts again, and no number is used twice.
-    fn go_on(&mut self, before: Proofs) {
-        for was in before.held {
-            if let Some(is) = self.held.iter_mut().find(|is| is.key == was.key) {
-                (is.window, is.counter) = (was.window, was.counter);
+    /// What was seen of one that has gone is kept for as long as it could count again, if the key comes back.
+    fn go_on(&mut self, before: Proofs, now: u64) {
+        let held = before.held.into_iter().map(|held| (now.saturating_add(SKEW + STEP), held));
+        for (until, was) in before.gone.into_iter().filter(|(until, _)| *until > now).chain(held) {
+            match self.held.iter_mut().find(|is| is.key == was.key) {
+                Some(is) => (is.window, is.counter) = (was.window, was.counter),
+                None => self.gone.push((until, was)),
             }
         }
+        // Who changes keys as often as that has other troubles.
+        let many = self.gone.len().saturating_sub(GONE_MAX);
+        self.gone.drain(..many);
         (self.unix_ns, self.unproved) = (before.unix_ns, before.unproved);
     }
 
@@ -257,7 +268,7 @@ impl Node {
             held.payer = self.cx.order.entry.know(held.key.port, held.peer, held.key.addr, rate);
         }
         if let Some(before) = self.cx.control.proofs.take() {
-            proofs.go_on(*before);
+            proofs.go_on(*before, now);
         }
         self.cx.control.proofs = Some(proofs);
         self.cx.disown();
@@ -358,6 +369,24 @@ mod tests {
     use super::*;
 
     /// RFC 4231, test case 2, with the key padded as HMAC does; and that the pieces of a packet are one message.
+    #[test]
+    fn a_key_that_comes_back_soon_goes_on_where_it_was() {
+        let topology = Topology::new(Vec::new(), Default::default(), Default::default());
+        let key = NeighbourKey { port: PortId(0), addr: Addr::v4([10, 0, 0, 2]), id: 1, secret: [7; 32] };
+        let with = |keys: &[NeighbourKey]| {
+            Proofs::new(Guard { keys: keys.to_vec(), unix_ns: 1 << 60, ..Guard::default() }, &topology, 0)
+        };
+        let seen = (1 << 60) / UNIT + 5;
+        for (back, admits) in [(1, false), (SKEW + STEP + 1, true)] {
+            let mut first = with(std::slice::from_ref(&key));
+            first.held[0].window.came(seen);
+            let (mut without, mut again) = (with(&[]), with(std::slice::from_ref(&key)));
+            without.go_on(first, 0);
+            again.go_on(without, back);
+            assert_eq!(again.held[0].window.admits(seen), admits, "after {back} ns");
+        }
+    }
+
     #[test]
     fn the_code_is_hmac_sha_256() {
         let mut key = [0; 32];

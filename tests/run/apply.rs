@@ -158,6 +158,8 @@ fn what_nobody_confirms_is_taken_back_and_what_somebody_does_stays() {
     let last = history(&node).pop().unwrap();
     assert!(last["who"].as_str().unwrap().contains("was not confirmed"), "{last}");
     assert!(last["changes"].to_string().contains("guests limits.packets_per_second: 7 → 1000"), "{last}");
+    let (done, said) = node.anode(&["node", "rollback"]);
+    assert!(!done && said.contains("no other configuration has run before"), "not what nobody has confirmed: {said}");
     let (done, said) = node.anode(&["node", "confirm"]);
     assert!(!done && said.contains("no configuration waits to be confirmed"), "{said}");
     assert!(apply(&other, &["--confirm-within", "1h"]).0);
@@ -333,6 +335,12 @@ fn environments_come_and_go_with_configurations_and_by_name() {
     let deaf = shell("one", "trap '' TERM; while :; do sleep 1000; done");
     assert!(apply(&file(&node, "other.toml", &(role(7) + &deaf)), &[]).0);
     node.await_environment("one", |environment| environment["starts"] == 4 && environment["state"] == "running");
+    // One that is taken away and is there again before it has ended comes back.
+    assert!(apply(&file(&node, "other.toml", &role(7)), &[]).0);
+    assert!(apply(&file(&node, "other.toml", &(role(7) + &deaf)), &[]).0);
+    node.await_environment("one", |environment| {
+        environment["starts"].as_u64() >= Some(1) && environment["state"] == "running"
+    });
     let (done, said) = act("stop", "one");
     assert!(done && said.contains("stopped"), "{said}");
 }

@@ -3,15 +3,13 @@
 //! The difference is printed before anything happens, and the node applies it only to what it was made to: whoever
 //! comes in between makes the second refuse.
 
+use crate::broker::configurations::TEXT_MAX;
 use crate::broker::operator;
 use crate::clean;
 use crate::config::NodeFile;
+use crate::config::whole::read_whole;
 use crate::manage::client::{Control, run_dir};
-use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// How a configuration is taken over.
@@ -48,7 +46,7 @@ fn milliseconds(text: &str) -> Result<u64, String> {
 
 /// Applies a file to the node that it describes, or to another one by name or run directory.
 pub(super) fn apply(path: &Path, node: Option<&str>, manner: &Manner) -> anyhow::Result<()> {
-    let text = read_whole(path)?;
+    let text = read_whole(path, TEXT_MAX)?;
     let shown = path.display().to_string();
     let file = NodeFile::parse(&text).map_err(|why| anyhow::anyhow!("{shown}: {why}"))?;
     let dir = match node {
@@ -168,25 +166,6 @@ fn ask(control: &mut Control, what: Value) -> anyhow::Result<Value> {
     Ok(control.ask(&json!({"do": "configure", "what": what}))?)
 }
 
-/// The text of a file that nobody is writing.
-fn read_whole(path: &Path) -> anyhow::Result<String> {
-    let shown = path.display();
-    let cannot = || format!("cannot read {shown}");
-    let mut file = File::open(path).with_context(cannot)?;
-    let before = file.metadata().with_context(cannot)?;
-    let mut text = String::new();
-    file.read_to_string(&mut text).with_context(cannot)?;
-    let after = std::fs::metadata(path).with_context(cannot)?;
-    let facts = |of: &std::fs::Metadata| (of.dev(), of.ino(), of.size(), of.mtime(), of.mtime_nsec());
-    if facts(&before) != facts(&after) || before.size() != text.len() as u64 {
-        bail!("{shown} changes while it is read: apply it when whoever writes it has done so");
-    }
-    if !text.ends_with('\n') {
-        bail!("{shown}: its last line does not end, so it may be half of a file: end it with a new line");
-    }
-    Ok(text)
-}
-
 /// What is applied, and where.
 #[derive(clap::Args)]
 pub(super) struct ApplyArgs {
@@ -224,15 +203,5 @@ mod tests {
         let all = [0, 951_782_400, 1_735_689_599, 4_102_444_800].map(utc);
         let said = ["1970-01-01 00:00:00", "2000-02-29 00:00:00", "2024-12-31 23:59:59", "2100-01-01 00:00:00"];
         assert_eq!(all, said.map(|text| format!("{text} UTC")));
-    }
-
-    #[test]
-    fn half_a_file_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("n.toml");
-        std::fs::write(&path, "name = \"n\"\n").unwrap();
-        assert_eq!(read_whole(&path).unwrap(), "name = \"n\"\n");
-        std::fs::write(&path, "name = \"n").unwrap();
-        assert!(read_whole(&path).unwrap_err().to_string().contains("its last line does not end"));
     }
 }

@@ -40,8 +40,14 @@ use wish::{Fulfils, Standing, Wish};
 /// Changes that the log has of one configuration.
 const LINES_MAX: usize = 20;
 
+/// Until going back is tried again that has failed.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// The longest wait for a confirmation.
 pub const CONFIRM_MAX: Duration = Duration::from_secs(86_400);
+
+/// What is said when nobody is left who could do something.
+const GOING_DOWN: &str = "the node is going down";
 
 /// What a wish has come to.
 type Answer = Result<Value, String>;
@@ -92,6 +98,7 @@ pub struct Parts {
 struct Applying {
     parts: Parts,
     board: Arc<Mutex<Board>>,
+    at_it: Arc<Mutex<Option<String>>>,
     /// What ran before the one that nobody has confirmed yet.
     before: Option<Before>,
     /// What somebody has looked at last.
@@ -124,50 +131,37 @@ impl Applier {
     /// Starts the thread.
     pub fn start(parts: Parts) -> io::Result<Applier> {
         let (tasks, inbox) = channel();
-        let (at_it, board) = (Arc::default(), Arc::<Mutex<Board>>::default());
+        let (at_it, board) = (Arc::<Mutex<Option<String>>>::default(), Arc::<Mutex<Board>>::default());
         // Without a broker nobody can give one.
         if let Some(start) = history().ok().and_then(|mut all| all.pop()) {
             let mut board = lock(&board);
             (board.standing.number, board.standing.who) = (Some(start.number), Some(start.who));
         }
-        let applying = Applying { parts, board: board.clone(), before: None, looked: None };
+        let applying = Applying { parts, board: board.clone(), at_it: at_it.clone(), before: None, looked: None };
         threads::start("anode-apply", Duty::Routes, move || applying.serve(&inbox))?;
         Ok(Applier { tasks: Mutex::new(tasks), at_it, board })
-    }
-
-    fn have_done(&self, wish: Wish, who: &str) -> Answer {
-        let (reply, answer) = channel();
-        let gone = || "the node is going down".to_owned();
-        lock(&self.tasks).send(Task { wish, who: who.to_owned(), reply }).map_err(|_| gone())?;
-        answer.recv().map_err(|_| gone())?
     }
 }
 
 impl Fulfils for Applier {
     fn fulfil(&self, wish: Wish, who: &str) -> Answer {
+        let answer = self.begin(wish, who)?;
+        answer.recv().map_err(|_| GOING_DOWN.to_owned())?
+    }
+
+    fn begin(&self, wish: Wish, who: &str) -> Result<Receiver<Answer>, String> {
+        let mut at_it = lock(&self.at_it);
         // Who only looks waits for his turn.
-        if wish.change().is_none() {
-            return self.have_done(wish, who);
-        }
-        let claimed = {
-            let mut at_it = lock(&self.at_it);
-            match &*at_it {
-                Some(other) => Err(format!("{other} changes the configuration right now; look at it, then ask again")),
-                None => {
-                    *at_it = Some(who.to_owned());
-                    Ok(())
-                }
+        if wish.change().is_some() {
+            if let Some(other) = &*at_it {
+                lock(&self.board).standing.refused += 1;
+                return Err(format!("{other} changes the configuration right now; look at it, then ask again"));
             }
-        };
-        let answer = claimed.and_then(|()| {
-            let answer = self.have_done(wish, who);
-            *lock(&self.at_it) = None;
-            answer
-        });
-        if answer.is_err() {
-            lock(&self.board).standing.refused += 1;
+            *at_it = Some(who.to_owned());
         }
-        answer
+        let (reply, answer) = channel();
+        lock(&self.tasks).send(Task { wish, who: who.to_owned(), reply }).map_err(|_| GOING_DOWN.to_owned())?;
+        Ok(answer)
     }
 
     fn standing(&self) -> Standing {
@@ -196,14 +190,20 @@ impl Applying {
             };
             match inbox.recv_timeout(patience) {
                 Ok(Task { wish, who, reply }) => {
+                    let changes = wish.change().is_some();
                     let answer = self.fulfil(wish, &who);
                     if let Err(why) = &answer {
                         tracing::warn!(who, why, "configuration refused");
                     }
+                    if changes {
+                        lock(&self.board).standing.refused += u64::from(answer.is_err());
+                        *lock(&self.at_it) = None;
+                    }
                     // Whoever asked may have gone away meanwhile.
                     let _ = reply.send(answer);
                 }
-                Err(RecvTimeoutError::Timeout) => self.go_back(),
+                // What has come of it is in the log.
+                Err(RecvTimeoutError::Timeout) => drop(self.go_back()),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -218,14 +218,15 @@ impl Applying {
             Wish::Rollback { to, dry_run, partly, confirm_within_ms } => {
                 let manner = Manner { dry_run, partly, within: within(confirm_within_ms)?, base: None };
                 if self.before.is_some() && to.is_none() && !dry_run {
-                    self.go_back();
+                    self.go_back()?;
                     return Ok(json!({ "applied": true, "number": self.number(), "changes": [] }));
                 }
                 let number = match to {
                     Some(number) => number,
                     None => one_before(&history()?)?,
                 };
-                self.apply(Wanted::Again { number, who: format!("{who}, back to {number}") }, who, manner)
+                let wanted = Wanted::Again { number, who: format!("{who}, back to {number}"), returns: false };
+                self.apply(wanted, who, manner)
             }
             Wish::Reread => {
                 let wanted = Wanted::Source { who: who.to_owned() };
@@ -290,6 +291,11 @@ impl Applying {
             .map_err(|error| error.to_string())?;
         let (before, guard) = (self.number(), self.parts.guard.clone());
         let running = core::mem::replace(&mut self.parts.file, target);
+        self.stands(
+            kept,
+            manner.within,
+            Before { file: running, guard, number: before, deadline: Instant::now(), who: who.to_owned() },
+        );
         prepared.carry_out(&mut self.parts)?;
         // One event, and as many lines as somebody reads.
         tracing::info!(
@@ -303,6 +309,11 @@ impl Applying {
             tracing::info!(number = kept.number, "configuration: {change}");
         }
         self.parts.handle.was_configured(&kept.text, self.parts.file.store.as_deref());
+        Ok(report(true, Some(kept.number)))
+    }
+
+    /// This is what runs from now on, and to be confirmed within that time, if it is to be.
+    fn stands(&mut self, kept: &Kept, within: Option<Duration>, before: Before) {
         let mut board = lock(&self.board);
         board.standing = Standing {
             number: Some(kept.number),
@@ -310,14 +321,10 @@ impl Applying {
             applied: board.standing.applied + 1,
             ..board.standing.clone()
         };
-        if let Some(within) = manner.within {
-            let deadline = Instant::now() + within;
+        if let Some(deadline) = within.map(|within| Instant::now() + within) {
             board.deadline = Some(deadline);
-            let who = who.to_owned();
-            self.before = Some(Before { file: running, guard, number: before, deadline, who });
+            self.before = Some(Before { deadline, ..before });
         }
-        drop(board);
-        Ok(report(true, Some(kept.number)))
     }
 
     /// What is wanted, and how it differs from what runs; the same as somebody has looked at just before.
@@ -333,13 +340,14 @@ impl Applying {
         Ok(Looked { kept, keys: keys_of(keys)?, after, changes, to: self.number() })
     }
 
-    /// Nobody has confirmed what runs: back to what ran before.
-    fn go_back(&mut self) {
-        let Some(Before { file, guard, number, who, .. }) = self.before.take() else { return };
-        lock(&self.board).deadline = None;
-        match self.return_to(file, guard, number) {
+    /// Nobody has confirmed what runs: back to what ran before. What cannot be is tried again soon.
+    fn go_back(&mut self) -> Result<(), String> {
+        let Some(before) = self.before.take() else { return Ok(()) };
+        let (who, returned) = (before.who.clone(), self.return_to(&before));
+        match returned {
             Ok(number) => {
                 let mut board = lock(&self.board);
+                board.deadline = None;
                 board.standing.reverted += 1;
                 board.standing.number = number;
                 board.standing.who = Some("nobody confirmed the one of ".to_owned() + &who);
@@ -349,26 +357,33 @@ impl Applying {
                     number,
                     "nobody has confirmed the configuration: the one before it runs again"
                 );
+                Ok(())
             }
             Err(why) => {
-                tracing::error!(who, why, "nobody has confirmed the configuration, and it cannot be taken back")
+                tracing::error!(who, why, "the configuration is not taken back yet that nobody has confirmed");
+                let deadline = Instant::now() + AGAIN;
+                lock(&self.board).deadline = Some(deadline);
+                self.before = Some(Before { deadline, ..before });
+                Err(why)
             }
         }
     }
 
     /// Gives the number of what runs then.
-    fn return_to(&mut self, file: NodeFile, guard: Guard, number: Option<u64>) -> Result<Option<u64>, String> {
+    fn return_to(&mut self, before: &Before) -> Result<Option<u64>, String> {
+        let Before { file, guard, number, .. } = before;
+        let (file, guard, number) = (file.clone(), guard.clone(), *number);
         let changes = difference::between(&self.parts.file, &file).map_err(|error| error.to_string())?;
         let mut prepared = Prepared::of(&self.parts, &file, &changes, &Keys::new(), false)?;
         prepared.amendment.guard = Some(guard);
-        self.parts.file = file;
         // First of all: what the broker has then is no more than an operator has given.
         let held = number.ok_or_else(|| "it has no number".to_owned()).and_then(hold_again);
         match &held {
-            Ok(kept) => self.parts.handle.was_configured(&kept.text, self.parts.file.store.as_deref()),
+            Ok(kept) => self.parts.handle.was_configured(&kept.text, file.store.as_deref()),
             Err(why) => tracing::warn!(why, "the broker does not know that the node has gone back"),
         }
         prepared.carry_out(&mut self.parts)?;
+        self.parts.file = file;
         Ok(held.ok().map(|kept| kept.number).or(number))
     }
 }
@@ -420,15 +435,22 @@ fn read<T: serde::de::DeserializeOwned>(request: &Request) -> Result<T, String> 
     serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
 
-/// The configuration that ran before the one that does.
+/// The configuration that ran before the one that does; of one that the node returned to, before that one ran first.
 fn one_before(history: &[Kept]) -> Result<u64, String> {
-    let before = history.iter().rev().nth(1);
-    before.map(|kept| kept.number).ok_or_else(|| "no other configuration has run before this one".into())
+    let none = || "no other configuration has run before this one".to_owned();
+    let last = history.last().ok_or_else(none)?;
+    let runs = last.returns_to.unwrap_or(last.number);
+    let at = history.iter().position(|kept| kept.number == runs).ok_or_else(none)?;
+    let before = at.checked_sub(1).and_then(|at| history.get(at)).ok_or_else(none)?;
+    // Several in a row may have returned to it.
+    Ok(before.returns_to.unwrap_or(before.number))
 }
 
 /// Tells the broker that one that ran before runs again, and what that is then.
 fn hold_again(number: u64) -> Result<Kept, String> {
-    let Offer { kept, .. } = offer(&Wanted::Again { number, who: "nobody: the one before was not confirmed".into() })?;
+    let who = "nobody: the one before was not confirmed".into();
+    let wanted = Wanted::Again { number, who, returns: true };
+    let Offer { kept, .. } = offer(&wanted)?;
     let hold = Request::Hold { number: kept.number, partly: true };
     broker::ask(&hold, &[]).map(|_| kept).map_err(|error| error.to_string())
 }

@@ -24,12 +24,14 @@ impl Peers {
         let port = |(port, before): (&PortFile, &Vec<Option<Addr>>)| {
             let wanted = |addr: &Addr| port.neighbours.iter().any(|near| near.address == *addr);
             let mut numbers: Vec<_> = before.iter().map(|known| known.filter(wanted)).collect();
+            // What becomes free now is nobody else's before the next time: what is under way may still bear it.
+            let mut free = (0..before.len()).filter(|at| before[*at].is_none()).collect::<Vec<_>>().into_iter();
             for near in port.neighbours.iter().filter(|_| port.udp.is_some()) {
                 if numbers.contains(&Some(near.address)) {
                     continue;
                 }
-                match numbers.iter_mut().find(|number| number.is_none()) {
-                    Some(free) => *free = Some(near.address),
+                match free.next() {
+                    Some(at) => numbers[at] = Some(near.address),
                     None => numbers.push(Some(near.address)),
                 }
             }
@@ -78,8 +80,9 @@ mod tests {
         for (near, numbers) in [
             (&[4, 2][..], &[Some(2), None, Some(4)][..]),
             (&[5, 4, 2], &[Some(2), Some(5), Some(4)]),
-            (&[6, 2, 7, 8], &[Some(2), Some(6), Some(7), Some(8)]),
-            (&[], &[None, None, None, None]),
+            (&[6, 2, 7], &[Some(2), None, None, Some(6), Some(7)]),
+            (&[8, 9, 2], &[Some(2), Some(8), Some(9), None, None]),
+            (&[], &[None; 5]),
         ] {
             let file = file(near);
             peers = peers.renewed(&file);

@@ -124,7 +124,9 @@ impl Prepared {
         }
         let neighbours = parts.peers.neighbours(&file);
         let mut following = parts.following.lock().unwrap_or_else(PoisonError::into_inner);
-        following.renew(file, neighbours, news).map_err(|error| format!("{error:#}"))?;
+        if let Err(error) = following.renew(file, neighbours, news) {
+            tracing::error!(%error, "routes and ports are what they were before this configuration");
+        }
         drop(following);
         if let Some((all, changed)) = environments {
             parts.management.renew(all, changed);

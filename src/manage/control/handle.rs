@@ -90,6 +90,11 @@ impl Handle {
         self.applier.as_ref().ok_or("this node has no other configurations")?.fulfil(wish, who)
     }
 
+    /// The same for somebody who does not wait for what comes of it.
+    pub fn begin_configuring(&self, wish: Wish, who: &str) -> Result<(), String> {
+        self.applier.as_ref().ok_or("this node has no other configurations")?.begin(wish, who).map(drop)
+    }
+
     /// The same with who watches the node's packets.
     pub fn with_watching(self, watching: Arc<Watching>) -> Handle {
         Handle { watching: Some(watching), ..self }

@@ -24,6 +24,10 @@ impl Supervisor {
                 Some(at) => {
                     let is_changed = changed.contains(&environment.name);
                     let place = &mut self.places[at];
+                    if let Some((then @ Then::Go, _)) = &mut place.ending {
+                        // It was taken away a moment ago, and is there again.
+                        *then = Then::Start;
+                    }
                     place.status.role.clone_from(&environment.role);
                     place.environment = environment;
                     let stays = matches!(place.status.state, State::Stopped) && place.ending.is_none();
