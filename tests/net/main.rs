@@ -24,6 +24,7 @@ mod pace;
 mod plan_nodes;
 mod queues;
 mod redirects;
+mod remains;
 mod restart;
 mod routers;
 mod routes;
@@ -36,5 +37,6 @@ mod together;
 mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
+mod waiting;
 mod workers;
 mod xdp;
