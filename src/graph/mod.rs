@@ -12,7 +12,7 @@
 //! One description, several forms: the form of a channel's graph is chosen when the channel is made and when a cut-through channel joins it
 //! or leaves it, so a packet for which there is nothing to do takes no step for that. `engine` is what engines are,
 //! `engines` has them and their table, `table` the form of graphs that have any; `cut` has cut-through channels, which the other
-//! half of the node can carry too (`half`). Nothing here sends a packet or hands it to anybody: the node does, with
+//! half of the node can carry too (`half`); `rules` are those of all workers of a node. Nothing here sends a packet or hands it to anybody: the node does, with
 //! what it finds here.
 
 pub mod channels;
@@ -24,7 +24,9 @@ pub mod exit;
 mod form;
 pub mod half;
 pub mod head;
+mod moving;
 pub mod own;
+pub mod rules;
 pub mod scratch;
 pub mod table;
 
@@ -33,6 +35,7 @@ pub use channels::{Channels, InChan, OutChan, Taker, Traffic};
 pub use exit::Target;
 pub use form::{Exit, Form};
 use half::ChannelHalf;
+pub use moving::MovedChannels;
 use scratch::Scratch;
 
 /// The graphs of a node.

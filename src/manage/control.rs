@@ -23,6 +23,7 @@ mod state;
 mod watch;
 mod workers;
 use super::revoked;
+use crate::frame::WorkerId;
 use crate::trust::Revocation;
 use crate::wire::revocation::Repr;
 pub use handle::Handle;
@@ -52,6 +53,11 @@ enum Ask {
     /// Tries modules again on which the compiler has failed.
     RetryCode,
     Domains,
+    /// Has another worker run an environment.
+    MoveDomain {
+        domain: u32,
+        worker: WorkerId,
+    },
     KillDomain {
         domain: u32,
     },

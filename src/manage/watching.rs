@@ -124,8 +124,8 @@ impl Watching {
 
     /// Names of all that records say by number, as they are now.
     pub(super) fn names(&self, handle: &Handle) -> Result<Names, String> {
-        let (codes, domains) =
-            handle.with_node(|node, turn| (node.status_within(&turn.out.frames).codes, node.domain_tree()))?;
+        let codes = handle.with_node(|node, turn| node.status_within(&turn.out.frames).codes)?;
+        let domains = handle.domain_tree()?;
         let code = |code: crate::node::status::CodeStatus| CodeName {
             name: code.name,
             title: code.title,

@@ -1,7 +1,7 @@
 //! Runs capsules: the code of each, and the actions of its verdict.
 
 use super::codes::FoundCode;
-use super::handing::HandedAs;
+use super::handing::{FIRST, HandedAs};
 use super::output::{Delivery, EventKind, Turn};
 use super::paths::Work;
 use super::{Capsules, Cx};
@@ -119,7 +119,7 @@ impl Capsules {
             }
             _ if cx.is_further() => {
                 let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
-                cx.hand_on(turn, frame, HandedAs::Capsule { native });
+                cx.hand_on(turn, frame, FIRST, HandedAs::Capsule { native });
             }
             FoundCode::Doubted(reason) if !self.load_anew(cx, turn, &frame, &header.code, from.source) => {
                 cx.drop(turn, frame, reason);
@@ -285,7 +285,7 @@ impl Capsules {
             domain.delivered += 1;
         }
         if cx.is_further() {
-            return cx.hand_on(turn, frame, HandedAs::Deliver(port));
+            return cx.hand_on(turn, frame, FIRST, HandedAs::Deliver(port));
         }
         cx.core.ledger.delivered += 1;
         turn.out.event(frame.trace, EventKind::Delivered(port));

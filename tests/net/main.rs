@@ -22,6 +22,8 @@ mod pace;
 mod plan_nodes;
 mod redirects;
 mod restart;
+#[path = "../running/restless.rs"]
+mod restless;
 #[path = "../running/mod.rs"]
 mod running;
 mod seen;

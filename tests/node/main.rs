@@ -15,6 +15,7 @@ mod heads;
 mod hello;
 mod keeper;
 mod links;
+mod moves;
 mod node_bench;
 mod nodeos_ending;
 mod paths;

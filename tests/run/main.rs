@@ -24,7 +24,11 @@ mod nodeos_attacks;
 mod nodeos_c;
 mod old_configurations;
 mod overlay;
+#[path = "../running/pace.rs"]
+mod pace;
 mod package;
+#[path = "../running/restless.rs"]
+mod restless;
 #[path = "../running/mod.rs"]
 mod running;
 mod sending;

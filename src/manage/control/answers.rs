@@ -121,8 +121,9 @@ impl Handle {
             }
             Ask::Domains => crate::manage::domains::list(self),
             Ask::KillDomain { domain } => crate::manage::domains::kill(self, DomainId(domain)),
+            Ask::MoveDomain { domain, worker } => crate::manage::domains::move_to(self, DomainId(domain), worker),
             Ask::Channels => {
-                let channels = self.with_node(|node, _| node.channel_list())?;
+                let channels = self.with_each(|node, _| node.channel_list())?.concat();
                 // What is listed is open when it is told: the ports have it too.
                 self.settle()?;
                 serde_json::to_value(channels).map_err(|error| error.to_string())

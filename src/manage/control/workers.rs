@@ -40,7 +40,7 @@ impl Handle {
     }
 
     /// Lets each worker do something, the first one first, and waits for what comes of it.
-    pub(super) fn with_each<R: Send + 'static>(
+    pub(in crate::manage) fn with_each<R: Send + 'static>(
         &self,
         work: impl Fn(&mut Node, &mut Turn<'_>) -> R + Clone + Send + 'static,
     ) -> Result<Vec<R>, String> {
@@ -89,8 +89,16 @@ impl Handle {
             })?
             .into_iter();
         let mut first = each.next().unwrap_or_default();
-        for more in each.flatten().filter(|more| more.code.is_some()) {
-            first.iter_mut().filter(|own| own.code == more.code).for_each(|own| own.add(&more));
+        for more in each {
+            let (codes, others): (Vec<_>, Vec<_>) = more.into_iter().partition(|more| more.code.is_some());
+            for more in codes {
+                first.iter_mut().filter(|own| own.code == more.code).for_each(|own| own.add(&more));
+            }
+            // Those that are this worker's: each worker has the node's own, below which they are.
+            let own: Vec<_> = others.into_iter().filter(|domain| domain.worker.is_some()).collect();
+            let above = own.first().and_then(|top| first.iter().position(|domain| Some(domain.id) == top.parent));
+            let at = above.map_or(first.len(), |above| above + 1);
+            first.splice(at..at, own);
         }
         Ok(first)
     }
