@@ -201,6 +201,8 @@ pub struct Channels {
     pub(super) shared: Option<SharedRules>,
     /// Rules that have another worker now: whose they were, and whose they are.
     pub(super) moved: Vec<(Taker, Taker)>,
+    /// Rules of channels of this worker that are no more, and are still to be withdrawn.
+    pub(super) left: Vec<(Rule, Taker)>,
     /// Those of the node's own environments.
     pub own: Vec<Own>,
 }
@@ -222,6 +224,7 @@ impl Channels {
             worker: 0,
             shared: None,
             moved: Vec::new(),
+            left: Vec::new(),
             own: Vec::new(),
         }
     }

@@ -2,7 +2,7 @@
 //! half is told which there are, and what passes there is added to the accounts of this one.
 
 use super::Graphs;
-use super::channels::{CarriedCut, CutChan, InChan};
+use super::channels::{CarriedCut, CutChan, InChan, Taker};
 use super::half::{ChannelHalf, Cut, CutCounts, Whose};
 use crate::classify::rule::Rule;
 use crate::core::Core;
@@ -137,8 +137,13 @@ impl Graphs {
 
     /// Packets of an incoming channel, which has ended, are nobody's any more. Only then another worker may have the same.
     pub fn withdraw(&mut self, id: InChanId, channel: &InChan) {
-        withdraw(&mut self.halves, &channel.filter);
-        self.channels.release(&channel.filter, self.channels.taker(id, channel.domain));
+        self.withdraw_rule(&channel.filter, self.channels.taker(id, channel.domain));
+    }
+
+    /// The same of a channel that is known by its rule alone.
+    pub fn withdraw_rule(&mut self, rule: &Rule, taker: Taker) {
+        withdraw(&mut self.halves, rule);
+        self.channels.release(rule, taker);
     }
 }
 

@@ -15,6 +15,7 @@ use crate::classify::shapes::NoPlace;
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
 use crate::nodeos::interface::InChanId;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,23 +28,50 @@ struct Change {
 }
 
 /// What the workers of a node have told each other of rules.
+#[derive(Debug)]
+struct Told {
+    /// For each worker, what it has not heard yet.
+    news: Vec<Vec<Change>>,
+    /// All rules, by their channels, with a number that is the higher the later: for a worker that begins anew.
+    all: HashMap<InChanId, (u64, Rule, Taker)>,
+    count: u64,
+}
+
+/// The same, for each of them.
 #[derive(Clone, Debug)]
 pub struct SharedRules {
-    /// For each worker, what it has not heard yet.
-    told: Arc<Mutex<Vec<Vec<Change>>>>,
+    told: Arc<Mutex<Told>>,
     /// Whether that is anything.
     some: Arc<[AtomicBool]>,
+}
+
+impl Told {
+    fn note(&mut self, changes: &[Change]) {
+        for Change { rule, before, after } in changes {
+            match (before, after) {
+                (None, Some(after)) => {
+                    self.count += 1;
+                    self.all.insert(after.channel, (self.count, rule.clone(), *after));
+                }
+                (Some(_), Some(after)) => {
+                    self.all.get_mut(&after.channel).into_iter().for_each(|(.., taker)| *taker = *after);
+                }
+                (Some(before), None) => drop(self.all.remove(&before.channel)),
+                (None, None) => {}
+            }
+        }
+    }
 }
 
 impl SharedRules {
     /// For so many workers.
     pub fn new(workers: WorkerId) -> SharedRules {
         let each = 0..workers;
-        let told = each.clone().map(|_| Vec::new()).collect();
+        let told = Told { news: each.clone().map(|_| Vec::new()).collect(), all: HashMap::new(), count: 0 };
         SharedRules { told: Arc::new(Mutex::new(told)), some: each.map(|_| AtomicBool::new(false)).collect() }
     }
 
-    fn told(&self) -> MutexGuard<'_, Vec<Vec<Change>>> {
+    fn told(&self) -> MutexGuard<'_, Told> {
         // What it holds is right between any two statements.
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,10 +82,26 @@ impl SharedRules {
 }
 
 impl Channels {
-    /// This is a worker of several, which have their rules in common from now on.
+    /// This is a worker of several, which have their rules in common from now on. If it was one before, what it has left is nobody's.
     pub fn share_rules(&mut self, rules: &SharedRules, worker: WorkerId) {
-        self.worker = worker;
-        self.shared = Some(rules.clone());
+        (self.worker, self.shared) = (worker, Some(rules.clone()));
+        let mut told = rules.told();
+        told.news.get_mut(usize::from(worker)).into_iter().for_each(Vec::clear);
+        let mut all: Vec<_> = told.all.values().cloned().collect();
+        drop(told);
+        all.sort_unstable_by_key(|(number, ..)| *number);
+        for (_, rule, taker) in all {
+            // They found their places in this order.
+            let _ = self.demux.add(&rule, taker);
+            if taker.worker == worker {
+                self.left.push((rule, taker));
+            }
+        }
+    }
+
+    /// Rules of channels that this worker had before it began anew.
+    pub fn take_left(&mut self) -> Vec<(Rule, Taker)> {
+        core::mem::take(&mut self.left)
     }
 
     /// How rules name an incoming channel of this worker.
@@ -72,7 +116,7 @@ impl Channels {
             // Nothing of its own: only what others have told.
             let _ = self.change_rules(&[]);
         }
-        !self.moved.is_empty()
+        !(self.moved.is_empty() && self.left.is_empty())
     }
 
     /// A rule is a channel's of this worker, unless another channel has it.
@@ -112,7 +156,7 @@ impl Channels {
         };
         let mut told = shared.told();
         let own = usize::from(self.worker);
-        if let Some(news) = told.get_mut(own) {
+        if let Some(news) = told.news.get_mut(own) {
             for change in core::mem::take(news) {
                 // It found a place where it was made, and so it does here: all have the same rules in the same order.
                 let _ = self.make_change(&change);
@@ -126,7 +170,8 @@ impl Channels {
             return Ok(());
         }
         changes.iter().try_for_each(|change| self.make_change(change))?;
-        for ((at, news), some) in told.iter_mut().enumerate().zip(shared.some.iter()) {
+        told.note(changes);
+        for ((at, news), some) in told.news.iter_mut().enumerate().zip(shared.some.iter()) {
             if at != own {
                 news.extend_from_slice(changes);
                 some.store(true, Ordering::Release);
@@ -190,6 +235,27 @@ mod tests {
         assert!(all.each_mut().map(shown).iter().all(|shown| shown == "[Some(1), Some(2)]"));
         remove(&mut all[1], again);
         assert!(all.each_mut().map(shown).iter().all(|shown| shown == "[None, Some(2)]"));
+    }
+
+    #[test]
+    fn a_worker_that_begins_anew_learns_all_rules_and_has_none() {
+        let mut all = workers();
+        add(&mut all[0], 5).unwrap();
+        let id = add(&mut all[2], 6).unwrap();
+        let rules = all[0].shared.clone().unwrap();
+        all[2] = Channels::with_secret(9);
+        all[2].share_rules(&rules, 2);
+        assert!(all[2].renew_rules());
+        let left = all[2].take_left();
+        assert_eq!(left.iter().map(|(_, taker)| (taker.channel, taker.worker)).collect::<Vec<_>>(), [(id, 2)]);
+        assert_eq!(add(&mut all[1], 6), Err(Error::Exists), "until it is withdrawn");
+        left.iter().for_each(|(rule, taker)| all[2].release(rule, *taker));
+        add(&mut all[1], 6).unwrap();
+        for channels in &mut all {
+            channels.renew_rules();
+            let owners = [5, 6].map(|port| channels.demux.owner(&rule(port)).map(|taker| taker.worker));
+            assert_eq!(owners, [Some(0), Some(1)]);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@
 //! anew has lost marks with all that was in it.
 
 use super::handing::{Handed, HandedAs};
-use super::output::Turn;
+use super::output::{Effect, Turn};
 use super::{Cx, Node};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
@@ -163,6 +163,10 @@ impl Cx {
     fn turn_to_others(&mut self, turn: &mut Turn<'_>) {
         let own = self.control.workers.id();
         turn.out.handed.append(&mut self.control.workers.turns.unsent);
+        for (rule, taker) in self.graphs.channels.take_left() {
+            self.graphs.withdraw_rule(&rule, taker);
+            turn.out.effects.push(Effect::Channel { filter: Box::new(rule), exists: false });
+        }
         let mut ways: Vec<(WorkerId, WorkerId, Vec<DomainId>)> = Vec::new();
         for (before, after) in self.graphs.channels.take_moved() {
             if before.worker == own {
