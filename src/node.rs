@@ -47,6 +47,7 @@ pub mod output;
 mod overrun;
 pub mod paths;
 mod plan;
+pub mod policy;
 pub mod proofs;
 mod rates;
 mod reach;

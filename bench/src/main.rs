@@ -33,6 +33,7 @@ mod method;
 mod micro;
 mod node;
 mod nodeos;
+mod operations;
 mod overhead;
 mod page;
 mod paths;
@@ -162,6 +163,12 @@ pub(crate) const BENCHES: &[Bench] = &[
         help: "two workers of one node beside two nodes of one, without I/O; a packet handed over; memory of a worker",
         definition: 1,
         run: workers::run,
+    },
+    Bench {
+        name: "operations",
+        help: "what operators do with a running node, and what that costs packets: another configuration, and more",
+        definition: 1,
+        run: operations::run,
     },
     Bench {
         name: "hostile",

@@ -1,10 +1,10 @@
 //! The broker's answer to a request: it compares it with the configuration, and carries it out (`here`).
 
-use super::allowed::Allowed;
 use super::client::Done;
+use super::configurations::Configurations;
 use super::given::{Given, Kind, Place};
 use super::here::{Home, carry_out, these};
-use super::message::{LocalSocket, Request};
+use super::message::{LocalSocket, OPERATOR_SOCKET, Request};
 use crate::kernel::{Pins, Setting, Settings, own, pins};
 use crate::sys::bpf;
 use crate::sys::privileges::Identity;
@@ -14,13 +14,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Programs that are remembered: those for places before interfaces, the last ones loaded.
 const PROGRAMS_MAX: usize = 256;
 
 /// The broker's own: what it was started with, and what it has done.
 pub struct Acts {
-    allowed: Allowed,
+    all: Arc<Mutex<Configurations>>,
     run_dir: PathBuf,
     user: Option<Identity>,
     /// The process that asks.
@@ -37,9 +38,9 @@ pub struct Acts {
 
 impl Acts {
     /// For a node with this configuration.
-    pub fn new(allowed: Allowed, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Acts {
+    pub fn new(all: Arc<Mutex<Configurations>>, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Acts {
         Acts {
-            allowed,
+            all,
             adopted: bpf::is_mounted(&pins::root_of(&run_dir)),
             run_dir,
             user,
@@ -52,7 +53,7 @@ impl Acts {
 
     /// Does what is asked for, if it may be.
     pub fn carry_out(&mut self, request: &Request, with: &[OwnedFd]) -> io::Result<Done> {
-        self.allowed.check(request, name_of).map_err(refused)?;
+        self.all().allowed().check(request, name_of).map_err(refused)?;
         let with: Vec<BorrowedFd<'_>> = with.iter().map(AsFd::as_fd).collect();
         let here = || carry_out(request, &with, Home { run_dir: Some(&self.run_dir), user: self.user });
         if let Some((kind, place, name)) = socket_of(request) {
@@ -77,7 +78,7 @@ impl Acts {
                 let [program] = these(&with)?;
                 let id = bpf::Program::adopt(program.try_clone_to_owned()?).info()?.id;
                 let name = self.programs.iter().find(|(known, _)| *known == id).map(|(_, name)| name.as_str());
-                self.allowed.check_program(name, *place).map_err(refused)?;
+                self.all().allowed().check_program(name, *place).map_err(refused)?;
                 here()
             }
             Request::Realtime { thread, .. } => {
@@ -94,7 +95,7 @@ impl Acts {
                 Ok(done)
             }
             Request::Pins(pins) => {
-                let most = self.allowed.pins();
+                let most = self.all().allowed().pins();
                 pins::check_room(&pins::root_of(&self.run_dir), pins, most).map_err(refused)?;
                 here()
             }
@@ -102,12 +103,21 @@ impl Acts {
             Request::Helper { .. } | Request::Start { .. } | Request::Clear { .. } => {
                 Err(io::ErrorKind::InvalidInput.into())
             }
+            Request::Offer(wanted) => self.all().offer_to_node(wanted).map_err(io::Error::other),
+            Request::Hold { number, partly } => {
+                self.all().hold(*number, *partly).map_err(io::Error::other).map(|()| Done::default())
+            }
+            Request::History => self.all().history(),
             Request::Runs => {
                 self.runs = true;
                 Ok(Done::default())
             }
             _ => here(),
         }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Configurations> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// By what name a program was loaded: only such ones stand before interfaces.
@@ -133,9 +143,9 @@ impl Acts {
         if let Err(error) = undone.and_then(|()| Settings::of(&self.run_dir).give_back(given).map(drop)) {
             tracing::warn!(%error, "a node leaves something behind: anode node down takes it away");
         }
-        for socket in LocalSocket::ALL {
+        for socket in LocalSocket::ALL.map(LocalSocket::name).into_iter().chain([OPERATOR_SOCKET]) {
             // One that was never opened is not there.
-            let _ = std::fs::remove_file(self.run_dir.join(socket.name()));
+            let _ = std::fs::remove_file(self.run_dir.join(socket));
         }
     }
 }

@@ -109,6 +109,8 @@ impl Allowed {
             Request::Start { environment } => only(self.environments.contains(environment), "no such [[ee]]"),
             // They concern what is the node's alone: its run directory, its processes.
             Request::Pins(_) | Request::Listen { .. } | Request::Clear { .. } | Request::Runs => Ok(()),
+            // What is given to the node is an operator's.
+            Request::Offer(_) | Request::Hold { .. } | Request::History => Ok(()),
         }
     }
 

@@ -9,13 +9,8 @@
 //! socket goes as soon as it is there. What is sent is a head in JSON with the ends of the lanes and the locks, then a message for each
 //! directory. Both processes read the configuration; the helper obeys its own.
 
-use super::acts::Acts;
-use super::allowed::Allowed;
-use super::helpers::Helpers;
-use super::jails::Jails;
 use super::message::Lane;
 use super::prepare::{self, Reached, Ready};
-use super::server::Lanes;
 use super::{client, listen, sandbox, start};
 use crate::config::NodeFile;
 use crate::kernel::pins;
@@ -80,12 +75,7 @@ pub fn serve(file: &NodeFile, ready: impl FnOnce()) -> Result<()> {
         node.send_with(&message, &[at]).context("the node does not take its directories")?;
     }
     drop((own, paths, node));
-    let allowed = Allowed::by(file);
-    let lanes = Lanes {
-        helpers: Helpers::new(file, allowed.clone(), run_dir.clone()),
-        environments: Jails::new(file, allowed.clone(), run_dir.clone())?,
-        ports: Acts::new(allowed, run_dir, Some(user.identity), process),
-    };
+    let lanes = start::lanes_of(file, run_dir, Some(user.identity), process)?;
     start::be_broker(others, lanes, lock)
 }
 

@@ -73,7 +73,11 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
             Done::default()
         }
         // Processes have somebody who started them, and whoever has no broker starts its own.
-        Request::Helper { .. } | Request::Start { .. } => return Err(io::ErrorKind::Unsupported.into()),
+        Request::Helper { .. }
+        | Request::Start { .. }
+        | Request::Offer(_)
+        | Request::Hold { .. }
+        | Request::History => return Err(io::ErrorKind::Unsupported.into()),
         Request::Clear { .. } | Request::Runs => Done::default(),
     };
     Ok(done)

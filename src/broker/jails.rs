@@ -4,15 +4,13 @@
 //! take.
 
 use super::acts::{name_of, refused};
-use super::allowed::Allowed;
 use super::client::Done;
+use super::configurations::Configurations;
 use super::message::{Jail, Request};
 use super::process;
-use crate::config::NodeFile;
-use crate::config::environments::{Environment, Program};
+use crate::config::environments::Program;
 use crate::sys::jail::{Groups, Jailed, Starter, Weights};
 use crate::sys::seqpacket::SeqPacket;
-use crate::trust::Roles;
 use crate::wire::Digest;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
@@ -20,6 +18,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What starts jails for the node with this run directory, whose name their control groups have.
 pub fn jails_of(run_dir: &Path) -> io::Result<Starter> {
@@ -33,10 +32,9 @@ pub(super) fn jails_name(run_dir: &Path) -> io::Result<String> {
     Ok(digest[..16].to_owned())
 }
 
-/// The environments of a configuration, and those that live.
+/// The environments that live, of what the node's configuration has.
 pub struct Jails {
-    allowed: Allowed,
-    environments: Vec<Environment>,
+    all: Arc<Mutex<Configurations>>,
     run_dir: PathBuf,
     /// What starts jails, once there is one.
     starter: Option<Starter>,
@@ -69,21 +67,23 @@ impl Living {
 }
 
 impl Jails {
-    /// Those of a configuration.
-    pub fn new(file: &NodeFile, allowed: Allowed, run_dir: PathBuf) -> io::Result<Jails> {
-        let roles = Roles::new(file.roles.clone()).map_err(io::Error::other)?;
-        let environments = file.environments(&roles).map_err(io::Error::other)?;
-        Ok(Jails { allowed, environments, run_dir, starter: None, living: HashMap::new() })
+    /// Those of a node's configurations.
+    pub fn new(all: Arc<Mutex<Configurations>>, run_dir: PathBuf) -> Jails {
+        Jails { all, run_dir, starter: None, living: HashMap::new() }
     }
 
     /// Does what is asked for, if it may be.
     pub fn carry_out(&mut self, request: &Request) -> io::Result<Done> {
-        self.allowed.check(request, name_of).map_err(refused)?;
+        self.all().allowed().check(request, name_of).map_err(refused)?;
         match request {
             Request::Start { environment } => self.start(environment),
             Request::Clear { process } => self.clear(*process),
             _ => Err(io::ErrorKind::InvalidInput.into()),
         }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Configurations> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Starts an environment that does not run.
@@ -94,15 +94,15 @@ impl Jails {
         if self.living.values().any(|jail| jail.name == name) {
             return Err(refused(format!("the environment {name} runs")));
         }
-        let environment = self.environments.iter().find(|environment| environment.name == name);
-        let Some(Program::Process(program)) = environment.map(|environment| &environment.program) else {
+        let environment = self.all().environments().iter().find(|environment| environment.name == name).cloned();
+        let Some(Program::Process(program)) = environment.map(|environment| environment.program) else {
             return Err(refused(format!("{name} is no environment in a process")));
         };
         let starter = match &mut self.starter {
             Some(starter) => starter,
             none => none.insert(jails_of(&self.run_dir)?),
         };
-        let started = process::start(starter, name, program)?;
+        let started = process::start(starter, name, &program)?;
         let (weights, unified) = started.weights.map(Weights::into_parts).unzip();
         let Jailed { pid, uid, process, control, weaker, groups } = started.jailed;
         let own = process.try_clone()?;

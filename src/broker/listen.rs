@@ -32,6 +32,11 @@ pub(super) fn listen_for(path: &Path, user: Identity) -> io::Result<OwnedFd> {
     listen_with(path, (SocketType::SEQPACKET, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK), Some(user))
 }
 
+/// The socket at which operators give a node another configuration: its owner is whoever this process is.
+pub(super) fn listen_for_operator(path: &Path) -> io::Result<OwnedFd> {
+    listen_with(path, (SocketType::STREAM, SocketFlags::CLOEXEC), None)
+}
+
 fn listen_at(path: &Path, socket: LocalSocket, user: Option<Identity>) -> io::Result<OwnedFd> {
     let way = match socket {
         LocalSocket::Control => (SocketType::STREAM, SocketFlags::CLOEXEC),

@@ -19,6 +19,9 @@ pub const ANSWER_MAX: usize = 64 << 10;
 /// Bytes of the longest name of a map, a program or a pin.
 pub const NAME_MAX: usize = 96;
 
+/// Bytes of the longest name of who has given a configuration.
+pub const WHO_MAX: usize = 200;
+
 /// Names in one answer.
 pub const NAMES_MAX: usize = 256;
 
@@ -137,6 +140,40 @@ pub enum Request {
     },
     /// The node runs: what was set up stays as it would without a broker.
     Runs,
+    /// A configuration that an operator has given: with the keys of its neighbours, in a file without a name.
+    Offer(Wanted),
+    /// The node has the configuration that was offered under this number; what it asks for is checked against that.
+    Hold {
+        /// Its number.
+        number: u64,
+        /// What of it needs a restart is left out.
+        partly: bool,
+    },
+    /// The configurations that ran, in a file without a name.
+    History,
+}
+
+/// The name of the broker's own socket in a run directory.
+pub const OPERATOR_SOCKET: &str = "operator.sock";
+
+/// A configuration that the node asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Wanted {
+    /// The one that an operator has given under this number.
+    Given(u64),
+    /// One that ran, for this one.
+    Again {
+        /// Its number.
+        number: u64,
+        /// Who wants that.
+        who: String,
+    },
+    /// What the file says now that the node was started with.
+    Source {
+        /// Who wants that.
+        who: String,
+    },
 }
 
 /// A way to the broker. Requests of one are served one after the other; none waits for those of another.
@@ -315,6 +352,7 @@ impl Request {
                 is_name(&pin.name)
             }
             Request::Pins(PinRequest::Names { behind: Some(name), .. }) => is_name(name),
+            Request::Offer(Wanted::Again { who, .. } | Wanted::Source { who }) => who.len() <= WHO_MAX,
             _ => true,
         };
         names_are_good.then_some(request)

@@ -5,7 +5,7 @@
 //! reached by their descriptors from then on ([`reach`]).
 
 use super::captures;
-use super::message::LocalSocket;
+use super::message::{LocalSocket, OPERATOR_SOCKET};
 use crate::config::NodeFile;
 use crate::config::security::{USERS, User, is_root};
 use crate::sys::jail::{self, Place};
@@ -262,8 +262,8 @@ fn claim(dir: &Path) -> Result<File> {
         }
         std::thread::sleep(LOOK);
     }
-    for socket in LocalSocket::ALL {
-        take_away(&dir.join(socket.name()))?;
+    for socket in LocalSocket::ALL.map(LocalSocket::name).into_iter().chain([OPERATOR_SOCKET]) {
+        take_away(&dir.join(socket))?;
     }
     Ok(lock)
 }

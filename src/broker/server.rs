@@ -2,12 +2,14 @@
 
 use super::acts::Acts;
 use super::client::Done;
+use super::configurations::Configurations;
 use super::helpers::Helpers;
 use super::jails::Jails;
 use super::message::{ANSWER_MAX, Answer, Lane, REQUEST_MAX, Request};
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
 use std::thread::Builder;
 
 /// What the broker does, by lanes.
@@ -18,12 +20,17 @@ pub(super) struct Lanes {
     pub helpers: Helpers,
     /// Of environments.
     pub environments: Jails,
+    /// What they are checked against.
+    pub all: Arc<Mutex<Configurations>>,
+    /// Where operators give others.
+    pub operator: OwnedFd,
 }
 
 /// Serves the node behind the sockets until it is gone, then undoes what must not stay.
 pub(super) fn serve(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes) -> io::Result<()> {
     let [ports, helpers, environments] = sockets;
-    let Lanes { ports: mut acts, helpers: mut starts, environments: mut jails } = lanes;
+    let Lanes { ports: mut acts, helpers: mut starts, environments: mut jails, all, operator } = lanes;
+    super::operator::serve(operator, all)?;
     let of_helpers = Builder::new().name("broker-helpers".into()).spawn(move || {
         answer_all(&helpers, Lane::Helpers, |request, _| starts.carry_out(request));
         starts.end();

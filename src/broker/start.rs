@@ -2,19 +2,22 @@
 
 use super::acts::Acts;
 use super::allowed::Allowed;
+use super::configurations::Configurations;
 use super::helpers::Helpers;
 use super::jails::Jails;
-use super::message::Lane;
+use super::message::{Lane, OPERATOR_SOCKET};
 use super::prepare::{self, Ready};
 use super::server::Lanes;
-use super::{client, sandbox, server};
+use super::{client, listen, sandbox, server};
 use crate::config::NodeFile;
 use crate::sys::jail;
-use crate::sys::privileges::{self, Forked};
+use crate::sys::privileges::{self, Forked, Identity};
 use crate::sys::seqpacket::SeqPacket;
 use anyhow::{Context, Result};
 use rustix::thread::CapabilitySet;
 use std::fs::File;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 /// What the broker keeps: what its requests need, and nothing that is about the rest of the machine.
 const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
@@ -43,12 +46,7 @@ pub fn begin(file: &NodeFile) -> Result<()> {
     let (own, others) = lanes()?;
     let node = std::process::id() as i32;
     let identity = user.as_ref().map(|user| user.identity);
-    let allowed = Allowed::by(file);
-    let lanes = Lanes {
-        helpers: Helpers::new(file, allowed.clone(), run_dir.clone()),
-        environments: Jails::new(file, allowed.clone(), run_dir.clone())?,
-        ports: Acts::new(allowed, run_dir, identity, node),
-    };
+    let lanes = lanes_of(file, run_dir, identity, node)?;
     if privileges::fork().context("the broker cannot be started")? == Forked::Child {
         drop((own, paths));
         be_broker(others, lanes, lock);
@@ -62,6 +60,21 @@ pub fn begin(file: &NodeFile) -> Result<()> {
     })?;
     let reached = prepare::keep(paths)?;
     sandbox::enter(file, &reached, user.map(|user| user.name), jails_weaker).context("the node cannot be confined")
+}
+
+/// What a broker does for the node of a configuration, which is this process and becomes this user.
+pub(super) fn lanes_of(file: &NodeFile, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Result<Lanes> {
+    let kept =
+        Configurations::new(file, &run_dir).with_context(|| format!("{} cannot be written", run_dir.display()))?;
+    let all = Arc::new(Mutex::new(kept));
+    let operator = listen::listen_for_operator(&run_dir.join(OPERATOR_SOCKET))?;
+    Ok(Lanes {
+        helpers: Helpers::new(file, Allowed::by(file), run_dir.clone()),
+        environments: Jails::new(all.clone(), run_dir.clone()),
+        ports: Acts::new(all.clone(), run_dir, user, node),
+        all,
+        operator,
+    })
 }
 
 /// The ends of the lanes: the node's, and the broker's.

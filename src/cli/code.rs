@@ -244,7 +244,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
 /// Refuses code that the nodes of a store refuse, whatever roles they have: its principal, or their operator, has revoked it.
 fn refuse_revoked(store: &Path, bundle: &Bundle) -> Result<()> {
     let roles = Arc::<Roles>::default();
-    Revocations::open(Some(store), roles.clone()).with_context(|| store.display().to_string())?;
+    Revocations::open(Some(store), roles.clone().into()).with_context(|| store.display().to_string())?;
     let principal = bundle.manifest().principal()?;
     let rights = Rights { code: Some(bundle.name()), principal, ..Rights::default() };
     match roles.revoked(&rights) {

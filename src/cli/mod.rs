@@ -14,6 +14,7 @@ mod complete;
 mod cred;
 mod demo;
 mod domain;
+mod ee;
 mod heavy;
 mod lab;
 mod manual;
@@ -69,6 +70,8 @@ nouns! {
     Code = code;
     /// Domains of a running node: who owns what, and how to end it
     Domain = domain;
+    /// Environments of a running node: list, start and stop them
+    Ee = ee;
     /// Channels of a running node: how packets reach domains and leave them
     Channel = channel;
     /// Protocols and rules: check them, and show what a frame is to them

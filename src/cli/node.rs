@@ -1,5 +1,6 @@
 //! `anode node`: run a node in the foreground, and ask a running one.
 
+mod apply;
 mod check;
 mod loader;
 mod log;
@@ -80,6 +81,30 @@ enum Verb {
     },
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
+    /// Apply another configuration to a running node: what differs is shown, then done as a whole or not at all
+    Apply(apply::ApplyArgs),
+    /// Let a configuration stay that was applied with --confirm-within
+    Confirm {
+        /// The node's name, or its run directory
+        node: String,
+    },
+    /// List the configurations that ran, the last one at the end
+    History {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Go back to a configuration that ran before: the one before this, or that of a number
+    Rollback {
+        /// The node's name, or its run directory
+        node: String,
+        /// Its number in the history
+        number: Option<u64>,
+        #[command(flatten)]
+        manner: apply::Manner,
+    },
     /// Stop a running node
     Down {
         /// The node's name, or its run directory
@@ -105,6 +130,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
         Verb::Log(args) => log::print(&args)?,
+        Verb::Apply(args) => args.run()?,
+        Verb::Confirm { node } => apply::confirm(&node)?,
+        Verb::History { node, json } => apply::history(&node, json)?,
+        Verb::Rollback { node, number, manner } => apply::rollback(&node, number, &manner)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,
     }
     Ok(ExitCode::SUCCESS)

@@ -25,7 +25,7 @@ pub(super) fn bound<'de, D: Deserializer<'de>>(file: D) -> Result<Option<u32>, D
 
 impl PortFile {
     /// The ceilings of its port.
-    pub(super) fn ceiling(&self) -> Result<Ceiling, ConfigError> {
+    pub fn ceiling(&self) -> Result<Ceiling, ConfigError> {
         let usual = Ceiling::default();
         // Where all neighbours prove what they send, none of them is anybody.
         let anybody = if self.demand.contains(&Demand::Mac) { usual.signed } else { usual.unsigned };

@@ -2,7 +2,7 @@
 
 use super::{ConfigError, wrong};
 use crate::code::compiler::CompilerLimits;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Jobs at a time, at most.
 const JOBS_MAX: usize = 64;
@@ -11,7 +11,7 @@ const JOBS_MAX: usize = 64;
 const HOUR_MS: usize = 3_600_000;
 
 /// The section `[compiler]` of the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CompilerFile {
     /// Milliseconds of CPU time that one module may take.

@@ -3,10 +3,10 @@
 use crate::frame::WorkerId;
 use crate::schedule::{Policy, WEIGHT_MAX};
 use crate::sys::threads::WORKERS_MAX;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `[cpu]` of the configuration.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CpuFile {
     /// How the CPU is divided among domains; by weight if nothing is said.
@@ -36,6 +36,15 @@ pub enum Workers {
     Auto,
     /// So many.
     Count(WorkerId),
+}
+
+impl Serialize for Workers {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Workers::Auto => serializer.serialize_str("auto"),
+            Workers::Count(count) => serializer.serialize_u16(*count),
+        }
+    }
 }
 
 impl<'de> Deserialize<'de> for Workers {

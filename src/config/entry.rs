@@ -1,10 +1,10 @@
 //! `[entry]`: the share of the node for one neighbour, or for all strangers of a port together, while others are there.
 
 use crate::node::entry::EntryLimits;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// `[entry]` of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EntryFile {
     /// Of a worker, at most.

@@ -105,7 +105,7 @@ pub struct Process {
 }
 
 /// An execution environment of the file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentFile {
     /// Its name: 1 to 32 letters, digits, '-', '_' or '.'. Its files are kept under it.

@@ -5,16 +5,18 @@ use crate::frame::PortId;
 use crate::node::NodeConfig;
 use crate::node::proofs::{Demands, Guard, KEYS_MAX, NeighbourKey};
 use crate::sys::owners::{self, Untrusted};
+use crate::topology::Port;
 use crate::trust::LinkSecret;
 use crate::wire::Addr;
 use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fmt, fs, io};
 
 /// What a port can demand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Demand {
     /// Neighbours prove what they send.
@@ -97,21 +99,45 @@ pub fn unix_ns(now: u64) -> u64 {
 impl NodeFile {
     /// Demands and keys of all ports, for a node whose clock shows `now` nanoseconds.
     pub fn guard(&self, config: &NodeConfig, now: u64) -> Result<Guard, ConfigError> {
+        self.guard_with(&config.ports, now, load)
+    }
+
+    /// The same with secrets that somebody else has read.
+    pub fn guard_with(
+        &self,
+        ports: &[Port],
+        now: u64,
+        secret: impl Fn(&Path) -> Result<LinkSecret, String> + Copy,
+    ) -> Result<Guard, ConfigError> {
         let mut guard = Guard { unix_ns: unix_ns(now), ..Guard::default() };
-        for (at, (file, port)) in self.ports.iter().zip(&config.ports).enumerate() {
-            let (demands, keys) = file.guard(&port.name, PortId(at as u16))?;
+        for (at, (file, port)) in self.ports.iter().zip(ports).enumerate() {
+            let (demands, keys) = file.guard(&port.name, PortId(at as u16), secret)?;
             guard.demands.push(demands);
             guard.keys.extend(keys);
         }
-        check_directions(config, &guard.keys)?;
+        check_directions(ports, &guard.keys)?;
         Ok(guard)
     }
+
+    /// The secrets of all neighbours, by their files.
+    pub fn secrets(&self) -> Result<BTreeMap<PathBuf, LinkSecret>, ConfigError> {
+        let neighbours = self.ports.iter().flat_map(|port| &port.neighbours);
+        let read = |path: &PathBuf| Ok((path.clone(), load(path).map_err(ConfigError)?));
+        neighbours.flat_map(|neighbour| &neighbour.keys).map(read).collect()
+    }
+}
+
+/// Reads a secret from its file, which nobody else can have changed.
+fn load(path: &Path) -> Result<LinkSecret, String> {
+    let secret = LinkSecret::load(path).map_err(|error| error.to_string())?;
+    check_private(path)?;
+    Ok(secret)
 }
 
 /// Refuses a key with the same two addresses at two ports: the keys of its directions would be the same, but each port
 /// has a window of its own. So what was recorded at one would count at the other once more.
-fn check_directions(config: &NodeConfig, keys: &[NeighbourKey]) -> Result<(), ConfigError> {
-    let port = |key: &NeighbourKey| config.ports.get(usize::from(key.port.0));
+fn check_directions(ports: &[Port], keys: &[NeighbourKey]) -> Result<(), ConfigError> {
+    let port = |key: &NeighbourKey| ports.get(usize::from(key.port.0));
     let ends = |key: &NeighbourKey| {
         let own = port(key).map_or(Addr::UNSPECIFIED, |port| port.address_towards(key.addr));
         (own.min(key.addr), own.max(key.addr))
@@ -136,7 +162,12 @@ fn check_directions(config: &NodeConfig, keys: &[NeighbourKey]) -> Result<(), Co
 }
 
 impl PortFile {
-    fn guard(&self, name: &str, port: PortId) -> Result<(Demands, Vec<NeighbourKey>), ConfigError> {
+    fn guard(
+        &self,
+        name: &str,
+        port: PortId,
+        secret: impl Fn(&Path) -> Result<LinkSecret, String>,
+    ) -> Result<(Demands, Vec<NeighbourKey>), ConfigError> {
         let has = |demand| self.demand.contains(&demand);
         let demands = Demands {
             mac: has(Demand::Mac),
@@ -153,8 +184,7 @@ impl PortFile {
             }
             for path in &neighbour.keys {
                 let place = |why: String| ConfigError(format!("port {name}: neighbour {addr}: keys: {why}"));
-                let secret = LinkSecret::load(path).map_err(|error| place(error.to_string()))?;
-                check_private(path).map_err(place)?;
+                let secret = secret(path).map_err(place)?;
                 match keys.iter().find(|other| other.id == secret.id).map(|other| other.addr) {
                     Some(same) if same == addr => {
                         return wrong(format!(

@@ -2,13 +2,13 @@
 
 use crate::sys::jail::Part;
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// Users that neither distributions nor systemd give to anybody (systemd's UIDS-GIDS.md), below 65,536.
 const USERS: (u32, u32) = (60_834, 61_183);
 
 /// The table.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct JailFile {
     /// The first and the last of the users, and groups of the same numbers, that environments get; each has its own while it lives.

@@ -8,6 +8,7 @@ mod bounds;
 mod changed;
 pub mod compiler;
 pub mod cpu;
+pub mod difference;
 pub mod entry;
 pub mod environments;
 pub mod guard;
@@ -31,14 +32,14 @@ use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::{Role, Roles};
 use crate::wire::{Addr, Prefix};
 use cpu::CpuFile;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeFile {
     /// The node's name: 1 to 32 letters, digits, '-', '_' or '.'.
@@ -91,10 +92,13 @@ pub struct NodeFile {
     /// Which keys it has.
     #[serde(skip)]
     pub written: written::Written,
+    /// Where it was read, if it was.
+    #[serde(skip)]
+    pub source: Option<PathBuf>,
 }
 
 /// Where routes come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RouteSource {
     /// The file alone.
@@ -105,7 +109,7 @@ pub enum RouteSource {
 }
 
 /// AF_XDP sockets, those of all ports alike.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct XdpFile {
     /// Who gets frames from the driver into memory.
@@ -125,7 +129,7 @@ impl Default for XdpFile {
 }
 
 /// Who gets frames from the driver into memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum XdpMode {
     /// The drivers, if all can; else the kernel.
@@ -138,7 +142,7 @@ pub enum XdpMode {
 }
 
 /// A port of the file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortFile {
     /// Its name; by default that of its interface, or `udp-` and the number of its UDP port.
@@ -185,7 +189,7 @@ pub struct PortFile {
 }
 
 /// A meter of a lab's link.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortMeter {
     /// The lab's file of meters.
@@ -195,7 +199,7 @@ pub struct PortMeter {
 }
 
 /// A neighbour of the file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NeighbourFile {
     /// Its address.
@@ -208,7 +212,7 @@ pub struct NeighbourFile {
 }
 
 /// A static route of the file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RouteFile {
     /// Where to.
@@ -247,7 +251,10 @@ impl NodeFile {
     pub fn read(path: &Path) -> Result<NodeFile, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError(format!("cannot read {}: {error}", path.display())))?;
-        NodeFile::parse(&text).map_err(|ConfigError(why)| ConfigError(format!("{}: {why}", path.display())))
+        let named = |ConfigError(why)| ConfigError(format!("{}: {why}", path.display()));
+        let mut file = NodeFile::parse(&text).map_err(named)?;
+        file.source = std::path::absolute(path).ok();
+        Ok(file)
     }
 
     /// Reads the file's text.
@@ -292,6 +299,12 @@ impl NodeFile {
     /// The same with that written out. By default it depends on who asks, and a node becomes somebody else.
     pub fn placed(mut self) -> NodeFile {
         self.run_dir = Some(self.run_dir());
+        self
+    }
+
+    /// The same for a node that runs with another one: its sockets stay where they are.
+    pub fn placed_as(mut self, running: &NodeFile) -> NodeFile {
+        self.run_dir = self.run_dir.or_else(|| running.run_dir.clone());
         self
     }
 

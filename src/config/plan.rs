@@ -8,7 +8,7 @@ use crate::node::NodeConfig;
 use crate::trust::{KeyKind, read_private};
 use crate::wire::Addr;
 use plan::name::Name;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const PRINCIPALS_MAX: usize = 64;
 const HOSTS_MAX: usize = 65_536;
 
 /// The table.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PlanFile {
     /// Whether the node speaks PLAN.
@@ -48,7 +48,7 @@ pub struct PlanFile {
 }
 
 /// Where `defaultRoute` looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Routing {
     /// In the node's routes; no RIP.
@@ -61,7 +61,7 @@ pub enum Routing {
 }
 
 /// A port's ceiling for PLAN, where the port's own is not lower.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IngressFile {
     /// The port's name.
@@ -72,7 +72,7 @@ pub struct IngressFile {
 }
 
 /// A principal of the file.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrincipalFile {
     /// Its name in packets.

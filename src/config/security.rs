@@ -3,13 +3,13 @@
 use super::part::Part;
 use super::{ConfigError, NodeFile, wrong};
 use crate::sys::jail;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Users of nodes for which nobody has made one: numbers that no distribution gives away.
 pub const USERS: (u32, u32) = (60_578, 60_833);
 
 /// The table.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SecurityFile {
     /// Who a node becomes that root has started; by default `anode` if there is such a user, else one of its own.
@@ -19,7 +19,7 @@ pub struct SecurityFile {
 }
 
 /// A user of this host.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "the name of a user, or its number")]
 pub enum User {
     /// By number, which is that of its group too.

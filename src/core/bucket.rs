@@ -74,6 +74,13 @@ impl TokenBucket {
         self.tokens = self.tokens.max(-signed(rate));
     }
 
+    /// The same with another burst: what is there stays, as far as that holds it.
+    pub fn renew(&mut self, now: u64, rate: u64, burst: u64) {
+        self.set_rate(now, rate);
+        self.burst = signed(burst);
+        self.tokens = self.tokens.min(self.burst);
+    }
+
     #[inline]
     fn refill(&mut self, now: u64) {
         let passed = now.saturating_sub(self.at);

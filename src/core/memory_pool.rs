@@ -324,6 +324,16 @@ impl Pools {
         due
     }
 
+    /// A pool may hold so much from now on. What it holds beyond that is an overrun, as if it had been taken now.
+    pub fn set_limit(&mut self, id: PoolId, limit: u64) {
+        let Some(pool) = self.table.get_mut(id) else { return };
+        pool.limit = limit.max(1);
+        if pool.held > pool.limit && pool.standing == Standing::Within {
+            self.overrun(id);
+        }
+        self.release(id, 0);
+    }
+
     /// The state of a pool, for status.
     pub fn status(&self, id: PoolId) -> Option<PoolStatus> {
         self.table.get(id).map(|pool| PoolStatus {

@@ -121,6 +121,12 @@ impl Bandwidth {
         (rate / 10).max(65_536)
     }
 
+    /// So many bytes a second from `now` on, of this half alone until it is shared again.
+    pub fn renew(&mut self, now: u64, rate: u64) {
+        self.bucket.renew(now, rate, Bandwidth::burst(rate));
+        self.other = None;
+    }
+
     /// The other half spends of it too.
     pub fn share(&mut self, other: Arc<dyn SharedBytes>) {
         if self.other.is_none() {

@@ -135,6 +135,19 @@ impl Graphs {
         }
     }
 
+    /// The cut-through channels that a domain pays for.
+    pub fn cuts_of(&self, domain: DomainId) -> Vec<CutChanId> {
+        self.channels.cuts.iter().filter(|(_, cut)| cut.domain == domain).map(|(id, _)| id).collect()
+    }
+
+    /// The other half has no part in the budget of a domain any more: its cut-through channels have ended there.
+    pub fn share_no_more(&mut self, core: &mut Core, domain: DomainId) {
+        self.halves.iter_mut().for_each(|half| half.forget(Whose::Domain(domain)));
+        if let Some(domain) = core.domains.of(domain) {
+            domain.share_budget(None);
+        }
+    }
+
     /// Packets of an incoming channel, which has ended, are nobody's any more. Only then another worker may have the same.
     pub fn withdraw(&mut self, id: InChanId, channel: &InChan) {
         self.withdraw_rule(&channel.filter, self.channels.taker(id, channel.domain));

@@ -109,7 +109,7 @@ impl KernelHalf {
         self.set_sender(&held.entry.name, sends(code))?;
         let entry = CodeEntry { made_of: made_of(&linked, form), ..held.entry };
         let spent = self.accounts.slot(entry.slot).user();
-        let rates = [limits.packets_per_second, limits.kernel_us_per_second.saturating_mul(1000)];
+        let rates = rates(limits);
         // Of adopted code it is known from before.
         self.maps.set_budget(entry.slot, rates, spent, self.maps.most_of(entry.slot)?)?;
         if before.is_some() && entry == held.entry {
@@ -161,6 +161,14 @@ impl KernelHalf {
         self.show(&state, &entry)
     }
 
+    /// Code that is here has this budget from now on; its bucket begins full.
+    pub fn set_limits(&self, name: &Digest, limits: &Limits) -> io::Result<()> {
+        let state = self.state();
+        let Some(held) = state.slots.of(name) else { return Ok(()) };
+        let slot = held.entry.slot;
+        self.maps.set_budget(slot, rates(limits), self.accounts.slot(slot).user(), self.maps.most_of(slot)?)
+    }
+
     /// Takes code out: its capsules run in the user half, if there.
     pub fn remove_code(&self, name: &Digest) -> io::Result<()> {
         let mut state = self.state();
@@ -189,6 +197,11 @@ impl KernelHalf {
 /// For how long soft state is kept at most: the smallest map has some entries, which hold nothing of a role without any.
 fn keep_ms(limits: &Limits) -> u32 {
     if limits.state_entries == 0 { 0 } else { limits.keep_ms_max }
+}
+
+/// What a budget gains a second: packets, nanoseconds.
+fn rates(limits: &Limits) -> [u64; 2] {
+    [limits.packets_per_second, limits.kernel_us_per_second.saturating_mul(1000)]
 }
 
 /// Whether code sends children.

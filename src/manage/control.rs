@@ -5,7 +5,8 @@
 //! `{"do":"load-service","name":NAME,"type":TYPE,"module":HEX}`, `{"do":"unload-service","name":NAME}`,
 //! `{"do":"domains"}`, `{"do":"kill-domain","domain":ID}`, `{"do":"channels"}`,
 //! `{"do":"cut","title":…,"role":ROLE,"from":[PROTOCOL,ADDRESS],"to":[…],"bandwidth":N}`, `{"do":"down"}`, or with
-//! `"keep_kernel":true`. `{"do":"names"}`.
+//! `"keep_kernel":true`. `{"do":"names"}`. `{"do":"configure","what":…}` (`apply`).
+//! `{"do":"environment","name":NAME,"act":"start"}`, or `"stop"`, `"restart"`.
 //! `{"do":"watch"}` is followed by records of packets (`watch`). `{"do":"next","of":"status"}` is answered when the answer is another
 //! one than before (`next`).
 //! Answers: `{"ok":…}` or `{"error":WHY}`. Connections are few: one that asks nothing for a minute is closed, and so is
@@ -22,6 +23,8 @@ mod sources;
 mod state;
 mod watch;
 mod workers;
+use super::apply::wish::Wish;
+use super::management::Act;
 use super::revoked;
 use crate::frame::WorkerId;
 use crate::trust::Revocation;
@@ -89,6 +92,15 @@ enum Ask {
     Watch,
     /// Names of ports, codes and domains, as records have them by number.
     Names,
+    /// Another configuration, or a word on it.
+    Configure {
+        what: Wish,
+    },
+    /// Starts, stops or restarts an environment.
+    Environment {
+        name: String,
+        act: Act,
+    },
     Down {
         /// The kernel half works on, for the next process.
         #[serde(default)]

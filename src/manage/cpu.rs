@@ -11,14 +11,14 @@ use crate::schedule::share::CpuShare;
 use crate::sys::{clock, realtime};
 use serde::Serialize;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// What became of it: counted by the worker, read by control.
 #[derive(Debug)]
 pub struct Report {
-    file: CpuFile,
+    file: RwLock<CpuFile>,
     used_ns: AtomicU64,
     rests: AtomicU64,
     rested_ns: AtomicU64,
@@ -81,14 +81,19 @@ impl Report {
         self.accounts.clone()
     }
 
+    fn file(&self) -> CpuFile {
+        self.file.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// What is known now.
     pub fn status(&self) -> CpuStatus {
+        let file = self.file();
         let (gaps, longest) = self.gaps.seen();
         let ms = |counter: &AtomicU64| counter.load(Ordering::Relaxed) / 1_000_000;
         CpuStatus {
-            scheduler: self.file.scheduler.unwrap_or_default().name(),
-            share: self.file.share,
-            realtime: self.file.realtime,
+            scheduler: file.scheduler.unwrap_or_default().name(),
+            share: file.share,
+            realtime: file.realtime,
             used_ms: ms(&self.used_ns),
             rests: self.rests.load(Ordering::Relaxed),
             rested_ms: ms(&self.rested_ns),
@@ -112,7 +117,7 @@ impl Cpu {
         let counter = AtomicU64::default;
         let (gaps, accounts) = (Arc::default(), Accounts::default());
         let [used_ns, rests, rested_ns] = [(); 3].map(|()| counter());
-        let report = Report { file: file.clone(), used_ns, rests, rested_ns, gaps, accounts };
+        let report = Report { file: RwLock::new(file.clone()), used_ns, rests, rested_ns, gaps, accounts };
         Cpu { report: Arc::new(report), account: None }
     }
 
@@ -128,17 +133,18 @@ impl Cpu {
 
     /// How the CPU is divided among domains.
     pub fn scheduler(&self) -> Policy {
-        self.report.file.scheduler.unwrap_or_default()
+        self.report.file().scheduler.unwrap_or_default()
     }
 
     /// What capsules and PLAN have of it beside other environments, by weight.
     pub fn weights(&self) -> (u32, u32) {
-        (self.report.file.capsules_weight, self.report.file.plan_weight)
+        let file = self.report.file();
+        (file.capsules_weight, file.plan_weight)
     }
 
     /// Makes the calling thread the worker's.
     pub fn begin(&mut self, now: u64) -> io::Result<()> {
-        let file = &self.report.file;
+        let file = self.report.file();
         if !file.affinity.is_empty() {
             realtime::pin(&file.affinity)?;
         }
@@ -148,6 +154,16 @@ impl Cpu {
         }
         self.account = CpuShare::new(file.share, now, clock::thread_cpu());
         Ok(())
+    }
+
+    /// Has another share from now on, and what else of this does not hold for a thread from its start.
+    pub fn renew(&mut self, file: CpuFile, now: u64) {
+        let before = self.report.file().share;
+        let share = file.share;
+        *self.report.file.write().unwrap_or_else(PoisonError::into_inner) = file;
+        if share != before {
+            self.account = CpuShare::new(share, now, clock::thread_cpu());
+        }
     }
 
     /// How long the worker is to rest now, if at all. After that, it asks again.

@@ -230,6 +230,11 @@ impl Messenger {
                     tracing::error!(%error, code = %code.short(), "code stays in the kernel half");
                 }
             }
+            KernelOrder::Limit { code, role } => {
+                if let Err(error) = self.half.set_limits(&code, &role.limits) {
+                    tracing::error!(%error, code = %code.short(), "code has its old budget in the kernel half");
+                }
+            }
             KernelOrder::Links(links) => {
                 if let Err(error) = self.half.add_links(links) {
                     tracing::warn!(%error, "packets with children go by the user half");

@@ -31,7 +31,9 @@ use crate::sys::jail::{Groups, Part, Starter, Weights};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,6 +65,18 @@ pub struct EnvironmentStatus {
     /// What of its jail this host has not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weaker: Vec<Part>,
+}
+
+/// What an operator does with an environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Act {
+    /// It is to run.
+    Start,
+    /// It is not to run, until somebody starts it.
+    Stop,
+    /// It ends, and begins anew.
+    Restart,
 }
 
 /// A process that the node runs, as whoever talks to it has to know it.
@@ -142,6 +156,20 @@ impl Management {
     /// Somebody has ended these domains on purpose: what ran in them is ended too, and not started again.
     pub fn ended(&self, domains: Vec<DomainId>) {
         self.order(Order::Ended(domains));
+    }
+
+    /// These are the environments from now on. Those of these names have changed: they are started, restarted or ended. The
+    /// others run on.
+    pub fn renew(&self, environments: Vec<Environment>, changed: BTreeSet<String>) {
+        self.order(Order::Renew(environments, changed));
+    }
+
+    /// Starts, stops or restarts one, and gives how it stands then.
+    pub fn act(&self, name: &str, act: Act) -> Result<Value, String> {
+        let (reply, answer) = channel();
+        self.order(Order::Act(name.to_owned(), act, reply));
+        let status = answer.recv().map_err(|_| "the node is going down")??;
+        serde_json::to_value(status).map_err(|error| error.to_string())
     }
 
     /// Ends all environments and waits for that.

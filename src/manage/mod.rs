@@ -5,6 +5,7 @@
 //! interfaces, routes and rules (`follow`). [`client`] is the other end of the sockets.
 
 pub mod account;
+pub mod apply;
 pub mod apps;
 mod archive;
 pub mod client;
@@ -53,6 +54,7 @@ use crate::sys::jail::Starter;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
+use crate::trust::CurrentRoles;
 use crate::wire::Digest;
 use anyhow::{Context, Result};
 use connections::Connections;
@@ -63,6 +65,8 @@ use management::{Domains, Management, Member};
 use ports::OpenPort;
 use recent::Recent;
 use revoked::Revocations;
+use signal_hook::consts::SIGHUP;
+use std::io::IsTerminal as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -166,7 +170,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let clock = half.as_ref().map_or_else(Clock::of_host, |half| Clock::since(half.origin()));
     let left = left(half.as_deref(), &store, at_store.as_deref())?;
     let messenger = half.clone().map(kernel::Messenger::new);
-    let policy = policy(file, &config)?;
+    let in_force = CurrentRoles::from(config.roles.clone());
+    let policy = policy(file, &config, &in_force)?;
     let revocations = policy.revocations.clone();
     let loader = loader::Loader::start(store, compiling, policy, messenger, waker.clone())?;
     let shelf = loader.shelf();
@@ -198,22 +203,37 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_connections(connections);
-    let (node, roles) = (routing.name.clone(), routing.roles.clone());
+    let (node, roles) = (routing.name.clone(), in_force.clone());
     let acceptor = ee::Acceptor { handle: handle.clone(), node, roles, clock, seats, accounts };
     let domains = NodeDomains { acceptor: acceptor.clone(), files };
     let management = Arc::new(Management::start(environments, starter(&dir)?, domains)?);
     undo.management = Some(management.clone());
     let handle = handle.with_management(management.clone());
-    listen_for_others(&dir, &handle, acceptor)?;
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, stop.clone())?;
     let before = (half.clone(), xdp.own.clone(), xdp.again);
-    follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed)
-        .follow()?;
+    let follower =
+        follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed);
+    let following = follower.follow()?;
+    let handle = with_applier(file, handle, (guard, in_force), (following, management.clone()), clock)?;
+    listen_for_others(&dir, &handle, acceptor)?;
     let recent = at_store.map(|at| Recent::watch(&at, handle.clone())).transpose()?;
     undo.done();
     let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings, captures };
     Ok(Assembled { worker, crew, handle, half, beside, management, stop, run_dir: dir })
+}
+
+/// The same with who applies other configurations.
+fn with_applier(
+    file: &NodeFile,
+    handle: Handle,
+    (guard, roles): (Guard, CurrentRoles),
+    (following, management): (follow::Following, Arc<Management>),
+    clock: Clock,
+) -> Result<Handle> {
+    let (file, peers) = (file.clone(), apply::Peers::of(file));
+    let parts = apply::Parts { file, guard, peers, handle: handle.clone(), roles, following, management, clock };
+    Ok(handle.with_applier(Arc::new(apply::Applier::start(parts)?)))
 }
 
 /// Has the compiler make itself ready beside all else; ends when it is.
@@ -265,8 +285,8 @@ fn left(half: Option<&KernelHalf>, store: &Store, at: Option<&Path>) -> Result<L
 }
 
 /// Who decides what code may, with what was revoked before.
-fn policy(file: &NodeFile, config: &NodeConfig) -> Result<loader::Policy> {
-    let (node, roles) = (config.name.clone(), config.roles.clone());
+fn policy(file: &NodeFile, config: &NodeConfig, roles: &CurrentRoles) -> Result<loader::Policy> {
+    let (node, roles) = (config.name.clone(), roles.clone());
     let revocations = Revocations::open(file.store.as_deref().map(broker::reach).as_deref(), roles.clone())
         .context("cannot read what was revoked")?;
     Ok(loader::Policy { node, roles, revocations: Arc::new(revocations) })
@@ -383,7 +403,8 @@ impl Domains for NodeDomains {
         let handle = &self.acceptor.handle;
         let domain = handle.with_worker(worker, move |node, _| node.add_environment(&asked.0, &asked.1))??;
         handle.homes().enter(domain, worker);
-        let quota = self.acceptor.roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
+        let roles = self.acceptor.roles.now();
+        let quota = roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
         if let Some((files, quota)) = self.files.as_ref().zip(quota)
             && let Err(error) = files.enter(domain, name, quota)
         {
@@ -408,7 +429,8 @@ impl Domains for NodeDomains {
     }
 
     fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ee::ObjectHost>, String> {
-        let role = self.acceptor.roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
+        let roles = self.acceptor.roles.now();
+        let role = roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
         if !role.representations.has(Kind::Native) {
             return Err(format!("the role {} does not include native code", role.name));
         }
@@ -448,14 +470,24 @@ fn tick(compiler: Compiler, stop: Arc<AtomicBool>) -> Result<()> {
     Ok(())
 }
 
-/// Lets the node stop in good order on SIGINT and SIGTERM.
-pub fn stop_on_signals(handle: Handle) -> Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])
-        .context("cannot wait for signals")?;
+/// Lets the node stop in good order on SIGINT and SIGTERM, and take over what its file says on SIGHUP; where that says that
+/// the terminal is gone which the node was started at, it stops too.
+pub fn obey_signals(handle: Handle) -> Result<()> {
+    let wanted = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, SIGHUP];
+    let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot wait for signals")?;
+    let at_terminal = std::io::stderr().is_terminal();
     threads::start("anode-signals", Duty::Ticks, move || {
-        if signals.forever().next().is_some() {
-            // A worker that is gone already needs no telling.
-            let _ = handle.order(Order::Stop);
+        for signal in signals.forever() {
+            let hung_up = at_terminal && !std::io::stderr().is_terminal();
+            if signal != SIGHUP || hung_up {
+                // A worker that is gone already needs no telling.
+                let _ = handle.order(Order::Stop);
+                return;
+            }
+            // What is refused is in the log.
+            if let Err(why) = handle.configure(apply::wish::Wish::Reread, "SIGHUP") {
+                tracing::warn!(why, "the configuration is not read again");
+            }
         }
     })?;
     Ok(())

@@ -13,6 +13,7 @@ use crate::port::xdp::QueueSocket;
 use crate::port::{BeforeStack, SendQueue, Socket};
 use crate::sys::poll::Poll;
 use std::io;
+use std::net::SocketAddr;
 
 /// An open port.
 pub(super) struct OpenPort {
@@ -65,6 +66,11 @@ impl OpenPort {
     /// Lets the poll wait for the port's sockets.
     pub(super) fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {
         self.socket.wait_for(poll, token)
+    }
+
+    /// Its neighbours are at these places from now on.
+    pub(super) fn set_peers(&mut self, peers: &[Option<SocketAddr>]) {
+        self.socket.set_peers(peers);
     }
 
     /// Lets the driver look for frames in this thread, if it is to be polled.

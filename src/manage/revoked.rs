@@ -15,7 +15,7 @@ use crate::code::fetch::Source;
 use crate::node::revoking::RevokedCodes;
 use crate::sys::own;
 use crate::sys::threads::{self, Duty};
-use crate::trust::{Kept, PrincipalId, Rank, Revocation, Roles, Subject};
+use crate::trust::{CurrentRoles, Kept, PrincipalId, Rank, Revocation, Subject};
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ const IDLE: Duration = Duration::from_secs(3600);
 
 /// Who remembers.
 pub struct Revocations {
-    roles: Arc<Roles>,
+    roles: CurrentRoles,
     file: Option<Arc<OnDisk>>,
     /// Tells the thread that there is something to write.
     news: Option<SyncSender<News>>,
@@ -56,7 +56,7 @@ enum News {
 
 /// The file.
 struct OnDisk {
-    roles: Arc<Roles>,
+    roles: CurrentRoles,
     path: PathBuf,
     writing: Mutex<()>,
     /// Whether something is to be written that must outlive a fall of the system.
@@ -68,11 +68,11 @@ struct OnDisk {
 
 impl Revocations {
     /// Reads what was revoked before. Lines that are none are left out with a word in the log: to refuse to start would be no safer.
-    pub fn open(store: Option<&Path>, roles: Arc<Roles>) -> io::Result<Revocations> {
+    pub fn open(store: Option<&Path>, roles: CurrentRoles) -> io::Result<Revocations> {
         let path = store.map(|store| store.join(NAME));
         let Some(path) = path else { return Ok(Revocations { roles, file: None, news: None, thread: None }) };
         for (_, revocation, operator) in store.map(read).transpose()?.unwrap_or_default() {
-            roles.revoke(revocation, operator);
+            roles.now().revoke(revocation, operator);
         }
         let file = Arc::new(OnDisk {
             roles: roles.clone(),
@@ -90,13 +90,13 @@ impl Revocations {
 
     /// All that was taken back, for people and programs.
     pub fn list(&self) -> Vec<Value> {
-        let words = self.roles.revocations();
+        let words = self.roles.now().revocations();
         words.iter().map(|(revocation, rank)| describe(revocation, *rank == Rank::Operator, None)).collect()
     }
 
     /// What neighbours are told.
     pub fn signed(&self) -> Vec<Repr> {
-        self.roles.revocations().iter().filter_map(|(revocation, _)| revocation.wire()).collect()
+        self.roles.now().revocations().iter().filter_map(|(revocation, _)| revocation.wire()).collect()
     }
 
     /// A neighbour has said so: nothing if it is forged.
@@ -105,9 +105,9 @@ impl Revocations {
         if !revocation.verify() {
             return None;
         }
-        let kept = self.roles.revoke(revocation, false);
+        let kept = self.roles.now().revoke(revocation, false);
         if let (Kept::New(_), Some(news)) = (kept, &self.news) {
-            let rooted = revocation.signer().is_some_and(|signer| self.roles.of_root(&signer).next().is_some());
+            let rooted = revocation.signer().is_some_and(|signer| self.roles.now().of_root(&signer).next().is_some());
             if let (true, Some(file)) = (rooted, &self.file) {
                 file.lasting.store(true, Ordering::Relaxed);
             }
@@ -122,7 +122,7 @@ impl Revocations {
         if revocation.signed.is_some() && !revocation.verify() {
             return Err("the revocation is not signed by its key".into());
         }
-        if self.roles.revoke(revocation, true) == Kept::Full {
+        if self.roles.now().revoke(revocation, true) == Kept::Full {
             return Err(format!("the operator has revoked {} already", crate::trust::OPERATOR_MAX));
         }
         // Also if it was known: what it takes may have come by another way.
@@ -204,7 +204,8 @@ impl OnDisk {
     fn write(&self, lasting: bool) -> io::Result<()> {
         let _one = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = &self.path;
-        let lines: String = self.roles.revocations().iter().map(|(revocation, rank)| line(revocation, *rank)).collect();
+        let lines: String =
+            self.roles.now().revocations().iter().map(|(revocation, rank)| line(revocation, *rank)).collect();
         let beside = path.with_extension("new");
         // What should have been on disk before is, with this.
         let lasting = lasting || self.failing.load(Ordering::Relaxed);
@@ -318,7 +319,7 @@ pub fn unix_s() -> u64 {
 mod tests {
     use super::*;
     use crate::sys::watch;
-    use crate::trust::PrincipalKey;
+    use crate::trust::{PrincipalKey, Roles};
 
     #[test]
     fn what_is_revoked_survives_in_its_file_with_its_rank() {
@@ -327,7 +328,7 @@ mod tests {
         let key = PrincipalKey::from_seed([1; 32]);
         let signed = Revocation::sign(&key, Subject::Code(Digest([5; 32])), 7);
         let plain = Revocation::by_operator(Subject::Principal(key.id()), 8);
-        let first = Revocations::open(Some(folder.path()), roles.clone()).unwrap();
+        let first = Revocations::open(Some(folder.path()), roles.clone().into()).unwrap();
         // Before what is heard, since that may be written at once.
         roles.revoke(plain, true);
         assert!(matches!(first.hear(&signed.wire().unwrap()), Some(Kept::New(None))));
@@ -339,7 +340,7 @@ mod tests {
         let nonsense = b"key 00\nnonsense\x1b\n\xff\xfe\noperator code x 1\n";
         std::fs::write(&path, [text.as_bytes(), nonsense].concat()).unwrap();
         let again = Arc::new(Roles::default());
-        let second = Revocations::open(Some(folder.path()), again.clone()).unwrap();
+        let second = Revocations::open(Some(folder.path()), again.clone().into()).unwrap();
         assert_eq!(again.revocations(), [(plain, Rank::Operator), (signed, Rank::Stranger)]);
         assert_eq!(second.signed(), [signed.wire().unwrap()]);
         let listed: Vec<Value> =
@@ -361,7 +362,7 @@ mod tests {
     fn what_cannot_be_written_is_told_and_tried_again() {
         let folder = tempfile::tempdir().unwrap();
         let roles = Arc::new(Roles::default());
-        let all = Revocations::open(Some(folder.path()), roles.clone()).unwrap();
+        let all = Revocations::open(Some(folder.path()), roles.clone().into()).unwrap();
         roles.revoke(Revocation::by_operator(Subject::Code(Digest([5; 32])), 8), true);
         // What a full disk does, this does too.
         let trap = folder.path().join(NAME).with_extension("new");
@@ -380,7 +381,7 @@ mod tests {
     fn what_strangers_say_is_written_together() {
         let folder = tempfile::tempdir().unwrap();
         let roles = Arc::new(Roles::default());
-        let all = Revocations::open(Some(folder.path()), roles.clone()).unwrap();
+        let all = Revocations::open(Some(folder.path()), roles.clone().into()).unwrap();
         let count = 300u16;
         for number in 0..count {
             let mut seed = [0; 32];

@@ -18,6 +18,7 @@ use super::ee::{Account, Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::OpenPort;
 use crate::classify::rule::Rule;
+use crate::config::cpu::CpuFile;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
@@ -37,6 +38,7 @@ use crate::sys::poll::{Poll, Ready, Waker};
 use around::{Around, Front, Place};
 use crew::Link;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
@@ -132,6 +134,15 @@ pub enum Order {
     Watch(Teller),
     /// Somebody watches no more.
     Unwatch,
+    /// It has another share of a CPU.
+    Share(CpuFile),
+    /// Neighbours of an overlay port are at these places, by their numbers.
+    Peers {
+        /// The port.
+        port: PortId,
+        /// Where they listen; nothing: a number that is nobody's now.
+        peers: Vec<Option<SocketAddr>>,
+    },
     /// Stop.
     Stop,
 }
@@ -508,6 +519,8 @@ impl Worker {
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
                 Order::Watch(teller) => self.watch(teller),
                 Order::Unwatch => self.look_at_watchers(),
+                Order::Share(file) => self.cpu.renew(file, now),
+                Order::Peers { port, peers } => self.set_peers(port, &peers),
                 Order::Stop => return true,
             }
         }

@@ -25,6 +25,11 @@ impl Node {
         ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr).find(|addr| !addr.is_link_local())
     }
 
+    /// Its ports as they are now.
+    pub fn ports(&self) -> &[Port] {
+        &self.cx.core.topology.ports
+    }
+
     /// New routes; while there is a router it is asked in their place.
     pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
         self.cx.core.topology.set_routes(routes, router);

@@ -109,6 +109,8 @@ pub struct Ready {
     /// Credentials that were asked for beside it and are being judged; or its own are, again.
     pub(super) offered: Option<Arc<[u8]>>,
     pub(super) is_reviewed: bool,
+    /// Whether another role may be its since it was judged.
+    pub(super) is_doubtful: bool,
     /// The same of somebody's who did not bring it.
     others: Option<u64>,
 }
@@ -139,6 +141,7 @@ impl Ready {
             used: now,
             offered: None,
             is_reviewed: false,
+            is_doubtful: false,
             others: None,
         }
     }

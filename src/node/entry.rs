@@ -179,8 +179,14 @@ impl Entry {
 
     fn set_limits(&mut self, limits: EntryLimits) {
         self.limits = limits;
+        self.set_limits_from(0);
+    }
+
+    /// Gives owners from this place on full buckets.
+    fn set_limits_from(&mut self, first: usize) {
+        let limits = self.limits;
         let (level, burst) = (u64::from(limits.permille) * SECOND / 1000, u64::from(limits.burst_us) * 1000);
-        for owner in &mut self.owners {
+        for owner in self.owners.iter_mut().skip(first) {
             owner.time = TokenBucket::new(level, burst);
             if limits.bytes_per_second > 0 {
                 owner.bytes = TokenBucket::new(limits.bytes_per_second, (limits.bytes_per_second / 10).max(65_536));
@@ -228,6 +234,27 @@ impl Entry {
         }
     }
 
+    /// A port has numbers for so many peers from now on. Those it had keep their buckets, under new places if there are more.
+    pub(super) fn make_room(&mut self, port: PortId, peers: u16, bits_per_second: u64) {
+        let Some(&(first, had)) = self.places.get(usize::from(port.0)) else { return };
+        if peers <= had {
+            return;
+        }
+        // Twice as many, so that few places are left behind however often one comes: what still waits is settled there.
+        let (begin, room) = (self.owners.len(), peers.max(had.saturating_mul(2)));
+        let kept: Vec<Owner> = self.owners.iter().skip(usize::from(first)).take(usize::from(had)).cloned().collect();
+        self.owners.extend(kept);
+        self.owners.resize_with(begin + usize::from(room), || Owner::new(bits_per_second));
+        self.places[usize::from(port.0)] = (begin as u16, room);
+        self.came.reserve(self.owners.len());
+        self.set_limits_from(begin + usize::from(had));
+    }
+
+    /// Nobody has a key any more.
+    pub(super) fn forget_keys(&mut self) {
+        self.owners.iter_mut().for_each(|owner| owner.keyed = false);
+    }
+
     /// A neighbour has a key from now on. Gives who pays for what it proves to have sent: it has a row, whatever its port.
     pub(super) fn know(&mut self, port: PortId, peer: PeerId, addr: Addr, bits_per_second: u64) -> Payer {
         let at = match self.keyed.iter().find(|known| (known.0, known.1) == (port, addr)) {
@@ -238,7 +265,7 @@ impl Entry {
                 self.owners.push(Owner::new(bits_per_second));
                 self.came.reserve(self.owners.len());
                 self.keyed.push((port, addr, at as u16));
-                self.set_limits(self.limits);
+                self.set_limits_from(at);
                 at
             }
         };

@@ -347,6 +347,7 @@ impl Capsules {
             }
             _ => return cx.unlink(turn, code),
         };
+        let role = ready.grant.role.clone();
         match &result {
             Ok(shared) => {
                 tracing::info!(node = cx.core.name, code = %code.short(), "code runs in the kernel");
@@ -372,6 +373,7 @@ impl Capsules {
                     }
                     domain.records = shared.records.clone();
                 }
+                cx.tell_limits(turn, &code, &role);
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));
             }
             Err(why) => tracing::info!(node = cx.core.name, code = %code.short(), why, "code stays in user space"),

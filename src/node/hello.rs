@@ -153,6 +153,19 @@ impl Node {
     }
 }
 
+impl Node {
+    /// A port says none from now on.
+    pub fn say_no_hello(&mut self, port: PortId) {
+        self.ask(|hellos: &mut Hellos, _| hellos.saying.retain(|saying| saying.port != port));
+    }
+
+    /// The interval of each port that says hello, in tenths of a second.
+    pub fn hellos(&self) -> Vec<(PortId, u16)> {
+        let saying = self.environments.get().map(|hellos: &Hellos| &hellos.saying[..]).unwrap_or_default();
+        saying.iter().map(|saying| (saying.port, saying.interval)).collect()
+    }
+}
+
 impl Hellos {
     /// None are said yet.
     pub(super) fn new(seed: u64) -> Hellos {

@@ -218,6 +218,8 @@ impl Capsules {
             return self.refuse(cx, turn, code, "the node has no room for another domain".into());
         };
         let grant_of = grant.principal;
+        // Its role may have changed since it was judged.
+        let in_force = cx.has_role(&grant.role);
         let for_others = cx.control.workers.leads().map(|_| program.clone());
         let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
         tracing::info!(node = cx.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
@@ -229,6 +231,9 @@ impl Capsules {
         for_others.into_iter().for_each(|program| self.tell_ready(cx, turn, code, program, group));
         if let Some(result) = linked {
             self.linked(cx, turn, code, result);
+        }
+        if !in_force {
+            self.renew_code(cx, turn, &code);
         }
         let waited = self.fetch.settle(code);
         for waiter in waited {
@@ -283,7 +288,7 @@ impl Capsules {
         self.forget_refusal(code);
         match self.codes.of_mut(code) {
             Some(Code::Ready(ready)) if ready.claim.credentials.as_deref() == Some(credentials) => {
-                super::trust::review(turn, ready);
+                super::trust::review(turn, ready, false);
             }
             ready => {
                 let runs = matches!(ready, Some(Code::Ready(_)));

@@ -160,6 +160,13 @@ pub enum KernelOrder {
     },
     /// Take this code out.
     Unlink(Digest),
+    /// This code has the budget of this role from now on.
+    Limit {
+        /// The code's name.
+        code: Digest,
+        /// In which it acts.
+        role: Arc<Role>,
+    },
     /// Let copies of packets leave by this set of links.
     Links(u64),
     /// These are the neighbours now, in the order of their numbers.

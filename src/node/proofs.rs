@@ -194,6 +194,16 @@ impl Proofs {
         proofs
     }
 
+    /// Keys that were there before go on where they were: nothing that was seen counts again, and no number is used twice.
+    fn go_on(&mut self, before: Proofs) {
+        for was in before.held {
+            if let Some(is) = self.held.iter_mut().find(|is| is.key == was.key) {
+                (is.window, is.counter) = (was.window, was.counter);
+            }
+        }
+        (self.unix_ns, self.unproved) = (before.unix_ns, before.unproved);
+    }
+
     /// The addresses of a port have changed: so have the keys of its directions. Counters and windows stay.
     pub(super) fn derive_again(&mut self, port: PortId, topology: &Topology) {
         for held in self.held.iter_mut().filter(|held| held.key.port == port) {
@@ -241,9 +251,13 @@ impl Node {
     pub fn set_guard(&mut self, now: u64, guard: Guard) {
         let topology = &self.cx.core.topology;
         let mut proofs = Box::new(Proofs::new(guard, topology, now));
+        self.cx.order.entry.forget_keys();
         for held in &mut proofs.held {
             let rate = topology.port(held.key.port).map_or(0, |port| port.bits_per_second);
             held.payer = self.cx.order.entry.know(held.key.port, held.peer, held.key.addr, rate);
+        }
+        if let Some(before) = self.cx.control.proofs.take() {
+            proofs.go_on(*before);
         }
         self.cx.control.proofs = Some(proofs);
         self.cx.disown();

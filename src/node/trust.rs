@@ -96,6 +96,9 @@ impl Capsules {
 
     /// The answer to [`Effect::Authorise`].
     pub fn authorised(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, result: Result<Grant, String>) {
+        if result.as_ref().is_ok_and(|grant| !cx.has_role(&grant.role)) && self.ask_again(turn, &code) {
+            return;
+        }
         match self.codes.of(&code) {
             Some(Code::Coming(coming)) if coming.grant.is_none() => {
                 let credentials = coming.claim.credentials.clone();
@@ -113,6 +116,7 @@ impl Capsules {
                 let stays = result.as_ref().is_ok_and(|grant| ready.grant.is_alike(grant));
                 let offered = ready.offered.clone();
                 self.not_judged(&code);
+                self.is_sure(&code);
                 if let Some(set) = offered {
                     self.settle_offered(cx, turn, code, set, result.as_ref());
                 }
@@ -225,20 +229,44 @@ impl Capsules {
         }
     }
 
+    /// Code was judged by the roles that are in force.
+    fn is_sure(&mut self, code: &Digest) {
+        if let Some(Code::Ready(ready)) = self.codes.of_mut(code) {
+            ready.is_doubtful = false;
+        }
+    }
+
+    /// Code was judged by roles that are not in force any more: whoever did knows others by now. False: nobody waits for that.
+    fn ask_again(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
+        let cause = Cause { ingress: self.ingress_of(code), principal: None };
+        match self.codes.of_mut(code) {
+            Some(Code::Coming(coming)) if coming.grant.is_none() => {
+                turn.out.effects.push(Effect::Authorise(coming.claim.clone(), cause));
+                true
+            }
+            Some(Code::Ready(ready)) if ready.is_reviewed && ready.offered.is_none() => {
+                review(turn, ready, true);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Asks anew for the roles that credentials have given: they end, and roots and checks may say something else now.
     pub(super) fn review_grants(&mut self, turn: &mut Turn<'_>) {
         let names: Vec<Digest> = self.codes.iter().map(|(name, _)| *name).collect();
         for name in names {
             if let Some(Code::Ready(ready)) = self.codes.of_mut(&name) {
-                review(turn, ready);
+                let all = ready.is_doubtful;
+                review(turn, ready, all);
             }
         }
     }
 }
 
-/// Asks anew for the role that credentials have given to code.
-pub(super) fn review(turn: &mut Turn<'_>, ready: &mut Ready) {
-    if ready.claim.credentials.is_some() && ready.offered.is_none() {
+/// Asks anew for the role that credentials have given to code; `all`: also where it came by the signature alone.
+pub(super) fn review(turn: &mut Turn<'_>, ready: &mut Ready, all: bool) {
+    if (all || ready.claim.credentials.is_some()) && ready.offered.is_none() {
         ready.is_reviewed = true;
         let cause = Cause { ingress: Ingress::Review, principal: None };
         turn.out.effects.push(Effect::Authorise(ready.claim.clone(), cause));

@@ -8,6 +8,7 @@ use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::sys::poll::Poll;
 use std::io;
+use std::net::SocketAddr;
 
 /// A native port's interface, and what stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +92,9 @@ pub trait PortKind: Sized {
     fn take_sockets(&mut self, _: Vec<QueueSocket>) -> bool {
         false
     }
+
+    /// Its neighbours are at these places from now on, by their numbers; an overlay port's alone are.
+    fn set_peers(&mut self, _: &[Option<SocketAddr>]) {}
 
     /// Lets the driver look for frames in this thread, if it is to be polled.
     fn poll_driver(&self) {}

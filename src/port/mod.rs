@@ -21,6 +21,7 @@ use packet::{Change, Taker};
 use pcap::{Beginning, HEADERS};
 pub use queue::SendQueue;
 use std::io;
+use std::net::SocketAddr;
 use xdp::QueueSocket;
 
 /// Makes of the table what others see of it.
@@ -133,6 +134,10 @@ impl Socket {
 
     pub fn take_sockets(&mut self, sockets: Vec<QueueSocket>) -> bool {
         own!(self, port => port.take_sockets(sockets))
+    }
+
+    pub fn set_peers(&mut self, peers: &[Option<SocketAddr>]) {
+        own!(self, port => port.set_peers(peers));
     }
 
     pub fn poll_driver(&self) {

@@ -26,7 +26,8 @@ pub struct UdpPort {
     /// Where it listens, as captures say it.
     own: SocketAddr,
     id: PortId,
-    peers: Vec<RawAddr>,
+    /// Where neighbours listen, by their numbers; nothing: a number that is nobody's now.
+    peers: Vec<Option<RawAddr>>,
     batch: Batch,
     asking: Asking,
     queue: SendQueue,
@@ -43,7 +44,7 @@ impl UdpPort {
     /// The same; `shared`: as one of several that listen there.
     fn open_one(id: PortId, listen: SocketAddr, peers: &[SocketAddr], shared: bool) -> io::Result<UdpPort> {
         let socket = UdpSocket::from(broker::udp(listen, shared)?);
-        let peers = peers.iter().map(|peer| RawAddr::new(*peer)).collect();
+        let peers = peers.iter().map(|peer| Some(RawAddr::new(*peer))).collect();
         let own = RawAddr::new(socket.local_addr()?).addr();
         Ok(UdpPort {
             socket,
@@ -64,7 +65,7 @@ impl UdpPort {
 
     /// Where a neighbour listens.
     pub fn peer(&self, peer: PeerId) -> Option<SocketAddr> {
-        self.peers.get(usize::from(peer.0)).map(RawAddr::addr)
+        self.peers.get(usize::from(peer.0))?.as_ref().map(RawAddr::addr)
     }
 
     /// Receives what is there, at most one batch; says how much that is, and whether there may be more.
@@ -83,7 +84,7 @@ impl UdpPort {
         };
         for at in 0..count {
             let sender = self.batch.sender(at);
-            let peer = self.peers.iter().position(|peer| peer.same(sender));
+            let peer = self.peers.iter().position(|peer| peer.as_ref().is_some_and(|peer| peer.same(sender)));
             let frame = &mut into[first + at];
             frame.received(self.batch.length(at));
             frame.port = self.id;
@@ -113,7 +114,7 @@ impl UdpPort {
     pub fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
         let UdpPort { socket, batch, queue, peers, .. } = self;
         queue.flush(pool, refused, |frames| {
-            let to = |frame: &Frame| peers.get(usize::from(frame.peer.0)).copied().unwrap_or(RawAddr::NONE);
+            let to = |frame: &Frame| peers.get(usize::from(frame.peer.0)).copied().flatten().unwrap_or(RawAddr::NONE);
             batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), to(frame))))
         });
     }
@@ -156,6 +157,10 @@ impl PortKind for UdpPort {
         let peer = self.peer(frame.peer).or_else(stranger).unwrap_or(NOBODY);
         let (from, to) = if inward { (peer, self.own) } else { (self.own, peer) };
         pcap::headers(room, from, to, frame.len())
+    }
+
+    fn set_peers(&mut self, peers: &[Option<SocketAddr>]) {
+        self.peers = peers.iter().map(|peer| peer.map(RawAddr::new)).collect();
     }
 
     fn wait_for(&self, poll: &mut Poll, token: u64) -> io::Result<()> {

@@ -105,6 +105,13 @@ impl TryFrom<String> for Policy {
     }
 }
 
+/// By its name.
+impl serde::Serialize for Policy {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 10_000;
 

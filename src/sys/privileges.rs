@@ -128,6 +128,16 @@ pub fn user(name: &str) -> io::Result<Option<Identity>> {
     Ok(found)
 }
 
+/// The name of a user of this host; nothing: it has none.
+pub fn name_of_user(uid: u32) -> Option<String> {
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    let mut lines = users.lines().map(|line| line.split(':'));
+    lines.find_map(|mut fields| {
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
 /// The numbers of all users that `/etc/passwd` knows, each once.
 pub fn accounts() -> BTreeSet<u32> {
     let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

@@ -70,6 +70,14 @@ impl Topology {
         }
     }
 
+    /// A port has another ceiling or capacity; its link and its ways are what they were.
+    pub fn set_port_limits(&mut self, id: PortId, ceiling: Ceiling, bits_per_second: u64) {
+        if let Some(port) = self.ports.get_mut(usize::from(id.0)) {
+            (port.ceiling, port.bits_per_second) = (ceiling, bits_per_second);
+            self.changes = self.changes.wrapping_add(1);
+        }
+    }
+
     /// What the node knows of the way of a packet.
     #[inline]
     pub fn way_of(&mut self, flow: &Flow) -> &Way {

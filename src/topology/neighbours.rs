@@ -114,6 +114,30 @@ impl Neighbours {
         }
     }
 
+    /// Those that are configured are these from now on. A learned one that is configured now stays where it is.
+    pub fn configure(&mut self, wanted: &[Neighbour]) {
+        let before: Vec<_> =
+            self.list.iter().filter(|known| !known.is_learned()).map(|known| known.neighbour).collect();
+        if before == wanted {
+            return;
+        }
+        self.list.retain(|known| known.is_learned() || wanted.contains(&known.neighbour));
+        self.changes += 1;
+        for neighbour in wanted {
+            if self.is_configured(neighbour.port, neighbour.addr) {
+                continue;
+            }
+            // Whoever was learned under its name, or has shown itself last if there is no room, gives way.
+            let full = self.list.len() >= NEIGHBOURS_MAX;
+            let learned = || self.list.iter().rposition(Known::is_learned).filter(|_| full);
+            let own = self.index(neighbour.port, neighbour.addr).map(|index| index as usize);
+            if let Some(gone) = own.or_else(learned).map(|at| self.list.remove(at)) {
+                self.learned[usize::from(gone.neighbour.port.0)] -= 1;
+            }
+            self.add(*neighbour);
+        }
+    }
+
     /// Adds one that has shown itself at `now`; another may have to give way to it. None if nobody has to.
     #[cold]
     pub fn learn(&mut self, neighbour: Neighbour, now: u64) -> Option<u32> {
@@ -299,6 +323,25 @@ mod tests {
         assert!(knows(&neighbours, 1, 2), "of a port with fewer");
         assert!(neighbours.learn(behind(1, 9000), ESTABLISHED_AFTER).is_some() && knows(&neighbours, 1, 2));
         assert_eq!(neighbours.len(), NEIGHBOURS_MAX);
+    }
+
+    #[test]
+    fn others_can_be_configured_and_those_learned_stay() {
+        let mut neighbours = Neighbours::default();
+        neighbours.add(at(0));
+        neighbours.add(at(1));
+        (2..NEIGHBOURS_MAX as u32).for_each(|n| _ = neighbours.learn(at(n), 0));
+        let before = neighbours.changes();
+        neighbours.configure(&[at(0), at(1)]);
+        assert_eq!(neighbours.changes(), before, "nothing has changed");
+        neighbours.configure(&[at(1), at(2), at(1000)]);
+        let is = |n| neighbours.index(PortId(0), at(n).addr).map(|_| neighbours.is_configured(PortId(0), at(n).addr));
+        assert_eq!([0, 1, 2, 3, 1000].map(is), [None, Some(true), Some(true), Some(false), Some(true)]);
+        assert_eq!(neighbours.len(), NEIGHBOURS_MAX, "there was room");
+        neighbours.configure(&[at(1), at(2), at(1000), at(1001)]);
+        assert_eq!(neighbours.len(), NEIGHBOURS_MAX, "one that was learned has given way");
+        neighbours.forget_silent(u64::MAX);
+        assert_eq!(neighbours.len(), 4);
     }
 
     #[test]

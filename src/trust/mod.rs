@@ -13,6 +13,7 @@
 
 mod bounds;
 mod credential;
+mod current;
 mod granted;
 pub mod grants;
 mod key;
@@ -29,6 +30,7 @@ mod statement;
 pub use credential::{
     BLOCKS_MAX, CREDENTIAL_MAX, Credential, CredentialRefusal, Question, Restrictions, Terms, Verified,
 };
+pub use current::CurrentRoles;
 pub use granted::NoGrant;
 pub(crate) use key::read_private;
 pub use key::{KeyError, KeyKind, PrincipalError, PrincipalId, PrincipalKey, Signature};

@@ -12,6 +12,7 @@ use super::security::{Decisions, Table};
 use crate::abi::{Kind, SYMBOLS, symbol};
 use core::fmt;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The role of code that no root key of the node vouches for.
@@ -21,7 +22,7 @@ pub const ANYONE: &str = "anyone";
 pub const NODE: &str = "node";
 
 /// Roles of one node.
-pub const ROLES_MAX: usize = 64;
+pub const ROLES_MAX: usize = 1024;
 
 /// Root keys of one role.
 pub const ROOTS_MAX: usize = 64;
@@ -260,19 +261,23 @@ impl Roles {
             return Err(format!("[[role]]: {} are more than a node holds, which is {ROLES_MAX}", roles.len()));
         }
         let mut list = Roles::of_anyone(Limits::default()).list;
-        let mut given = Vec::new();
+        let mut given = HashSet::new();
         for role in roles {
             role.check()?;
-            if given.contains(&role.name) {
+            if !given.insert(role.name.clone()) {
                 return Err(format!("[[role]]: {} stands twice", role.name));
             }
-            given.push(role.name.clone());
             match role.name.as_str() {
                 ANYONE => list[0] = Arc::new(role),
                 _ => list.push(Arc::new(role)),
             }
         }
         Ok(Roles { list, ..Roles::of_anyone(Limits::default()) })
+    }
+
+    /// Another policy of the same node: what was taken back stays so, and decisions are counted together.
+    pub fn renewed(&self, policy: &Roles) -> Roles {
+        Roles { list: policy.list.clone(), ..self.clone() }
     }
 
     /// What code acts as that nobody vouches for.

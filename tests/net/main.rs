@@ -1,5 +1,6 @@
 //! Nodes as processes in network namespaces: needs root.
 
+mod apply;
 #[path = "../nodeos/build.rs"]
 mod build;
 mod channels;

@@ -20,5 +20,6 @@ mod node_bench;
 mod nodeos_ending;
 mod paths;
 mod plan_turns;
+mod roles;
 mod shares;
 mod workers;

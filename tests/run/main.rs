@@ -1,5 +1,6 @@
 //! Nodes, environments, compilers and jails as processes of this machine; as root all of it, as an ordinary user most.
 
+mod apply;
 mod broker;
 #[path = "../nodeos/build.rs"]
 mod build;

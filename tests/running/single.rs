@@ -94,6 +94,12 @@ impl Node {
         std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap())
     }
 
+    /// The directory of one that was killed.
+    pub fn down_dead(mut self) -> TempDir {
+        wait::ended(&mut self.process);
+        std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap())
+    }
+
     /// Its domains and environments.
     pub fn domains(&self) -> Value {
         self.control().ask(&json!({"do": "domains"})).unwrap()

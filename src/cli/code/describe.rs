@@ -28,7 +28,7 @@ impl At {
             let roles = Arc::new(Roles::new(file.roles).map_err(anyhow::Error::msg)?);
             let revocations = match &file.store {
                 None => "none: the node has no store".into(),
-                Some(store) => match Revocations::open(Some(store), roles.clone()) {
+                Some(store) => match Revocations::open(Some(store), roles.clone().into()) {
                     Ok(_) => format!("{} known", roles.revocations().len()),
                     Err(error) => format!("not looked at: {}: {error}", store.display()),
                 },

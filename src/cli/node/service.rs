@@ -64,7 +64,7 @@ pub(super) fn run(path: &Path, helper: Option<&Path>) -> anyhow::Result<()> {
     let _settled = log.start()?;
     let node = crate::manage::assemble_planned(file, plan)?;
     broker::ask(&broker::Request::Runs, &[])?;
-    crate::manage::stop_on_signals(node.handle())?;
+    crate::manage::obey_signals(node.handle())?;
     tracing::info!(node = file.name, run_dir = %file.run_dir().display(), "node runs");
     notifier.ready();
     let ended = node.run();

@@ -105,6 +105,11 @@ impl core::ops::DerefMut for Domain {
     }
 }
 
+/// What a budget of so many a second holds at once.
+fn burst(rate: u64) -> u64 {
+    (rate / 10).max(1)
+}
+
 impl Domain {
     /// A domain in a role, with full budgets.
     pub fn in_role(title: String, role: &Arc<Role>) -> Domain {
@@ -115,7 +120,6 @@ impl Domain {
 
     /// A domain of the node's own with full budgets.
     pub fn new(title: String, limits: Limits) -> Domain {
-        let burst = |rate: u64| (rate / 10).max(1);
         let rest = Rest {
             title,
             limits,
@@ -163,6 +167,28 @@ impl Domain {
             bandwidth => self.more.get_or_insert_default().bandwidth = bandwidth,
         }
         self
+    }
+
+    /// Its role is this one from `now` on, with these grants of it: buckets keep what is in them.
+    pub fn renew(&mut self, now: u64, role: &Arc<Role>, grants: Grants) {
+        let limits = role.limits;
+        self.packets.renew(now, limits.packets_per_second, burst(limits.packets_per_second));
+        self.steps.renew(now, limits.steps_per_second, burst(limits.steps_per_second));
+        self.logs.renew(now, limits.logs_per_second, limits.logs_per_second.max(1));
+        let bandwidth = self.more.as_mut().and_then(|more| more.bandwidth.take());
+        let kept = bandwidth.filter(|_| grants.bandwidth < u64::MAX).map(|mut kept| {
+            kept.renew(now, grants.bandwidth);
+            kept
+        });
+        let rest = &mut self.rest;
+        (rest.limits, rest.grants, rest.role) = (limits, grants, role.clone());
+        match kept {
+            Some(kept) => self.more.get_or_insert_default().bandwidth = Some(kept),
+            None if grants.bandwidth < u64::MAX => {
+                self.more.get_or_insert_default().bandwidth = Some(Bandwidth::new(grants.bandwidth));
+            }
+            None => {}
+        }
     }
 
     /// Its account.
@@ -340,6 +366,19 @@ mod tests {
         assert_eq!(domain.admit(0, 100), Err(Reason::Budget));
         assert_eq!(domain.admit(100_000_000, 100), Ok(()));
         assert_eq!((domain.usage().packets, domain.usage().bytes), (3, 300));
+    }
+
+    #[test]
+    fn a_domain_in_a_role_that_has_changed_gains_nothing_by_that() {
+        let role = |packets_per_second| Arc::new(Role::anyone(Limits { packets_per_second, ..Limits::default() }));
+        let mut domain = Domain::in_role("t".into(), &role(100));
+        (0..10).for_each(|_| assert_eq!(domain.admit(0, 1), Ok(())));
+        domain.renew(0, &role(1000), Grants { bandwidth: 5, ..Grants::default() });
+        assert_eq!((domain.admit(0, 1), domain.may_send(0, 65_537)), (Err(Reason::Budget), false));
+        assert_eq!(domain.admit(1_000_000, 1), Ok(()), "a thousand a second come back");
+        domain.renew(200_000_000, &role(10), Grants::default());
+        assert_eq!((domain.admit(200_000_000, 1), domain.admit(200_000_000, 1)), (Ok(()), Err(Reason::Budget)));
+        assert_eq!((domain.limits.packets_per_second, domain.role.limits.packets_per_second), (10, 10));
     }
 
     #[test]

@@ -45,6 +45,9 @@ impl Handle {
         }
         status["connections"] = self.connections.status();
         status["loader"] = value(serde_json::to_value(self.shelf.status()?))?;
+        if let Some(applier) = &self.applier {
+            status["configuration"] = applier.standing();
+        }
         add_losses(&mut status["ports"]);
         if let (Some(sockets), Some(tree)) = (&self.sockets, status.as_object_mut()) {
             let sockets = serde_json::to_value(sockets.status()).map_err(|error| error.to_string())?;
@@ -145,6 +148,12 @@ impl Handle {
             Ask::Revoked => {
                 let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
                 Ok(revocations.list().into())
+            }
+            // Who asks is known where the connection is.
+            Ask::Configure { .. } => Err("ask by a connection of your own".into()),
+            Ask::Environment { name, act } => {
+                let management = self.management.as_ref().ok_or("this node runs no environments")?;
+                management.act(&name, act)
             }
             Ask::Next { of, .. } => self.answer(of.into()),
             Ask::Watch | Ask::Names => {

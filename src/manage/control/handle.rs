@@ -5,6 +5,7 @@ use super::sources::Sources;
 use super::workers::Others;
 use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
+use crate::manage::apply::wish::{Fulfils, Wish};
 use crate::manage::connections::Connections;
 use crate::manage::files::Files;
 use crate::manage::homes::{Home, Homes};
@@ -17,6 +18,7 @@ use crate::manage::watching::Watching;
 use crate::manage::worker::Order;
 use crate::node::{Node, Turn};
 use crate::sys::poll::Waker;
+use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -48,6 +50,7 @@ pub struct Handle {
     pub(super) watching: Option<Arc<Watching>>,
     pub(super) others: Others,
     pub(super) homes: Homes,
+    pub(super) applier: Option<Arc<dyn Fulfils>>,
 }
 
 impl Handle {
@@ -75,7 +78,18 @@ impl Handle {
             watching,
             others: Others::default(),
             homes: Homes::default(),
+            applier: None,
         }
+    }
+
+    /// The same with who applies other configurations.
+    pub fn with_applier(self, applier: Arc<dyn Fulfils>) -> Handle {
+        Handle { applier: Some(applier), ..self }
+    }
+
+    /// Does what somebody wishes of the node's configuration.
+    pub fn configure(&self, wish: Wish, who: &str) -> Result<Value, String> {
+        self.applier.as_ref().ok_or("this node has no other configurations")?.fulfil(wish, who)
     }
 
     /// The same with who watches the node's packets.

@@ -4,6 +4,7 @@ use super::handle::Handle;
 use super::places::{Place, Places, Times, read_line};
 use super::{Ask, next, watch};
 use crate::clean;
+use crate::manage::apply::wish::who_is;
 use crate::manage::worker::Order;
 use crate::sys::threads::{self, Duty};
 use serde_json::{Value, json};
@@ -120,6 +121,7 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
                     None => return Ok(()),
                 }
             }
+            Ok(Ask::Configure { what }) => handle.configure(what, &who_is(connection)),
             Ok(ask) => handle.answer(ask),
             Err(error) => Err(format!("request not understood: {error}")),
         };

@@ -3,6 +3,7 @@
 use super::handle::Handle;
 use crate::core::ledger::Balance;
 use crate::core::log::Line;
+use crate::frame::WorkerId;
 use crate::manage::cpu::{CpuStatus, Report};
 use crate::manage::worker::Order;
 use crate::manage::worker::crew::Way;
@@ -58,6 +59,14 @@ impl Handle {
             all.push(answer.recv().map_err(|_| "the node is going down")?);
         }
         Ok(all)
+    }
+
+    /// Gives each worker an order, which knows its number and how many there are.
+    pub(in crate::manage) fn order_each(&self, order: impl Fn(WorkerId, WorkerId) -> Order) -> Result<(), String> {
+        let workers = self.others.ways.len() as WorkerId + 1;
+        self.order(order(0, workers))?;
+        self.others.ways.iter().zip(1..).for_each(|(way, id)| way.order(order(id, workers)));
+        Ok(())
     }
 
     /// The counters of all workers together, and what each has done if there are several.

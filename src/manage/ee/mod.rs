@@ -37,7 +37,7 @@ use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use crate::trust::grants::Grants;
-use crate::trust::{ANYONE, Role, Roles};
+use crate::trust::{ANYONE, CurrentRoles, Role};
 use accounts::Kept;
 use costs::Costs;
 use files::Opened;
@@ -67,7 +67,7 @@ pub struct Acceptor {
     /// The node's name.
     pub node: String,
     /// In which a process may act.
-    pub roles: Arc<Roles>,
+    pub roles: CurrentRoles,
     /// The node's clock.
     pub clock: Clock,
     /// Who has how many sessions.
@@ -131,7 +131,7 @@ impl Acceptor {
             Some(member) => &member.role,
             None => spec.role.as_deref().unwrap_or(ANYONE),
         };
-        let role = self.roles.environment(&self.node, &spec.title, role).map_err(|_| Error::Unknown)?;
+        let role = self.roles.now().environment(&self.node, &spec.title, role).map_err(|_| Error::Unknown)?;
         let grants = role.grants.with_threads(&spec.threads).ok_or(Error::Limit)?;
         // How many threads a domain has says its creator; of the first one the role does.
         let role = Arc::new(Role { grants: Grants { threads: role.grants.threads, ..grants }, ..(*role).clone() });

@@ -165,13 +165,13 @@ impl Policy {
     /// The role of code here and now.
     fn decide(&self, claim: &Claim) -> Result<Grant, String> {
         let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        self.roles.authorise(&self.node, unix_s, claim).map_err(|error| error.to_string())
+        self.roles.now().authorise(&self.node, unix_s, claim).map_err(|error| error.to_string())
     }
 
     /// The role of a signed packet here and now, at a node that remembers numbers since then.
     fn vouch(&self, since: u64, statement: &Statement) -> Result<Arc<Role>, String> {
         let at = Moment { now: crate::sys::clock::unix_ns(), since };
-        self.roles.vouch(&self.node, at, statement).map_err(|why| why.to_string())
+        self.roles.now().vouch(&self.node, at, statement).map_err(|why| why.to_string())
     }
 }
 

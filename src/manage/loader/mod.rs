@@ -31,7 +31,7 @@ use crate::frame::PortId;
 use crate::node::{Effect, Linked};
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
-use crate::trust::{Kept, Role, Roles, Statement};
+use crate::trust::{CurrentRoles, Kept, Role, Statement};
 use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
 use desk::Desk;
@@ -87,7 +87,7 @@ pub struct Policy {
     /// The node's name.
     pub node: String,
     /// Its roles.
-    pub roles: Arc<Roles>,
+    pub roles: CurrentRoles,
     /// What was taken back.
     pub revocations: Arc<Revocations>,
 }

@@ -1,8 +1,10 @@
 //! The supervisor's thread: starts environments, reads their output, and sees them end.
 
+mod orders;
+
 use super::being::{Being, End};
 use super::lines::Lines;
-use super::{Board, Domains, Environment, EnvironmentStatus, Restart};
+use super::{Act, Board, Domains, Environment, EnvironmentStatus, Restart};
 use crate::clean::shown;
 use crate::core::domain::DomainId;
 use crate::log::COUNTED;
@@ -10,12 +12,12 @@ use crate::node::EndedBy;
 use crate::sys::jail::Starter;
 use crate::sys::poll::{Poll, Ready, Waker};
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::OwnedFd;
 use std::sync::PoisonError;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 /// The pause before a process that has failed is started again, at first and at most.
@@ -50,14 +52,31 @@ pub enum State {
     Ended,
     /// Somebody has ended its domain; it is not started again.
     Killed,
+    /// An operator has stopped it: it runs again when one starts it.
+    Stopped,
 }
 
 /// What the supervisor is told.
 pub(super) enum Order {
     /// These domains have been ended on purpose.
     Ended(Vec<DomainId>),
+    /// These are the environments, of which those of these names have changed.
+    Renew(Vec<Environment>, BTreeSet<String>),
+    /// An operator starts, stops or restarts one, and is told how it stands then.
+    Act(String, Act, Sender<Result<EnvironmentStatus, String>>),
     /// End all.
     Stop,
+}
+
+/// What becomes of an environment when it has ended because it was asked to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// It is started again.
+    Start,
+    /// It is not.
+    Stay,
+    /// It is none of this node's any more.
+    Go,
 }
 
 /// A process or an object that lives.
@@ -82,6 +101,12 @@ struct Place {
     back_off: Duration,
     lines: Lines,
     status: EnvironmentStatus,
+    /// It was asked to end: what then, and when it is killed.
+    ending: Option<(Then, Instant)>,
+    /// Who waits for how it stands.
+    asked: Vec<Sender<Result<EnvironmentStatus, String>>>,
+    /// Whether it is none of the node's any more: the place is free.
+    gone: bool,
 }
 
 /// The thread's own.
@@ -110,7 +135,17 @@ impl Place {
             weaker: Vec::new(),
         };
         let lines = Lines::new();
-        Place { environment, running: None, due: Some(Instant::now()), back_off: BACK_OFF, lines, status }
+        Place {
+            environment,
+            running: None,
+            due: Some(Instant::now()),
+            back_off: BACK_OFF,
+            lines,
+            status,
+            ending: None,
+            asked: Vec::new(),
+            gone: false,
+        }
     }
 
     /// Takes what the process has said so far to the log; false when it says nothing any more.
@@ -176,6 +211,7 @@ impl Supervisor {
                     self.start(at);
                 }
             }
+            self.kill_late();
             if look.elapsed() >= LOOK {
                 self.look();
                 self.listen();
@@ -203,14 +239,15 @@ impl Supervisor {
     /// How long nothing is to be done.
     fn pause(&self, look: Instant) -> Duration {
         let now = Instant::now();
-        let due = self.places.iter().filter_map(|place| place.due).min();
+        let late = |place: &Place| place.ending.map(|(_, late)| late);
+        let due = self.places.iter().flat_map(|place| place.due.into_iter().chain(late(place))).min();
         let living = self.places.iter().any(|place| place.running.is_some()) || self.domains.with_files().is_some();
         let next = due.into_iter().chain(living.then_some(look + LOOK)).min();
         next.map_or(Duration::from_secs(3600), |next| next.saturating_duration_since(now))
     }
 
     fn publish(&self) {
-        let all = self.places.iter().map(|place| place.status.clone()).collect();
+        let all = self.places.iter().filter(|place| !place.gone).map(|place| place.status.clone()).collect();
         *self.board.lock().unwrap_or_else(PoisonError::into_inner) = all;
     }
 
@@ -226,6 +263,8 @@ impl Supervisor {
                         }
                     }
                 }
+                Order::Renew(all, changed) => self.renew(all, &changed),
+                Order::Act(name, act, reply) => self.act(&name, act, reply),
                 Order::Stop => return true,
             }
         }
@@ -238,7 +277,10 @@ impl Supervisor {
         let Environment { name, role, worker, .. } = &place.environment;
         let domain = match self.domains.create(name, role, *worker) {
             Ok(domain) => domain,
-            Err(why) => return self.failed(at, format!("no domain: {why}"), false),
+            Err(why) => {
+                self.failed(at, format!("no domain: {why}"), false);
+                return self.tell_asked(at);
+            }
         };
         place.status.starts += 1;
         let started = Being::start(&place.environment, domain, &*self.domains, self.starter.as_ref());
@@ -269,6 +311,7 @@ impl Supervisor {
                 self.failed(at, format!("cannot start {said}"), false);
             }
         }
+        self.tell_asked(at);
     }
 
     fn watch(&self, at: usize, mut being: Being, domain: DomainId) -> io::Result<Running> {
@@ -327,7 +370,9 @@ impl Supervisor {
             // Whatever it says of itself: it did not end because all was well.
             (done, how) = (false, format!("{how}, after the node had ended its domain"));
         }
-        if running.unwanted {
+        if let Some((then, _)) = self.places[at].ending.take() {
+            self.ended_as_asked(at, then, how);
+        } else if running.unwanted {
             let status = &mut self.places[at].status;
             (status.state, status.ended) = (State::Killed, Some("its domain was ended".into()));
             tracing::info!(environment = status.name, "environment ended with its domain");

@@ -6,6 +6,7 @@ use super::{Order, PORTS, Worker};
 use crate::frame::PortId;
 use crate::port::packet::Change;
 use crate::port::xdp::{QueueSocket, parts};
+use std::net::SocketAddr;
 
 impl Worker {
     /// A port has another interface. Until its sockets are open it has none there.
@@ -40,6 +41,12 @@ impl Worker {
             },
             Err(error) => tracing::error!(port = at, %error, "sockets of a port are not waited for"),
         }
+    }
+
+    /// Neighbours of an overlay port are at other places.
+    #[cold]
+    pub(super) fn set_peers(&mut self, id: PortId, peers: &[Option<SocketAddr>]) {
+        self.around.ports.get_mut(usize::from(id.0)).into_iter().for_each(|port| port.set_peers(peers));
     }
 
     /// AF_XDP sockets are open for a port.

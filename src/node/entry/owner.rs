@@ -7,6 +7,7 @@ use crate::core::bucket::TokenBucket;
 pub(super) const SECOND: u64 = 1_000_000_000;
 
 /// A payer: a neighbour with a bucket of its own, or all others of a port.
+#[derive(Clone)]
 pub(super) struct Owner {
     pub(super) bytes: TokenBucket,
     pub(super) time: TokenBucket,

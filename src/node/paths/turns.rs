@@ -120,7 +120,7 @@ impl Cx {
 
     /// A domain's first packet: from now on it has a queue.
     #[cold]
-    pub(super) fn enter_path(&mut self, domain: DomainId, now: u64) {
+    pub(in crate::node) fn enter_path(&mut self, domain: DomainId, now: u64) {
         let known = self.core.domains.by_id(domain);
         let share = share_of(&known.map_or(Grants::default(), |known| known.grants));
         let flow = domain.index();
@@ -142,7 +142,7 @@ impl Cx {
     }
 
     /// Whether a domain has entered: it has a queue, and a place in the order.
-    fn has_path(&self, domain: DomainId) -> bool {
+    pub(in crate::node) fn has_path(&self, domain: DomainId) -> bool {
         let paths = &self.order.paths;
         paths.knows(domain) && paths.scheduler.as_ref().is_none_or(|scheduler| scheduler.knows(domain.index()))
     }

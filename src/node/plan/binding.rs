@@ -36,7 +36,10 @@ impl Binding<'_, '_, '_> {
             let roles = &self.cx.control.roles;
             let role = match role {
                 RoleOf::Name(role) => roles.iter().find(|known| known.name == *role).unwrap_or(roles.anyone()).clone(),
-                RoleOf::Role(role) => role.clone(),
+                // As it is now, which may be otherwise than when its signer was judged.
+                RoleOf::Role(role) => {
+                    roles.iter().find(|known| known.name == role.name).unwrap_or(roles.anyone()).clone()
+                }
             };
             let created =
                 self.cx.add_domain(self.top, format!("plan {name}"), HostId::NODE, (&role, role.grants), None);

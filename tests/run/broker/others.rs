@@ -4,7 +4,7 @@ use super::needs_root;
 use crate::single::{Node, anode, write_config};
 use crate::wait;
 use anode::broker::acts::Acts;
-use anode::broker::allowed::Allowed;
+use anode::broker::configurations::Configurations;
 use anode::broker::given::{DISCOVERIES_MAX, LISTENERS_MAX, PACKETS_MAX, UDP_MAX, XDP_MAX};
 use anode::broker::{Pin, PinRequest, Request, Shape};
 use anode::config::NodeFile;
@@ -16,6 +16,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
 
 /// A user that is nobody's.
 const STRANGER: u32 = 12_345;
@@ -150,6 +151,11 @@ fn files_and_pipes_of_others_are_no_captures() {
     }
 }
 
+/// What a broker checks requests against.
+fn configurations(file: &NodeFile, run_dir: &Path) -> Arc<Mutex<Configurations>> {
+    Arc::new(Mutex::new(Configurations::new(file, run_dir).unwrap()))
+}
+
 #[test]
 fn a_port_has_so_many_sockets_and_no_more() {
     crate::gate::pass();
@@ -161,7 +167,7 @@ fn a_port_has_so_many_sockets_and_no_more() {
                   [\"10.0.0.1/24\"]\n[plan]\ntcp = \"127.0.0.1:0\"\n";
     let file = NodeFile::parse(config).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let mut acts = Acts::new(Allowed::by(&file), dir.path().into(), None, std::process::id() as i32);
+    let mut acts = Acts::new(configurations(&file, dir.path()), dir.path().into(), None, std::process::id() as i32);
     let packet = Request::Packet { interface: 1, kind: 0x0806, longest: 1664, much: false, beside: false };
     let kinds = [
         (packet, PACKETS_MAX, "lo has"),
@@ -198,7 +204,7 @@ fn the_file_system_of_a_node_has_so_many_names_and_no_more() {
     }
     let file = NodeFile::parse("name = \"a\"\n[[port]]\npacket = \"lo\"\n[sizes]\ncodes = 8\n").unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let mut acts = Acts::new(Allowed::by(&file), dir.path().into(), None, std::process::id() as i32);
+    let mut acts = Acts::new(configurations(&file, dir.path()), dir.path().into(), None, std::process::id() as i32);
     acts.carry_out(&Request::Pins(PinRequest::Open), &[]).unwrap();
     let shape = Shape { kind: 2, key: 4, value: 4, entries: 1 };
     let map = acts.carry_out(&Request::Map { name: "zero_map".into(), shape }, &[]).unwrap().descriptor().unwrap();

@@ -1,0 +1,87 @@
+//! `anode ee`: the environments that a running node starts, and starting, stopping and restarting them.
+
+use crate::clean;
+use crate::manage::client::{Control, run_dir};
+use crate::manage::management::Act;
+use clap::Subcommand;
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// List the environments of a running node, and how they stand
+    Ls {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Start an environment that was stopped, or has ended
+    Start(Named),
+    /// Stop an environment until somebody starts it, or the node starts anew
+    Stop(Named),
+    /// Stop an environment and start it again
+    Restart(Named),
+}
+
+/// One environment.
+#[derive(clap::Args)]
+struct Named {
+    /// The node's name, or its run directory
+    node: String,
+    /// The environment's name
+    name: String,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.verb {
+        Verb::Ls { node, json } => {
+            let domains = Control::connect(&run_dir(&node))?.ask(&json!({"do": "domains"}))?;
+            let all = domains["environments"].clone();
+            if json {
+                crate::say!("{}", serde_json::to_string_pretty(&all)?);
+            } else {
+                all.as_array().into_iter().flatten().for_each(print);
+            }
+        }
+        Verb::Start(named) => act(&named, Act::Start)?,
+        Verb::Stop(named) => act(&named, Act::Stop)?,
+        Verb::Restart(named) => act(&named, Act::Restart)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn act(Named { node, name, json: as_json }: &Named, act: Act) -> anyhow::Result<()> {
+    let status = Control::connect(&run_dir(node))?.ask(&json!({"do": "environment", "name": name, "act": act}))?;
+    if *as_json {
+        crate::say!("{}", serde_json::to_string_pretty(&status)?);
+    } else {
+        print(&status);
+    }
+    Ok(())
+}
+
+/// One environment, in a line.
+fn print(of: &Value) {
+    let word = |key: &str| clean::shown(of[key].as_str().unwrap_or("?")).to_string();
+    let pid = of["pid"].as_u64().map(|pid| format!(", process {pid}")).unwrap_or_default();
+    let ended = of["ended"].as_str().map(|how| format!("; ended last: {}", clean::shown(how))).unwrap_or_default();
+    crate::say!(
+        "{:16} {:8} in the role {}{pid}, started {} times, failed {}{ended}",
+        word("name"),
+        word("state"),
+        word("role"),
+        of["starts"],
+        of["failures"]
+    );
+}

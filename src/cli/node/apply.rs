@@ -1,0 +1,238 @@
+//! `anode node apply`, `confirm`, `history` and `rollback`: other configurations for a running node.
+//!
+//! The difference is printed before anything happens, and the node applies it only to what it was made to: whoever
+//! comes in between makes the second refuse.
+
+use crate::broker::operator;
+use crate::clean;
+use crate::config::NodeFile;
+use crate::manage::client::{Control, run_dir};
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// How a configuration is taken over.
+#[derive(clap::Args)]
+pub(super) struct Manner {
+    /// Only print what would change
+    #[arg(long)]
+    dry_run: bool,
+    /// Leave out what needs a restart, and apply the rest
+    #[arg(long)]
+    partly: bool,
+    /// Go back to what runs now unless `anode node confirm` comes in time: 60s, 5m, 1h
+    #[arg(long, value_name = "TIME", value_parser = milliseconds)]
+    confirm_within: Option<u64>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A time with its unit, in milliseconds.
+fn milliseconds(text: &str) -> Result<u64, String> {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let factor = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("a number with ms, s, m or h, as in 60s".into()),
+    };
+    let number: u64 = number.parse().map_err(|_| "a number with ms, s, m or h, as in 60s".to_owned())?;
+    number.checked_mul(factor).ok_or_else(|| "more than a day".into())
+}
+
+/// Applies a file to the node that it describes, or to another one by name or run directory.
+pub(super) fn apply(path: &Path, node: Option<&str>, manner: &Manner) -> anyhow::Result<()> {
+    let text = read_whole(path)?;
+    let shown = path.display().to_string();
+    let file = NodeFile::parse(&text).map_err(|why| anyhow::anyhow!("{shown}: {why}"))?;
+    let dir = match node {
+        Some(node) => run_dir(node),
+        None => file.run_dir.clone().unwrap_or_else(|| run_dir(&file.name)),
+    };
+    let mut control = Control::connect(&dir)?;
+    let source = std::path::absolute(path).map_or(shown, |path| path.display().to_string());
+    let number = operator::give(&dir, &text, &source).map_err(|why| anyhow::anyhow!("the node refuses: {why}"))?;
+    let wish = |dry_run: bool, base: Option<u64>| {
+        json!({"apply": {"number": number, "base": base, "dry_run": dry_run, "partly": manner.partly,
+                         "confirm_within_ms": manner.confirm_within}})
+    };
+    let difference = ask(&mut control, wish(true, None))?;
+    conclude(&mut control, &difference, manner, |base| wish(false, Some(base)))
+}
+
+/// Goes back to a configuration that ran before.
+pub(super) fn rollback(node: &str, to: Option<u64>, manner: &Manner) -> anyhow::Result<()> {
+    let mut control = Control::connect(&run_dir(node))?;
+    let wish = |dry_run: bool| {
+        json!({"rollback": {"to": to, "dry_run": dry_run, "partly": manner.partly,
+                            "confirm_within_ms": manner.confirm_within}})
+    };
+    let difference = ask(&mut control, wish(true))?;
+    conclude(&mut control, &difference, manner, |_| wish(false))
+}
+
+/// Prints a difference and has it applied, unless it is only to be printed.
+fn conclude(
+    control: &mut Control,
+    difference: &Value,
+    manner: &Manner,
+    wish: impl FnOnce(u64) -> Value,
+) -> anyhow::Result<()> {
+    if !manner.json {
+        print(difference);
+    }
+    let done = match manner.dry_run {
+        true => difference.clone(),
+        false => ask(control, wish(difference["number"].as_u64().unwrap_or(0)))?,
+    };
+    if manner.json {
+        crate::say!("{}", serde_json::to_string_pretty(&done)?);
+        return Ok(());
+    }
+    match (manner.dry_run, done["applied"] == true, manner.confirm_within) {
+        (true, ..) => crate::say!("nothing is changed: this was a dry run"),
+        (_, false, _) => crate::say!("nothing is changed: the node runs this already"),
+        (_, _, Some(ms)) => crate::say!(
+            "applied as configuration {}; it is taken back in {} s unless confirmed: anode node confirm NODE",
+            done["number"],
+            ms.div_ceil(1000)
+        ),
+        _ => crate::say!("applied as configuration {}", done["number"]),
+    }
+    Ok(())
+}
+
+/// What changes, and what of it needs a restart.
+fn print(difference: &Value) {
+    for change in difference["changes"].as_array().into_iter().flatten() {
+        let restart = if change["needs_restart"] == true { "   (needs a restart)" } else { "" };
+        crate::say!("{}{restart}", clean::shown(change["line"].as_str().unwrap_or("?")));
+    }
+}
+
+/// What runs stays.
+pub(super) fn confirm(node: &str) -> anyhow::Result<()> {
+    let done = ask(&mut Control::connect(&run_dir(node))?, json!("confirm"))?;
+    crate::say!("configuration {} stays", done["number"]);
+    Ok(())
+}
+
+/// Prints the configurations that ran.
+pub(super) fn history(node: &str, as_json: bool) -> anyhow::Result<()> {
+    let history = ask(&mut Control::connect(&run_dir(node))?, json!("history"))?;
+    if as_json {
+        crate::say!("{}", serde_json::to_string_pretty(&history)?);
+        return Ok(());
+    }
+    for kept in history.as_array().into_iter().flatten() {
+        let word = |key: &str| clean::shown(kept[key].as_str().unwrap_or("?")).to_string();
+        let partly = if kept["partly"] == true { ", in part" } else { "" };
+        let at = kept["unix_s"].as_u64().unwrap_or(0);
+        crate::say!("{} {} by {}: {}{partly}", kept["number"], utc(at), word("who"), word("source"));
+        for line in kept["changes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            crate::say!("    {}", clean::shown(line));
+        }
+    }
+    Ok(())
+}
+
+/// A time for people, from seconds since 1970: `2026-05-01 12:00:00 UTC`.
+fn utc(unix_s: u64) -> String {
+    let (mut days, second) = (unix_s / 86_400, unix_s % 86_400);
+    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut year = 1970;
+    while days >= if is_leap(year) { 366 } else { 365 } {
+        days -= if is_leap(year) { 366 } else { 365 };
+        year += 1;
+    }
+    let february = if is_leap(year) { 29 } else { 28 };
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", days + 1)
+}
+
+fn ask(control: &mut Control, what: Value) -> anyhow::Result<Value> {
+    Ok(control.ask(&json!({"do": "configure", "what": what}))?)
+}
+
+/// The text of a file that nobody is writing.
+fn read_whole(path: &Path) -> anyhow::Result<String> {
+    let shown = path.display();
+    let cannot = || format!("cannot read {shown}");
+    let mut file = File::open(path).with_context(cannot)?;
+    let before = file.metadata().with_context(cannot)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).with_context(cannot)?;
+    let after = std::fs::metadata(path).with_context(cannot)?;
+    let facts = |of: &std::fs::Metadata| (of.dev(), of.ino(), of.size(), of.mtime(), of.mtime_nsec());
+    if facts(&before) != facts(&after) || before.size() != text.len() as u64 {
+        bail!("{shown} changes while it is read: apply it when whoever writes it has done so");
+    }
+    if !text.ends_with('\n') {
+        bail!("{shown}: its last line does not end, so it may be half of a file: end it with a new line");
+    }
+    Ok(text)
+}
+
+/// What is applied, and where.
+#[derive(clap::Args)]
+pub(super) struct ApplyArgs {
+    /// The configuration, in TOML (docs/node.md)
+    config: PathBuf,
+    /// The node's name, or its run directory; by default the one that the configuration is of
+    #[arg(long)]
+    node: Option<String>,
+    #[command(flatten)]
+    manner: Manner,
+}
+
+impl ApplyArgs {
+    /// Applies it.
+    pub fn run(&self) -> anyhow::Result<()> {
+        apply(&self.config, self.node.as_deref(), &self.manner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        let all = ["60s", "250ms", "5m", "1h"].map(|text| milliseconds(text).unwrap());
+        assert_eq!(all, [60_000, 250, 300_000, 3_600_000]);
+        for text in ["60", "s", "1d", "-1s", "99999999999999999999s", "9999999999999999h", ""] {
+            assert!(milliseconds(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_that_of_the_calendar() {
+        let all = [0, 951_782_400, 1_735_689_599, 4_102_444_800].map(utc);
+        let said = ["1970-01-01 00:00:00", "2000-02-29 00:00:00", "2024-12-31 23:59:59", "2100-01-01 00:00:00"];
+        assert_eq!(all, said.map(|text| format!("{text} UTC")));
+    }
+
+    #[test]
+    fn half_a_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("n.toml");
+        std::fs::write(&path, "name = \"n\"\n").unwrap();
+        assert_eq!(read_whole(&path).unwrap(), "name = \"n\"\n");
+        std::fs::write(&path, "name = \"n").unwrap();
+        assert!(read_whole(&path).unwrap_err().to_string().contains("its last line does not end"));
+    }
+}

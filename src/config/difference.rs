@@ -1,0 +1,445 @@
+//! The difference of two configurations: what an operator is shown, and what a running node can take over.
+//!
+//! ```text
+//! what runs ──▶ tree, lists by name ─┐
+//!                                    ├─▶ changes: each with its place, what was, what is ─▶ live, or needs a restart
+//! a file ─────▶ tree, lists by name ─┘
+//! ```
+//!
+//! Both are compared as values, with their defaults, so a key that is written out and one that is left out are alike.
+//! What a change needs follows from its place, by one table ([`PLACES`]): what is not there needs a restart.
+
+use super::{ConfigError, NodeFile, RouteFile, wrong};
+use crate::trust::{ANYONE, Role};
+use crate::wire::Prefix;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+use std::fmt;
+
+/// Lists whose entries have a name: where they are, and the key that has it.
+const NAMED: [(&[&str], &str); 6] = [
+    (&["role"], "name"),
+    (&["ee"], "name"),
+    (&["port"], TITLE),
+    (&["route"], "to"),
+    (&["port", "*", "neighbours"], "address"),
+    (&["plan", "principal"], "name"),
+];
+
+/// By what ports are told apart, which their tables do not have themselves.
+const TITLE: &str = "title";
+
+/// The part of a running node that carries a change out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// Roles, and all that acts in one.
+    Roles,
+    /// Static routes.
+    Routes,
+    /// Shares of neighbours at the entrance.
+    Entry,
+    /// How the CPU is divided, and what the node gets of it.
+    Cpu,
+    /// What a port says of its link, and how far bounds reach that come in by it.
+    Ports,
+    /// What ports demand, and keys of neighbours.
+    Guard,
+    /// Hellos of ports.
+    Hello,
+    /// Active nodes behind ports.
+    Neighbours,
+    /// Environments.
+    Environments,
+}
+
+/// What becomes of a change at a place, and the first that fits counts; `*` stands for any step.
+const PLACES: [(&[&str], Part); 15] = [
+    (&["role"], Part::Roles),
+    (&["route"], Part::Routes),
+    (&["entry"], Part::Entry),
+    (&["cpu", "scheduler"], Part::Cpu),
+    (&["cpu", "share"], Part::Cpu),
+    (&["cpu", "capsules_weight"], Part::Cpu),
+    (&["cpu", "plan_weight"], Part::Cpu),
+    (&["port", "*", "bound_max"], Part::Ports),
+    (&["port", "*", "signed_bound_max"], Part::Ports),
+    (&["port", "*", "bits_per_second"], Part::Ports),
+    (&["port", "*", "demand"], Part::Guard),
+    (&["port", "*", "hello"], Part::Hello),
+    (&["port", "*", "hello_interval_ms"], Part::Hello),
+    (&["port", "*", "neighbours"], Part::Neighbours),
+    (&["ee"], Part::Environments),
+];
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Where: tables, names and keys from the outside in.
+    pub place: Vec<String>,
+    /// What was there; nothing: it is new.
+    pub was: Option<Value>,
+    /// What is there; nothing: it has gone.
+    pub is: Option<Value>,
+    /// Who carries it out; nothing: it needs a restart.
+    pub part: Option<Part>,
+}
+
+/// A line for people, as in `role anyone limits.packets_per_second: 5000000 → 1000`.
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = match (&self.was, &self.is) {
+            (None, Some(_)) => "+ ",
+            (Some(_), None) => "- ",
+            _ => "",
+        };
+        write!(f, "{sign}{}", self.title())?;
+        match (&self.was, &self.is) {
+            (Some(was), Some(is)) => write!(f, ": {} → {}", Words(was), Words(is)),
+            (None, Some(Value::Object(_))) | (_, None) => Ok(()),
+            (None, Some(is)) => write!(f, ": {}", Words(is)),
+        }
+    }
+}
+
+/// For programs: the line, its sign apart, and whether it needs a restart.
+impl Serialize for Change {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut tree = Map::new();
+        tree.insert("place".into(), self.place.clone().into());
+        tree.insert("was".into(), self.was.clone().unwrap_or_default());
+        tree.insert("is".into(), self.is.clone().unwrap_or_default());
+        tree.insert("line".into(), self.to_string().into());
+        tree.insert("needs_restart".into(), self.part.is_none().into());
+        tree.serialize(serializer)
+    }
+}
+
+impl Change {
+    /// Its place for people: names behind their tables, then the key.
+    fn title(&self) -> String {
+        let mut text = String::new();
+        for (at, step) in self.place.iter().enumerate() {
+            let within = at > 0 && named_at(&self.place[..at]).is_none() && named_at(&self.place[..at - 1]).is_none();
+            text += if at == 0 {
+                ""
+            } else if within {
+                "."
+            } else {
+                " "
+            };
+            text += step;
+        }
+        text
+    }
+}
+
+/// A value for people.
+struct Words<'a>(&'a Value);
+
+impl fmt::Display for Words<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Value::Null => f.write_str("none"),
+            Value::String(text) => f.write_str(text),
+            Value::Object(fields) => f.write_str(&fields.keys().cloned().collect::<Vec<_>>().join(", ")),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
+/// All changes from one configuration to another.
+pub fn between(before: &NodeFile, after: &NodeFile) -> Result<Vec<Change>, ConfigError> {
+    let (was, is) = (by_names(&without_same(before, after))?, by_names(&without_same(after, before))?);
+    let mut changes = Vec::new();
+    compare(&mut Vec::new(), Some(&was), Some(&is), &mut changes);
+    // Of several roles that trust a key the first one counts.
+    let order = |file: &NodeFile, other: &NodeFile| {
+        let known = |name: &str| other.roles.iter().any(|role| role.name == name);
+        file.roles.iter().filter(|role| known(&role.name)).map(|role| role.name.clone()).collect::<Vec<_>>()
+    };
+    let (was, is) = (order(before, after), order(after, before));
+    if was != is {
+        let place = vec!["role".to_owned(), "order".to_owned()];
+        changes.push(Change { place, was: Some(was.into()), is: Some(is.into()), part: Some(Part::Roles) });
+    }
+    if before.lets_programs_in() != after.lets_programs_in() {
+        // The lists of system calls are for good.
+        let native = |change: &Change| change.place.first().is_some_and(|table| table == "role");
+        let native = |change: &&mut Change| native(change) && mentions(change, "native");
+        changes.iter_mut().filter(native).for_each(|change| change.part = None);
+    }
+    Ok(changes)
+}
+
+/// A configuration without the roles and routes that another has just so: there may be thousands.
+fn without_same(file: &NodeFile, other: &NodeFile) -> NodeFile {
+    let roles: HashMap<&str, &Role> = other.roles.iter().map(|role| (role.name.as_str(), role)).collect();
+    let routes: HashMap<Prefix, &RouteFile> = other.static_routes.iter().map(|route| (route.to, route)).collect();
+    let mut left = file.clone();
+    // Of `anyone` it counts whether it is written at all: without it there is another one.
+    left.roles.retain(|role| role.name == ANYONE || roles.get(role.name.as_str()).is_none_or(|same| *same != role));
+    left.static_routes.retain(|route| routes.get(&route.to).is_none_or(|same| *same != route));
+    left
+}
+
+/// Whether a change has a word among its values.
+fn mentions(change: &Change, word: &str) -> bool {
+    fn has(value: &Value, word: &str) -> bool {
+        match value {
+            Value::String(text) => text == word,
+            Value::Array(items) => items.iter().any(|item| has(item, word)),
+            Value::Object(fields) => fields.values().any(|value| has(value, word)),
+            _ => false,
+        }
+    }
+    change.was.iter().chain(&change.is).any(|value| has(value, word))
+}
+
+/// A configuration as it runs when those changes are left out that need a restart. Ports are in the order in which
+/// they run.
+pub fn without_restart(before: &NodeFile, after: &NodeFile, changes: &[Change]) -> Result<NodeFile, ConfigError> {
+    if changes.iter().all(|change| change.part.is_some()) {
+        let mut file = after.clone();
+        let order: HashMap<String, usize> = before.titles().into_iter().zip(0..).collect();
+        let mut ports: Vec<_> = file.titles().into_iter().zip(core::mem::take(&mut file.ports)).collect();
+        ports.sort_by_key(|(title, _)| order.get(title).copied().unwrap_or(usize::MAX));
+        file.ports = ports.into_iter().map(|(_, port)| port).collect();
+        return Ok(file);
+    }
+    let (was, mut is) = (tree(before)?, tree(after)?);
+    for change in changes.iter().filter(|change| change.part.is_none()) {
+        let old = find(&was, &change.place).cloned();
+        put(&mut is, &change.place, old);
+    }
+    if let (Some(Value::Array(ports)), Some(Value::Array(order))) = (is.get_mut("port"), was.get("port")) {
+        let place = |port: &Value| order.iter().position(|known| known[TITLE] == port[TITLE]).unwrap_or(usize::MAX);
+        ports.sort_by_key(place);
+        ports.iter_mut().filter_map(Value::as_object_mut).for_each(|port| drop(port.remove(TITLE)));
+    }
+    strip(&mut is);
+    let mut file: NodeFile = serde_json::from_value(is)
+        .map_err(|error| ConfigError(format!("what is left is no configuration: {error}")))?;
+    file.written = after.written.clone();
+    file.source = after.source.clone();
+    Ok(file)
+}
+
+/// A configuration as a tree; ports have their titles.
+fn tree(file: &NodeFile) -> Result<Value, ConfigError> {
+    let mut tree = serde_json::to_value(file).map_err(|error| ConfigError(error.to_string()))?;
+    let titles = file.titles();
+    let mut seen = titles.clone();
+    seen.sort_unstable();
+    if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
+        return wrong(format!("[[port]] name: {} stands twice, and ports are told apart by their names", twice[0]));
+    }
+    for (port, title) in tree["port"].as_array_mut().into_iter().flatten().zip(titles) {
+        port[TITLE] = title.into();
+    }
+    Ok(tree)
+}
+
+/// The same with lists as tables by name, and `anyone` among the roles.
+fn by_names(file: &NodeFile) -> Result<Value, ConfigError> {
+    let mut tree = tree(file)?;
+    if let Some(roles) = tree["role"].as_array_mut().filter(|roles| !roles.iter().any(|role| role["name"] == ANYONE)) {
+        let anyone = Role::anyone(Default::default());
+        roles.insert(0, serde_json::to_value(anyone).map_err(|error| ConfigError(error.to_string()))?);
+    }
+    Ok(named(&mut Vec::new(), tree))
+}
+
+fn named(place: &mut Vec<String>, value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(key, value)| {
+                place.push(key.clone());
+                let value = named(place, value);
+                place.pop();
+                (key, value)
+            });
+            Value::Object(fields.collect())
+        }
+        Value::Array(items) => match named_at(place) {
+            None => Value::Array(items),
+            Some(key) => {
+                let entry = |item: Value| {
+                    let Value::Object(mut fields) = item else { return None };
+                    let name = fields.remove(key)?.as_str()?.to_owned();
+                    place.push(name.clone());
+                    let rest = named(place, Value::Object(fields));
+                    place.pop();
+                    Some((name, rest))
+                };
+                Value::Object(items.into_iter().filter_map(entry).collect())
+            }
+        },
+        other => other,
+    }
+}
+
+/// Whether there is a list of named entries at a place, and the key with the name.
+fn named_at(place: &[String]) -> Option<&'static str> {
+    NAMED.iter().find(|(pattern, _)| pattern.len() == place.len() && fits(pattern, place)).map(|(_, key)| *key)
+}
+
+/// Whether a place is at or within that of a pattern.
+fn fits(pattern: &[&str], place: &[String]) -> bool {
+    place.len() >= pattern.len() && pattern.iter().zip(place).all(|(wanted, step)| *wanted == "*" || wanted == step)
+}
+
+fn compare(place: &mut Vec<String>, was: Option<&Value>, is: Option<&Value>, changes: &mut Vec<Change>) {
+    match (was, is) {
+        (Some(Value::Object(was)), Some(Value::Object(is))) => {
+            let mut keys: Vec<&String> = was.keys().chain(is.keys().filter(|key| !was.contains_key(*key))).collect();
+            keys.sort_unstable();
+            for key in keys {
+                place.push(key.clone());
+                compare(place, was.get(key), is.get(key), changes);
+                place.pop();
+            }
+        }
+        (was, is) if was == is => {}
+        (was, is) => changes.push(Change {
+            place: place.clone(),
+            was: was.cloned(),
+            is: is.cloned(),
+            part: PLACES.iter().find(|(pattern, _)| fits(pattern, place)).map(|(_, part)| *part),
+        }),
+    }
+}
+
+/// What is at a place of a tree with lists.
+fn find<'a>(tree: &'a Value, place: &[String]) -> Option<&'a Value> {
+    let mut at = tree;
+    for (depth, step) in place.iter().enumerate() {
+        at = match (at, named_at(&place[..depth])) {
+            (Value::Array(items), Some(key)) => items.iter().find(|item| item[key] == **step)?,
+            (Value::Object(fields), _) => fields.get(step)?,
+            _ => return None,
+        };
+    }
+    Some(at)
+}
+
+/// Puts something at a place of a tree with lists, or takes away what is there.
+fn put(tree: &mut Value, place: &[String], value: Option<Value>) {
+    let Some((last, way)) = place.split_last() else { return };
+    let mut at = tree;
+    for (depth, step) in way.iter().enumerate() {
+        at = match (at, named_at(&way[..depth])) {
+            (Value::Array(items), Some(key)) => match items.iter_mut().find(|item| item[key] == **step) {
+                Some(found) => found,
+                None => return,
+            },
+            (Value::Object(fields), _) => fields.entry(step.clone()).or_insert_with(|| Value::Object(Map::new())),
+            _ => return,
+        };
+    }
+    match (at, named_at(way)) {
+        (Value::Array(items), Some(key)) => {
+            items.retain(|item| item[key] != **last);
+            items.extend(value);
+        }
+        (Value::Object(fields), _) => match value {
+            Some(value) => drop(fields.insert(last.clone(), value)),
+            None => drop(fields.remove(last)),
+        },
+        _ => {}
+    }
+}
+
+/// Leaves out what is nothing: a file cannot say that.
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: &str = "name = \"a\"\n[[port]]\nudp = \"127.0.0.1:4001\"\naddress = [\"10.0.0.1/24\"]\n\
+                        neighbours = [{ address = \"10.0.0.2\", at = \"127.0.0.1:4002\" }]\n";
+
+    fn read(more: &str) -> NodeFile {
+        NodeFile::parse(&format!("{NODE}{more}")).unwrap()
+    }
+
+    /// The changes between two ends of a file, as lines, those that need a restart with a mark.
+    fn lines(before: &str, after: &str) -> Vec<String> {
+        let changes = between(&read(before), &read(after)).unwrap();
+        changes.iter().map(|change| format!("{}{change}", if change.part.is_none() { "! " } else { "" })).collect()
+    }
+
+    #[test]
+    fn a_change_is_told_by_its_place_with_what_was_and_what_is() {
+        for (before, after, told) in [
+            ("", "", ""),
+            ("", "[cpu]\nshare = 1.0", ""),
+            ("", "[cpu]\nshare = 0.5", "cpu.share: 1.0 → 0.5"),
+            ("", "[cpu]\nworkers = 2", "! cpu.workers: auto → 2"),
+            ("", "[cpu]\nscheduler = \"fifo\"", "cpu.scheduler: none → fifo"),
+            (
+                "",
+                "[[role]]\nname = \"anyone\"\nlimits = { packets_per_second = 9 }",
+                "role anyone limits.packets_per_second: 5000000 → 9",
+            ),
+            ("", "[[role]]\nname = \"r\"", "+ role r"),
+            ("[[role]]\nname = \"r\"", "", "- role r"),
+            (
+                "[[role]]\nname = \"r\"\n[[role]]\nname = \"s\"",
+                "[[role]]\nname = \"s\"\n[[role]]\nname = \"r\"",
+                "role order: [\"r\",\"s\"] → [\"s\",\"r\"]",
+            ),
+            ("", "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.2\"", "+ route 10.9.0.0/16"),
+            (
+                "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.2\"",
+                "[[route]]\nto = \"10.9.0.0/16\"\nvia = \"10.0.0.3\"",
+                "route 10.9.0.0/16 via: 10.0.0.2 → 10.0.0.3",
+            ),
+            ("", "[[ee]]\nname = \"e\"\ncommand = [\"sh\"]", "+ ee e"),
+            ("", "[sizes]\ncodes = 7", "! sizes.codes: 1024 → 7"),
+            ("", "[[role]]\nname = \"r\"\nrepresentations = [\"native\"]", "! + role r"),
+            ("", "[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]", "! + port udp-4009"),
+        ] {
+            assert_eq!(lines(before, after).join("; "), told, "{before:?} to {after:?}");
+        }
+    }
+
+    #[test]
+    fn two_ports_of_one_name_cannot_be_told_apart() {
+        let twice = "name = \"p\"\n[[port]]\nname = \"p\"\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]";
+        let why = between(&read(""), &read(twice)).unwrap_err().to_string();
+        assert!(why.contains("[[port]] name: p stands twice"), "{why}");
+    }
+
+    #[test]
+    fn what_needs_a_restart_stays_as_it_runs() {
+        let (before, after) = (
+            read("[sizes]\ncodes = 7\n[xdp]\nqueues_max = 3"),
+            read("[cpu]\nshare = 0.5\nworkers = 2\n[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]"),
+        );
+        let changes = between(&before, &after).unwrap();
+        let left = without_restart(&before, &after, &changes).unwrap();
+        let left = between(&before, &left).unwrap();
+        assert_eq!(left.iter().map(ToString::to_string).collect::<Vec<_>>(), ["cpu.share: 1.0 → 0.5"]);
+    }
+
+    #[test]
+    fn ports_stay_in_the_order_in_which_they_run() {
+        let port = |at: u16| format!("[[port]]\nudp = \"127.0.0.1:{at}\"\naddress = [\"10.{}.0.1/24\"]\n", at - 4000);
+        let file =
+            |ports: [u16; 2]| NodeFile::parse(&format!("name = \"a\"\n{}{}", port(ports[0]), port(ports[1]))).unwrap();
+        let (before, after) = (file([4001, 4002]), file([4002, 4001]));
+        assert_eq!(between(&before, &after).unwrap(), []);
+        assert_eq!(without_restart(&before, &after, &[]).unwrap().titles(), ["udp-4001", "udp-4002"]);
+    }
+}

@@ -1,0 +1,448 @@
+//! Other configurations for a running node: the difference is shown, prepared, and then carried out as a whole.
+//!
+//! ```text
+//! offer of the broker ─▶ difference ─▶ prepare: all that can fail ─▶ broker: hold ─▶ workers, sessions, routes, environments
+//!                           │ needs a restart, contradicts, changed meanwhile ─▶ refused, nothing is touched
+//!                           └─ confirmed in time? no ─▶ the same way back to what ran before
+//! ```
+//!
+//! One thread does all this, so that two operators cannot mix. The second is told who is at it. A worker takes its part
+//! between two packets, in one piece: no packet finds one half of a configuration. The wait for a confirmation is the
+//! node's own and measured by a clock that nobody sets, so it ends also if whoever asked is gone.
+
+mod peers;
+mod prepared;
+pub mod wish;
+
+use super::control::Handle;
+use super::follow::Following;
+use super::management::Management;
+use crate::broker::configurations::{Kept, Offer};
+use crate::broker::{self, Request, Wanted};
+use crate::config::NodeFile;
+use crate::config::difference::{self, Change};
+use crate::node::proofs::Guard;
+use crate::sys::clock::Clock;
+use crate::sys::threads::{self, Duty};
+use crate::trust::{CurrentRoles, LinkSecret};
+pub use peers::Peers;
+use prepared::Prepared;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use wish::{Fulfils, Wish};
+
+/// The longest wait for a confirmation.
+pub const CONFIRM_MAX: Duration = Duration::from_secs(86_400);
+
+/// How the node's configuration stands, for the status.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Standing {
+    /// The number of the configuration that runs; nothing: that it was started with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    /// Who has given it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// How often one was applied since the start.
+    pub applied: u64,
+    /// How often one was refused.
+    pub refused: u64,
+    /// How often the node went back because nobody had confirmed one.
+    pub reverted: u64,
+    /// Milliseconds until it goes back to the one before, unless somebody confirms this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unconfirmed_ms: Option<u64>,
+}
+
+/// What a wish has come to.
+type Answer = Result<Value, String>;
+
+/// The way to the thread that applies configurations.
+pub struct Applier {
+    tasks: Mutex<Sender<Task>>,
+    /// Whose task is being done.
+    at_it: Arc<Mutex<Option<String>>>,
+    board: Arc<Mutex<Board>>,
+}
+
+/// What is to be done, and who is told.
+struct Task {
+    wish: Wish,
+    who: String,
+    reply: Sender<Answer>,
+}
+
+/// What others see.
+#[derive(Default)]
+struct Board {
+    standing: Standing,
+    deadline: Option<Instant>,
+}
+
+/// What a node is made of that configurations change.
+pub struct Parts {
+    /// The configuration that runs.
+    pub file: NodeFile,
+    /// What its ports demand, and keys of neighbours.
+    pub guard: Guard,
+    /// Which neighbour has which number.
+    pub peers: Peers,
+    /// The way to the workers.
+    pub handle: Handle,
+    /// The roles of all who judge off the packet path.
+    pub roles: CurrentRoles,
+    /// Who follows routes and ports.
+    pub following: Following,
+    /// Who runs environments.
+    pub management: Arc<Management>,
+    /// The node's clock.
+    pub clock: Clock,
+}
+
+/// The thread's own.
+struct Applying {
+    parts: Parts,
+    board: Arc<Mutex<Board>>,
+    /// What ran before the one that nobody has confirmed yet.
+    before: Option<Before>,
+    /// What somebody has looked at last.
+    looked: Option<Looked>,
+}
+
+/// A configuration that is wanted, and how it differs from what runs.
+struct Looked {
+    kept: Kept,
+    keys: Keys,
+    after: NodeFile,
+    changes: Vec<Change>,
+    /// The number of what runs.
+    to: Option<u64>,
+}
+
+/// Where the node goes back to.
+struct Before {
+    file: NodeFile,
+    guard: Guard,
+    number: Option<u64>,
+    deadline: Instant,
+    who: String,
+}
+
+/// Secrets of neighbours, by their files.
+type Keys = BTreeMap<PathBuf, LinkSecret>;
+
+impl Applier {
+    /// Starts the thread.
+    pub fn start(parts: Parts) -> io::Result<Applier> {
+        let (tasks, inbox) = channel();
+        let (at_it, board) = (Arc::default(), Arc::<Mutex<Board>>::default());
+        // Without a broker nobody can give one.
+        if let Some(start) = history().ok().and_then(|mut all| all.pop()) {
+            let mut board = lock(&board);
+            (board.standing.number, board.standing.who) = (Some(start.number), Some(start.who));
+        }
+        let applying = Applying { parts, board: board.clone(), before: None, looked: None };
+        threads::start("anode-apply", Duty::Routes, move || applying.serve(&inbox))?;
+        Ok(Applier { tasks: Mutex::new(tasks), at_it, board })
+    }
+
+    fn have_done(&self, wish: Wish, who: &str) -> Answer {
+        let (reply, answer) = channel();
+        let gone = || "the node is going down".to_owned();
+        lock(&self.tasks).send(Task { wish, who: who.to_owned(), reply }).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }
+}
+
+impl Fulfils for Applier {
+    fn fulfil(&self, wish: Wish, who: &str) -> Answer {
+        let claimed = {
+            let mut at_it = lock(&self.at_it);
+            match &*at_it {
+                Some(other) => Err(format!("{other} changes the configuration right now; look at it, then ask again")),
+                None => Ok(*at_it = Some(who.to_owned())),
+            }
+        };
+        let answer = claimed.and_then(|()| {
+            let answer = self.have_done(wish, who);
+            *lock(&self.at_it) = None;
+            answer
+        });
+        if answer.is_err() {
+            lock(&self.board).standing.refused += 1;
+        }
+        answer
+    }
+
+    fn standing(&self) -> Value {
+        let board = lock(&self.board);
+        let left = board.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).as_millis());
+        json!(Standing {
+            unconfirmed_ms: left.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
+            ..board.standing.clone()
+        })
+    }
+}
+
+/// What an operator asks of the difference.
+#[derive(Clone, Copy, Default)]
+struct Manner {
+    dry_run: bool,
+    partly: bool,
+    within: Option<Duration>,
+    /// What the difference was to that somebody has looked at.
+    base: Option<Option<u64>>,
+}
+
+impl Applying {
+    fn serve(mut self, inbox: &Receiver<Task>) {
+        loop {
+            let patience = match &self.before {
+                Some(before) => before.deadline.saturating_duration_since(Instant::now()),
+                None => CONFIRM_MAX,
+            };
+            match inbox.recv_timeout(patience) {
+                Ok(Task { wish, who, reply }) => {
+                    let answer = self.fulfil(wish, &who);
+                    if let Err(why) = &answer {
+                        tracing::warn!(who, why, "configuration refused");
+                    }
+                    // Whoever asked may have gone away meanwhile.
+                    let _ = reply.send(answer);
+                }
+                Err(RecvTimeoutError::Timeout) => self.go_back(),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    fn fulfil(&mut self, wish: Wish, who: &str) -> Answer {
+        match wish {
+            Wish::Apply { number, base, dry_run, partly, confirm_within_ms } => {
+                let manner = Manner { dry_run, partly, within: within(confirm_within_ms)?, base: base.map(known) };
+                self.apply(Wanted::Given(number), who, manner)
+            }
+            Wish::Rollback { to, dry_run, partly, confirm_within_ms } => {
+                let manner = Manner { dry_run, partly, within: within(confirm_within_ms)?, base: None };
+                if self.before.is_some() && to.is_none() && !dry_run {
+                    self.go_back();
+                    return Ok(json!({ "applied": true, "number": self.number(), "changes": [] }));
+                }
+                let number = match to {
+                    Some(number) => number,
+                    None => one_before(&history()?)?,
+                };
+                self.apply(Wanted::Again { number, who: format!("{who}, back to {number}") }, who, manner)
+            }
+            Wish::Reread => {
+                let wanted = Wanted::Source { who: who.to_owned() };
+                self.apply(wanted, who, Manner::default())
+            }
+            Wish::Confirm => {
+                let Some(before) = self.before.take() else {
+                    return Err("no configuration waits to be confirmed".into());
+                };
+                lock(&self.board).deadline = None;
+                tracing::info!(who, number = self.number(), given = before.who, "configuration confirmed");
+                Ok(json!({ "number": self.number() }))
+            }
+            Wish::History => Ok(shown(&history()?)),
+        }
+    }
+
+    /// The number of the configuration that runs.
+    fn number(&self) -> Option<u64> {
+        lock(&self.board).standing.number
+    }
+
+    fn apply(&mut self, wanted: Wanted, who: &str, manner: Manner) -> Answer {
+        if let Some(before) = self.before.as_ref().filter(|_| !manner.dry_run) {
+            let left = before.deadline.saturating_duration_since(Instant::now()).as_secs();
+            return Err(format!(
+                "the configuration of {} waits to be confirmed, for {left} s more: anode node confirm, or anode node rollback",
+                before.who
+            ));
+        }
+        if let Some(base) = manner.base.filter(|base| *base != self.number()) {
+            let words = |number: Option<u64>| number.map_or("that it was started with".into(), |it| it.to_string());
+            let (runs, looked) = (words(self.number()), words(base));
+            return Err(format!(
+                "the node has configuration {runs} by now, and you have looked at the difference to {looked}: look again"
+            ));
+        }
+        let looked = self.look(&wanted)?;
+        let Looked { kept, keys, after, changes, .. } = &looked;
+        let running = &self.parts.file;
+        let report = |applied, number: Option<u64>| json!({ "applied": applied, "number": number, "changes": changes, "confirm_within_ms": manner.within.map(|within| within.as_millis() as u64) });
+        if manner.dry_run {
+            let told = report(false, self.number());
+            self.looked = Some(looked);
+            return Ok(told);
+        }
+        refuse_restart(changes, manner.partly)?;
+        let target = difference::without_restart(running, after, changes).map_err(|error| error.to_string())?;
+        let left: Vec<Change> = changes.iter().filter(|change| change.part.is_some()).cloned().collect();
+        if left.is_empty() {
+            return Ok(report(false, self.number()));
+        }
+        let prepared = Prepared::of(&self.parts, &target, &left, keys, true)?;
+        broker::ask(&Request::Hold { number: kept.number, partly: manner.partly }, &[])
+            .map_err(|error| error.to_string())?;
+        let (before, guard) = (self.number(), self.parts.guard.clone());
+        let running = core::mem::replace(&mut self.parts.file, target);
+        prepared.carry_out(&mut self.parts)?;
+        for change in &left {
+            tracing::info!(who = kept.who, number = kept.number, "configuration: {change}");
+        }
+        let mut board = lock(&self.board);
+        board.standing = Standing {
+            number: Some(kept.number),
+            who: Some(kept.who.clone()),
+            applied: board.standing.applied + 1,
+            ..board.standing.clone()
+        };
+        if let Some(within) = manner.within {
+            let deadline = Instant::now() + within;
+            board.deadline = Some(deadline);
+            let who = who.to_owned();
+            self.before = Some(Before { file: running, guard, number: before, deadline, who });
+        }
+        drop(board);
+        Ok(report(true, Some(kept.number)))
+    }
+
+    /// What is wanted, and how it differs from what runs; the same as somebody has looked at just before.
+    fn look(&mut self, wanted: &Wanted) -> Result<Looked, String> {
+        let before = self.looked.take();
+        let is = |looked: &Looked| matches!(wanted, Wanted::Given(number) if looked.kept.number == *number);
+        if let Some(looked) = before.filter(|looked| is(looked) && looked.to == self.number()) {
+            return Ok(looked);
+        }
+        let Offer { kept, keys } = offer(wanted)?;
+        let after = NodeFile::parse(&kept.text).map_err(|error| error.to_string())?.placed_as(&self.parts.file);
+        let changes = difference::between(&self.parts.file, &after).map_err(|error| error.to_string())?;
+        Ok(Looked { kept, keys: keys_of(keys)?, after, changes, to: self.number() })
+    }
+
+    /// Nobody has confirmed what runs: back to what ran before.
+    fn go_back(&mut self) {
+        let Some(Before { file, guard, number, who, .. }) = self.before.take() else { return };
+        lock(&self.board).deadline = None;
+        match self.return_to(file, guard, number) {
+            Ok(number) => {
+                let mut board = lock(&self.board);
+                board.standing.reverted += 1;
+                board.standing.number = number;
+                board.standing.who = Some("nobody confirmed the one of ".to_owned() + &who);
+                tracing::warn!(who, number, "nobody has confirmed the configuration: the one before it runs again");
+            }
+            Err(why) => {
+                tracing::error!(who, why, "nobody has confirmed the configuration, and it cannot be taken back")
+            }
+        }
+    }
+
+    /// Gives the number of what runs then.
+    fn return_to(&mut self, file: NodeFile, guard: Guard, number: Option<u64>) -> Result<Option<u64>, String> {
+        let changes = difference::between(&self.parts.file, &file).map_err(|error| error.to_string())?;
+        let mut prepared = Prepared::of(&self.parts, &file, &changes, &Keys::new(), false)?;
+        prepared.amendment.guard = Some(guard);
+        self.parts.file = file;
+        // First of all: what the broker has then is no more than an operator has given.
+        let held = number.ok_or_else(|| "it has no number".to_owned()).and_then(hold_again);
+        if let Err(why) = &held {
+            tracing::warn!(why, "the broker does not know that the node has gone back");
+        }
+        prepared.carry_out(&mut self.parts)?;
+        Ok(held.ok().or(number))
+    }
+}
+
+/// A number that is told as 0 where there is none.
+fn known(number: u64) -> Option<u64> {
+    (number > 0).then_some(number)
+}
+
+fn within(ms: Option<u64>) -> Result<Option<Duration>, String> {
+    let within = ms.map(Duration::from_millis);
+    match within {
+        Some(within) if within.is_zero() || within > CONFIRM_MAX => {
+            Err(format!("confirm within {} s: from a millisecond to a day", within.as_secs()))
+        }
+        within => Ok(within),
+    }
+}
+
+/// Refuses what needs a restart, unless the rest alone is wanted.
+fn refuse_restart(changes: &[Change], partly: bool) -> Result<(), String> {
+    let restart: Vec<String> = changes.iter().filter(|change| change.part.is_none()).map(ToString::to_string).collect();
+    if partly || restart.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "these changes need a restart (anode node down NODE --keep-kernel, then anode node run FILE), and so nothing is \
+         changed; --partly applies the rest: {}",
+        restart.join("; ")
+    ))
+}
+
+/// What the broker gives of a configuration.
+fn offer(wanted: &Wanted) -> Result<Offer, String> {
+    read(&Request::Offer(wanted.clone()))
+}
+
+/// The configurations that ran, the one that does last.
+fn history() -> Result<Vec<Kept>, String> {
+    read(&Request::History)
+}
+
+fn read<T: serde::de::DeserializeOwned>(request: &Request) -> Result<T, String> {
+    let said = |error: io::Error| error.to_string();
+    let mut text = Vec::new();
+    File::from(broker::ask(request, &[]).and_then(|done| done.descriptor()).map_err(said)?)
+        .read_to_end(&mut text)
+        .map_err(said)?;
+    serde_json::from_slice(&text).map_err(|error| error.to_string())
+}
+
+/// The configuration that ran before the one that does.
+fn one_before(history: &[Kept]) -> Result<u64, String> {
+    let before = history.iter().rev().nth(1);
+    before.map(|kept| kept.number).ok_or_else(|| "no other configuration has run before this one".into())
+}
+
+/// Tells the broker that one that ran before runs again; its number then.
+fn hold_again(number: u64) -> Result<u64, String> {
+    let Offer { kept, .. } = offer(&Wanted::Again { number, who: "nobody: the one before was not confirmed".into() })?;
+    let hold = Request::Hold { number: kept.number, partly: true };
+    broker::ask(&hold, &[]).map(|_| kept.number).map_err(|error| error.to_string())
+}
+
+/// A list of configurations for people and programs: without their texts.
+fn shown(history: &[Kept]) -> Value {
+    let one = |kept: &Kept| {
+        json!({ "number": kept.number, "unix_s": kept.unix_s, "who": kept.who, "source": kept.source,
+                "partly": kept.partly, "changes": kept.changes })
+    };
+    history.iter().map(one).collect()
+}
+
+fn keys_of(given: BTreeMap<PathBuf, (u32, String)>) -> Result<Keys, String> {
+    let key = |(path, (id, digits)): (PathBuf, (u32, String))| {
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(digits, &mut bytes).map_err(|_| format!("{}: no key", path.display()))?;
+        Ok((path, LinkSecret { id, bytes }))
+    };
+    given.into_iter().map(key).collect()
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
