@@ -29,12 +29,12 @@ pub struct Common {
     /// The soft state of all codes, and of domains that may be anywhere.
     pub state: Arc<CommonStore>,
     /// Places of what has a name.
-    pub names: Names,
+    pub names: SharedNames,
 }
 
 /// The places of each kind that has names: they are good at all workers, and an entry takes its own along when it moves.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct SharedNames {
     /// Of domains.
     pub domains: SharedPlaces,
     /// Of memory pools.
@@ -57,7 +57,7 @@ pub struct OfCode {
 impl Common {
     /// For so many workers, with room for so many entries of soft state.
     pub fn new(workers: WorkerId, state_entries: usize) -> Common {
-        Common { workers, state: Arc::new(CommonStore::new(state_entries)), names: Names::default() }
+        Common { workers, state: Arc::new(CommonStore::new(state_entries)), names: SharedNames::default() }
     }
 
     /// What they have in common of the code that this domain of the first worker pays for; it shares soft state with a group.

@@ -9,7 +9,7 @@ use super::exit::Target;
 use super::form::{Exit, Form};
 use super::half::{CutCounts, SharedCut};
 use super::head::Head;
-use super::rules::SharedRules;
+use super::rules::{SharedRules, Taker};
 use super::table::Graph;
 use crate::classify::rule::{Layer, Rule};
 use crate::classify::shapes::{Demux, NoPlace};
@@ -41,17 +41,6 @@ impl Traffic {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
-}
-
-/// Whose packets an incoming channel brings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taker {
-    /// The channel.
-    pub channel: InChanId,
-    /// Its domain.
-    pub domain: DomainId,
-    /// The worker that has both.
-    pub worker: WorkerId,
 }
 
 impl From<NoPlace> for Error {

@@ -2,8 +2,9 @@
 //! half is told which there are, and what passes there is added to the accounts of this one.
 
 use super::Graphs;
-use super::channels::{CarriedCut, CutChan, InChan, Taker};
+use super::channels::{CarriedCut, CutChan, InChan};
 use super::half::{ChannelHalf, Cut, CutCounts, Whose};
+use super::rules::Taker;
 use crate::classify::rule::Rule;
 use crate::core::Core;
 use crate::core::domain::DomainId;

@@ -16,6 +16,7 @@
 //! what it finds here.
 
 pub mod channels;
+mod claims;
 pub mod class;
 pub mod cut;
 pub mod engine;
@@ -31,11 +32,12 @@ pub mod scratch;
 pub mod table;
 
 use crate::core::ledger::Balance;
-pub use channels::{Channels, InChan, OutChan, Taker, Traffic};
+pub use channels::{Channels, InChan, OutChan, Traffic};
 pub use exit::Target;
 pub use form::{Exit, Form};
 use half::ChannelHalf;
 pub use moving::MovedChannels;
+pub use rules::Taker;
 use scratch::Scratch;
 
 /// The graphs of a node.

@@ -1,7 +1,7 @@
 //! Channels go to another worker, with their names and their rules.
 
 use super::channels::{Channels, CutChan, InChan, OutChan};
-use crate::core::common::Names;
+use crate::core::common::SharedNames;
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
 use crate::nodeos::interface::{CutChanId, InChanId, OutChanId};
@@ -30,7 +30,7 @@ impl MovedChannels {
 
 impl Channels {
     /// Gives no name from now on that another worker has given.
-    pub fn share_names(&mut self, names: &Names) {
+    pub fn share_names(&mut self, names: &SharedNames) {
         let [ins, outs, cuts] = &names.channels;
         self.ins.share(ins);
         self.outs.share(outs);

@@ -36,11 +36,11 @@ pub struct Mark {
     /// Who has the domains now.
     to: WorkerId,
     /// Where it has been.
-    stage: Stage,
+    stage: MarkStage,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum MarkStage {
     Begun,
     AtOld,
     AtNew,
@@ -196,7 +196,7 @@ impl Cx {
         turns.number = turns.number.wrapping_add(1);
         let number = turns.number;
         turns.turning.push(Turning { domains, number, since: turn.now });
-        self.send_mark(turn, via, Mark { of, number, to, stage: Stage::Begun });
+        self.send_mark(turn, via, Mark { of, number, to, stage: MarkStage::Begun });
     }
 
     fn send_mark(&mut self, turn: &mut Turn<'_>, to: WorkerId, mark: Mark) {
@@ -212,9 +212,11 @@ impl Node {
     pub(super) fn take_mark(&mut self, turn: &mut Turn<'_>, mark: Mark) {
         let own = self.cx.control.workers.id();
         match mark.stage {
-            Stage::Begun => self.cx.send_mark(turn, mark.to, Mark { stage: Stage::AtOld, ..mark }),
-            Stage::AtOld if mark.of != own => self.cx.send_mark(turn, mark.of, Mark { stage: Stage::AtNew, ..mark }),
-            Stage::AtOld | Stage::AtNew => self.end_turn(turn, |turning| turning.number == mark.number),
+            MarkStage::Begun => self.cx.send_mark(turn, mark.to, Mark { stage: MarkStage::AtOld, ..mark }),
+            MarkStage::AtOld if mark.of != own => {
+                self.cx.send_mark(turn, mark.of, Mark { stage: MarkStage::AtNew, ..mark })
+            }
+            MarkStage::AtOld | MarkStage::AtNew => self.end_turn(turn, |turning| turning.number == mark.number),
         }
     }
 
