@@ -55,6 +55,11 @@ pub fn line(text: &str) -> String {
     clean
 }
 
+/// The same of a text that need not be copied if it is clean, as most are.
+pub fn line_of(text: String) -> String {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) { text } else { line(&text) }
+}
+
 /// Text of several lines: line feeds and tabs stay.
 pub fn lines(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());

@@ -11,9 +11,17 @@
 //! looks for something, and have no limit but the queue. The last lines stay in memory too ([`recent`]), for
 //! `anode node log --follow`.
 
+pub mod fall;
+mod happened;
+pub mod journald;
+pub mod level;
+
+pub use happened::{ASKED, Asker, HAPPENED_MAX, Happened, asked, happened};
+
 use crate::clean;
 use crate::core::bucket::TokenBucket;
 use crate::sys::threads::{self, Duty};
+use journald::Journald;
 use std::collections::{HashMap, VecDeque};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -80,26 +88,44 @@ pub fn recent() -> Vec<Recent> {
 
 /// Puts the words of a line together, as far as they have room.
 #[derive(Default)]
-struct Words(String);
+struct Words {
+    text: String,
+    /// Of what kind of event it is, if it is one.
+    event: Option<String>,
+}
 
 impl Visit for Words {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.0.len() >= TEXT_MAX {
+        if self.text.len() >= TEXT_MAX {
             return;
         }
-        let gap = if self.0.is_empty() { "" } else { " " };
+        let gap = if self.text.is_empty() { "" } else { " " };
         // Writing to a text does not fail.
         let _ = match field.name() {
-            "message" => write!(self.0, "{gap}{value:?}"),
-            name => write!(self.0, "{gap}{name}={value:?}"),
+            "message" => write!(self.text, "{gap}{value:?}"),
+            name => write!(self.text, "{gap}{name}={value:?}"),
         };
     }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == EVENT {
+            self.event = Some(value.to_owned());
+        } else {
+            self.record_debug(field, &value);
+        }
+    }
 }
+
+/// The field of a line that says that it is an event, and of what kind.
+const EVENT: &str = "event";
 
 fn keep(event: &Event<'_>) {
     let mut words = Words::default();
     event.record(&mut words);
-    let text: String = clean::printed(&words.0).chars().take(TEXT_MAX).collect();
+    let text: String = clean::printed(&words.text).chars().take(TEXT_MAX).collect();
+    if let Some(kind) = &words.event {
+        happened::note(kind, &text);
+    }
     let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     // Nobody who writes waits for somebody who reads: the gap in the numbers says that a line is missing.
     let mut recent = match RECENT.try_lock() {
@@ -125,10 +151,13 @@ struct Shared {
     /// Lines that found the queue full.
     overrun: AtomicU64,
     thread: OnceLock<SyncSender<Line>>,
+    journal: OnceLock<Journald>,
 }
 
 enum Line {
     Text(Vec<u8>),
+    /// For the journal.
+    Entry(Vec<u8>),
     /// All before is to be written; then this is to be told.
     Settle(SyncSender<()>),
 }
@@ -146,10 +175,13 @@ pub struct Settled(Log);
 /// Takes lines, and hands them on.
 pub struct Writer(Log);
 
+/// Hands lines on to the journal.
+pub struct Journal(Log);
+
 impl Default for Log {
     fn default() -> Log {
-        let (causes, overrun, thread) = Default::default();
-        Log(Arc::new(Shared { since: Instant::now(), causes, overrun, thread }))
+        let (causes, overrun, thread, journal) = Default::default();
+        Log(Arc::new(Shared { since: Instant::now(), causes, overrun, thread, journal }))
     }
 }
 
@@ -157,6 +189,45 @@ impl Log {
     /// The layer that leaves out what is beyond a cause's limit.
     pub fn limits(&self) -> Limits {
         Limits(self.clone())
+    }
+
+    /// The layer that sends lines to the journal, in the place of one that writes them.
+    pub fn journal(&self, journal: Journald) -> Journal {
+        // A log has one journal.
+        let _ = self.0.journal.set(journal);
+        Journal(self.clone())
+    }
+
+    /// Lines so far that found the queue full, or that nobody took, and of which was not told yet.
+    pub fn overrun(&self) -> u64 {
+        self.0.overrun.load(Ordering::Relaxed)
+    }
+
+    /// Hands a line on, or writes it where there is no thread for that yet.
+    fn hand_on(&self, line: Line) {
+        let Some(lines) = self.0.thread.get() else { return self.put(line) };
+        match lines.try_send(line) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_)) => self.lost(),
+            Err(TrySendError::Disconnected(line)) => self.put(line),
+        }
+    }
+
+    fn lost(&self) {
+        self.0.overrun.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Where a line goes in the end.
+    fn put(&self, line: Line) {
+        match line {
+            Line::Text(text) => write(&text),
+            Line::Entry(entry) => {
+                if self.0.journal.get().is_none_or(|journal| !journal.send(&entry)) {
+                    self.lost();
+                }
+            }
+            Line::Settle(told) => drop(told.try_send(())),
+        }
     }
 
     /// Has a thread write from now on; before, and in a process that is forked before, whoever has a line writes it.
@@ -188,8 +259,7 @@ impl Log {
         let mut said = Instant::now();
         loop {
             match queue.recv_timeout(SAID_AGAIN.saturating_sub(said.elapsed())) {
-                Ok(Line::Text(text)) => write(&text),
-                Ok(Line::Settle(told)) => drop(told.try_send(())),
+                Ok(line) => self.put(line),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -203,7 +273,7 @@ impl Log {
     /// Whether a cause may write a line now.
     fn may_write(&self, event: &Event<'_>) -> bool {
         let meta = event.metadata();
-        if *meta.level() > Level::INFO || meta.target() == COUNTED {
+        if *meta.level() > Level::INFO || [COUNTED, ASKED].contains(&meta.target()) {
             return true;
         }
         let mut causes = self.0.causes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -256,13 +326,15 @@ impl<S: Subscriber> Layer<S> for Limits {
     }
 }
 
+impl<S: Subscriber> Layer<S> for Journal {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        self.0.hand_on(Line::Entry(journald::entry(event)));
+    }
+}
+
 impl Write for Writer {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        match self.0.0.thread.get().map(|lines| lines.try_send(Line::Text(text.to_vec()))) {
-            Some(Ok(())) => {}
-            Some(Err(TrySendError::Full(_))) => drop(self.0.0.overrun.fetch_add(1, Ordering::Relaxed)),
-            Some(Err(TrySendError::Disconnected(_))) | None => write(text),
-        }
+        self.0.hand_on(Line::Text(text.to_vec()));
         Ok(text.len())
     }
 

@@ -18,6 +18,7 @@
 //! others for what it came without, `serving` answers neighbours that ask for code.
 
 mod alarms;
+mod anew;
 mod api;
 mod asked;
 mod balance;
@@ -58,6 +59,7 @@ mod running;
 mod sending;
 mod serving;
 pub mod status;
+pub mod survey;
 mod tiers;
 mod timers;
 mod trust;
@@ -77,7 +79,7 @@ use crate::trust::Roles;
 use batch::Seen;
 use capsules::Capsules;
 pub use config::{NodeConfig, Sizes};
-pub use ending::EndedBy;
+pub use ending::{Ended, EndedBy};
 use environment::{Environments, OwnType, Row};
 use founding::{below_root, secret, secret_word};
 use handing::Handed;

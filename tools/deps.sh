@@ -10,7 +10,7 @@ need ip iproute2
 need ethtool ethtool
 need ping iputils-ping
 need python3 python3
-# Tests of the dissector for Wireshark, of completions and of packages are skipped without these, so they are installed where that is
+# Tests of the dissector for Wireshark, of completions, of metrics and of packages are skipped without these, so they are installed where that is
 # possible.
 if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     need tshark tshark
@@ -19,6 +19,7 @@ if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>
     need fish fish
     need man man-db
     need lintian lintian
+    need promtool prometheus
 fi
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

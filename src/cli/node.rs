@@ -2,8 +2,12 @@
 
 mod apply;
 mod check;
+mod events;
+mod health;
 mod loader;
 mod log;
+mod metrics;
+mod report;
 mod service;
 mod watch;
 mod words;
@@ -79,6 +83,20 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Print the counters of a running node as text for Prometheus
+    Metrics(metrics::Args),
+    /// Say whether all is well with a running node: exit status 0 healthy, 1 degraded, 2 not reachable
+    Health {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print what was done to a running node, by whom, and what has changed in it
+    Events(events::Args),
+    /// Write all that is of interest when something went wrong into one file, without keys
+    Report(report::Args),
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
     /// Apply another configuration to a running node: what differs is shown, then done as a whole or not at all
@@ -129,6 +147,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
+        Verb::Metrics(args) => metrics::print(&args)?,
+        Verb::Health { node, json } => return health::print(&node, json),
+        Verb::Events(args) => events::print(&args)?,
+        Verb::Report(args) => report::write(&args)?,
         Verb::Log(args) => log::print(&args)?,
         Verb::Apply(args) => args.run()?,
         Verb::Confirm { node } => apply::confirm(&node)?,
@@ -246,6 +268,7 @@ fn describe(status: &Value) -> String {
         describe_port(&mut text, &port);
     }
     describe_cpu(&mut text, &status["cpu"]);
+    items("workers").iter().for_each(|worker| words::worker(&mut text, worker));
     describe_sandbox(&mut text, &status["sandbox"]);
     for code in items("codes") {
         // What both halves have run; soft state is the user half's account.

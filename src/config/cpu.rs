@@ -5,6 +5,9 @@ use crate::schedule::{Policy, WEIGHT_MAX};
 use crate::sys::threads::WORKERS_MAX;
 use serde::{Deserialize, Serialize};
 
+/// The longest time after which a worker that does not come round hangs, in seconds.
+pub const HANG_S_MAX: u32 = 3600;
+
 /// `[cpu]` of the configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -22,6 +25,9 @@ pub struct CpuFile {
     /// The CPUs that the worker may run on; none: any. Of several workers each has one, in this order, and the first again behind
     /// the last.
     pub affinity: Vec<usize>,
+    /// Seconds for which a worker may be at one round of its work, of which each takes milliseconds; a longer one is a hang, which ends
+    /// the process. 0: nobody looks, as when somebody stops one thread in a debugger.
+    pub hang_s: u32,
     /// What all capsules together have of it beside other environments, and all PLAN packets: by weight, as `weight` of a role.
     pub capsules_weight: u32,
     /// The same of PLAN.
@@ -85,6 +91,7 @@ impl Default for CpuFile {
             priority: 10,
             workers: Workers::Auto,
             affinity: Vec::new(),
+            hang_s: 10,
             capsules_weight: 100,
             plan_weight: 100,
         }
@@ -99,6 +106,9 @@ impl CpuFile {
         }
         if !(1..=99).contains(&self.priority) {
             return Err(format!("[cpu] priority = {}: from 1 to 99", self.priority));
+        }
+        if self.hang_s > HANG_S_MAX {
+            return Err(format!("[cpu] hang_s = {}: from 0 to {HANG_S_MAX}; 0: nobody looks", self.hang_s));
         }
         for (name, weight) in [("capsules_weight", self.capsules_weight), ("plan_weight", self.plan_weight)] {
             if !(1..=WEIGHT_MAX).contains(&weight) {
@@ -127,6 +137,7 @@ mod tests {
             assert!(capsules.check().unwrap_err().contains("capsules_weight"));
             assert!(plan.check().unwrap_err().contains("plan_weight"));
         }
+        assert!(CpuFile { hang_s: HANG_S_MAX + 1, ..CpuFile::default() }.check().unwrap_err().contains("hang_s"));
         for priority in [0, 100] {
             assert!(CpuFile { priority, ..CpuFile::default() }.check().unwrap_err().contains("priority"));
         }

@@ -10,6 +10,7 @@
 
 pub mod account;
 pub mod state;
+mod sync;
 
 use super::domain::DomainId;
 use super::kept::SharedState;

@@ -141,6 +141,11 @@ impl Pools {
         self.table.share(places);
     }
 
+    /// Names that were given are nobody's any more.
+    pub fn give_up_names(&mut self) {
+        self.table.give_up();
+    }
+
     /// Takes out the pools of domains, which are sorted, for another worker. No other domain uses them, and they are part of no other's.
     pub fn send_off(&mut self, domains: &[DomainId]) -> MovedPools {
         let holdings: Vec<_> = domains.iter().filter_map(|domain| self.holding(*domain)).collect();

@@ -305,6 +305,10 @@ reasons! {
     HandOver = "hand-over",
         "more packets came to a worker that only another worker of the node can go on with than that one takes: packets without \
          code here, of applications, or of channels of domains that are there ([cpu], anode domain move)";
+    /// A worker of the node has panicked while it had a packet.
+    WorkerPanic = "worker-panic",
+        "a worker of the node has panicked while it had these packets, and has begun anew: a bug, please report it \
+         with the line of the log that begins with the thread's name";
 }
 
 impl Reason {

@@ -93,6 +93,8 @@ pub struct Table<K, V> {
     free: Vec<u16>,
     count: usize,
     most: usize,
+    /// Places that it had before it shared them.
+    base: usize,
     /// Where places come from and go to, if other workers have the same kind.
     shared: Option<SharedPlaces>,
     kind: PhantomData<K>,
@@ -113,6 +115,7 @@ impl<K: Name, V> Table<K, V> {
             places: Vec::new(),
             free: Vec::new(),
             count: 0,
+            base: 0,
             most: most.min(ENTRIES_MAX),
             shared: None,
             kind: PhantomData,
@@ -125,6 +128,7 @@ impl<K: Name, V> Table<K, V> {
         let mut stock = places.stock();
         (stock.next, stock.most) = (stock.next.max(self.places.len()), self.most);
         drop(stock);
+        self.base = self.places.len();
         self.shared = Some(places.clone());
     }
 
@@ -161,6 +165,20 @@ impl<K: Name, V> Table<K, V> {
         let value = self.places[index].value.take()?;
         self.count -= 1;
         Some(value)
+    }
+
+    /// Gives up all places but those that each table has from its beginning: who goes on in place of this worker takes others.
+    #[cold]
+    pub fn give_up(&mut self) {
+        let Some(shared) = &self.shared else { return };
+        let taken =
+            self.places.iter_mut().enumerate().skip(self.base).filter(|(_, place)| place.value.take().is_some());
+        let taken: Vec<_> = taken.map(|(index, place)| (index as u16, place.generation.wrapping_add(1))).collect();
+        let free = self.free.drain(..).map(|index| (index, self.places[usize::from(index)].generation));
+        let mut stock = shared.stock();
+        stock.free.extend(taken);
+        stock.free.extend(free);
+        self.count = 0;
     }
 
     /// An entry comes from the table of another worker, with its name.
@@ -234,6 +252,13 @@ impl<K: Name, V> Table<K, V> {
             let name = K::of_bits(u32::from(place.generation) << 16 | index as u32);
             Some((name, place.value.as_ref()?))
         })
+    }
+
+    /// What is at this place: an entry with its name, or none. Nothing: no place is behind those before.
+    pub fn at(&self, index: usize) -> Option<Option<(K, &V)>> {
+        let place = self.places.get(index)?;
+        let name = K::of_bits(u32::from(place.generation) << 16 | index as u32);
+        Some(place.value.as_ref().map(|value| (name, value)))
     }
 
     /// Entries in it.

@@ -106,10 +106,10 @@ impl Driven<'_> {
     pub fn settle(&mut self, outside: &mut impl Outside) -> bool {
         let wanted = self.wants();
         while self.wants() {
-            hand_over!(self.events, |event| outside.happened(event));
+            hand_over!(self.events, |event| outside.happened(self.node, event));
             hand_over!(self.frames, |frame| outside.send(self, frame));
             // A frame that could not be sent is dropped before anything else happens.
-            hand_over!(self.events, |event| outside.happened(event));
+            hand_over!(self.events, |event| outside.happened(self.node, event));
             hand_over!(self.handed, |handed| outside.hand(self, handed));
             hand_over!(self.deliveries, |delivery| outside.deliver(self, delivery));
             hand_over!(self.told, |(port, message)| outside.tell(self, port, message));

@@ -17,9 +17,9 @@ pub struct Driven<'a> {
 /// Carries out what a node wants done; may call the node, whose further wishes come behind those that wait.
 pub trait Outside {
     /// Events of packets, recorded if [`crate::node::Output::traced`]: before what follows from them.
-    fn happened(&mut self, event: Event) {
+    fn happened(&mut self, node: &Node, event: Event) {
         // Nobody has asked for them.
-        let _ = event;
+        let _ = (node, event);
     }
 
     /// A frame leaves by its port. It goes back to the pool, now or later.

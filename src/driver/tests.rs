@@ -35,7 +35,7 @@ fn look_up(number: u8) -> Effect {
 struct Witness(Vec<String>);
 
 impl Outside for Witness {
-    fn happened(&mut self, event: Event) {
+    fn happened(&mut self, _: &Node, event: Event) {
         self.0.push(format!("event {}", event.trace));
     }
 

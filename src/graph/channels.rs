@@ -194,6 +194,8 @@ pub struct Channels {
     pub(super) left: Vec<(Rule, Taker)>,
     /// Those of the node's own environments.
     pub own: Vec<Own>,
+    /// Incoming channels with engines, which may keep pieces of packets, by domain.
+    keepers: HashMap<DomainId, Vec<InChanId>>,
 }
 
 impl Default for Channels {
@@ -215,6 +217,7 @@ impl Channels {
             moved: Vec::new(),
             left: Vec::new(),
             own: Vec::new(),
+            keepers: HashMap::new(),
         }
     }
 
@@ -231,13 +234,34 @@ impl Channels {
             self.ins.remove(id);
             return Err(why.into());
         }
+        if self.ins.get(id).is_some_and(|channel| !channel.graph.is_empty()) {
+            self.keepers.entry(domain).or_default().push(id);
+        }
         Ok(id)
+    }
+
+    /// An incoming channel has come with its engines.
+    pub(super) fn note_keeper(&mut self, id: InChanId, channel: &InChan) {
+        if !channel.graph.is_empty() {
+            self.keepers.entry(channel.domain).or_default().push(id);
+        }
+    }
+
+    /// The channels of a domain have gone with their engines.
+    pub(super) fn forget_keepers(&mut self, domain: DomainId) {
+        self.keepers.remove(&domain);
     }
 
     /// Takes an incoming channel out, and the cut-through channel that it is part of. Its rule stays its own until that is withdrawn
     /// ([`super::Graphs::withdraw`]).
     pub fn remove_in(&mut self, id: InChanId) -> Option<InChan> {
         let channel = self.ins.remove(id)?;
+        if let Some(keepers) = self.keepers.get_mut(&channel.domain) {
+            keepers.retain(|keeper| *keeper != id);
+            if keepers.is_empty() {
+                self.keepers.remove(&channel.domain);
+            }
+        }
         if let Some(cut) = channel.form.cut() {
             self.cuts.remove(cut);
         }
@@ -246,19 +270,16 @@ impl Channels {
 
     /// Pieces of packets that wait for others.
     pub fn pieces(&self) -> u64 {
-        self.ins.iter().map(|(_, channel)| channel.pieces()).sum()
+        self.keepers.values().map(|ids| self.pieces_in(ids)).sum()
     }
 
-    /// The same of each domain that has some.
-    pub fn pieces_by_domain(&self) -> HashMap<DomainId, u64> {
-        let mut all = HashMap::new();
-        for (_, channel) in self.ins.iter() {
-            let pieces = channel.pieces();
-            if pieces > 0 {
-                *all.entry(channel.domain).or_default() += pieces;
-            }
-        }
-        all
+    /// The same of a domain.
+    pub fn pieces_of(&self, domain: DomainId) -> u64 {
+        self.keepers.get(&domain).map_or(0, |ids| self.pieces_in(ids))
+    }
+
+    fn pieces_in(&self, ids: &[InChanId]) -> u64 {
+        ids.iter().filter_map(|id| self.ins.get(*id)).map(InChan::pieces).sum()
     }
 
     /// Adds an outgoing channel.

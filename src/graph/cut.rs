@@ -100,6 +100,15 @@ impl Graphs {
         cuts.into_iter().for_each(|id| self.settle_cut(core, id));
     }
 
+    /// The same of the channel at this place in their table; false: no place is behind those before.
+    pub fn settle_at(&mut self, core: &mut Core, at: usize) -> bool {
+        let Some(found) = self.channels.cuts.at(at) else { return false };
+        if let Some((id, _)) = found.filter(|(_, cut)| cut.half.is_some()) {
+            self.settle_cut(core, id);
+        }
+        true
+    }
+
     fn settle_cut(&mut self, core: &mut Core, id: CutChanId) {
         let Some(cut) = self.channels.cuts.get_mut(id) else { return };
         let Some(carried) = &mut cut.half else { return };

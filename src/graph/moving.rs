@@ -37,6 +37,13 @@ impl Channels {
         self.cuts.share(cuts);
     }
 
+    /// Names that were given are nobody's any more.
+    pub fn give_up_names(&mut self) {
+        self.ins.give_up();
+        self.outs.give_up();
+        self.cuts.give_up();
+    }
+
     /// Takes out all channels of domains, which are sorted, for another worker. Rules name this one until they are
     /// there.
     pub fn send_off(&mut self, domains: &[DomainId]) -> MovedChannels {
@@ -45,6 +52,7 @@ impl Channels {
         let ins: Vec<_> = self.ins.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
         let outs: Vec<_> =
             self.outs.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
+        domains.iter().for_each(|domain| self.forget_keepers(*domain));
         MovedChannels {
             ins: ins.into_iter().filter_map(|id| Some((id, self.ins.send_off(id)?))).collect(),
             outs: outs.into_iter().filter_map(|id| Some((id, self.outs.send_off(id)?))).collect(),
@@ -55,7 +63,10 @@ impl Channels {
     /// Takes in what another worker has sent off: from now on rules name this one.
     pub fn take_in(&mut self, MovedChannels { ins, outs, cuts }: MovedChannels, from: WorkerId) {
         self.take_rules(&ins, from);
-        ins.into_iter().for_each(|(id, channel)| self.ins.take_in(id, channel));
+        for (id, channel) in ins {
+            self.note_keeper(id, &channel);
+            self.ins.take_in(id, channel);
+        }
         outs.into_iter().for_each(|(id, mut channel)| {
             // What it knows of the way out is of the worker before.
             channel.head.forget();

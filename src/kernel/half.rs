@@ -379,6 +379,11 @@ impl KernelHalf {
         self.maps.clear_raise()
     }
 
+    /// The interfaces before which it was put, by name.
+    pub fn interfaces(&self) -> Vec<String> {
+        self.state().ports.iter().map(|at| at.name.clone()).collect()
+    }
+
     /// All that can be counted here.
     pub fn status(&self) -> Status {
         let state = self.state();

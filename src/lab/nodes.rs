@@ -70,6 +70,13 @@ pub fn configuration(lab: &str, node: &Node) -> Table {
     }
     config.extend(node.anode.clone().into_iter().flatten());
     fill_ports(node, &mut config);
+    if let Some(workers) = node.every.workers {
+        let cpu = config.entry("cpu").or_insert_with(|| Value::Table(Table::new()));
+        let cpu = cpu.as_table_mut().map(|cpu| cpu.entry("workers"));
+        cpu.into_iter().for_each(|own| {
+            own.or_insert(Value::Integer(workers.into()));
+        });
+    }
     limit_anyone(node, &mut config);
     meter(lab, node, &mut config);
     config

@@ -55,6 +55,8 @@ pub(crate) struct EveryNode {
     pub(crate) sizes: Option<toml::Table>,
     /// Limits of code that is nobody's.
     pub(crate) anyone: Option<Limits>,
+    /// Workers of each.
+    pub(crate) workers: Option<u16>,
 }
 
 /// A code of a scenario.

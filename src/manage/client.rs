@@ -8,7 +8,11 @@ use crate::code::bundle::Bundle;
 use crate::config::default_run_dir;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::{Addr, Digest, capsule};
-use serde_json::{Value, json};
+use model::{Answer, Ask, Subject, WITHIN_MS};
+use serde::de::value::Error as ValueError;
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
+use serde::{Deserialize as _, Serialize};
+use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
@@ -89,74 +93,88 @@ impl Control {
         Ok(Control { stream: BufReader::new(stream) })
     }
 
-    /// Asks, and gives the answer.
-    pub fn ask(&mut self, request: &Value) -> Result<Value, ClientError> {
-        let asked = writeln!(self.stream.get_mut(), "{request}");
+    /// Asks, and gives the answer as it came.
+    pub fn ask(&mut self, request: &impl Serialize) -> Result<Value, ClientError> {
+        self.asked(request)
+    }
+
+    /// Asks, and gives the answer in the words of the protocol.
+    pub fn asked<T: DeserializeOwned>(&mut self, request: &impl Serialize) -> Result<T, ClientError> {
+        let mut request = serde_json::to_string(request).map_err(|error| ClientError::Broken(error.into()))?;
+        request.push('\n');
+        let asked = self.stream.get_mut().write_all(request.as_bytes());
         let mut line = String::new();
         // A node that does not take the request has said why.
         let answered = self.stream.read_line(&mut line).map_err(ClientError::Broken)?;
         if answered == 0 {
             asked.map_err(ClientError::Broken)?;
         }
-        let garbled = || ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, "no whole answer"));
-        let mut answer: Value = serde_json::from_str(&line).map_err(|_| garbled())?;
-        match answer.get_mut("error") {
-            Some(Value::String(why)) => Err(ClientError::Refused(std::mem::take(why))),
-            _ => answer.get_mut("ok").map(Value::take).ok_or_else(garbled),
+        match serde_json::from_str(&line) {
+            Ok(Answer::Ok(answer)) => Ok(answer),
+            Ok(Answer::Error(why)) => Err(ClientError::Refused(why)),
+            Err(_) => Err(ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, "no whole answer"))),
         }
     }
 
-    /// The counter tree.
+    /// The counter tree, as it came.
     pub fn status(&mut self) -> Result<Value, ClientError> {
-        self.ask(&json!({"do": "status"}))
+        self.ask(&Ask::Status)
     }
 
     /// The next answer of `status`, `domains`, `channels` or `log` that differs from the one before on this connection; the same
     /// again if there is none for some seconds.
     pub fn next(&mut self, of: &str) -> Result<Value, ClientError> {
-        self.ask(&json!({"do": "next", "of": of}))
+        let of = Subject::deserialize(of.into_deserializer())
+            .map_err(|error: ValueError| ClientError::Refused(error.to_string()))?;
+        self.asked_next(of)
+    }
+
+    /// The same in the words of the protocol.
+    pub fn asked_next<T: DeserializeOwned>(&mut self, of: Subject) -> Result<T, ClientError> {
+        self.asked(&Ask::Next { of, within_ms: WITHIN_MS })
     }
 
     /// Is told what happens to packets from now on.
-    pub fn watch(mut self) -> Result<Watched, ClientError> {
-        let names = self.ask(&json!({"do": "watch"}))?;
-        let names = serde_json::from_value(names)
-            .map_err(|error| ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, error)))?;
+    pub fn watch(self) -> Result<Watched, ClientError> {
+        self.watch_one_in(1)
+    }
+
+    /// The same of one packet in so many that come in alone, and without the kernel half.
+    pub fn watch_one_in(mut self, one_in: u32) -> Result<Watched, ClientError> {
+        let names = self.asked(&Ask::Watch { one_in })?;
         Watched::begin(self.stream, names)
     }
 
     /// Names of what records of packets say by number.
     pub fn names(&mut self) -> Result<crate::seen::words::Names, ClientError> {
-        let names = self.ask(&json!({"do": "names"}))?;
-        serde_json::from_value(names)
-            .map_err(|error| ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, error)))
+        self.asked(&Ask::Names)
     }
 
     /// Puts a bundle into the node's store; gives its name.
     pub fn add_code(&mut self, bundle: &Bundle) -> Result<Digest, ClientError> {
-        self.ask(&json!({"do": "add-code", "bundle": hex::encode(bundle.write())}))?;
+        self.ask(&Ask::AddCode { bundle: hex::encode(bundle.write()) })?;
         Ok(bundle.name())
     }
 
     /// Takes code out of the node.
     pub fn remove_code(&mut self, name: &Digest) -> Result<(), ClientError> {
-        self.ask(&json!({"do": "remove-code", "name": name.to_string()})).map(drop)
+        self.ask(&Ask::RemoveCode { name: name.to_string() }).map(drop)
     }
 
     /// Makes a wasm module a PLAN service of this type.
     pub fn load_service(&mut self, name: &str, signature: &str, module: &[u8]) -> Result<(), ClientError> {
-        let module = hex::encode(module);
-        self.ask(&json!({"do": "load-service", "name": name, "type": signature, "module": module})).map(drop)
+        let (name, signature, module) = (name.into(), signature.into(), hex::encode(module));
+        self.ask(&Ask::LoadService { name, signature, module }).map(drop)
     }
 
     /// Takes a PLAN service out that was loaded.
     pub fn unload_service(&mut self, name: &str) -> Result<(), ClientError> {
-        self.ask(&json!({"do": "unload-service", "name": name})).map(drop)
+        self.ask(&Ask::UnloadService { name: name.into() }).map(drop)
     }
 
     /// Stops the node; its kernel half too, or not.
     pub fn down(&mut self, keep_kernel: bool) -> Result<(), ClientError> {
-        self.ask(&json!({"do": "down", "keep_kernel": keep_kernel})).map(drop)
+        self.ask(&Ask::Down { keep_kernel }).map(drop)
     }
 }
 

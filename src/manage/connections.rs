@@ -3,7 +3,7 @@
 //! Places are shared by owner ([`crate::frame::shares::Shares`]), so that nobody takes the last one; silent connections
 //! lose theirs by a time-out.
 
-use serde_json::{Value, json};
+use model::status;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,15 +44,15 @@ impl Counts {
     }
 
     /// All of it.
-    pub fn status(&self) -> Value {
+    pub fn status(&self) -> status::Connected {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        json!({
-            "refused": of(&self.refused),
-            "silent": of(&self.silent),
-            "displaced": of(&self.displaced),
-            "slowed": of(&self.slowed),
-            "cost_ns": of(&self.cost_ns),
-        })
+        status::Connected {
+            refused: of(&self.refused),
+            silent: of(&self.silent),
+            displaced: of(&self.displaced),
+            slowed: of(&self.slowed),
+            cost_ns: of(&self.cost_ns),
+        }
     }
 }
 
@@ -71,12 +71,12 @@ pub struct Connections {
 
 impl Connections {
     /// All of them.
-    pub fn status(&self) -> Value {
-        json!({
-            "control": self.control.status(),
-            "applications": self.applications.status(),
-            "plan_tcp": self.plan_tcp.status(),
-            "environments": self.environments.status(),
-        })
+    pub fn status(&self) -> status::Connections {
+        status::Connections {
+            control: self.control.status(),
+            applications: self.applications.status(),
+            plan_tcp: self.plan_tcp.status(),
+            environments: self.environments.status(),
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::node::NodeConfig;
 use crate::node::entry::EntryLimits;
 use crate::node::proofs::Guard;
 use crate::node::workers::Joint;
+use crate::seen::ring::Teller;
 use crate::sys::clock::Clock;
 use crate::sys::ethtool;
 use crate::sys::packet::can_stay;
@@ -59,27 +60,65 @@ pub(super) fn first(
 
 /// How many workers a node has.
 fn count(file: &CpuFile, plans: &[Plan]) -> WorkerId {
-    let wanted = match file.workers {
-        Workers::Count(count) => count,
-        Workers::Auto => automatic(plans),
-    };
-    let native = plans.iter().any(|plan| plan.opening.interface().is_some());
-    if wanted > 1 && native && !can_stay() {
-        tracing::warn!("this kernel lets several sockets share no interface (Linux 6.2 does): the node has one worker");
-        return 1;
-    }
-    wanted
+    let room = Room::of(plans);
+    room.notes(file).iter().for_each(|note| tracing::warn!("{note}"));
+    let wanted = room.wanted(file);
+    if wanted > 1 && room.queues.is_some() && !can_stay() { 1 } else { wanted }
 }
 
-fn automatic(plans: &[Plan]) -> WorkerId {
-    let interfaces = plans.iter().filter_map(|plan| plan.opening.interface());
-    let queues = interfaces.map(|interface| {
-        let name = ethtool::name(interface.index);
-        name.and_then(|name| ethtool::queues(&name)).unwrap_or(1)
-    });
-    let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let most = processors.min(WORKERS_MAX.into()) as u32;
-    queues.max().unwrap_or(1).clamp(1, most) as WorkerId
+/// What there is for workers.
+pub struct Room {
+    /// Receive queues of the interface with most, if a port is at one.
+    queues: Option<u32>,
+    /// Processors that the node may use.
+    processors: u32,
+}
+
+impl Room {
+    /// For ports that are opened so.
+    pub fn of(plans: &[Plan]) -> Room {
+        let interfaces = plans.iter().filter_map(|plan| plan.opening.interface());
+        let queues = interfaces.map(|interface| {
+            let name = ethtool::name(interface.index);
+            name.and_then(|name| ethtool::queues(&name)).unwrap_or(1)
+        });
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+        Room { queues: queues.max(), processors }
+    }
+
+    /// How many workers a file wants here.
+    fn wanted(&self, file: &CpuFile) -> WorkerId {
+        match file.workers {
+            Workers::Count(count) => count,
+            Workers::Auto => self.queues.unwrap_or(1).clamp(1, self.processors.min(WORKERS_MAX.into())) as WorkerId,
+        }
+    }
+
+    /// What whoever has written the file should know: of more workers than there is work for, or room.
+    pub fn notes(&self, file: &CpuFile) -> Vec<String> {
+        let wanted = u32::from(self.wanted(file));
+        let mut notes = Vec::new();
+        if wanted > 1 && self.queues.is_some() && !can_stay() {
+            notes.push(format!(
+                "[cpu] workers = {wanted}: this kernel lets several sockets share no interface (Linux 6.2 does), so the node has one"
+            ));
+            return notes;
+        }
+        if let Some(queues) = self.queues.filter(|queues| wanted > *queues) {
+            notes.push(format!(
+                "[cpu] workers = {wanted}: no interface has more than {queues} receive queues, so {} workers get no frame from one \
+                 (more queues: ethtool -L)",
+                wanted - queues
+            ));
+        }
+        if wanted > self.processors {
+            let processors = self.processors;
+            notes.push(format!(
+                "[cpu] workers = {wanted}: the node may use {processors} processors, on which they take turns"
+            ));
+        }
+        notes
+    }
 }
 
 /// A worker beyond the first that has no thread yet.
@@ -124,6 +163,13 @@ impl Crew {
         Ok((Crew { joint, workers, seated }, own))
     }
 
+    /// Somebody watches, and is told by each of these, the first by the first worker; before the threads are started.
+    pub fn watch(&self, first: &mut Worker, tellers: Vec<Teller>) {
+        let mut tellers = tellers.into_iter();
+        tellers.next().into_iter().for_each(|teller| first.watch(teller, 1));
+        self.seated.iter().zip(tellers).for_each(|(seated, teller)| seated.way.order(Order::Watch(teller, 1)));
+    }
+
     /// Starts the threads, each with its ports.
     pub fn start(
         self,
@@ -159,8 +205,7 @@ impl Crew {
                 worker.take_ports(ports.into_iter())?;
                 // Whoever starts it waits for this.
                 let _ = telling.send(());
-                worker.run()?;
-                worker.drain()
+                worker.run_on()
             };
             let thread = threads::start(&format!("anode-worker-{id}"), Duty::Worker, work)?;
             running.threads.push((way, thread));
@@ -184,5 +229,24 @@ impl Running {
         threads.iter().for_each(|(way, _)| way.order(Order::Stop));
         // One that panicked has said so.
         threads.into_iter().try_for_each(|(_, thread)| thread.join().unwrap_or(Ok(())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_workers_than_queues_or_processors_are_said_and_no_fault() {
+        let file = |workers| CpuFile { workers, ..CpuFile::default() };
+        let notes = |queues, processors, workers| Room { queues, processors }.notes(&file(workers)).join("; ");
+        let count = Workers::Count;
+        assert_eq!(notes(Some(2), 4, count(2)) + &notes(None, 4, count(4)), "");
+        assert!(notes(Some(1), 4, count(3)).contains("2 workers get no frame"));
+        assert!(notes(Some(8), 2, count(3)).contains("may use 2 processors"));
+        assert!(notes(Some(1), 1, count(64)).contains("; "), "both");
+        let auto = |queues, processors| Room { queues, processors }.wanted(&file(Workers::Auto));
+        assert_eq!([auto(Some(8), 4), auto(Some(2), 4), auto(None, 4), auto(Some(999), 999)], [4, 2, 1, 64]);
+        assert_eq!(notes(Some(8), 4, Workers::Auto), "");
     }
 }

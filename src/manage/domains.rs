@@ -2,13 +2,17 @@
 //! one, and a way to have another worker run it.
 
 use super::control::Handle;
+use super::observe::told::{self, told};
 use super::worker::Order;
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
-use crate::node::EndedBy;
-use crate::node::domains::DomainStatus;
+use crate::kernel::KernelUsage;
+use crate::node::{Ended, EndedBy};
 use crate::nodeos::interface::{ChanSpec, NetSpec, NodeOs};
-use serde_json::{Value, json};
+use model::Cut;
+use model::code::{Freed, Made, Moved};
+use model::domains::Domains;
+use std::collections::HashMap;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -23,7 +27,7 @@ fn worker_of(handle: &Handle, domain: DomainId) -> Result<WorkerId, String> {
 
 /// Has another worker run an environment from now on: its first domain with all below it, and packets that wait. When it
 /// returns packets take the shortest way.
-pub(super) fn move_to(handle: &Handle, domain: DomainId, to: WorkerId) -> Result<Value, String> {
+pub(super) fn move_to(handle: &Handle, domain: DomainId, to: WorkerId) -> Result<Moved, String> {
     let workers = handle.workers();
     if to >= workers {
         let which = if workers == 1 { "worker 0 alone".into() } else { format!("workers 0 to {}", workers - 1) };
@@ -31,7 +35,7 @@ pub(super) fn move_to(handle: &Handle, domain: DomainId, to: WorkerId) -> Result
     }
     let _still = handle.homes().still();
     let from = worker_of(handle, domain)?;
-    let answer = || json!({ "domain": domain.0, "from": from, "worker": to });
+    let answer = || Moved { domain: domain.0, from, worker: to };
     if from == to {
         handle.with_worker(from, move |node, _| node.may_move(domain))??;
         return Ok(answer());
@@ -53,53 +57,25 @@ pub(super) fn move_to(handle: &Handle, domain: DomainId, to: WorkerId) -> Result
 }
 
 /// All domains, each behind the one above it; what the environments in processes do; what the security module has decided.
-pub(super) fn list(handle: &Handle) -> Result<Value, String> {
-    let (domains, decided) = (tree(handle)?, handle.with_node(|node, _| node.security())?);
-    let kernel = handle.kernel_half().map(|half| half.status()).map(serde_json::to_value);
-    let kernel = kernel.transpose().map_err(|error| error.to_string())?;
-    let in_kernel = |code: &str| {
-        let codes = kernel.as_ref()?["codes"].as_array()?;
-        codes.iter().find(|found| found["name"] == code).map(|found| found["usage"].clone())
-    };
-    let mut all = Vec::new();
-    for domain in domains {
-        let id = DomainId(domain.id);
-        let usage = domain.code.as_deref().and_then(in_kernel);
-        let mut tree = serde_json::to_value(domain).map_err(|error| error.to_string())?;
-        if let Some(fields) = tree.as_object_mut() {
-            fields.extend(usage.map(|usage| ("kernel".to_owned(), usage)));
-            let open = handle.files().map_or(0, |files| files.opened_by(id));
-            fields.insert("open_files".into(), open.into());
-        }
-        all.push(tree);
-    }
-    let environments = handle.management().map(|management| management.status()).unwrap_or_default();
-    let spaces = handle.files().map(|files| files.status()).unwrap_or_default();
-    Ok(json!({ "domains": all, "environments": environments, "files": spaces, "security": decided }))
-}
-
-/// All domains of all workers, none of which is between two of them.
-fn tree(handle: &Handle) -> Result<Vec<DomainStatus>, String> {
-    let _still = handle.homes().still();
-    handle.domain_tree()
-}
-
-/// A cut-through channel that an operator wants.
-#[derive(serde::Deserialize)]
-pub(super) struct NewCut {
-    /// Of its domain.
-    title: String,
-    role: String,
-    /// Protocol and address of the incoming channel, and of the outgoing one.
-    from: [String; 2],
-    to: [String; 2],
-    /// Bytes a second; 0: as many as the role grants.
-    #[serde(default)]
-    bandwidth: u64,
+pub(super) fn list(handle: &Handle) -> Result<Domains, String> {
+    let (snapshot, decided) = (handle.snapshot()?, handle.with_node(|node, _| node.security())?);
+    let half = handle.kernel_half().map(|half| half.status());
+    let codes = half.iter().flat_map(|half| &half.codes);
+    let in_kernel: HashMap<&str, &KernelUsage> = codes.map(|code| (code.name.as_str(), &code.usage)).collect();
+    let domains = snapshot.domains.iter().map(|domain| {
+        let usage = domain.code.as_deref().and_then(|code| in_kernel.get(code).copied());
+        told::domain(domain, usage, handle.files().map_or(0, |files| files.opened_by(DomainId(domain.id))))
+    });
+    Ok(Domains {
+        domains: domains.collect(),
+        environments: handle.management().map_or(Ok(Vec::new()), |management| told(&management.status()))?,
+        files: handle.files().map_or(Ok(Vec::new()), |files| told(&files.status()))?,
+        security: told(&decided)?,
+    })
 }
 
 /// Makes a domain with a cut-through channel for an operator. It lives until somebody ends it, or the node ends.
-pub(super) fn cut(handle: &Handle, wanted: NewCut) -> Result<Value, String> {
+pub(super) fn cut(handle: &Handle, wanted: Cut) -> Result<Made, String> {
     let domain = handle.with_node(move |node, turn| {
         let domain = node.add_environment(&wanted.title, &wanted.role)?;
         let spec = |[protocol, address]: [String; 2]| ChanSpec { protocol, address, ..ChanSpec::default() };
@@ -118,11 +94,11 @@ pub(super) fn cut(handle: &Handle, wanted: NewCut) -> Result<Value, String> {
         Ok(domain)
     })??;
     handle.settle()?;
-    Ok(json!({ "domain": domain.0 }))
+    Ok(Made { domain: domain.0 })
 }
 
 /// Ends a domain and all below it, its processes and its open files, and says what was freed.
-pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
+pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Freed, String> {
     let management = handle.management().cloned();
     let _still = handle.homes().still();
     let worker = worker_of(handle, domain)?;
@@ -137,7 +113,7 @@ pub(super) fn kill(handle: &Handle, domain: DomainId) -> Result<Value, String> {
     })??;
     gone.iter().for_each(|domain| handle.homes().forget(*domain));
     let files: usize = handle.files().map_or(0, |files| gone.iter().map(|domain| files.leave(*domain)).sum());
-    let mut freed = serde_json::to_value(ended).map_err(|error| error.to_string())?;
-    freed["files"] = files.into();
-    Ok(freed)
+    let Ended { domains, channels, codes, bytes, events } = ended;
+    let [domains, channels, codes, events, files] = [domains, channels, codes, events, files].map(|count| count as u64);
+    Ok(Freed { domains, channels, codes, bytes, events, files })
 }

@@ -19,6 +19,7 @@ mod lines;
 mod object;
 mod supervisor;
 
+pub use model::wish::Act;
 pub use object::{ARGUMENT as OBJECT_ARGUMENT, run as run_object};
 pub use supervisor::{BACK_OFF_MAX, State};
 
@@ -31,7 +32,7 @@ use crate::sys::jail::{Groups, Part, Starter, Weights};
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io;
@@ -65,18 +66,6 @@ pub struct EnvironmentStatus {
     /// What of its jail this host has not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weaker: Vec<Part>,
-}
-
-/// What an operator does with an environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Act {
-    /// It is to run.
-    Start,
-    /// It is not to run, until somebody starts it.
-    Stop,
-    /// It ends, and begins anew.
-    Restart,
 }
 
 /// A process that the node runs, as whoever talks to it has to know it.

@@ -12,7 +12,7 @@ pub mod client;
 pub mod connections;
 pub mod control;
 pub mod cpu;
-mod crew;
+pub mod crew;
 mod domains;
 pub mod ee;
 pub mod files;
@@ -23,6 +23,7 @@ pub mod linker;
 pub mod loader;
 pub mod management;
 pub mod names;
+pub mod observe;
 pub mod plan;
 mod ports;
 mod recent;
@@ -31,6 +32,7 @@ pub mod revoked;
 pub mod services;
 pub mod sockets;
 mod undo;
+pub mod watchdog;
 pub mod watching;
 pub mod worker;
 
@@ -72,14 +74,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 use undo::Undo;
+use watchdog::{TICK, Watchdog};
 use watching::Watching;
 use worker::crew::Way;
 use worker::{FIRST_APP, Order, Worker};
-
-/// Period of the clock that stops code which runs too long.
-const TICK: Duration = Duration::from_millis(5);
 
 /// A node that has been set up and can be run.
 pub struct Assembled {
@@ -138,6 +137,11 @@ impl Planned {
         Ok(Planned { config, plans, environments, plan, guard, meters, hellos })
     }
 
+    /// What there is for workers here.
+    pub fn room(&self) -> crew::Room {
+        crew::Room::of(&self.plans)
+    }
+
     /// How its ports are opened.
     pub fn openings(&self) -> impl Iterator<Item = &Opening> {
         self.plans.iter().map(|plan| &plan.opening)
@@ -169,14 +173,12 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let half = kernel::open(&config, &plans, &dir, Clock::of_host(), &entry)?;
     let clock = half.as_ref().map_or_else(Clock::of_host, |half| Clock::since(half.origin()));
     let left = left(half.as_deref(), &store, at_store.as_deref())?;
-    let messenger = half.clone().map(kernel::Messenger::new);
-    let in_force = CurrentRoles::from(config.roles.clone());
+    let (messenger, in_force) = (half.clone().map(kernel::Messenger::new), CurrentRoles::from(config.roles.clone()));
     let policy = policy(file, &config, &in_force)?;
     let revocations = policy.revocations.clone();
     let loader = loader::Loader::start(store, compiling, policy, messenger, waker.clone())?;
     let shelf = loader.shelf();
-    let (orders, inbox) = channel();
-    let connections = Connections::default();
+    let ((orders, inbox), connections) = (channel(), Connections::default());
     let apps = listen_for_apps(file, &dir.join("apps.sock"), &connections)?;
     let (routing, way) = (config.clone(), Way { orders: orders.clone(), waker: waker.clone() });
     let own = (Box::new(plan), apps, loader);
@@ -184,9 +186,9 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
     worker.set_guard(guard.clone(), revocations.signed());
     worker.set_meters(meters);
-    let watching = Arc::new(Watching::new(&routing.name, &routing.ports, &plans, clock, half.clone()));
-    let files_of_ports = watching::Files::open(&watching, &plans)?.map(|(files, teller)| {
-        worker.watch(teller);
+    let watching = Arc::new(Watching::new((&routing.name, crew.workers), &routing.ports, &plans, clock, half.clone()));
+    let files_of_ports = watching::Files::open(&watching, &plans)?.map(|(files, tellers)| {
+        crew.watch(&mut worker, tellers);
         files
     });
     worker.prepare(left)?;
@@ -210,7 +212,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     undo.management = Some(management.clone());
     let handle = handle.with_management(management.clone());
     let stop = Arc::new(AtomicBool::new(false));
-    tick(compiler, stop.clone())?;
+    tick(compiler, Watchdog::new(handle.rounds(), file.cpu.hang_s), stop.clone())?;
     let before = (half.clone(), xdp.own.clone(), xdp.again);
     let follower =
         follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed);
@@ -459,12 +461,15 @@ impl Domains for NodeDomains {
     }
 }
 
-/// The clock behind the wasm backstop.
-fn tick(compiler: Compiler, stop: Arc<AtomicBool>) -> Result<()> {
+/// The clock behind the wasm backstop, which also sees whether workers hang.
+fn tick(compiler: Compiler, mut watchdog: Watchdog, stop: Arc<AtomicBool>) -> Result<()> {
     threads::start("anode-tick", Duty::Ticks, move || {
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             compiler.tick();
+            if let Some(worker) = watchdog.look() {
+                watchdog::end(worker, "has not come round for as long as [cpu] hang_s says");
+            }
         }
     })?;
     Ok(())

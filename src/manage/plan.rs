@@ -316,6 +316,6 @@ mod tests {
         let table = seats.table();
         assert_eq!((table.shares.held(), table.open.len()), (0, 0), "no place is given back twice");
         let told = counts.status();
-        assert!(told["displaced"] == 2 && told["refused"].as_u64() > Some(60), "{told}");
+        assert!(told.displaced == 2 && told.refused > 60, "{told:?}");
     }
 }

@@ -66,6 +66,16 @@ struct OnDisk {
     failing: AtomicBool,
 }
 
+/// What a revocation has ended here, and whether it is remembered over restarts.
+#[derive(Debug, serde::Serialize)]
+pub struct Ended {
+    /// What it has ended.
+    #[serde(flatten)]
+    pub ended: RevokedCodes,
+    /// Whether it is remembered.
+    pub remembered: bool,
+}
+
 impl Revocations {
     /// Reads what was revoked before. Lines that are none are left out with a word in the log: to refuse to start would be no safer.
     pub fn open(store: Option<&Path>, roles: CurrentRoles) -> io::Result<Revocations> {

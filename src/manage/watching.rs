@@ -1,6 +1,6 @@
 //! Who watches the packets of a node: `anode capture`, `anode packet explain`, and the capture files of ports.
 //!
-//! Each has a ring that the worker tells, and one for what the kernel half has had. The kernel has a single ring buffer for all of them:
+//! Each has a ring that each worker tells, and one for what the kernel half has had. The kernel has a single ring buffer for all of them:
 //! whoever looks next empties it into all rings. When the last one goes, the kernel half is as it was before the first.
 //!
 //! Records go to other processes as bytes through the control socket, written by the thread of the connection. Shared memory would save
@@ -9,6 +9,7 @@
 use super::control::Handle;
 use super::worker::Order;
 use crate::config::Plan;
+use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
 use crate::kernel::watch::KernelWatch;
 use crate::port::pcap::{Beginning, Capture, Captured};
@@ -27,8 +28,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Words of a ring: 8 MiB; and of one for what the kernel half has had: 4 MiB.
+/// Words of the rings of all workers: 8 MiB, and at least half of one for each; and of one for what the kernel half has had: 4 MiB.
 const WORDS: usize = 1 << 20;
+const WORKER_WORDS: usize = 1 << 16;
 const KERNEL_WORDS: usize = 1 << 19;
 
 /// Bytes taken from a ring at once.
@@ -49,6 +51,7 @@ pub struct Watching {
     half: Option<Arc<KernelHalf>>,
     node: String,
     ports: Vec<PortName>,
+    workers: usize,
     open: Mutex<Open>,
 }
 
@@ -65,11 +68,13 @@ struct Open {
 /// One who watches.
 pub struct Watch {
     watching: Arc<Watching>,
-    worker: Listener,
+    /// The first worker's first.
+    workers: Vec<Listener>,
     kernel: Listener,
-    /// Tells the worker when nobody watches any more.
+    /// Tells the workers when nobody watches any more.
     handle: Option<Handle>,
-    held: Vec<u8>,
+    /// What each worker has told.
+    held: Vec<Vec<u8>>,
     /// What the kernel half had missed before.
     before: u64,
     /// Missed so far, as it was said last.
@@ -77,14 +82,25 @@ pub struct Watch {
 }
 
 impl Watching {
-    /// Of a node with these ports.
-    pub fn new(node: &str, ports: &[Port], plans: &[Plan], clock: Clock, half: Option<Arc<KernelHalf>>) -> Watching {
+    /// Of a node with these ports, and so many workers.
+    pub fn new(
+        (node, workers): (&str, WorkerId),
+        ports: &[Port],
+        plans: &[Plan],
+        clock: Clock,
+        half: Option<Arc<KernelHalf>>,
+    ) -> Watching {
         let name = |(port, plan): (&Port, &Plan)| PortName {
             name: port.name.clone(),
             ethernet: plan.opening.beginning() == Beginning::Ethernet,
         };
         let ports = ports.iter().zip(plans).map(name).collect();
-        Watching { clock, half, node: node.into(), ports, open: Mutex::default() }
+        Watching { clock, half, node: node.into(), ports, workers: workers.max(1).into(), open: Mutex::default() }
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> &str {
+        &self.node
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -92,43 +108,47 @@ impl Watching {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more who watches, and what the worker is to tell them by.
-    fn watch(self: &Arc<Watching>) -> Result<(Watch, Teller), String> {
+    /// One more who watches, and what each worker is to tell them by, the first one first.
+    fn watch(self: &Arc<Watching>, kernel_too: bool) -> Result<(Watch, Vec<Teller>), String> {
         let mut open = self.open();
         open.tellers.retain(|teller| !teller.is_closed());
         if open.tellers.len() >= WATCHES_MAX {
             return Err(format!("{WATCHES_MAX} others watch this node already; end one"));
         }
-        let (teller, worker) = ring(WORDS);
-        let (kernel_teller, kernel) = ring(if self.half.is_some() { KERNEL_WORDS } else { 1 });
-        if let (Some(half), None) = (&self.half, &open.kernel) {
+        let words = (WORDS / self.workers).max(WORKER_WORDS);
+        let (tellers, workers): (Vec<_>, Vec<_>) = (0..self.workers).map(|_| ring(words)).unzip();
+        let half = self.half.as_ref().filter(|_| kernel_too);
+        let (kernel_teller, kernel) = ring(if half.is_some() { KERNEL_WORDS } else { 1 });
+        if let (Some(half), None) = (half, &open.kernel) {
             let watch =
                 KernelHalf::watch(half).map_err(|error| format!("the kernel half cannot be watched: {error}"))?;
             open.kernel = Some(watch);
         }
         let before = open.kernel.as_mut().map_or(0, KernelWatch::missed);
         open.tellers.push(kernel_teller);
-        let (watching, held) = (self.clone(), Vec::new());
-        Ok((Watch { watching, worker, kernel, handle: None, held, before, said: None }, teller))
+        let (watching, held) = (self.clone(), vec![Vec::new(); workers.len()]);
+        Ok((Watch { watching, workers, kernel, handle: None, held, before, said: None }, tellers))
     }
 
-    /// One more who watches, from now on.
-    pub(super) fn begin(self: &Arc<Watching>, handle: &Handle) -> Result<Watch, String> {
-        let (mut watch, teller) = self.watch()?;
-        handle.order(Order::Watch(teller))?;
+    /// One more who watches from now on, of one packet in so many that come in alone; then without the kernel half, which tells of all.
+    pub(super) fn begin(self: &Arc<Watching>, handle: &Handle, one_in: u32) -> Result<Watch, String> {
+        if one_in == 0 {
+            return Err("one packet in 0 is none: ask for one in 1 to see all".into());
+        }
+        let (mut watch, tellers) = self.watch(one_in == 1)?;
+        handle.order_all(tellers.into_iter().map(|teller| Order::Watch(teller, one_in)))?;
         // What is asked of the node next finds it watched.
-        handle.with_node(|_, _| ())?;
+        handle.with_each(|_, _| ())?;
         watch.handle = Some(handle.clone());
         Ok(watch)
     }
 
     /// Names of all that records say by number, as they are now.
     pub(super) fn names(&self, handle: &Handle) -> Result<Names, String> {
-        let codes = handle.with_node(|node, turn| node.status_within(&turn.out.frames).codes)?;
-        let domains = handle.domain_tree()?;
-        let code = |code: crate::node::status::CodeStatus| CodeName {
-            name: code.name,
-            title: code.title,
+        let snapshot = handle.snapshot()?;
+        let code = |code: &crate::node::status::CodeStatus| CodeName {
+            name: code.name.clone(),
+            title: code.title.clone(),
             domain: code.domain,
         };
         Ok(Names {
@@ -137,8 +157,8 @@ impl Watching {
             origin: self.clock.origin(),
             now: self.clock.now(),
             ports: self.ports.clone(),
-            codes: codes.into_iter().map(code).collect(),
-            domains: domains.into_iter().map(|domain| (domain.id, domain.title)).collect(),
+            codes: snapshot.status.codes.iter().map(code).collect(),
+            domains: snapshot.domains.iter().map(|domain| (domain.id, domain.title.clone())).collect(),
         })
     }
 
@@ -169,13 +189,15 @@ impl Watch {
     pub(super) fn hear(&mut self, into: &mut Vec<u8>, beat: bool) -> bool {
         // Before the rings are read: what is told meanwhile is later.
         let now = self.watching.clock.now();
-        // What the kernel half hands to the user half it has told of before, and so it is told before.
-        self.held.clear();
-        let worker = self.worker.hear(&mut self.held, AT_ONCE);
+        // What the kernel half hands to the user half it has told of before, and so it is told before. The same goes for what one worker
+        // hands to another, which is told later.
+        let heard = self.workers.iter_mut().zip(&mut self.held).map(|(worker, held)| worker.hear(held, AT_ONCE));
+        let worker = heard.fold(false, |any, some| any | some);
         let in_kernel = self.watching.empty_kernel();
         let kernel = self.kernel.hear(into, usize::MAX);
-        into.append(&mut self.held);
-        let missed = (self.worker.missed(), self.kernel.missed() + in_kernel.saturating_sub(self.before));
+        record::merge(&mut self.held, into);
+        let of_workers = self.workers.iter().map(Listener::missed).sum();
+        let missed = (of_workers, self.kernel.missed() + in_kernel.saturating_sub(self.before));
         if beat || self.said != Some(missed) {
             self.said = Some(missed);
             let head: [u64; HEAD] = record::head(MISSED, 0, NO_PORT, now, missed.0, missed.1);
@@ -184,16 +206,16 @@ impl Watch {
         kernel || worker
     }
 
-    /// Whether the worker has gone: what is in the ring is all.
+    /// Whether the workers have gone: what is in the rings is all.
     pub(super) fn is_over(&self) -> bool {
-        self.worker.is_over()
+        self.workers.iter().all(Listener::is_over)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         self.kernel.close();
-        self.worker.close();
+        self.workers.iter_mut().for_each(Listener::close);
         let mut open = self.watching.open();
         open.tellers.retain(|teller| !teller.is_closed());
         if open.tellers.is_empty() {
@@ -201,7 +223,8 @@ impl Drop for Watch {
         }
         drop(open);
         // A node that goes down needs no telling.
-        let _ = self.handle.as_ref().map(|handle| handle.order(Order::Unwatch));
+        let all = std::iter::repeat_with(|| Order::Unwatch).take(self.workers.len());
+        let _ = self.handle.as_ref().map(|handle| handle.order_all(all));
     }
 }
 
@@ -212,8 +235,8 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Opens those that the configuration names; and what the worker is to tell them by. Nothing: it names none.
-    pub(super) fn open(watching: &Arc<Watching>, plans: &[Plan]) -> io::Result<Option<(Files, Teller)>> {
+    /// Opens those that the configuration names; and what each worker is to tell them by. Nothing: it names none.
+    pub(super) fn open(watching: &Arc<Watching>, plans: &[Plan]) -> io::Result<Option<(Files, Vec<Teller>)>> {
         let mut files = Vec::new();
         for (plan, port) in plans.iter().zip(&watching.ports) {
             let Some(path) = &plan.pcap else { continue };
@@ -225,8 +248,8 @@ impl Files {
         if files.is_empty() {
             return Ok(None);
         }
-        let (watch, teller) = watching.watch().map_err(io::Error::other)?;
-        Ok(Some((Files { watch, files }, teller)))
+        let (watch, tellers) = watching.watch(true).map_err(io::Error::other)?;
+        Ok(Some((Files { watch, files }, tellers)))
     }
 
     /// Writes them until the worker has gone, or the last file is given up.

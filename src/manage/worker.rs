@@ -4,11 +4,13 @@
 //! Control reaches it by commands between batches, code by the loader. It waits for nothing but frames, and takes no
 //! lock.
 
+mod anew;
 mod around;
 mod changes;
 pub mod crew;
 mod edges;
 mod settle;
+mod slices;
 mod watch;
 mod work_clock;
 
@@ -27,6 +29,7 @@ use crate::frame::{Frame, FramePool, PortId};
 use crate::node::EndedBy;
 use crate::node::entry::EntryLimits;
 use crate::node::paths::Round;
+use crate::node::survey::Survey;
 use crate::node::workers::Joint;
 use crate::node::{Node, NodeConfig, Turn};
 use crate::nodeos::interface::HostId;
@@ -37,13 +40,13 @@ use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use around::{Around, Front, Place};
 use crew::Link;
+use slices::Slices;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 use watch::Watchers;
-use work_clock::thread_clock;
 
 /// Token of the waker.
 const WAKER: u64 = 0;
@@ -130,10 +133,12 @@ pub enum Order {
         /// The sockets, in the order of the queues.
         sockets: Vec<QueueSocket>,
     },
-    /// Somebody watches packets.
-    Watch(Teller),
+    /// Somebody watches packets: one in so many that come in.
+    Watch(Teller, u32),
     /// Somebody watches no more.
     Unwatch,
+    /// Survey the node, a slice between two batches, and hand the survey back.
+    Survey(Box<Survey>, Sender<Box<Survey>>),
     /// It has another share of a CPU.
     Share(CpuFile),
     /// Neighbours of an overlay port are at these places, by their numbers.
@@ -165,6 +170,12 @@ pub struct Worker {
     cpu: Cpu,
     /// Nanoseconds in which packets were taken in since some ran last.
     received: u64,
+    /// What its node is made of.
+    making: anew::Making,
+    /// How many frames it will have looked at when the batch in hand is done.
+    taking: Option<u64>,
+    /// Surveys under way.
+    surveys: Slices,
 }
 
 /// Which of the workers of a node one is, with what only that one has.
@@ -212,20 +223,17 @@ pub struct Parts {
 impl Worker {
     /// One without ports yet.
     pub fn new(parts: Parts) -> io::Result<Worker> {
-        let Parts { config, seat, links, joint, busy_poll_us, cpu, entry, orders, waker, clock } = parts;
+        let id = match &parts.seat {
+            Seat::First(_) => 0,
+            Seat::Further(id) => *id,
+        };
+        let making = anew::Making::of(&parts, id);
+        let Parts { config, seat, links, busy_poll_us, cpu, orders, waker, clock, .. } = parts;
         let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let pool = FramePool::new(crate::frame::FRAME.max(largest + AROUND), FRAMES_READY);
-        let mut node = Node::new(config);
-        node.set_scheduler(cpu.scheduler(), 0);
-        node.set_entry(entry);
-        node.set_clock(Box::new(thread_clock(clock, cpu.gaps())));
-        let id = match &seat {
-            Seat::First(_) => 0,
-            Seat::Further(id) => *id,
-        };
-        joint.into_iter().for_each(|joint| node.set_worker(id, joint));
+        let mut node = making.node(&cpu, clock);
         let place = match seat {
             Seat::First(seat) => {
                 let FirstSeat { plan, apps, loader } = *seat;
@@ -235,8 +243,6 @@ impl Worker {
             }
             Seat::Further(_) => Place::Further,
         };
-        let (capsules, plan) = cpu.weights();
-        node.set_weights(capsules, plan);
         let mut driver = Driver::new(node);
         driver.out.pool = pool;
         Ok(Worker {
@@ -259,6 +265,9 @@ impl Worker {
             busy_until: 0,
             cpu,
             received: 0,
+            making,
+            taking: None,
+            surveys: Slices::default(),
         })
     }
 
@@ -281,17 +290,14 @@ impl Worker {
         loop {
             let now = self.read();
             let polled = polling;
+            self.cpu.look_at_load(now, || self.driver.node.worked(now));
             polling = now < self.busy_until;
-            if polling {
-                self.around.ports.iter().for_each(OpenPort::poll_driver);
-            }
-            if polling || polled {
-                self.around.processes.listen(!polling);
-            }
+            self.poll_drivers(polled, polling);
             let timer = self.driver.node.next_timer().saturating_sub(now);
             let patience = if self.around.processes.waits() { timer.min(AGAIN) } else { timer };
-            let wait = if busy || polling || self.driver.node.has_work() { 0 } else { patience };
-            self.poll.wait(wait, &mut ready)?;
+            let works = busy || polling || self.driver.node.has_work() || self.surveys.are_under_way();
+            let wait = if works { 0 } else { patience };
+            self.await_some(wait, &mut ready)?;
             if wait > 0 || ready.is_empty() && !busy {
                 let rested = self.read().saturating_sub(now);
                 self.driver.node.rested(rested);
@@ -334,10 +340,35 @@ impl Worker {
             // Processes that have more are no reason to run fewer packets a round.
             busy |= more;
             self.settle(now)?;
+            if self.surveys.are_under_way() {
+                self.survey();
+            }
             if self.cpu.rest(now).is_some_and(|rest| self.rest(rest)) {
                 return Ok(());
             }
         }
+    }
+
+    /// Lets drivers look for frames while they are to be polled; processes are listened to when they are not.
+    #[inline]
+    fn poll_drivers(&mut self, polled: bool, polling: bool) {
+        if polling {
+            self.around.ports.iter().for_each(OpenPort::poll_driver);
+        }
+        if polling || polled {
+            self.around.processes.listen(!polling);
+        }
+    }
+
+    /// Waits for frames and orders, for so many nanoseconds at most: meanwhile it need not come round.
+    #[inline]
+    fn await_some(&mut self, wait: u64, ready: &mut Vec<Ready>) -> io::Result<()> {
+        if wait > 0 {
+            self.cpu.rounds().rest();
+        }
+        self.poll.wait(wait, ready)?;
+        self.cpu.rounds().work();
+        Ok(())
     }
 
     /// Does what is due at `now`.
@@ -375,7 +406,9 @@ impl Worker {
     #[cold]
     fn rest(&mut self, mut rest: Duration) -> bool {
         loop {
+            self.cpu.rounds().rest();
             std::thread::sleep(rest);
+            self.cpu.rounds().work();
             if self.take_orders() {
                 return true;
             }
@@ -414,9 +447,11 @@ impl Worker {
             if self.driver.out.traced {
                 self.tell_came(now, at, &mut batch);
             }
+            self.taking = Some(self.driver.node.looked_at(&self.driver.out).wrapping_add(batch.len() as u64));
             let Driven { node, mut turn } = self.driver.at(now);
             node.receive_all(&mut turn, &mut batch);
             self.batch = batch;
+            self.taking = None;
             let done = self.read();
             let spent = self.driver.node.worked(done) - began;
             self.driver.node.received(count, spent);
@@ -447,10 +482,8 @@ impl Worker {
         self.settle(now)
     }
 
-    /// Carries out what others ask; true if that is to stop.
-    fn take_orders(&mut self) -> bool {
-        self.waker.rest();
-        let now = self.read();
+    /// Gives the node what the loader has done for it.
+    fn take_loaded(&mut self, now: u64) {
         while let Some(loaded) = self.around.place.front().and_then(|front| front.loader.result()) {
             let Driven { node, mut turn } = self.driver.at(now);
             match loaded {
@@ -468,6 +501,13 @@ impl Worker {
                 Loaded::Installed(digest, brought) => node.installed(&mut turn, digest, brought),
             }
         }
+    }
+
+    /// Carries out what others ask; true if that is to stop.
+    fn take_orders(&mut self) -> bool {
+        self.waker.rest();
+        let now = self.read();
+        self.take_loaded(now);
         for _ in 0..ORDERS_MAX {
             let Ok(order) = self.orders.try_recv() else { return false };
             match order {
@@ -517,11 +557,16 @@ impl Worker {
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
                 Order::Change { port, changes } => self.change(port, changes),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
-                Order::Watch(teller) => self.watch(teller),
+                Order::Watch(teller, one_in) => self.watch(teller, one_in),
                 Order::Unwatch => self.look_at_watchers(),
+                Order::Survey(survey, answer) => self.surveys.add(survey, answer),
                 Order::Share(file) => self.cpu.renew(file, now),
                 Order::Peers { port, peers } => self.set_peers(port, &peers),
-                Order::Stop => return true,
+                Order::Stop => {
+                    // What follows takes as long as it takes.
+                    self.cpu.rounds().rest();
+                    return true;
+                }
             }
         }
         self.waker.wake();

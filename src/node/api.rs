@@ -5,6 +5,7 @@ use super::domains::DomainStatus;
 use super::entry::EntryCounts;
 use super::output::{Linked, Turn};
 use super::proofs::Demands;
+use super::survey::Surveyed;
 use super::{Capsules, Node};
 use crate::code::judge::Grant;
 use crate::code::run::LoadedProgram;
@@ -32,6 +33,9 @@ impl Node {
 
     /// New routes; while there is a router it is asked in their place.
     pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
+        if routes.len() != self.cx.core.topology.routes().len() {
+            tracing::info!(event = "route", node = self.cx.core.name, routes = routes.len(), "routes are others now");
+        }
         self.cx.core.topology.set_routes(routes, router);
     }
 
@@ -113,9 +117,7 @@ impl Node {
 
     /// All domains, each behind the one above it.
     pub fn domain_tree(&self) -> Vec<DomainStatus> {
-        let capsules = self.environments.get::<Capsules>();
-        let codes = capsules.map(Capsules::domains_of_codes).unwrap_or_default();
-        self.cx.domain_tree(codes, self.unaccounted_of_each())
+        self.surveyed(Surveyed::Counters, &[]).counters().map(|(_, domains, _)| domains).unwrap_or_default()
     }
 
     /// What became of the frames of a peer of a port; of [`PeerId::NONE`], of its strangers'.

@@ -41,14 +41,19 @@ impl Node {
     /// What no counter of the user half knows of, and none of cut-through in the kernel half; `frames` are on
     /// their way to ports.
     pub fn unaccounted(&self, frames: &[Frame]) -> Unaccounted {
+        let domains = self.cx.core.domains.iter().map(|(id, _)| self.unaccounted_of(id).unsigned_abs());
+        let domains = domains.fold(0, u64::saturating_add);
+        Unaccounted { domains, ..self.unaccounted_beside_domains(frames) }
+    }
+
+    /// The same but for the domains, of which there may be many.
+    pub(super) fn unaccounted_beside_domains(&self, frames: &[Frame]) -> Unaccounted {
         let ports = (0..self.cx.core.gauges.len()).map(|port| self.unaccounted_of_port(PortId(port as u16), frames));
-        let unaccounted = self.unaccounted_of_each();
-        let domains = self.cx.core.domains.iter().map(|(id, _)| unaccounted(id).unsigned_abs());
         let environments = self.environments.iter().filter_map(|environment| environment.balance());
         Unaccounted {
             node: self.balance_within(frames).unaccounted().unsigned_abs(),
             ports: ports.fold(0, u64::saturating_add),
-            domains: domains.fold(0, u64::saturating_add),
+            domains: 0,
             environments: environments.map(|it| it.unaccounted().unsigned_abs()).fold(0, u64::saturating_add),
             cuts: self.cx.graphs.in_kernel.unaccounted().unsigned_abs(),
             kernel: 0,
@@ -58,21 +63,11 @@ impl Node {
     /// The same of a domain, with its sign: packets that came to it or that it began were sent, delivered, used or dropped,
     /// or wait. Those of an environment that counts for all its domains have no balance of their own.
     pub fn unaccounted_of(&self, domain: DomainId) -> i64 {
-        self.unaccounted_of_each()(domain)
-    }
-
-    /// The same for each of many: channels are looked at once.
-    pub(super) fn unaccounted_of_each(&self) -> impl Fn(DomainId) -> i64 + '_ {
-        let pieces = self.cx.graphs.channels.pieces_by_domain();
-        move |domain| self.unaccounted_beside(domain, pieces.get(&domain).copied().unwrap_or(0))
-    }
-
-    fn unaccounted_beside(&self, domain: DomainId, pieces: u64) -> i64 {
         let Some(known) = self.cx.core.domains.by_id(domain) else { return 0 };
         if self.environments.iter().nth(known.environment.0.into()).is_some_and(|it| it.balance().is_some()) {
             return 0;
         }
-        known.unaccounted(self.cx.order.paths.waiting_of(domain) + pieces)
+        known.unaccounted(self.cx.order.paths.waiting_of(domain) + self.cx.graphs.channels.pieces_of(domain))
     }
 
     /// The same of a port: frames that came in, and frames that went out.

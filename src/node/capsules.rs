@@ -4,7 +4,7 @@
 //! `serving` answers neighbours that ask for code, `running` runs it and acts on the verdict, `halves` goes on where
 //! the kernel half has ended.
 
-use super::codes::{Code, Codes, FoundCode};
+use super::codes::{Codes, FoundCode};
 use super::ending::Gone;
 use super::environment::{Environment, OwnType, PacketKind};
 use super::handing::{FIRST, HandedAs};
@@ -25,7 +25,7 @@ use crate::core::reason::Reason;
 use crate::frame::{Envelope, Frame};
 use crate::wire::anep::type_id;
 use crate::wire::{Digest, capsule};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Time between two looks at whether code still has the role it was given, in nanoseconds: credentials end.
 const REVIEW: u64 = 60_000_000_000;
@@ -75,17 +75,6 @@ impl Capsules {
             next_look: LOOK,
             next_review: REVIEW,
         }
-    }
-}
-
-impl Capsules {
-    /// Codes by the domains in which they run.
-    pub(super) fn domains_of_codes(&self) -> HashMap<DomainId, &Digest> {
-        let ready = self.codes.iter().filter_map(|(name, code)| match code {
-            Code::Ready(ready) => Some((ready.domain, name)),
-            _ => None,
-        });
-        ready.collect()
     }
 }
 
@@ -229,10 +218,7 @@ impl Environment for Capsules {
         (self.fetch.waiting() + self.serving.waiting()) as u64
     }
 
-    fn status(&self, cx: &Cx, status: &mut Status) {
-        let disowned = cx.control.roles.disowned();
-        let codes = self.codes.iter().map(|(name, code)| cx.code_status(name.to_string(), code, &disowned));
-        status.codes = codes.collect();
+    fn status(&self, _: &Cx, status: &mut Status) {
         status.credentials = self.credentials;
         status.fetch = FetchStatus {
             codes: self.fetch.len(),

@@ -8,17 +8,17 @@ use super::ending::EndedBy;
 use super::hosts::{Hosts, InProcess};
 use super::os::title_of;
 use super::output::Turn;
+use super::survey::Surveyed;
 use super::{Cx, Node};
-use crate::core::domain::{DomainId, Usage};
+use crate::core::common::account::Leased;
+use crate::core::domain::{Domain, DomainId, Usage};
 use crate::core::memory_pool::PoolStatus;
-use crate::frame::{PortId, WorkerId};
+use crate::frame::WorkerId;
 use crate::graph::Traffic;
 use crate::nodeos::interface::{DomainSpec, Error, HostId};
 use crate::trust::SecurityCounts;
 use crate::trust::grants::Grants;
-use crate::wire::Digest;
 use serde::Serialize;
-use std::collections::HashMap;
 
 /// What is known of a domain.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +41,9 @@ pub struct DomainStatus {
     pub grants: Grants,
     /// What it has used; of a code's domain, in the user half.
     pub usage: Usage,
+    /// How much of its budget is with workers, if several run its code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Leased>,
     /// Packets of its that no counter of the user half knows of; below 0: counted more than once.
     pub unaccounted: i64,
     /// Packets of its that were done after their deadline.
@@ -150,6 +153,7 @@ impl Node {
     pub fn end_hung(&mut self, turn: &mut Turn<'_>, domain: DomainId) -> Ended {
         let title = self.cx.core.domains.by_id(domain).map(|found| found.title.as_str());
         tracing::warn!(
+            event = "session",
             node = self.cx.core.name,
             domain = domain.0,
             title,
@@ -173,37 +177,7 @@ impl Node {
     /// All channels.
     pub fn channel_list(&mut self) -> Vec<ChannelStatus> {
         self.cx.graphs.settle_cuts(&mut self.cx.core);
-        let core = &self.cx.core;
-        let port = |id: Option<PortId>| Some(core.topology.port(id?)?.name.clone());
-        let status = |id: u32, kind, domain: DomainId, traffic: Traffic| ChannelStatus {
-            id,
-            kind,
-            domain: domain.0,
-            title: core.domains.by_id(domain).map(|domain| domain.title.clone()).unwrap_or_default(),
-            protocol: String::new(),
-            address: String::new(),
-            port: None,
-            traffic,
-            in_kernel: None,
-        };
-        let ins = self.cx.graphs.channels.ins.iter().map(|(id, channel)| ChannelStatus {
-            protocol: channel.spec.protocol.clone(),
-            address: channel.spec.address.clone(),
-            port: port(channel.filter.port),
-            ..status(id.0, "in", channel.domain, self.cx.graphs.channels.traffic_in(id, channel))
-        });
-        let outs = self.cx.graphs.channels.outs.iter().map(|(id, channel)| ChannelStatus {
-            protocol: channel.spec.protocol.clone(),
-            address: channel.spec.address.clone(),
-            port: port(channel.target.port),
-            ..status(id.0, "out", channel.domain, self.cx.graphs.channels.traffic_out(id, channel.traffic))
-        });
-        let cuts = self.cx.graphs.channels.cuts.iter().map(|(id, channel)| ChannelStatus {
-            protocol: format!("in {} -> out {}", channel.from.0, channel.to.0),
-            in_kernel: Some(channel.in_kernel),
-            ..status(id.0, "cut", channel.domain, channel.traffic)
-        });
-        ins.chain(outs).chain(cuts).collect()
+        self.surveyed(Surveyed::Channels, &[]).channels()
     }
 }
 
@@ -223,39 +197,35 @@ impl Cx {
         if self.control.kept.contains(&domain) {
             return Err(format!("{} is the node's own and ends with it", found.title));
         }
-        tracing::warn!(node = self.core.name, domain = domain.0, title = found.title, "an operator ends a domain");
+        tracing::warn!(
+            event = "session",
+            node = self.core.name,
+            domain = domain.0,
+            title = found.title,
+            "an operator ends a domain"
+        );
         Ok(self.domains_within(domain))
     }
 
-    /// All domains, each behind the one above it.
-    pub(super) fn domain_tree(
-        &self,
-        codes: HashMap<DomainId, &Digest>,
-        unaccounted: impl Fn(DomainId) -> i64,
-    ) -> Vec<DomainStatus> {
+    /// What is known of a domain but the code that runs in it.
+    pub(super) fn domain_status(&self, id: DomainId, domain: &Domain, unaccounted: i64) -> DomainStatus {
         let core = &self.core;
-        let (mut all, mut open) = (Vec::new(), vec![core.domains.root()]);
-        while let Some(id) = open.pop() {
-            let Some(domain) = core.domains.by_id(id) else { continue };
-            // The first child is to be looked at next.
-            open.extend(domain.children().iter().rev());
-            all.push(DomainStatus {
-                id: id.0,
-                parent: domain.parent().map(|parent| parent.0),
-                title: domain.title.clone(),
-                role: domain.role.name.clone(),
-                host: domain.host.0,
-                worker: self.worker_of(id, domain),
-                grants: domain.grants,
-                memory: core.pools.of_domain(id).and_then(|pool| core.pools.status(pool)),
-                memory_bytes: core.pools.held_by(id),
-                usage: domain.usage(),
-                unaccounted: unaccounted(id),
-                missed_deadlines: self.order.paths.missed_deadlines(id),
-                channels: domain.channels as usize,
-                code: codes.get(&id).map(|name| name.to_string()),
-            });
+        DomainStatus {
+            id: id.0,
+            parent: domain.parent().map(|parent| parent.0),
+            title: domain.title.clone(),
+            role: domain.role.name.clone(),
+            host: domain.host.0,
+            worker: self.worker_of(id, domain),
+            grants: domain.grants,
+            memory: core.pools.of_domain(id).and_then(|pool| core.pools.status(pool)),
+            memory_bytes: core.pools.held_by(id),
+            usage: domain.usage(),
+            budget: domain.common.as_ref().map(|common| common.account.leased()),
+            unaccounted,
+            missed_deadlines: self.order.paths.missed_deadlines(id),
+            channels: domain.channels as usize,
+            code: None,
         }
-        all
     }
 }

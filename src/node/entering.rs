@@ -35,7 +35,7 @@ impl Capsules {
     pub(super) fn refuse_as(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, why: String, doubted: bool) {
         // Linkers, verifiers and compilers quote what the code says of itself.
         let why = shown(&why).to_string();
-        tracing::warn!(node = cx.core.name, code = %code.short(), why, "code refused");
+        tracing::warn!(event = "code", node = cx.core.name, code = %code.short(), why, "code refused");
         let without = |coming: &Coming| coming.claim.credentials.is_none();
         let asked = matches!(self.codes.of(&code), Some(Code::Coming(coming)) if without(coming));
         let reason = Reason::CodeRefused;

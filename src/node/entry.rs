@@ -162,6 +162,15 @@ impl Entry {
         entry
     }
 
+    /// The same entrance, where whatever was being done has come to nothing.
+    pub(super) fn abandon(mut self) -> Entry {
+        (self.run, self.is_open, self.is_named, self.bill) = (Run::NONE, false, false, None);
+        (self.current, self.charged) = (Payer::NOBODY, 0);
+        self.came.clear();
+        self.owners.iter_mut().for_each(|owner| owner.came = 0);
+        self
+    }
+
     /// Whether work is measured by a clock.
     pub(super) fn has_clock(&self) -> bool {
         self.clock.is_some()

@@ -350,7 +350,7 @@ impl Capsules {
         let role = ready.grant.role.clone();
         match &result {
             Ok(shared) => {
-                tracing::info!(node = cx.core.name, code = %code.short(), "code runs in the kernel");
+                tracing::info!(event = "code", node = cx.core.name, code = %code.short(), "code runs in the kernel");
                 let (core, now) = (&mut cx.core, turn.now);
                 let common = core.domains.of(ready.domain).and_then(|domain| domain.common.clone());
                 if let Some(common) = &common {
@@ -376,7 +376,9 @@ impl Capsules {
                 cx.tell_limits(turn, &code, &role);
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));
             }
-            Err(why) => tracing::info!(node = cx.core.name, code = %code.short(), why, "code stays in user space"),
+            Err(why) => {
+                tracing::info!(event = "code", node = cx.core.name, code = %code.short(), why, "code stays in user space")
+            }
         }
         self.codes.set_kernel(&code, result.map(drop));
     }

@@ -17,6 +17,7 @@ use super::environment::{Environment, OwnType, PacketKind};
 use super::founding::secret;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
+use super::receiving::say_neighbour;
 use super::status::{HelloCounts, HelloStatus, Status};
 use super::{Cx, Node};
 use crate::classify::Native;
@@ -129,14 +130,6 @@ impl Environment for Hellos {
 
     fn status(&self, _: &Cx, status: &mut Status) {
         status.hellos = self.counts;
-        for neighbour in &mut status.neighbours {
-            let is = |said: &&Said| {
-                let port = status.ports.get(usize::from(said.port.0));
-                said.addr == neighbour.addr && port.is_some_and(|port| port.name == neighbour.port)
-            };
-            let told = |said: &Said| HelloStatus { age_ms: said.age / 1_000_000, heard_ns: said.at };
-            neighbour.hello = self.said.iter().find(is).map(told);
-        }
     }
 }
 
@@ -167,6 +160,12 @@ impl Node {
 }
 
 impl Hellos {
+    /// The last one of a neighbour.
+    pub(super) fn last_of(&self, port: PortId, addr: Addr) -> Option<HelloStatus> {
+        let said = self.said.iter().find(|said| (said.port, said.addr) == (port, addr))?;
+        Some(HelloStatus { age_ms: said.age / 1_000_000, heard_ns: said.at })
+    }
+
     /// None are said yet.
     pub(super) fn new(seed: u64) -> Hellos {
         Hellos {
@@ -197,7 +196,10 @@ impl Hellos {
         let neighbours = &mut cx.core.topology.neighbours;
         let index = match neighbours.index(from.port, from.addr) {
             Some(index) => Some(index),
-            None => neighbours.learn_until(Neighbour { addr: from.addr, port: from.port, peer: from.peer }, now, until),
+            None => {
+                say_neighbour(&cx.core.name, from.addr);
+                neighbours.learn_until(Neighbour { addr: from.addr, port: from.port, peer: from.peer }, now, until)
+            }
         };
         // Who found no place in the table of neighbours has none here.
         let Some(index) = index else { return Err(Reason::HelloRate) };

@@ -222,7 +222,7 @@ impl Capsules {
         let in_force = cx.has_role(&grant.role);
         let for_others = cx.control.workers.leads().map(|_| program.clone());
         let (slot, linked) = (turn.runtime.install(program), coming.linked.clone());
-        tracing::info!(node = cx.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
+        tracing::info!(event = "code", node = cx.core.name, code = %code.short(), role = grant.role.name, %kind, "code ready");
         self.enter(cx, turn, code, Code::Ready(Box::new(Ready::new(coming, (kind, grant), slot, domain, turn.now))));
         self.codes.set_doubted(&code, doubted, asked, turn.now);
         turn.out.event(0, EventKind::Ready(code));

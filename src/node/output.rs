@@ -57,6 +57,8 @@ pub struct Output {
     pub(crate) ingress: Ingress,
     /// Whether events are recorded.
     pub traced: bool,
+    /// Whether only those of packets with a number are, since nobody wants to hear of others.
+    pub sampled: bool,
     /// The pool of frames.
     pub pool: FramePool,
 }
@@ -73,7 +75,7 @@ impl Output {
     /// Records an event if traces are wanted.
     #[inline]
     pub(crate) fn event(&mut self, trace: u64, kind: EventKind) {
-        if self.traced {
+        if self.traced && !(self.sampled && trace == 0) {
             self.events.push(Event { trace, kind });
         }
     }

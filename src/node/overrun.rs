@@ -25,7 +25,12 @@ impl Node {
     /// Ends domains over their budgets, if their roles say so, between two packets.
     pub(super) fn end_overdue(&mut self, turn: &mut Turn<'_>) {
         for domain in core::mem::take(&mut self.cx.core.overdue) {
-            tracing::warn!(node = self.cx.core.name, domain = domain.0, "domain ended: over its budget for too long");
+            tracing::warn!(
+                event = "session",
+                node = self.cx.core.name,
+                domain = domain.0,
+                "domain ended: over its budget for too long"
+            );
             self.cx.fell(domain, EndedBy::Node);
             self.end_domain(turn, domain, true);
         }
@@ -54,7 +59,7 @@ impl Capsules {
     }
 
     fn remove_for_budget(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, code: Digest, removed_s: u32) {
-        tracing::warn!(node = cx.core.name, code = %code.short(), removed_s, "code stays over its budget: it is removed");
+        tracing::warn!(event = "code", node = cx.core.name, code = %code.short(), removed_s, "code stays over its budget: it is removed");
         self.withdraw(cx, turn, &code);
         let until = turn.now + u64::from(removed_s) * SECOND;
         let why = format!("it stayed over its budget and was removed for {removed_s} s");

@@ -172,12 +172,19 @@ impl Cx {
                 Some(index)
             }
             None if is_first && core.topology.port(port).is_some_and(|port| port.on_link(previous)) => {
+                say_neighbour(&core.name, previous);
                 core.topology.neighbours.learn(Neighbour { addr: previous, port, peer: PeerId::NONE }, now)
             }
             None => None,
         };
         Some((source, known.unwrap_or(NONE)))
     }
+}
+
+/// A neighbour has shown itself.
+#[cold]
+pub(super) fn say_neighbour(node: &str, addr: Addr) {
+    tracing::info!(event = "neighbour", node, %addr, "a neighbour has shown itself");
 }
 
 impl Cx {

@@ -96,6 +96,12 @@ impl Capsules {
             return cx.drop(turn, frame, Reason::Unsigned);
         }
         match self.codes.find(&header.code, turn.now, frame.payer) {
+            FoundCode::Ready { lacks: true, .. } if cx.is_further() => {
+                // Once in a while for each payer: the first worker asks its sender for what the code lacks.
+                self.codes.asked(&header.code, frame.payer, turn.now);
+                self.codes.set_alone(&header.code, false);
+                self.hand_capsule(cx, turn, frame);
+            }
             FoundCode::Ready { slot, domain, window, steps, lacks } => {
                 if !cx.order.paths.is_queueing() {
                     cx.on_domain(turn.now, domain);
@@ -117,16 +123,20 @@ impl Capsules {
                 }
                 self.run_code(cx, turn, frame, &header, ReadyCode { slot, domain, window, steps }, from);
             }
-            _ if cx.is_further() => {
-                let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
-                cx.hand_on(turn, frame, FIRST, HandedAs::Capsule { native });
-            }
+            _ if cx.is_further() => self.hand_capsule(cx, turn, frame),
             FoundCode::Doubted(reason) if !self.load_anew(cx, turn, &frame, &header.code, from.source) => {
                 cx.drop(turn, frame, reason);
             }
             FoundCode::Refused(reason) => cx.drop(turn, frame, reason),
             FoundCode::Absent | FoundCode::Doubted(_) => self.wait_for_code(cx, turn, frame, &header, from.source),
         }
+    }
+
+    /// A capsule goes to the first worker, which knows its code or finds it.
+    #[cold]
+    fn hand_capsule(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
+        let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
+        cx.hand_on(turn, frame, FIRST, HandedAs::Capsule { native });
     }
 
     /// The capsule's code runs on it, and the verdict is carried out.

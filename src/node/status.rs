@@ -4,14 +4,15 @@ mod sum;
 
 use super::codes::Code;
 use super::entry::EntryCounts;
+use super::survey::Surveyed;
 use super::{Cx, Node};
 use crate::code::bundle::Kind;
-use crate::core::domain::{Domain, DomainId, Usage};
+use crate::core::domain::{Domain, Usage};
 use crate::core::ledger::{Balance, Unaccounted};
 use crate::core::log::Trap;
 use crate::core::reason::Drops;
 use crate::frame::{Frame, PeerId, PortId};
-use crate::topology::Gauge;
+use crate::topology::{Gauge, Neighbour};
 use crate::trust::PrincipalId;
 use crate::trust::limits::Limits;
 use crate::wire::Addr;
@@ -163,7 +164,8 @@ pub struct HelloCounts {
 }
 
 impl HelloCounts {
-    fn is_none(&self) -> bool {
+    /// Whether none were said or heard.
+    pub fn is_none(&self) -> bool {
         *self == HelloCounts::default()
     }
 }
@@ -203,6 +205,12 @@ impl Node {
 
     /// The same within a turn, where these frames are on their way to ports.
     pub fn status_within(&self, frames: &[Frame]) -> Status {
+        let counters = self.surveyed(Surveyed::Counters, frames).counters();
+        counters.map_or_else(|| self.status_head(frames), |(status, ..)| status)
+    }
+
+    /// All counters but those of codes, neighbours and domains, of which there may be many.
+    pub(super) fn status_head(&self, frames: &[Frame]) -> Status {
         let core = &self.cx.core;
         let ports = core.topology.ports.iter().zip(&core.gauges).zip(0..);
         let mut status = Status {
@@ -220,23 +228,19 @@ impl Node {
                 })
                 .collect(),
             balance: self.balance_within(frames),
-            unaccounted_by: self.unaccounted(frames),
+            unaccounted_by: self.unaccounted_beside_domains(frames),
             drops: self.cx.core.drops.clone(),
             codes: Vec::new(),
             credentials: CredentialCounts::default(),
             revocations: self.revocations(),
             fetch: FetchStatus::default(),
             hellos: HelloCounts::default(),
-            neighbours: self.cx.neighbour_status(),
+            neighbours: Vec::new(),
             routes: core.topology.routes().len(),
             applications: Vec::new(),
             plan: None,
         };
         self.environments.iter().for_each(|environment| environment.status(&self.cx, &mut status));
-        let unaccounted = self.unaccounted_of_each();
-        for code in &mut status.codes {
-            code.unaccounted = code.domain.map(|domain| unaccounted(DomainId(domain)));
-        }
         status
     }
 
@@ -305,22 +309,16 @@ impl Cx {
         }
     }
 
-    fn neighbour_status(&self) -> Vec<NeighbourStatus> {
-        let core = &self.core;
-        let name = |port| core.topology.port(port).map(|port| port.name.clone()).unwrap_or_default();
-        core.topology
-            .neighbours
-            .iter()
-            .map(|known| NeighbourStatus {
-                addr: known.addr,
-                port: name(known.port),
-                keys: self.key_numbers(known.port, known.addr).iter().map(|id| format!("{id:08x}")).collect(),
-                hello: None,
-                entry: match known.peer {
-                    PeerId::NONE => self.entry_counts_of(known.port, known.addr),
-                    peer => Some(self.entry_counts(known.port, peer)),
-                },
-            })
-            .collect()
+    pub(super) fn neighbour_status(&self, known: &Neighbour) -> NeighbourStatus {
+        NeighbourStatus {
+            addr: known.addr,
+            port: self.core.topology.port(known.port).map(|port| port.name.clone()).unwrap_or_default(),
+            keys: self.key_numbers(known.port, known.addr).iter().map(|id| format!("{id:08x}")).collect(),
+            hello: None,
+            entry: match known.peer {
+                PeerId::NONE => self.entry_counts_of(known.port, known.addr),
+                peer => Some(self.entry_counts(known.port, peer)),
+            },
+        }
     }
 }

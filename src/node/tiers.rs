@@ -120,7 +120,7 @@ impl Capsules {
             }
             Err(why) => Effort::Stays(why),
         };
-        tracing::info!(node = cx.core.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");
+        tracing::info!(event = "code", node = cx.core.name, code = %code.short(), tier = %ready.effort, "hot code was compiled again");
     }
 
     /// Code that runs could not be compiled again now: if it stays hot, it is tried again, later each time.

@@ -37,7 +37,18 @@ impl Node {
                 common.state.sweep(turn.now, common.state.part_capacity().div_ceil(SWEEP_SHARE));
             }
             if !self.cx.is_further() {
-                self.cx.core.topology.neighbours.forget_silent(turn.now);
+                let neighbours = &mut self.cx.core.topology.neighbours;
+                let before = neighbours.len();
+                neighbours.forget_silent(turn.now);
+                let gone = before - neighbours.len();
+                if gone > 0 {
+                    tracing::info!(
+                        event = "neighbour",
+                        node = self.cx.core.name,
+                        gone,
+                        "neighbours were silent for too long"
+                    );
+                }
             }
             self.cx.tell_neighbours(turn);
             self.cx.tell_topology(turn);

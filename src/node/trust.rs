@@ -121,7 +121,7 @@ impl Capsules {
                     self.settle_offered(cx, turn, code, set, result.as_ref());
                 }
                 if !stays {
-                    tracing::warn!(node = cx.core.name, code = %code.short(), "code has another role now: it is taken out");
+                    tracing::warn!(event = "role", node = cx.core.name, code = %code.short(), "code has another role now: it is taken out");
                     self.withdraw(cx, turn, &code);
                 }
             }
@@ -152,7 +152,7 @@ impl Capsules {
             }
             Some(refused) => {
                 self.credentials.refused += 1;
-                tracing::warn!(node = cx.core.name, code = %code.short(), why = refused.why, "credential refused");
+                tracing::warn!(event = "role", node = cx.core.name, code = %code.short(), why = refused.why, "credential refused");
             }
         }
         if grant.refused.as_ref().is_some_and(|refused| refused.forged) {

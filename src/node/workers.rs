@@ -22,6 +22,7 @@ use crate::nodeos::interface::HostId;
 use crate::topology::Topology;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest};
+use std::collections::HashMap;
 
 /// What all workers of a node have in common.
 #[derive(Clone, Debug)]
@@ -49,6 +50,8 @@ pub(super) struct Workers {
     /// Of each port, whether it demands anything or somebody behind it has a key: there the first worker alone proves and is
     /// proved to, since counters of proofs are its.
     guarded: Vec<bool>,
+    /// Codes that this one was told to run: what it is told again after a panic.
+    to_run: HashMap<Digest, RunOrder>,
 }
 
 impl Workers {
@@ -86,6 +89,23 @@ impl Workers {
         (self.id == 0 && self.common.is_some()).then_some(self.told.1)
     }
 
+    /// All that was said of codes, as it is now.
+    pub(super) fn told_to_run(&self) -> Vec<RunOrder> {
+        self.to_run.values().cloned().collect()
+    }
+
+    /// Remembers what was said of a code.
+    fn note(&mut self, order: &WorkerOrder) {
+        match order {
+            WorkerOrder::Run(order) => drop(self.to_run.insert(order.code, (**order).clone())),
+            WorkerOrder::Replace(code, program) => {
+                self.to_run.get_mut(code).into_iter().for_each(|order| order.program = program.clone());
+            }
+            WorkerOrder::Stop(code) => drop(self.to_run.remove(code)),
+            WorkerOrder::Topology(_) | WorkerOrder::Link(..) => {}
+        }
+    }
+
     /// What is told, as long as there is somebody to tell.
     pub(super) fn leads(&self) -> Option<&Common> {
         self.common.as_ref().filter(|_| self.id == 0)
@@ -116,6 +136,8 @@ pub struct RunOrder {
     ready: Ready,
     program: LoadedProgram,
     common: OfCode,
+    /// Whether nobody could be asked for its bpf representation.
+    alone: bool,
 }
 
 impl Node {
@@ -133,12 +155,25 @@ impl Node {
         self.cx.control.workers = Workers { id, common: Some(common), ..Workers::default() };
     }
 
+    /// Names that this one has given are nobody's: another node goes on in its place.
+    pub(super) fn give_up_names(&mut self) {
+        self.cx.core.domains.give_up_names();
+        self.cx.core.pools.give_up_names();
+        self.cx.graphs.channels.give_up_names();
+        self.ask(|hosts: &mut Hosts, _| hosts.0.give_up());
+    }
+
     /// As [`Node::set_guard`], of a worker that is not the first: what is proved goes by that one.
     pub fn leave_guard(&mut self, guard: &Guard) {
         let ports = (0..self.cx.core.topology.ports.len()).map(|at| PortId(at as u16));
         let demands = |port: PortId| guard.demands.get(usize::from(port.0)).is_some_and(|demands| demands.any());
         let has_key = |port| guard.keys.iter().any(|key| key.port == port);
         self.cx.control.workers.guarded = ports.map(|port| demands(port) || has_key(port)).collect();
+    }
+
+    /// The domain at the first worker that this one stands for.
+    pub fn at_first(&self, domain: DomainId) -> DomainId {
+        self.cx.core.domains.by_id(domain).and_then(|own| own.at_first).unwrap_or(domain)
     }
 
     /// The first worker tells this one something.
@@ -148,11 +183,14 @@ impl Node {
                 let (before, now) = (&self.cx.core.topology, &*topology);
                 let moved = before.ports.iter().zip(&now.ports).zip(0..).filter(|((was, is), _)| was != is);
                 let moved: Vec<u16> = moved.map(|(_, at)| at).collect();
+                let heard = core::mem::take(&mut self.cx.core.topology.neighbours);
                 self.cx.core.topology = *topology;
+                self.cx.core.topology.neighbours.keep_heard(&heard);
                 moved.into_iter().for_each(|at| self.cx.core.resolver.forget(PortId(at)));
             }
             WorkerOrder::Link(port, addr, mac) => self.cx.core.resolver.believe(turn.now, port, addr, mac),
             order => {
+                self.cx.control.workers.note(&order);
                 self.ask(|capsules: &mut Capsules, cx| capsules.obey(cx, turn, order));
             }
         }
@@ -220,7 +258,8 @@ impl Capsules {
         let Some(Code::Ready(ready)) = self.codes.of(&code) else { return };
         let common = leads.code(ready.domain, group, &ready.grant.role.limits);
         cx.share_code(ready, &common);
-        let order = RunOrder { code, ready: (**ready).clone(), program, common };
+        let alone = self.codes.is_alone(&code);
+        let order = RunOrder { code, ready: (**ready).clone(), program, common, alone };
         turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Run(Box::new(order)))));
     }
 
@@ -239,14 +278,19 @@ impl Capsules {
 
     /// Code that another worker has made ready runs here too; if there is no room for it, its capsules are handed over.
     fn run_too(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, order: RunOrder) {
-        let RunOrder { code, mut ready, program, common } = order;
+        let RunOrder { code, mut ready, program, common, alone } = order;
         self.withdraw(cx, turn, &code);
         let (title, role) = (ready.claim.manifest.title().to_owned(), ready.grant.role.clone());
         let Ok(domain) = cx.add_domain(self.domain, title, HostId::NODE, (&role, role.grants), None) else { return };
+        cx.core.domains.of(domain).into_iter().for_each(|own| own.at_first = Some(ready.domain));
         ready.domain = domain;
         ready.slot = turn.runtime.install(program);
         cx.share_code(&ready, &common);
+        let doubted = ready.grant.is_unvouched();
         self.enter(cx, turn, code, Code::Ready(Box::new(ready)));
+        // Somebody's packet may say whom to ask for what it came without: the first worker does, when it is handed one.
+        self.codes.set_doubted(&code, doubted, false, turn.now);
+        self.codes.set_alone(&code, alone);
     }
 }
 

@@ -70,6 +70,29 @@ pub fn head(kind: u8, detail: u8, port: u16, at: u64, trace: u64, more: u64) -> 
     [u64::from(kind) | u64::from(detail) << 8 | u64::from(port) << 16, at, trace, more]
 }
 
+/// Moves whole records of several lists behind each other, by their time; of one time, those of later lists first, since what they hand to
+/// the first list's worker is theirs before.
+pub fn merge(lists: &mut [Vec<u8>], into: &mut Vec<u8>) {
+    if let [only] = lists {
+        return into.append(only);
+    }
+    let mut places = vec![0; lists.len()];
+    let next = |list: &[u8], place: usize| {
+        let head = list.get(place..)?.first_chunk::<HEAD_BYTES>()?;
+        let word = |at: usize| head[at * 8..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+        Some((word(1), HEAD_BYTES + (word(0) >> 32).next_multiple_of(8) as usize))
+    };
+    loop {
+        let all = lists.iter().zip(&places).enumerate();
+        let heads = all.filter_map(|(at, (list, place))| next(list, *place).map(|(time, length)| (time, at, length)));
+        let Some((_, at, length)) = heads.min_by_key(|(time, at, _)| (*time, std::cmp::Reverse(*at))) else { break };
+        let end = (places[at] + length).min(lists[at].len());
+        into.extend_from_slice(&lists[at][places[at]..end]);
+        places[at] = end;
+    }
+    lists.iter_mut().for_each(Vec::clear);
+}
+
 /// A record as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
@@ -235,5 +258,25 @@ mod tests {
             panic!("{told:?}")
         };
         assert_eq!(reason.len(), REASON_MAX);
+    }
+
+    #[test]
+    fn records_of_several_workers_come_in_the_order_of_their_times() {
+        let told = |times: &[u64]| {
+            let (mut teller, mut listener) = ring(1 << 10);
+            for at in times {
+                assert!(teller.tell(head(EVENT, RAN, 0, *at, *at, 0), &[7; 5][..*at as usize % 6], &[]));
+            }
+            let mut bytes = Vec::new();
+            listener.hear(&mut bytes, usize::MAX);
+            bytes
+        };
+        let mut into = Vec::new();
+        merge(&mut [told(&[2, 5, 9]), told(&[1, 5, 5, 30]), told(&[])], &mut into);
+        assert_eq!(Records::of(&into).map(|record| record.at).collect::<Vec<_>>(), [1, 2, 5, 5, 5, 9, 30]);
+        let mut only = [told(&[4, 3])];
+        merge(&mut only, &mut into);
+        assert_eq!(Records::of(&into).count(), 9);
+        assert!(only[0].is_empty(), "they have moved");
     }
 }

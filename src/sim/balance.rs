@@ -2,14 +2,8 @@
 
 use super::Simulation;
 use super::host::Inmate;
-use crate::core::ledger::Balance;
 
 impl Simulation {
-    /// What became of the frames of a node, unless it is down.
-    pub fn balance(&self, node: usize) -> Option<Balance> {
-        Some(self.inmates.get(node)?.node()?.balance())
-    }
-
     /// From now on [`Simulation::assert_balanced`] is called behind each step.
     pub fn watch_balance(&mut self) {
         self.world.watched = true;
@@ -24,16 +18,21 @@ impl Simulation {
     }
 
     pub(super) fn assert_balanced_at(&self, node: usize) {
-        let Some(Inmate::Node(alive)) = self.inmates.get(node) else { return };
-        let lost = alive.unaccounted(&[]);
-        assert!(
-            lost.total() == 0,
-            "seed {:#x}, at {} ns: node {node} cannot account for {lost:?}: {:?}\n{:?}",
-            self.world.seed,
-            self.world.now,
-            alive.balance(),
-            alive.drops().happened().collect::<Vec<_>>(),
-        );
+        let Some(Inmate::Node(workers)) = self.inmates.get(node) else { return };
+        for alive in workers.all() {
+            let lost = alive.unaccounted(&[]);
+            assert!(
+                lost.total() == 0,
+                "seed {:#x}, at {} ns: node {node} cannot account for {lost:?}: {:?}\n{:?}",
+                self.world.seed,
+                self.world.now,
+                alive.balance(),
+                alive.drops().happened().collect::<Vec<_>>(),
+            );
+        }
+        let handed = workers.all().map(|worker| worker.balance().handed).fold(0, u64::wrapping_add);
+        let (between, now) = (self.between_workers(node), self.world.now);
+        assert!(handed == between, "at {now} ns: {handed} handed over at node {node}, {between} between its workers");
     }
 }
 

@@ -36,12 +36,13 @@ impl Simulation {
         // The upper half of a node's seed; splitmix64 keeps neighbours far apart.
         let mut seeds = Xoshiro256PlusPlus::seed_from_u64(self.world.seed ^ u64::from(self.world.lives));
         self.inmates[node] = self.world.hosts[node].start(seeds.next_u64(), self.world.lives, self.world.now);
+        // Each worker has a number of its own.
+        self.world.lives += u32::from(self.world.hosts[node].workers) - 1;
         self.settle(node);
     }
 
     pub(super) fn crash(&mut self, node: usize) {
-        let Some(alive) = self.inmates[node].node() else { return };
-        let status = alive.status();
+        let Some(status) = self.status(node) else { return };
         for code in status.codes.iter().filter(|code| code.state == "ready") {
             if let Some(usage) = &code.usage {
                 self.world.past_codes.entry(code.name.clone()).or_default().add(&code.title, usage);
@@ -49,12 +50,15 @@ impl Simulation {
         }
         // The run-time is everybody's: what the node holds there goes back.
         let names: Vec<Digest> = status.codes.iter().filter_map(|code| code.name.parse().ok()).collect();
-        self.enter(node, |node, turn| {
-            for name in &names {
-                node.remove_code(turn, name);
-            }
-        });
+        for worker in 0..self.world.hosts[node].workers {
+            self.enter_of(node, worker, |node, turn| {
+                for name in &names {
+                    node.remove_code(turn, name);
+                }
+            });
+        }
         self.assert_balanced_at(node);
+        self.clear_between(node);
         self.inmates[node] = Inmate::Down;
         let host = &mut self.world.hosts[node];
         host.life += 1;

@@ -3,7 +3,8 @@
 use super::Application;
 use super::packets::Packets;
 use super::paths::End;
-use crate::frame::{Frame, PortId};
+use super::workers::{Between, Workers};
+use crate::frame::{Frame, PortId, WorkerId};
 use crate::node::proofs::Guard;
 use crate::node::{Node, NodeConfig};
 use crate::wire::Digest;
@@ -29,7 +30,7 @@ pub(super) enum Sink {
 
 /// Who is at a place.
 pub(super) enum Inmate {
-    Node(Box<Node>),
+    Node(Workers),
     Actor(Box<dyn Actor>),
     Down,
 }
@@ -51,6 +52,9 @@ pub(super) struct Host {
     pub(super) limited: bool,
     /// When it is called for its timers next, in nanoseconds.
     pub(super) timer_at: u64,
+    /// Workers of its node, and what is between those beyond the first and that one.
+    pub(super) workers: WorkerId,
+    pub(super) between: Vec<Between>,
     /// Counts its lives: answers to an earlier one are not for it.
     pub(super) life: u32,
     /// When this life began, in nanoseconds.
@@ -62,14 +66,14 @@ pub(super) struct Host {
 impl Inmate {
     pub(super) fn node(&self) -> Option<&Node> {
         match self {
-            Inmate::Node(node) => Some(node),
+            Inmate::Node(workers) => Some(&workers.first),
             _ => None,
         }
     }
 
     pub(super) fn node_mut(&mut self) -> Option<&mut Node> {
         match self {
-            Inmate::Node(node) => Some(node),
+            Inmate::Node(workers) => Some(&mut workers.first),
             _ => None,
         }
     }
@@ -83,7 +87,8 @@ impl Host {
         let mut config = self.config.clone();
         // The lower half of a node's seed begins the identities of its children.
         config.seed = seed << 32 | u64::from(number);
-        let mut node = Box::new(Node::new(config));
+        let seed = config.seed;
+        let Workers { first: mut node, others } = self.staff(Box::new(Node::new(config)), seed);
         node.speak_plan(self.plan.clone());
         node.remember_revocations(self.config.roles.revocations().iter().filter_map(|(word, _)| word.wire()));
         if let Some(guard) = &self.guard {
@@ -96,7 +101,7 @@ impl Host {
             (0..self.ends.len()).for_each(|port| node.say_hello(now, PortId(port as u16), self.hello));
         }
         self.timer_at = u64::MAX;
-        Inmate::Node(node)
+        Inmate::Node(Workers { first: node, others })
     }
 }
 

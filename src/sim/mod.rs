@@ -28,6 +28,7 @@ mod simulation;
 mod tap;
 pub mod trace;
 pub mod traffic;
+mod workers;
 mod world;
 
 pub use histogram::{Histogram, Summary};

@@ -4,9 +4,10 @@
 //! address alone. A port of an Ethernet link is in a subnet of its own besides (172.16.0.0 + 4k/30 and fd01:0:0:k::/64
 //! for link k), as on real interfaces, and its neighbour's hardware address must be resolved first.
 
-use super::problem::ETHERNET_LINKS_MAX;
 pub use super::problem::Problem;
+use super::problem::{ETHERNET_LINKS_MAX, WORKERS_MAX};
 use crate::ee::plan::Config;
+use crate::frame::WorkerId;
 pub use crate::labfile::{Carries, Family, Shape};
 use crate::labfile::{Topology, ground};
 use crate::link::{LinkQuality, Unfit, quality};
@@ -84,6 +85,8 @@ pub struct Network {
     pub names: Vec<String>,
     /// The links. The ports of a node are numbered in their order.
     pub links: Vec<Link>,
+    /// Workers of each node.
+    pub workers: WorkerId,
     /// Which addresses nodes have.
     pub family: Family,
     /// Addresses and routes that a lab file gives its nodes and the ends of its links, in their order.
@@ -122,6 +125,7 @@ impl Network {
         Network {
             names: (0..nodes).map(|number| format!("n{number}")).collect(),
             links: Vec::new(),
+            workers: 1,
             family: Family::V4,
             given: None,
             ceiling: Ceiling::default(),
@@ -195,6 +199,9 @@ impl Network {
         let nodes = self.names.len();
         if nodes == 0 || nodes > super::NODES_MAX {
             return Err(Problem::Nodes { nodes });
+        }
+        if !(1..=WORKERS_MAX).contains(&self.workers) {
+            return Err(Problem::Workers { workers: self.workers });
         }
         for &Link { a, b, line } in &self.links {
             if a == b || a >= nodes || b >= nodes {
@@ -322,5 +329,7 @@ mod tests {
         network.link(0, 1, Line { loss: 1.5, ..Line::default() });
         assert!(matches!(network.check(), Err(Problem::Line { field: "loss", .. })));
         assert_eq!(Network::unlinked(0).check(), Err(Problem::Nodes { nodes: 0 }));
+        let workers = Network { workers: 65, ..Network::unlinked(1) };
+        assert_eq!(workers.check(), Err(Problem::Workers { workers: 65 }));
     }
 }

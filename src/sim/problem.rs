@@ -6,6 +6,9 @@ use core::fmt;
 /// Ethernet links that the IPv4 subnets suffice for.
 pub(super) const ETHERNET_LINKS_MAX: usize = 1 << 18;
 
+/// Workers that a node can have: as many as a real one.
+pub(super) const WORKERS_MAX: u16 = 64;
+
 /// Why there can be no such network.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Problem {
@@ -35,6 +38,11 @@ pub enum Problem {
     },
     /// More Ethernet links than subnets.
     Subnets,
+    /// Too few or too many workers of a node.
+    Workers {
+        /// How many were asked for.
+        workers: u16,
+    },
 }
 
 impl fmt::Display for Problem {
@@ -49,6 +57,9 @@ impl fmt::Display for Problem {
             Problem::Line { field, found, expected } => write!(f, "a link's {field} is {found}; give {expected}"),
             Problem::Subnets => {
                 write!(f, "more than {ETHERNET_LINKS_MAX} Ethernet links have no subnets: make some overlay links")
+            }
+            Problem::Workers { workers } => {
+                write!(f, "{workers} workers of a node: between 1 and {WORKERS_MAX} are possible")
             }
         }
     }

@@ -165,8 +165,7 @@ impl Simulation {
     pub fn report(&self) -> Report {
         let mut codes = self.world.past_codes.clone();
         let mut fetching = 0;
-        for node in (0..self.nodes()).filter_map(|at| self.node(at)) {
-            let status = node.status();
+        for status in (0..self.nodes()).filter_map(|at| self.status(at)) {
             fetching += status.fetch.codes;
             for code in status.codes.iter().filter(|code| code.state == "ready") {
                 let entry = codes.entry(code.name.clone()).or_default();

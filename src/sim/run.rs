@@ -8,11 +8,11 @@ use crate::code::fetch::Source;
 use crate::code::judge::Claim;
 use crate::code::run::Tier;
 use crate::driver::Driven;
-use crate::frame::{Frame, PortId};
+use crate::frame::{Frame, PortId, WorkerId};
 use crate::node::{Node, Prepare, Turn};
 use crate::trust::Revocation;
-use crate::wire::Digest;
 use crate::wire::revocation::Repr;
+use crate::wire::{Addr, Digest};
 
 /// Something planned.
 pub(super) enum Action {
@@ -20,6 +20,14 @@ pub(super) enum Action {
     Arrive { node: u32, frame: Frame },
     /// A node's timers are due.
     Timer { node: u32 },
+    /// The same of a further worker of a node.
+    TimerOf { node: u32, life: u32, worker: WorkerId },
+    /// A packet that a further worker has handed over is taken.
+    TakeHanded { node: u32, life: u32, worker: WorkerId },
+    /// A further worker does what the first has told it.
+    Obey { node: u32, life: u32, worker: WorkerId },
+    /// The first worker of a node learns whom another has heard.
+    Heard { node: u32, life: u32, list: Vec<(PortId, Addr)> },
     /// A node's store answers.
     Found { node: u32, life: u32, digest: Digest },
     /// A node's compiler answers.
@@ -69,6 +77,17 @@ impl Simulation {
         match action {
             Action::Arrive { node, frame } => self.arrive(node as usize, frame),
             Action::Timer { node } => self.timer(node as usize, time),
+            Action::TimerOf { node, life, .. }
+            | Action::TakeHanded { node, life, .. }
+            | Action::Obey { node, life, .. }
+            | Action::Heard { node, life, .. }
+                if self.world.hosts[node as usize].life != life => {}
+            Action::TimerOf { node, worker, .. } => self.timer_of(node as usize, worker, time),
+            Action::TakeHanded { node, worker, .. } => self.take_handed(node as usize, worker),
+            Action::Obey { node, worker, .. } => self.obey(node as usize, worker),
+            Action::Heard { node, list, .. } => {
+                self.turn(node as usize, |node, turn| node.heard(turn.now, &list));
+            }
             Action::Found { node, life, digest } => {
                 let host = &self.world.hosts[node as usize];
                 let bytes = host.store.get(&digest).cloned();
@@ -135,7 +154,8 @@ impl Simulation {
                     self.world.packets.arrive(packet, at);
                     self.world.totals.packet_hops += 1;
                 }
-                self.turn(at, |node, turn| node.receive(turn, frame));
+                let worker = self.world.worker_of(at, &frame);
+                self.turn_of(at, worker, |node, turn| node.receive(turn, frame));
             }
             Inmate::Actor(actor) => {
                 let mut send = Vec::new();
@@ -158,23 +178,26 @@ impl Simulation {
     /// A call into a node, and all that comes of it.
     #[inline]
     pub(super) fn turn<R>(&mut self, at: usize, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> Option<R> {
-        let result = self.enter(at, |node, turn| {
-            let result = work(node, turn);
-            // What waits for its domain's turn has it now, by whatever call it began to wait: here a CPU is never busy.
-            while let Some(ran) = node.run_next(turn) {
-                node.ran(ran, ran.steps, turn.now);
-            }
-            result
-        });
-        self.settle(at);
-        result
+        self.turn_of(at, 0, work)
     }
 
     /// A call into a node.
     #[inline]
     pub(super) fn enter<R>(&mut self, at: usize, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> Option<R> {
+        self.enter_of(at, 0, work)
+    }
+
+    /// A call into one worker of a node.
+    #[inline]
+    pub(super) fn enter_of<R>(
+        &mut self,
+        at: usize,
+        worker: WorkerId,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R,
+    ) -> Option<R> {
         let now = self.world.now;
-        let Inmate::Node(node) = self.inmates.get_mut(at)? else { return None };
+        let Inmate::Node(workers) = self.inmates.get_mut(at)? else { return None };
+        let node = workers.of(worker)?;
         let host = &self.world.hosts[at];
         let (limited, first, ports) = (host.limited, host.first_direction, host.ends.len());
         if limited {
@@ -188,17 +211,29 @@ impl Simulation {
     /// Carries out what a node has given back, and plans when it is called for its timers.
     #[inline]
     pub(super) fn settle(&mut self, at: usize) {
+        self.settle_of(at, 0);
+    }
+
+    /// The same of one worker of a node.
+    #[inline]
+    pub(super) fn settle_of(&mut self, at: usize, worker: WorkerId) {
         let world = &mut self.world;
-        let Inmate::Node(node) = &mut self.inmates[at] else {
+        let Inmate::Node(workers) = &mut self.inmates[at] else {
             // Of a node that was here.
             return self.out.events.drain(..).for_each(|event| world.note(at, event));
         };
+        let Some(node) = workers.of(worker) else { return };
         let turn = Turn { now: world.now, runtime: &mut self.runtime, out: &mut self.out };
-        Driven { node, turn }.settle(&mut Place { world, at });
+        Driven { node, turn }.settle(&mut Place { world, at, worker });
         let (next, host) = (node.next_timer().max(self.world.now), &mut self.world.hosts[at]);
-        if next < host.timer_at {
-            host.timer_at = next;
-            self.world.queue.push(next, Action::Timer { node: at as u32 });
+        let (life, node) = (host.life, at as u32);
+        let (timer_at, action) = match usize::from(worker).checked_sub(1) {
+            None => (&mut host.timer_at, Action::Timer { node }),
+            Some(place) => (&mut host.between[place].timer_at, Action::TimerOf { node, life, worker }),
+        };
+        if next < *timer_at {
+            *timer_at = next;
+            self.world.queue.push(next, action);
         }
     }
 }

@@ -79,6 +79,8 @@ impl Simulation {
                 first_direction,
                 limited: directions[first_direction..].iter().any(|direction| direction.model.is_limited()),
                 timer_at: u64::MAX,
+                workers: network.workers.max(1),
+                between: Vec::new(),
                 life: 0,
                 born: 0,
                 store: Default::default(),
@@ -95,6 +97,7 @@ impl Simulation {
             packets: Packets::new(),
             chance: Xoshiro256PlusPlus::seed_from_u64(seeds.next_u64()),
             choices: Xoshiro256PlusPlus::seed_from_u64(seeds.next_u64()),
+            apart: Xoshiro256PlusPlus::seed_from_u64(seeds.next_u64()),
             traffic: Vec::new(),
             network,
             totals: Totals::default(),
@@ -310,9 +313,9 @@ impl Simulation {
 
     /// The output queue of a place has no room for a frame that came from outside.
     fn refuse(&mut self, at: usize, frame: Frame) {
-        if let Inmate::Node(node) = &mut self.inmates[at] {
+        if let Inmate::Node(workers) = &mut self.inmates[at] {
             let mut turn = Turn { now: self.world.now, runtime: &mut self.runtime, out: &mut self.out };
-            return node.refused_of_others(&mut turn, frame, Reason::QueueFull);
+            return workers.first.refused_of_others(&mut turn, frame, Reason::QueueFull);
         }
         if self.world.packets.end(frame.trace).is_some() {
             self.world.totals.dropped.count(Reason::QueueFull);

@@ -12,8 +12,9 @@ use super::trace::Tracer;
 use super::{Arrival, Histogram, Told, Traffic};
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Outside};
-use crate::frame::Frame;
-use crate::node::{Delivery, Effect, Event, EventKind};
+use crate::frame::{Frame, WorkerId};
+use crate::node::handing::Handed;
+use crate::node::{Delivery, Effect, Event, EventKind, Node};
 use crate::trust::object_name;
 use crate::wire::capsule;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -30,6 +31,8 @@ pub(super) struct World {
     pub(super) chance: Xoshiro256PlusPlus,
     /// Choices of traffic.
     pub(super) choices: Xoshiro256PlusPlus,
+    /// When workers take what others have for them.
+    pub(super) apart: Xoshiro256PlusPlus,
     pub(super) traffic: Vec<Traffic>,
     pub(super) network: Network,
     pub(super) totals: Totals,
@@ -110,11 +113,13 @@ pub(super) struct Place<'a> {
     pub(super) world: &'a mut World,
     /// The node's number.
     pub(super) at: usize,
+    /// Which of its workers it is.
+    pub(super) worker: WorkerId,
 }
 
 impl Outside for Place<'_> {
     #[inline]
-    fn happened(&mut self, event: Event) {
+    fn happened(&mut self, _: &Node, event: Event) {
         self.world.note(self.at, event);
     }
 
@@ -131,18 +136,26 @@ impl Outside for Place<'_> {
         driven.turn.out.pool.give(frame);
     }
 
+    fn hand(&mut self, driven: &mut Driven<'_>, handed: Handed) {
+        if let Err(handed) = self.world.hand(self.at, self.worker, handed) {
+            driven.node.not_handed(&mut driven.turn, handed);
+        }
+    }
+
     fn tell(&mut self, _: &mut Driven<'_>, port: u64, message: Vec<u8>) {
         self.world.told.push(Told { at: self.world.now, node: self.at, port, message });
     }
 
     /// Answers are planned: nothing outside is done at once.
     fn effect(&mut self, _: &mut Driven<'_>, effect: Effect) {
-        let Place { world, at } = self;
+        let Place { world, at, .. } = self;
         let (node, life) = (*at as u32, world.hosts[*at].life);
         let (looked_up, prepared) = (world.now + world.network.look_up_ns, world.now + world.network.prepare_ns);
         match effect {
-            // Each node has one worker here.
-            Effect::Workers(_) | Effect::Heard(_) => {}
+            Effect::Workers(order) => world.tell_workers(*at, &order),
+            Effect::Heard(list) => world.tell_heard(*at, list),
+            // All else the first worker asks for.
+            _ if self.worker > 0 => {}
             Effect::LookUp(digest, _) => world.plan(looked_up, Action::Found { node, life, digest }),
             Effect::Store(bytes) => drop(world.hosts[*at].store.insert(object_name(&bytes), bytes)),
             Effect::Plan(wish, _) => world.plan(looked_up, Action::Granted { node, life, wish: Box::new(wish) }),

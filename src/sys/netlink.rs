@@ -12,7 +12,7 @@ use crate::wire::{Addr, Prefix};
 use dump::{ANSWER, ask, dump};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
@@ -146,20 +146,36 @@ pub fn neighbours() -> io::Result<Vec<(u32, Addr, Mac)>> {
     Ok(found)
 }
 
-/// Frames that interfaces have dropped since they were made, whoever's they were: coming in, going out; by their names.
-pub fn losses() -> io::Result<HashMap<String, [u64; 2]>> {
+/// How an interface is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doing {
+    /// Frames that it has dropped since it was made, whoever's they were, coming in.
+    pub dropped_in: u64,
+    /// And going out.
+    pub dropped_out: u64,
+    /// Whether it has a carrier, if it says so.
+    pub carrier: Option<bool>,
+    /// Whether an XDP program stands before it.
+    pub xdp: bool,
+}
+
+/// How all interfaces are doing, by their names.
+pub fn doing() -> io::Result<HashMap<String, Doing>> {
     let mut found = HashMap::new();
     for message in dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))? {
         let RouteNetlinkMessage::NewLink(link) = message else { continue };
-        let (mut name, mut lost) = (None, None);
+        let (mut name, mut lost, mut carrier, mut xdp) = (None, None, None, false);
         for attribute in link.attributes {
             match attribute {
                 LinkAttribute::IfName(is) => name = Some(is),
+                LinkAttribute::Xdp(of) => xdp = of.iter().any(|of| matches!(of, LinkXdp::ProgId(id) if *id != 0)),
+                LinkAttribute::Carrier(is) => carrier = Some(is != 0),
                 LinkAttribute::Stats64(of) => lost = Some([of.rx_dropped + of.rx_missed_errors, of.tx_dropped]),
                 _ => {}
             }
         }
-        found.extend(name.zip(lost));
+        let doing = lost.map(|[dropped_in, dropped_out]| Doing { dropped_in, dropped_out, carrier, xdp });
+        found.extend(name.zip(doing));
     }
     Ok(found)
 }

@@ -1,14 +1,23 @@
-//! What a service manager is told (sd_notify(3)): that a service is ready, or ends. Example: `READY=1` to the socket in `NOTIFY_SOCKET`.
+//! What a service manager is told (sd_notify(3)): that a service is ready, ends, or still comes round. Example: `READY=1` to the socket
+//! in `NOTIFY_SOCKET`.
 //!
-//! The connection is made before the process gives privileges away, and is used afterwards.
+//! The connection is made before the process gives privileges away, and is used afterwards, by any of its threads. That needs `write`
+//! alone, which every list of system calls has; a library for it opens the socket for each message, which none of them has.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::time::Duration;
 
 /// A connection to the service manager, if there is one.
-#[derive(Debug, Default)]
-pub struct Notifier(Option<UnixDatagram>);
+#[derive(Clone, Debug, Default)]
+pub struct Notifier {
+    socket: Option<Arc<OwnedFd>>,
+    /// How often it wants to hear that the service still comes round.
+    watchdog: Option<Duration>,
+}
 
 impl Notifier {
     /// To the one that has started this process, if it wants to be told.
@@ -25,12 +34,26 @@ impl Notifier {
         socket.connect_addr(&address)?;
         // Whoever does not read is not waited for.
         socket.set_nonblocking(true)?;
-        Ok(Notifier(Some(socket)))
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+        // It is said to all processes of a service, and meant for one.
+        let mine = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|time| mine && *time > 0).map(Duration::from_micros);
+        Ok(Notifier { socket: Some(Arc::new(socket.into())), watchdog })
+    }
+
+    /// How often the service manager wants to hear that the service still comes round.
+    pub fn watchdog(&self) -> Option<Duration> {
+        self.watchdog
     }
 
     /// The service does its work from now on.
     pub fn ready(&self) {
         self.tell(b"READY=1");
+    }
+
+    /// The service still comes round.
+    pub fn comes_round(&self) {
+        self.tell(b"WATCHDOG=1");
     }
 
     /// The service ends.
@@ -39,7 +62,7 @@ impl Notifier {
     }
 
     fn tell(&self, what: &[u8]) {
-        if let Some(Err(error)) = self.0.as_ref().map(|socket| socket.send(what)) {
+        if let Some(Err(error)) = self.socket.as_ref().map(|socket| rustix::io::write(&**socket, what)) {
             tracing::warn!(%error, "the service manager could not be told");
         }
     }

@@ -208,6 +208,14 @@ impl Neighbours {
         heard.map(|known| (known.neighbour.port, known.neighbour.addr)).collect()
     }
 
+    /// Somebody else's list: of those learned it counts when they were heard here, as this list of before says.
+    pub fn keep_heard(&mut self, before: &Neighbours) {
+        for known in self.list.iter_mut().filter(|known| known.is_learned()) {
+            let is = |own: &&Known| own.is_learned() && own.neighbour == known.neighbour;
+            known.heard = before.list.iter().find(is).map_or(0, |own| own.heard);
+        }
+    }
+
     /// The same of one that has said when it will speak again: it stays until then at least. Nobody makes it go sooner.
     pub fn hear_until(&mut self, index: u32, now: u64, until: u64) {
         if let Some(known) = self.list.get_mut(index as usize)
@@ -256,6 +264,11 @@ impl Neighbours {
         self.list.iter().map(|known| &known.neighbour)
     }
 
+    /// That at a place, in the order of [`Neighbours::iter`].
+    pub fn at(&self, place: usize) -> Option<&Neighbour> {
+        self.list.get(place).map(|known| &known.neighbour)
+    }
+
     /// How many are known.
     pub fn len(&self) -> usize {
         self.list.len()
@@ -291,6 +304,19 @@ mod tests {
         assert_eq!(neighbours.learn(at(9999), 1), None, "who is configured gives way to nobody");
         assert_eq!(neighbours.add(at(3)), Some(3));
         assert_eq!(neighbours.len(), NEIGHBOURS_MAX);
+    }
+
+    #[test]
+    fn who_takes_a_list_over_has_heard_only_whom_it_heard_itself() {
+        let (mut told, mut own) = (Neighbours::default(), Neighbours::default());
+        told.add(at(0));
+        (1..4).for_each(|n| _ = told.learn(at(n), 100));
+        own.learn(at(2), 90);
+        own.learn(at(9), 95);
+        told.keep_heard(&own);
+        let heard = |then| told.heard_since(then).iter().map(|(_, addr)| *addr).collect::<Vec<_>>();
+        assert_eq!((heard(90), heard(91)), (vec![at(2).addr], vec![]));
+        assert_eq!(told.len(), 4, "they are known all the same");
     }
 
     #[test]

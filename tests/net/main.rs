@@ -12,6 +12,7 @@ mod full_disk;
 mod gate;
 #[path = "../sim/guests.rs"]
 mod guests;
+mod hangs;
 mod joined;
 mod kernel_host;
 mod native;
@@ -21,6 +22,7 @@ mod outlive;
 #[path = "../running/pace.rs"]
 mod pace;
 mod plan_nodes;
+mod queues;
 mod redirects;
 mod restart;
 #[path = "../running/restless.rs"]

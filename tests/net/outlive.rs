@@ -43,7 +43,7 @@ fn up(name: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
 }
 
 /// The same, with more in its file.
-fn up_with(name: &str, more: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
+pub fn up_with(name: &str, more: &str) -> Option<(Running, Digest, tempfile::TempDir)> {
     up_of(name, more, &ping(), &[0; 16])
 }
 
@@ -70,13 +70,13 @@ fn ping() -> Bundle {
     anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap()
 }
 
-fn kill(mut node: Child) {
+pub fn kill(mut node: Child) {
     node.kill().unwrap();
     wait::ended(&mut node);
 }
 
 /// Whether something of ours stands at an interface of r, or is pinned.
-fn traces(net: &Running) -> Vec<String> {
+pub fn traces(net: &Running) -> Vec<String> {
     let shown = net.lab.command("r", "ip").unwrap().args(["link", "show"]).output().unwrap().stdout;
     let text = String::from_utf8(shown).unwrap();
     let mut found: Vec<String> =
@@ -85,7 +85,7 @@ fn traces(net: &Running) -> Vec<String> {
     found
 }
 
-fn down(net: &Running, arguments: &[&str]) {
+pub fn down(net: &Running, arguments: &[&str]) {
     let done = Command::new(ANODE).args(["node", "down"]).arg(net.dir("r")).args(arguments).output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
 }

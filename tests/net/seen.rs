@@ -3,6 +3,7 @@
 
 mod copies;
 mod cut;
+mod workers;
 
 use crate::running::{self, ANODE, HOSTS, LINE, Running};
 use crate::sender::{Sender, WARM, receiver};

@@ -10,13 +10,13 @@ use std::net::UdpSocket;
 use std::process::Command;
 
 /// Capsules that each test sends.
-const COUNT: u32 = 120;
+pub const COUNT: u32 = 120;
 
-const A: &str = "10.0.1.1";
-const B: &str = "10.0.2.2";
+pub const A: &str = "10.0.1.1";
+pub const B: &str = "10.0.2.2";
 
 /// A lab of two hosts around a node whose interfaces have two queues.
-fn two_queues(name: &str) -> Option<Running> {
+pub fn two_queues(name: &str) -> Option<Running> {
     let net = Running::build(name, HOSTS)?;
     for (node, interface, what) in [
         ("r", "to-a", "rx"),
@@ -33,7 +33,7 @@ fn two_queues(name: &str) -> Option<Running> {
 }
 
 /// A capsule that adds 1 under key 7 at each node.
-fn capsule(code: Digest, from: &str, to: &str) -> Vec<u8> {
+pub fn capsule(code: Digest, from: &str, to: &str) -> Vec<u8> {
     let from: Addr = from.parse().unwrap();
     let header =
         capsule::Header { app_port: 5, bound: 8, code, previous: from, source: from, destination: to.parse().unwrap() };
@@ -52,15 +52,16 @@ fn capsule(code: Digest, from: &str, to: &str) -> Vec<u8> {
 }
 
 /// Sends capsules from many ports, so that both queues get some; gives how many came to the other host.
-fn cross(net: &Running, code: Digest) -> u32 {
+pub fn cross(net: &Running, code: Digest) -> u32 {
     let there = net.lab.enter("b", || UdpSocket::bind((B, 3322)).unwrap()).unwrap();
     there.set_nonblocking(true).unwrap();
     let bytes = capsule(code, A, B);
     // The first one brings the code here, and makes the sender a neighbour.
     let first = || UdpSocket::bind((A, 0)).unwrap().send_to(&bytes, (B, 3322)).unwrap();
-    net.lab.enter("a", first).unwrap();
     let of_code = |status: &Value| status["codes"][0]["total"]["forwarded"].as_u64().unwrap_or(0);
-    net.await_status("r", |status| of_code(status) == 1);
+    let before = of_code(&net.status("r"));
+    net.lab.enter("a", first).unwrap();
+    net.await_status("r", |status| of_code(status) > before);
     let send = || {
         for _ in 1..COUNT {
             let socket = UdpSocket::bind((A, 0)).unwrap();
@@ -68,7 +69,7 @@ fn cross(net: &Running, code: Digest) -> u32 {
         }
     };
     net.lab.enter("a", send).unwrap();
-    net.await_status("r", |status| of_code(status) >= u64::from(COUNT));
+    net.await_status("r", |status| of_code(status) >= before + u64::from(COUNT));
     let (mut room, mut came) = ([0; 2048], 0);
     while came < COUNT {
         crate::wait::readable(&there, || format!("{came} came"));
@@ -89,13 +90,15 @@ fn counted(net: &Running, code: Digest) -> u64 {
     entries.iter().map(|entry| entry["number"].as_u64().unwrap_or_else(|| panic!("{text}"))).sum()
 }
 
-fn with_workers(adjust: impl Fn(&str, &mut toml::Table)) -> impl Fn(&str, &mut toml::Table) {
+/// All nodes have so many workers, and say no hello.
+pub fn with_workers(workers: i64, adjust: impl Fn(&str, &mut toml::Table)) -> impl Fn(&str, &mut toml::Table) {
     move |node, config| {
         adjust(node, config);
         for port in config["port"].as_array_mut().unwrap() {
             port.as_table_mut().unwrap().insert("hello".into(), toml::Value::Boolean(false));
         }
-        config.insert("cpu".into(), toml::Value::Table("workers = 2".parse().unwrap()));
+        let cpu = toml::Table::from_iter([("workers".into(), workers.into())]);
+        config.insert("cpu".into(), cpu.into());
     }
 }
 
@@ -108,7 +111,7 @@ fn each_worker_has_a_queue_of_every_port_and_both_keep_one_state() {
                 sockets(false)(node, config);
             }
         };
-        net.start(&with_workers(adjust));
+        net.start(&with_workers(2, adjust));
         let code = net.control("r").add_code(&guest("state")).unwrap();
         assert_eq!(cross(&net, code), COUNT);
         let status = net.status("r");

@@ -7,6 +7,7 @@ use anode::core::ledger::Unaccounted;
 use anode::core::reason::Reason;
 use anode::frame::{Frame, PortId};
 use anode::node::hosts::InProcess;
+use anode::node::survey::{Survey, Surveyed};
 use anode::nodeos::interface::{ChanSpec, CutChanId, DomainId, InChanId, NetSpec, NodeOs, OutChanId, Upcall};
 use anode::schedule::Policy;
 use anode::trust::Role;
@@ -190,13 +191,23 @@ fn every_port_and_every_domain_accounts_for_its_packets_at_every_step() {
         let (bed, came) = (Bed::new(policy), Arc::new(AtomicU64::new(0)));
         let mut run = Run { bed, dice, domains: Vec::new(), ins: Vec::new(), cuts: Vec::new(), came };
         (0..3).for_each(|_| run.enter());
+        let (mut survey, mut surveys) = (Survey::of(Surveyed::Counters), 0);
         for step in 0..STEPS {
             run.step();
+            // A survey of which each step copies one row: each is right by itself.
+            if run.bed.driver.node.survey(&mut survey, &run.bed.driver.out.frames, || true) {
+                let (status, domains, _) =
+                    std::mem::replace(&mut survey, Survey::of(Surveyed::Counters)).counters().unwrap();
+                let wrong: Vec<_> = domains.iter().filter(|domain| domain.unaccounted != 0).collect();
+                assert!(wrong.is_empty() && status.unaccounted_by == Unaccounted::default(), "{wrong:?} {status:?}");
+                surveys += 1;
+            }
             let node = &run.bed.driver.node;
             let lost = node.unaccounted(&run.bed.driver.out.frames);
             let wrong = || node.domain_tree().into_iter().filter(|domain| domain.unaccounted != 0).collect::<Vec<_>>();
             assert_eq!(lost, Unaccounted::default(), "SEED={seed}, step {step}: {:?} {:?}", node.balance(), wrong());
         }
+        assert!(surveys > 10, "{surveys}");
         let counts = run.bed.driver.node.channel_counts();
         assert!(run.came.load(Ordering::Relaxed) > 100 && counts.received > 0, "{counts:?}");
         seen.extend(run.bed.driver.node.drops().happened().map(|(reason, _)| reason.name()));
@@ -262,14 +273,14 @@ fn capsules_that_wait_while_their_code_moves_to_another_domain_end_with_the_one_
     bench.driver.node.set_scheduler(Policy::Wfq, 0);
     let code = bench.add(0, &module("", "", "i32.const 1"));
     let capsule = packet(&header(code), b"x");
-    let domain = |bench: &Bench| bench.driver.node.status().codes.first().and_then(|code| code.domain);
+    let domain = |bench: &Bench| bench.status().codes.first().and_then(|code| code.domain);
     bench.receive(0, &capsule);
     (0..5).for_each(|_| bench.receive(0, &capsule));
     let (before, waiting) = (domain(&bench).unwrap(), bench.driver.node.resources().waiting);
     // Somebody gives it other credentials: it is found anew, in the role that they give.
     let now = bench.now;
     bench.driver.turn(now, |node, turn| node.look_again(turn, &code, b"others"));
-    assert_eq!(bench.driver.node.drops().of(Reason::DomainEnded), waiting as u64);
+    assert_eq!(bench.drops().of(Reason::DomainEnded), waiting as u64);
     assert_eq!((waiting, domain(&bench), bench.driver.node.resources().waiting), (6, None, 0));
     (0..3).for_each(|_| bench.receive(0, &capsule));
     let behind = domain(&bench).unwrap();

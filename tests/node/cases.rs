@@ -103,11 +103,11 @@ fn malformed_packets_move_one_counter_and_nothing_else() {
         ),
         ("more than the link carries", packet(&header(code), &[0; 1400]), Reason::TooBig),
     ] {
-        let before: u64 = bench.driver.node.drops().total();
-        let counted = bench.driver.node.drops().of(reason);
+        let before: u64 = bench.drops().total();
+        let counted = bench.drops().of(reason);
         bench.receive(0, &bytes);
-        assert_eq!(bench.driver.node.drops().of(reason), counted + 1, "{name}");
-        assert_eq!(bench.driver.node.drops().total(), before + 1, "{name}");
+        assert_eq!(bench.drops().of(reason), counted + 1, "{name}");
+        assert_eq!(bench.drops().total(), before + 1, "{name}");
         assert!(bench.driver.out.frames.is_empty() && bench.driver.out.deliveries.is_empty(), "{name}");
     }
     bench.receive(0, &good);
@@ -180,7 +180,7 @@ fn nothing_but_soft_state_survives_a_packet() {
     let code = bench.add(0, &failing);
     bench.receive(0, &packet(&header(code), b"x"));
     bench.receive(0, &packet(&header(code), b"x"));
-    assert_eq!(bench.driver.node.drops().happened().collect::<Vec<_>>(), [(Reason::Trap, 2)]);
+    assert_eq!(bench.drops().happened().collect::<Vec<_>>(), [(Reason::Trap, 2)]);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn keeping_soft_state_for_no_time_removes_it() {
     let code = bench.add(0, &module(imports, "", body));
     bench.receive(0, &packet(&header(code), b"x"));
     assert_eq!(bench.outcome(), (1, 0, vec![]));
-    let usage = bench.driver.node.status().codes[0].usage.clone().unwrap();
+    let usage = bench.status().codes[0].usage.clone().unwrap();
     assert_eq!(usage.state_entries, 0);
 }
 
@@ -314,7 +314,7 @@ fn a_log_line_says_which_code_wrote_it_when_that_has_gone() {
             code
         })
         .collect();
-    let lines = bench.driver.node.log();
+    let lines = bench.log();
     assert_eq!(lines.iter().map(|line| (line.code, line.tag)).collect::<Vec<_>>(), [(codes[0], 1), (codes[1], 2)]);
 }
 
@@ -328,6 +328,6 @@ fn code_whose_calls_are_too_deep_traps_and_says_so() {
     let code = bench.add(0, &module("", &deep, &body));
     bench.receive(0, &packet(&header(code), b"x"));
     assert_eq!(bench.outcome(), drops_one(Reason::Stack));
-    let trap = bench.driver.node.log().last().and_then(|line| line.trap).unwrap();
+    let trap = bench.log().last().and_then(|line| line.trap).unwrap();
     assert_eq!(trap.kind, "its calls are too deep for the stack");
 }

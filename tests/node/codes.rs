@@ -13,7 +13,7 @@ fn unknown_code_is_asked_for_at_the_previous_hop_and_given_up() {
     let mut bench = Bench::new();
     bench.receive(0, &packet(&capsule::Header { bound: 40, ..header(Digest([9; 32])) }, b"x"));
     let mut requests = 0;
-    while bench.driver.node.drops().total() == 0 {
+    while bench.drops().total() == 0 {
         for frame in bench.driver.out.frames.drain(..) {
             assert_eq!((frame.port, frame.peer), (PortId(0), PeerId(0)));
             let anep = anep::Packet::new_checked(frame.bytes()).unwrap();
@@ -32,7 +32,7 @@ fn what_is_left_of_a_capsules_bound_pays_for_asking() {
         let mut bench = Bench::new();
         bench.receive(0, &packet(&capsule::Header { bound, ..header(Digest([9; 32])) }, b"x"));
         let mut bytes = 0;
-        while bench.driver.node.drops().total() == 0 {
+        while bench.drops().total() == 0 {
             bytes += bench.driver.out.frames.drain(..).map(|frame| frame.len()).sum::<usize>();
             bench.next_timer();
         }
@@ -49,10 +49,10 @@ fn code_is_not_asked_of_a_previous_node_that_is_no_neighbour() {
         let anep = packet(&capsule::Header { previous, ..header(Digest([9; 32])) }, b"x");
         bench.take(0, PeerId::NONE, &native([[10, 0, 0, 1], [10, 0, 0, 9]], &anep));
         bench.settle();
-        while bench.driver.node.drops().total() == 0 {
+        while bench.drops().total() == 0 {
             bench.next_timer();
         }
-        assert!(bench.driver.node.drops().of(reason) > 0 || reason == Reason::FetchTimeout, "{:?}", bench.outcome());
+        assert!(bench.drops().of(reason) > 0 || reason == Reason::FetchTimeout, "{:?}", bench.outcome());
         assert_eq!(bench.driver.out.frames.is_empty(), reason == Reason::CodeUnknown);
     }
 }
@@ -84,7 +84,7 @@ fn a_neighbour_that_sends_unknown_codes_makes_the_node_look_within_its_rate_only
     for n in 0..5000 {
         bench.receive(0, &unknown(n));
     }
-    let beyond = |bench: &Bench| bench.driver.node.drops().of(Reason::LookUpRate);
+    let beyond = |bench: &Bench| bench.drops().of(Reason::LookUpRate);
     assert_eq!(
         beyond(&bench),
         5000 - sizes.codes as u64,
@@ -122,7 +122,7 @@ fn a_neighbour_that_asks_for_what_is_not_here_keeps_the_store_busy_within_its_ra
     }
     let rate = Sizes::default().fetch_bytes_per_second as usize;
     assert!((100..=rate / fetch::PART).contains(&look_ups), "{look_ups} look-ups");
-    assert!(bench.driver.node.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
+    assert!(bench.drops().of(Reason::FetchRate) > 3000, "{:?}", bench.outcome());
 }
 
 #[test]
@@ -134,14 +134,14 @@ fn one_neighbour_with_ten_thousand_names_has_one_rate_and_keeps_nobody_from_bein
         let request = request(Digest::of(&n.to_be_bytes()), Addr::v4(source));
         bench.take(0, PeerId::NONE, &native([source, [10, 0, 0, 2]], &request));
     }
-    let counted = |reason| bench.driver.node.drops().of(reason);
+    let counted = |reason| bench.drops().of(reason);
     let (look_ups, beyond, displaced) =
         (bench.driver.out.effects.len(), counted(Reason::FetchRate), counted(Reason::ServingFull));
     let rate = Sizes::default().fetch_bytes_per_second as usize;
     assert_eq!(look_ups, rate / fetch::PART, "all of its names have one rate");
     // Beside those beyond the rate there are those that gave way in the list that waits for the store.
     assert_eq!(beyond, 10_000 - look_ups as u64);
-    assert!(displaced > 0 && bench.driver.node.drops().total() == beyond + displaced, "{:?}", bench.outcome());
+    assert!(displaced > 0 && bench.drops().total() == beyond + displaced, "{:?}", bench.outcome());
     bench.take(1, PeerId(0), &request(wanted, RIGHT));
     bench.settle();
     let served = bench.driver.out.frames.iter().filter(|frame| frame.port == PortId(1)).count();
@@ -183,7 +183,7 @@ fn hot_code_waits_for_the_stores_answer_to_be_compiled_again() {
     let code = bench.add(0, &module("", "", "(loop (br 0)) (i32.const 1)"));
     let capsule = packet(&header(code), b"x");
     bench.receive(0, &capsule);
-    let tier = |bench: &Bench| bench.driver.node.status().codes.remove(0).tier.unwrap();
+    let tier = |bench: &Bench| bench.status().codes.remove(0).tier.unwrap();
     let mut asked = Vec::new();
     for _ in 0..50 {
         (0..100).for_each(|_| bench.take(0, PeerId(0), &capsule));
@@ -247,7 +247,7 @@ fn who_has_most_capsules_of_a_code_waiting_loses_its_own() {
     }
     assert_eq!(bench.outcome(), (0, 0, vec![(Reason::FetchFull, 85)]));
     bench.settle();
-    assert_eq!(bench.driver.node.drops().total(), 85);
+    assert_eq!(bench.drops().total(), 85);
     let on = bench.driver.out.frames.iter().filter(|frame| frame.bytes().ends_with(b"x")).count();
     assert_eq!(on, 15, "the sixteenth waits for its next hop: it is the neighbour's");
 }

@@ -33,7 +33,7 @@ fn listening(mut bench: Bench) -> Bench {
 }
 
 fn names(bench: &Bench) -> Vec<Addr> {
-    bench.driver.node.status().neighbours.iter().filter(|known| known.hello.is_some()).map(|known| known.addr).collect()
+    bench.status().neighbours.iter().filter(|known| known.hello.is_some()).map(|known| known.addr).collect()
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn who_says_more_than_its_share_is_not_heard_and_displaces_nobody_who_is_establi
         let name = [10, 0, 1 + high, low];
         bench.receive(0, &on_link(name, name, EVERYBODY, 600));
     }
-    let status = bench.driver.node.status();
+    let status = bench.status();
     assert!(status.neighbours.len() <= NEIGHBOURS_MAX && names(&bench).contains(&Addr::v4(honest)));
     assert!(bench.driver.out.frames.is_empty());
     assert!(status.drops.of(Reason::HelloRate) + status.drops.of(Reason::EntryShare) > 1000, "{:?}", status.drops);
@@ -105,7 +105,7 @@ fn a_flood_of_hellos_keeps_no_neighbour_from_being_heard_again() {
         bench.settle();
     };
     let said = |bench: &Bench| {
-        let status = bench.driver.node.status();
+        let status = bench.status();
         let known = status.neighbours.iter().find(|known| known.addr == Addr::v4(honest));
         known.and_then(|known| known.hello).map(|hello| hello.heard_ns)
     };
@@ -132,7 +132,7 @@ fn a_neighbour_is_forgotten_after_three_intervals_and_nobody_makes_that_sooner()
     bench.receive(0, &on_link(name, name, EVERYBODY, 10));
     // A forger's shorter interval changes nothing.
     bench.receive(0, &on_link(name, name, EVERYBODY, 1));
-    let knows = |bench: &Bench| bench.driver.node.status().neighbours.iter().any(|known| known.addr == Addr::v4(name));
+    let knows = |bench: &Bench| bench.status().neighbours.iter().any(|known| known.addr == Addr::v4(name));
     while bench.now < 29 * SECOND / 10 {
         bench.next_timer();
         assert!(knows(&bench) || bench.now >= 3 * SECOND, "at {}", bench.now);
@@ -162,7 +162,7 @@ fn nobody_on_a_link_is_told_an_address_that_is_not_on_it() {
         while bench.now < SECOND / 2 {
             bench.next_timer();
         }
-        assert_eq!(bench.driver.node.drops().total(), 0, "{addresses:?}");
+        assert_eq!(bench.drops().total(), 0, "{addresses:?}");
         let frames = bench.driver.out.frames.iter().map(|frame| frame.bytes());
         frames.map(|frame| Hello::parse(&frame[frame.len() - LENGTH..]).unwrap().address.to_string()).collect()
     };

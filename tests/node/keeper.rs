@@ -46,7 +46,7 @@ fn moved_then_read(keeper: Keeper, gave: i32) -> Usage {
     bench.driver.turn(bench.now, |node, turn| node.linked(turn, code, Ok(shared)));
     bench.receive(0, &packet(&header(code), &[1; 8]));
     assert_eq!(bench.outcome(), (2, 0, vec![]));
-    bench.driver.node.status().codes[0].usage.clone().unwrap()
+    bench.status().codes[0].usage.clone().unwrap()
 }
 
 #[test]

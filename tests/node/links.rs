@@ -109,7 +109,7 @@ fn a_next_hop_has_no_link_address_of_a_group_of_nobody_or_of_the_node() {
             bench.take(0, PeerId::NONE, &said(ends, mac, false));
             let expected: &[Mac] = if good { &[mac] } else { &[] };
             assert_eq!(went(&mut bench), expected, "{name}, {}", ends.1);
-            let refused = bench.driver.node.drops().of(Reason::LinkAddress);
+            let refused = bench.drops().of(Reason::LinkAddress);
             assert_eq!(refused, u64::from(!good), "{name}, {}", ends.1);
             // Nor does one that is known become such a one.
             bench.take(0, PeerId::NONE, &said(ends, OTHER, false));
@@ -129,7 +129,7 @@ fn nobody_is_answered_at_such_a_link_address() {
             bench.take(0, PeerId::NONE, &said(ends, mac, true));
             let sent = bench.driver.out.frames.len();
             assert_eq!(sent, usize::from(good), "{name}, {}", ends.1);
-            assert_eq!(bench.driver.node.drops().of(Reason::LinkAddress), u64::from(!good), "{name}, {}", ends.1);
+            assert_eq!(bench.drops().of(Reason::LinkAddress), u64::from(!good), "{name}, {}", ends.1);
         }
     }
 }

@@ -4,9 +4,12 @@
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::wasm::{Backstop, Compiler};
 use anode::core::ledger::Unaccounted;
-use anode::core::reason::Reason;
+use anode::core::log::Line;
+use anode::core::reason::{Drops, Reason};
 use anode::driver::{Driven, Driver, Outside, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
+use anode::node::status::Status;
+use anode::node::workers::Joint;
 use anode::node::{Effect, Node, NodeConfig, Sizes};
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
@@ -25,6 +28,14 @@ pub struct Bench {
     pub driver: Driver,
     pub supply: Supply,
     pub now: u64,
+    second: Option<Box<Second>>,
+}
+
+/// Another worker of the node, to which all frames come that do not come to the first by name: there is one if `WORKERS` is 2, as for
+/// the cases that `again.rs` runs once more.
+struct Second {
+    driver: Driver,
+    outside: Supply,
 }
 
 impl Bench {
@@ -70,7 +81,7 @@ impl Bench {
 
     fn made(first: Port, neighbour: Option<Neighbour>, routes: Routes, (sizes, kernel): (Sizes, bool)) -> Bench {
         let right = Neighbour { addr: RIGHT, port: PortId(1), peer: PeerId(0) };
-        let node = Node::new(NodeConfig {
+        let config = NodeConfig {
             name: "bench".into(),
             ports: vec![first, port("right", Link::Overlay, Prefix::host(HERE))],
             neighbours: neighbour.into_iter().chain([right]).collect(),
@@ -79,9 +90,23 @@ impl Bench {
             sizes,
             seed: 7,
             kernel,
-        });
+        };
+        let node = Node::new(config.clone());
         let compiler = Compiler::new(Backstop::FuelOnly).unwrap();
-        Bench { driver: Driver::new(node), supply: Supply::new(compiler), now: 1 }
+        let mut bench = Bench { driver: Driver::new(node), supply: Supply::new(compiler), now: 1, second: None };
+        if std::env::var("WORKERS").is_ok_and(|workers| workers == "2") {
+            bench.hire(config);
+        }
+        bench
+    }
+
+    fn hire(&mut self, mut config: NodeConfig) {
+        let common = Joint::new(2, config.sizes.state_entries);
+        (config.sizes.state_entries, config.seed) = (0, 8);
+        let mut driver = Driver::new(Node::new(config));
+        self.driver.node.set_worker(0, common.clone());
+        driver.node.set_worker(1, common);
+        self.second = Some(Box::new(Second { driver, outside: Supply::new(self.supply.compiler.clone()) }));
     }
 
     /// The node and what its turns need, for another one to drive.
@@ -108,23 +133,64 @@ impl Bench {
     pub fn take(&mut self, port: u16, peer: PeerId, bytes: &[u8]) {
         let mut frame = Frame::from_bytes(bytes);
         (frame.port, frame.peer) = (PortId(port), peer);
-        self.driver.receive(self.now, frame);
+        let driver = self.second.as_mut().map_or(&mut self.driver, |second| &mut second.driver);
+        driver.receive(self.now, frame);
     }
 
     /// The next time comes at which the node has something to do.
     pub fn next_timer(&mut self) {
         self.now = self.driver.node.next_timer();
         self.driver.timer_if_due(self.now);
+        self.second.iter_mut().for_each(|second| second.driver.timer_if_due(self.now));
     }
 
     /// Does what the node wants of the outside.
     pub fn settle(&mut self) {
         self.driver.answer(self.now, &mut self.supply);
+        while self.settle_second() {
+            self.driver.answer(self.now, &mut self.supply);
+        }
+    }
+
+    /// Does what the first worker has told the second, and what that one hands over; true if that was anything. What it sends is behind
+    /// what the first does.
+    fn settle_second(&mut self) -> bool {
+        let Bench { driver, supply, now, second: Some(second) } = self else { return false };
+        for order in std::mem::take(&mut supply.orders) {
+            second.driver.turn(*now, |node, turn| node.obey(turn, order));
+        }
+        second.driver.answer(*now, &mut second.outside);
+        driver.node.heard(*now, &std::mem::take(&mut second.outside.heard));
+        driver.out.frames.append(&mut second.driver.out.frames);
+        let handed = std::mem::take(&mut second.driver.out.handed);
+        let some = !handed.is_empty();
+        handed.into_iter().for_each(|packet| driver.turn(*now, |node, turn| node.take_handed(turn, packet)));
+        some
+    }
+
+    /// All that was dropped, by whichever worker.
+    pub fn drops(&self) -> Drops {
+        let mut drops = self.driver.node.drops().clone();
+        self.second.iter().for_each(|second| drops.add(second.driver.node.drops()));
+        drops
+    }
+
+    /// All counters, of whichever worker.
+    pub fn status(&self) -> Status {
+        let mut status = self.driver.node.status();
+        self.second.iter().for_each(|second| status.add(&second.driver.node.status()));
+        status
+    }
+
+    /// What mobile code has logged, at whichever worker.
+    pub fn log(&self) -> Vec<Line> {
+        let more = self.second.iter().flat_map(|second| second.driver.node.log());
+        self.driver.node.log().into_iter().chain(more).collect()
     }
 
     /// The same, but what `other` takes, it answers itself.
     pub fn settle_with(&mut self, mut other: impl FnMut(&mut Driven<'_>, Effect) -> Option<Effect>) {
-        let Bench { driver, supply, now } = self;
+        let Bench { driver, supply, now, .. } = self;
         driver.answer_by(*now, |driven, effect| {
             if let Some(effect) = other(driven, effect) {
                 supply.effect(driven, effect);
@@ -134,7 +200,7 @@ impl Bench {
 
     /// The one thing that came of what was given: frames out, deliveries, drops by reason.
     pub fn outcome(&mut self) -> (usize, usize, Vec<(Reason, u64)>) {
-        let drops = self.driver.node.drops().happened().collect();
+        let drops = self.drops().happened().collect();
         (self.driver.out.frames.len(), self.driver.out.deliveries.len(), drops)
     }
 }
@@ -216,6 +282,11 @@ impl Drop for Bench {
         if !std::thread::panicking() {
             let node = &self.driver.node;
             assert_eq!(node.unaccounted(&self.driver.out.frames), Unaccounted::default(), "{:?}", node.balance());
+            if let Some(Second { driver: Driver { node: second, out, .. }, .. }) = self.second.as_deref() {
+                assert_eq!(second.unaccounted(&out.frames), Unaccounted::default(), "{:?}", second.balance());
+                let between = node.balance().with(&second.balance()).handed;
+                assert_eq!(between, out.handed.len() as u64, "what is between the workers");
+            }
         }
     }
 }

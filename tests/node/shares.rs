@@ -24,12 +24,12 @@ fn give(bench: &mut Bench, previous: Addr, code: Digest) {
 }
 
 fn status(bench: &Bench) -> Json {
-    serde_json::to_value(bench.driver.node.status()).unwrap()
+    serde_json::to_value(bench.status()).unwrap()
 }
 
 /// What is known of a code: its state, and its role or why it is refused.
 fn known(bench: &Bench, code: Digest) -> Option<(String, String)> {
-    let known = bench.driver.node.status().codes.into_iter().find(|known| known.name == code.to_string())?;
+    let known = bench.status().codes.into_iter().find(|known| known.name == code.to_string())?;
     Some((known.state.into(), known.role.or(known.why).unwrap_or_default()))
 }
 
@@ -255,7 +255,7 @@ fn who_waits_beside_the_first_bringer_is_asked_before_its_capsule_is_refused() {
     give(&mut bench, LEFT, code);
     answer_beside(&mut bench, &has, |bench| bench.take(1, PeerId(0), &from(RIGHT, code)));
     assert_eq!(known(&bench, code), Some(("ready".into(), "operator".into())));
-    assert_eq!(bench.driver.node.drops().of(Reason::CodeRefused), 1, "that of the first bringer");
+    assert_eq!(bench.drops().of(Reason::CodeRefused), 1, "that of the first bringer");
 }
 
 #[test]

@@ -16,9 +16,9 @@ use std::sync::Arc;
 const FORWARD: &str = "i32.const 1";
 
 /// A node with two workers.
-struct Two {
-    first: Bench,
-    second: Driver,
+pub struct Two {
+    pub first: Bench,
+    pub second: Driver,
     outside: Supply,
     /// What the first has told the second.
     told: Vec<&'static str>,
@@ -46,7 +46,7 @@ impl Two {
         Two::of(bench(), bench())
     }
 
-    fn of(mut first: Bench, other: Bench) -> Two {
+    pub fn of(mut first: Bench, other: Bench) -> Two {
         let joint = Joint::new(2, 256);
         first.driver.node.set_worker(0, joint.clone());
         let (mut second, outside) = (other.into_driver(), Supply::new(first.supply.compiler.clone()));
@@ -55,12 +55,12 @@ impl Two {
     }
 
     /// A frame comes to a worker; then all is done that follows, and that the first has told and been handed.
-    fn receive(&mut self, worker: usize, port: u16, bytes: &[u8]) {
+    pub fn receive(&mut self, worker: usize, port: u16, bytes: &[u8]) {
         self.take(worker, port, bytes);
         self.settle();
     }
 
-    fn take(&mut self, worker: usize, port: u16, bytes: &[u8]) {
+    pub fn take(&mut self, worker: usize, port: u16, bytes: &[u8]) {
         let mut frame = Frame::from_bytes(bytes);
         let overlay = port == 1 || bytes.first() != Some(&2);
         (frame.port, frame.peer) = (PortId(port), if overlay { PeerId(0) } else { PeerId::NONE });
@@ -70,7 +70,7 @@ impl Two {
         }
     }
 
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         let now = self.first.now;
         loop {
             self.first.settle();

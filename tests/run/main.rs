@@ -23,6 +23,7 @@ mod lease;
 mod management;
 mod nodeos_attacks;
 mod nodeos_c;
+mod observe;
 mod old_configurations;
 mod overlay;
 #[path = "../running/pace.rs"]

@@ -42,14 +42,14 @@ pub fn silence(sim: &mut Simulation, node: usize) -> Rc<Cell<usize>> {
 
 /// Bytes that nodes have sent.
 fn sent(sim: &Simulation) -> u64 {
-    let nodes = (0..sim.nodes()).filter_map(|node| sim.node(node));
-    nodes.flat_map(|node| node.status().ports).map(|port| port.gauge.sent_bytes).sum()
+    let nodes = (0..sim.nodes()).filter_map(|node| sim.status(node));
+    nodes.flat_map(|status| status.ports).map(|port| port.gauge.sent_bytes).sum()
 }
 
 /// Packets whose bounds were cut.
 fn clamped(sim: &Simulation) -> u64 {
-    let nodes = (0..sim.nodes()).filter_map(|node| sim.node(node));
-    nodes.flat_map(|node| node.status().ports).map(|port| port.gauge.clamped).sum()
+    let nodes = (0..sim.nodes()).filter_map(|node| sim.status(node));
+    nodes.flat_map(|status| status.ports).map(|port| port.gauge.clamped).sum()
 }
 
 /// A frame of this ANEP type.
@@ -90,7 +90,7 @@ pub fn attacked(seed: u64) -> Network {
 fn one_capsule_of_a_forger_causes_at_most_its_bound_in_full_packets() {
     let base = seed(900);
     for seed in base..base + 12 {
-        let mut sim = Simulation::new(attacked(seed), seed).unwrap();
+        let mut sim = crate::net::simulation(attacked(seed), seed).unwrap();
         let code = bouncing(0, 0);
         for node in 0..NODES {
             sim.add_code(node, &code);
@@ -112,7 +112,8 @@ fn one_capsule_of_a_forger_causes_at_most_its_bound_in_full_packets() {
 
 #[test]
 fn a_capsule_whose_code_must_come_first_is_cut_when_it_has_come() {
-    let mut sim = Simulation::new(Network::new(Shape::Line { nodes: 4 }, Line::default(), 1).unwrap(), 1).unwrap();
+    let mut sim =
+        crate::net::simulation(Network::new(Shape::Line { nodes: 4 }, Line::default(), 1).unwrap(), 1).unwrap();
     let code = bundle("fork", 0, module("", "i32.const 1"));
     // The first node is no forger: it has the code, and a bound that its application may choose.
     sim.add_code(0, &code);
@@ -219,7 +220,7 @@ fn the_bandwidth_service_is_not_for_strangers() {
     let (mut net, victim) = three(Config::default());
     let came = forge(&mut net, bandwidth(60_000), "bandwidthSend");
     assert!(came < 180 && victim.get() <= 3 * (came + 42), "{came} bytes came, {} went to the victim", victim.get());
-    let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
+    let account = net.sim.status(1).unwrap().plan.unwrap().account;
     assert_eq!((account.failed, account.reports), (1, 1), "it is told that there is no such service");
 }
 
@@ -250,11 +251,11 @@ fun main(n : int list) : unit = (foldl(one, hd thisHost(), n); ())";
     let (mut net, victim) = three(Config::default());
     let numbers = Value::list((0..200).map(Value::Int)).unwrap();
     let came = forge(&mut net, Script::new("reports", source).unwrap().chunk("main", [numbers]).unwrap(), "reports");
-    let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
+    let account = net.sim.status(1).unwrap().plan.unwrap().account;
     assert!(victim.get() <= 3 * (came + 42), "{came} bytes came, {} went to the victim", victim.get());
     assert!(account.failed > 15 && account.reports + account.unreported == account.failed, "{account:?}");
     assert!(account.reports > 0 && account.unreported > 0, "{account:?}");
-    assert_eq!(net.sim.node(1).unwrap().drops().of(Reason::Unanswered), account.unreported);
+    assert_eq!(net.sim.status(1).unwrap().drops.of(Reason::Unanswered), account.unreported);
 }
 
 #[test]
@@ -271,9 +272,9 @@ fn a_source_that_sends_enough_is_told_of_few_failures_a_second() {
         net.sim.put_frame(0, 0, &frame);
     }
     net.sim.run_for(SECOND / 2);
-    let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
+    let account = net.sim.status(1).unwrap().plan.unwrap().account;
     assert_eq!((account.failed, account.reports), (500, u64::from(anode::topology::reach::REPORTS_PER_SECOND)));
-    assert!(net.sim.node(1).unwrap().drops().of(Reason::ReportRate) > 400);
+    assert!(net.sim.status(1).unwrap().drops.of(Reason::ReportRate) > 400);
 }
 
 #[test]
@@ -292,7 +293,7 @@ fn a_long_packet_pays_for_each_of_its_pieces_on_each_link() {
         let load = Value::Blob(vec![5; 20_000].into());
         net.inject(0, script.chunk("main", [load, value(3), Value::Int(bound)]).unwrap(), 100);
         net.sim.run_for(SECOND);
-        let evaluated = net.sim.node(3).unwrap().status().plan.unwrap().account.evaluated;
+        let evaluated = net.sim.status(3).unwrap().plan.unwrap().account.evaluated;
         assert_eq!(evaluated == 1, arrives, "with {bound}");
         assert!(net.audit().spent <= bound as u64, "{:?}", net.audit());
     }
@@ -374,7 +375,7 @@ fn a_neighbour_that_somebody_made_up_is_told_three_times_what_came_in_its_name()
     let (near, addr, bytes) = (Addr::v4([172, 16, 0, 0]), [172, 16, 0, 0], Rc::new(Cell::new(0)));
     net.sim.replace(0, Box::new(Victim { addr, bytes: bytes.clone() }));
     let to = net.sim.address(1);
-    let known = |net: &Net| net.sim.node(1).unwrap().status().neighbours.len();
+    let known = |net: &Net| net.sim.status(1).unwrap().neighbours.len();
     let (before, mut came) = (known(&net), 0);
     let mut forge = |net: &mut Net| {
         let frame = forged_neighbour(near, to);
@@ -397,7 +398,7 @@ fn a_neighbour_that_somebody_made_up_is_told_three_times_what_came_in_its_name()
     assert!(bytes.get() > 0 && known(&net) == before + 1, "it would have been told: {}", net.sim.report());
     let told = net.sim.node(2).unwrap().revocations();
     assert_eq!(told.known, 200, "those who are there are told all: {told:?}");
-    assert!(net.sim.node(1).unwrap().drops().of(Reason::Unanswered) > 200);
+    assert!(net.sim.status(1).unwrap().drops.of(Reason::Unanswered) > 200);
 }
 
 /// A line of so many nodes with the ceilings of the default configuration, and a forger behind its first one.
@@ -463,7 +464,7 @@ fn nor_does_it_cause_more_where_nodes_have_forgotten_the_codes() {
         silence(&mut net.sim, LINE);
         let (mut caused, mut wanted) = ([0, 0], 0);
         for (round, caused) in caused.iter_mut().enumerate() {
-            let account = |net: &Net, node| net.sim.node(node).unwrap().status().plan.unwrap().account;
+            let account = |net: &Net, node| net.sim.status(node).unwrap().plan.unwrap().account;
             let before = account(&net, LINE - 1).evaluated;
             let head = Header { destination: host(LINE - 1), ..Header::injected(host(LINE), 64) };
             let whole = Packet { header: head, chunk: of_many_codes(5, 700 + round) }.bytes().unwrap();
@@ -520,9 +521,9 @@ fn copies_that_leave_later_are_at_the_expense_of_who_left_them() {
     let bytes = Packet { header: head, chunk }.bytes().unwrap();
     net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &bytes));
     net.sim.run_for(SECOND / 20);
-    let (first, at_once) = (net.sim.node(1).unwrap().status().plan.unwrap().account.routed, entry(&net));
+    let (first, at_once) = (net.sim.status(1).unwrap().plan.unwrap().account.routed, entry(&net));
     net.sim.run_for(2 * SECOND);
-    let copies = net.sim.node(1).unwrap().status().plan.unwrap().account.routed - first;
+    let copies = net.sim.status(1).unwrap().plan.unwrap().account.routed - first;
     // The eighth is word to the source that none has arrived.
     assert!(at_once > 0 && copies == 8, "{at_once}, {copies}");
     assert!(entry(&net) - at_once >= copies * FRAME_STEPS, "{} for {copies} copies", entry(&net) - at_once);
@@ -547,7 +548,7 @@ fn one_that_leaves_all_the_jobs_it_can_leaves_others_room() {
         net.sim.put_frame(0, 0, &framed(anep::type_id::PLAN, &packet(key)));
     }
     net.sim.run_for(SECOND / 10);
-    let jobs = |net: &Net| net.sim.node(1).unwrap().status().plan.unwrap().jobs;
+    let jobs = |net: &Net| net.sim.status(1).unwrap().plan.unwrap().jobs;
     assert_eq!(jobs(&net), 128, "half of the table");
     // Somebody else behind the other port.
     net.sim.put_frame(2, 0, &framed(anep::type_id::PLAN, &packet(99)));

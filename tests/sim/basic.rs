@@ -4,7 +4,7 @@ use crate::guests::*;
 use anode::sim::{Carries, Family, Line, Network, SECOND, Shape, Simulation, Traffic};
 
 fn line(nodes: usize, line: Line) -> Simulation {
-    Simulation::new(Network::new(Shape::Line { nodes }, line, 0).unwrap(), seed(1)).unwrap()
+    crate::net::simulation(Network::new(Shape::Line { nodes }, line, 0).unwrap(), seed(1)).unwrap()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn rough(seed: u64, carries: Carries, family: Family) -> (Vec<u8>, String, Simul
     };
     let mut network = Network::new(Shape::Random { nodes: 20, degree: 4 }, rough, seed).unwrap();
     network.family = family;
-    let mut sim = Simulation::new(network, seed).unwrap();
+    let mut sim = crate::net::simulation(network, seed).unwrap();
     let history = History::default();
     sim.trace(Box::new(history.clone()));
     for (code, per_second) in [(forward(), 20.0), (ping(), 10.0), (forking(), 2.0)] {
@@ -108,7 +108,7 @@ fn a_thousand_nodes(seed: u64) -> Simulation {
     let shape = Shape::Random { nodes, degree: 4 };
     let mut network = Network::new(shape, Line { loss: 0.05, ..Line::default() }, seed).unwrap();
     network.sizes.state_entries = 64;
-    let mut sim = Simulation::new(network, seed).unwrap();
+    let mut sim = crate::net::simulation(network, seed).unwrap();
     let code = forward();
     for node in 0..nodes {
         sim.add_code(node, &code);

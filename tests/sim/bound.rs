@@ -23,7 +23,7 @@ fn bounds_of_living_packets_and_hops_spent_never_exceed_what_was_injected() {
             _ => Shape::Grid { width: 7, height: 2 },
         };
         let line = Line { loss: 0.02, reorder: 0.2, ..Line::default() };
-        let mut sim = Simulation::new(Network::new(shape, line, seed).unwrap(), seed).unwrap();
+        let mut sim = crate::net::simulation(Network::new(shape, line, seed).unwrap(), seed).unwrap();
         let code = forking();
         for node in 0..NODES {
             sim.add_code(node, &code);

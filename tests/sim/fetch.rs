@@ -5,7 +5,7 @@ use anode::core::reason::Reason;
 use anode::sim::{Carries, Change, Family, Line, MS, Network, SECOND, Shape, Simulation, Traffic};
 
 fn simulation(nodes: usize, line: Line, seed: u64) -> Simulation {
-    Simulation::new(Network::new(Shape::Line { nodes }, line, seed).unwrap(), seed).unwrap()
+    crate::net::simulation(Network::new(Shape::Line { nodes }, line, seed).unwrap(), seed).unwrap()
 }
 
 /// Nothing is under way, and the books balance.
@@ -66,7 +66,7 @@ fn the_first_capsule_over_a_cold_hop_takes_three_round_trips_and_the_load_time()
         let mut network = Network::new(Shape::Line { nodes: 2 }, line, 0).unwrap();
         network.family = family;
         let load = network.prepare_ns + 10 * network.look_up_ns;
-        let mut sim = Simulation::new(network, seed(1)).unwrap();
+        let mut sim = crate::net::simulation(network, seed(1)).unwrap();
         let code = padded_forward(1, bytes);
         sim.add_code(0, &code);
         sim.collect(1, 1);
@@ -164,7 +164,7 @@ fn many_codes_over_mixed_links_with_crashes_leak_nothing() {
         for link in network.links.iter_mut().step_by(2) {
             link.line.carries = Carries::Ethernet;
         }
-        let mut sim = Simulation::new(network, seed).unwrap();
+        let mut sim = crate::net::simulation(network, seed).unwrap();
         for number in 0..24 {
             let code = padded_forward(number, 200 * number as usize);
             let sender = number as usize % 12;

@@ -9,12 +9,12 @@ use anode::sim::{Carries, Change, Line, Network, SECOND, Shape, Simulation};
 fn simulation(line: Line, hello: u16) -> Simulation {
     let mut network = Network::new(Shape::Line { nodes: 4 }, line, 0).unwrap();
     network.hello = hello;
-    Simulation::new(network, seed(1)).unwrap()
+    crate::net::simulation(network, seed(1)).unwrap()
 }
 
 /// How many neighbours of a node have said hello within three intervals, and how many it knows.
 fn known(sim: &Simulation, node: usize) -> (usize, usize) {
-    let neighbours = sim.node(node).unwrap().status().neighbours;
+    let neighbours = sim.status(node).unwrap().neighbours;
     (neighbours.iter().filter(|known| known.hello.is_some()).count(), neighbours.len())
 }
 
@@ -27,12 +27,12 @@ fn neighbours_are_known_before_they_speak_and_get_no_route() {
     for carries in [Carries::Overlay, Carries::Ethernet] {
         let line = Line { carries, ..Line::default() };
         let mut sim = simulation(line, 10);
-        let routes: Vec<usize> = (0..4).map(|node| sim.node(node).unwrap().status().routes).collect();
+        let routes: Vec<usize> = (0..4).map(|node| sim.status(node).unwrap().routes).collect();
         sim.run_for(SECOND);
         assert!(all_known(&sim), "{carries:?}: {}", sim.report());
         sim.run_for(99 * SECOND);
         for (node, routes) in routes.into_iter().enumerate() {
-            let status = sim.node(node).unwrap().status();
+            let status = sim.status(node).unwrap();
             assert_eq!((status.routes, status.drops.total()), (routes, 0), "{carries:?}: {}", sim.report());
             // Once in 1 to 1.25 seconds for each link.
             let links = status.neighbours.len() as u64;
@@ -48,7 +48,7 @@ fn who_says_nothing_knows_nobody_and_changes_nothing() {
     let mut sim = simulation(Line::default(), 0);
     sim.run_for(100 * SECOND);
     assert!((0..4).all(|node| known(&sim, node).0 == 0), "{}", sim.report());
-    assert!((0..4).all(|node| sim.node(node).unwrap().status().hellos.said == 0));
+    assert!((0..4).all(|node| sim.status(node).unwrap().hellos.said == 0));
 }
 
 #[test]
@@ -90,9 +90,7 @@ fn the_same_seed_says_hello_at_the_same_moments() {
     let run = || {
         let mut sim = simulation(Line { loss: 0.2, ..Line::default() }, 3);
         sim.run_for(20 * SECOND);
-        (0..4)
-            .map(|node| sim.node(node).unwrap().status().neighbours.iter().map(|known| known.hello).collect())
-            .collect()
+        (0..4).map(|node| sim.status(node).unwrap().neighbours.iter().map(|known| known.hello).collect()).collect()
     };
     let (first, second): (Vec<Vec<_>>, Vec<Vec<_>>) = (run(), run());
     assert_eq!(first, second);

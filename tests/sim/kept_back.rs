@@ -31,7 +31,7 @@ fn bad(delay_ms: f64) -> Line {
 fn simulation(mut network: Network, hostile: impl Iterator<Item = usize>, number: u64) -> (Simulation, Bundle) {
     let (roles, code) = owned();
     network.roles = Arc::new(roles);
-    let mut sim = Simulation::new(network, number).unwrap();
+    let mut sim = crate::net::simulation(network, number).unwrap();
     (0..sim.nodes()).for_each(|node| sim.open(node, 1));
     for node in hostile {
         let known = code.clone();
@@ -59,7 +59,7 @@ fn attack(sim: &mut Simulation, from: usize, to: usize, code: Digest) {
 }
 
 fn role(sim: &Simulation, node: usize, code: &Bundle) -> Option<String> {
-    let codes = sim.node(node).unwrap().status().codes;
+    let codes = sim.status(node).unwrap().codes;
     codes.into_iter().find(|known| known.name == code.name().to_string())?.role
 }
 

@@ -10,7 +10,7 @@ use anode::wire::{Digest, anep, capsule, ethernet, fetch, ipv4, udp};
 /// A line whose first node is a peer that answers requests as `answer` says.
 fn with_peer(nodes: usize, answer: impl FnMut(fetch::Message<'_>) -> Vec<Vec<u8>> + 'static) -> (Simulation, Heard) {
     let network = Network::new(Shape::Line { nodes }, Line::default(), 0).unwrap();
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     let heard = Heard::default();
     sim.replace(0, Box::new(Peer { heard: heard.clone(), answer }));
     (sim, heard)
@@ -125,7 +125,7 @@ fn a_silent_peer_is_asked_a_few_times() {
 fn another_source_is_asked_when_the_first_is_silent() {
     let mut network = Network::unlinked(3);
     network.link(0, 1, Line::default()).link(1, 2, Line::default());
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     sim.replace(0, Box::new(Peer { heard: Heard::default(), answer: |_: fetch::Message<'_>| Vec::new() }));
     let code = forward();
     sim.add_code(2, &code);
@@ -153,7 +153,7 @@ fn another_source_is_asked_when_the_first_lies_about_the_length_or_has_no_code()
     for answer in [long, absent] {
         let mut network = Network::unlinked(3);
         network.link(0, 1, Line::default()).link(1, 2, Line::default());
-        let mut sim = Simulation::new(network, seed(1)).unwrap();
+        let mut sim = crate::net::simulation(network, seed(1)).unwrap();
         sim.replace(0, Box::new(Peer { heard: Heard::default(), answer }));
         let code = forward();
         sim.add_code(2, &code);
@@ -203,7 +203,7 @@ fn a_flood_of_unknown_names_takes_bounded_memory_and_loses_nothing_else() {
             sim.inject(2, header(code.name(), sim.address(1), 64), b"").unwrap();
             sim.run_for(MS);
         }
-        let fetch = sim.node(1).unwrap().status().fetch;
+        let fetch = sim.status(1).unwrap().fetch;
         assert!(fetch.codes <= 64 && fetch.capsules <= 64 * 16);
     }
     at_rest(&mut sim);
@@ -267,7 +267,7 @@ fn strangers_get_no_answer() {
     let mut network = Network::new(Shape::Line { nodes: 2 }, line, 0).unwrap();
     network.family = Family::V4;
     let code = forward();
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     sim.add_code(1, &code);
     let heard = Heard::default();
     sim.replace(0, Box::new(Peer { heard: heard.clone(), answer: |_: fetch::Message<'_>| Vec::new() }));
@@ -292,8 +292,8 @@ fn forged_previous_nodes_are_forgotten() {
     let line = Line { carries: Carries::Ethernet, ..Line::default() };
     let mut network = Network::new(Shape::Line { nodes: 2 }, line, 0).unwrap();
     network.family = Family::V4;
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
-    let known = |sim: &Simulation| sim.node(1).unwrap().status().neighbours.len();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
+    let known = |sim: &Simulation| sim.status(1).unwrap().neighbours.len();
     sim.replace(0, Box::new(Peer { heard: Heard::default(), answer: |_: fetch::Message<'_>| Vec::new() }));
     let (near, to, before) = (sim.address(0), sim.address(1), known(&sim));
     for last in [0, 3] {

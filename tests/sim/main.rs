@@ -26,3 +26,4 @@ mod searches;
 mod sources;
 mod swarm;
 mod trust;
+mod workers;

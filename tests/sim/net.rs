@@ -3,7 +3,7 @@
 
 use anode::apps::plan::{Local, Script, packet};
 use anode::ee::plan::{Config, Seat};
-use anode::sim::{Line, Network, SECOND, Simulation};
+use anode::sim::{Line, Network, Problem, SECOND, Simulation};
 use anode::topology::Ceiling;
 use plan::value::{Chunk, Host, Value};
 use std::sync::Arc;
@@ -46,9 +46,15 @@ pub fn lines(printed: Vec<String>) -> Vec<String> {
     printed.into_iter().filter(|text| text != "\n").collect()
 }
 
+/// The simulation of a network, whose nodes have as many workers as `WORKERS` says: `workers.rs` runs all tests once more with two.
+pub fn simulation(network: Network, seed: u64) -> Result<Simulation, Problem> {
+    let workers = std::env::var("WORKERS").map_or(network.workers, |text| text.parse().unwrap());
+    Simulation::new(Network { workers, ..network }, seed)
+}
+
 impl Net {
     pub fn new(network: Network, seed: u64) -> Net {
-        let mut sim = Simulation::new(network, seed).unwrap();
+        let mut sim = crate::net::simulation(network, seed).unwrap();
         let seats = (0..sim.nodes()).map(|node| sim.attach_plan(node, node as u32 + 100).unwrap()).collect();
         Net { sim, seats }
     }
@@ -91,7 +97,7 @@ impl Net {
     pub fn audit(&self) -> Sums {
         let mut sums = Sums::default();
         for node in (0..self.sim.nodes()).filter(|node| self.sim.is_up(*node)) {
-            let status = self.sim.node(node).unwrap().status().plan.unwrap();
+            let status = self.sim.status(node).unwrap().plan.unwrap();
             let account = status.account;
             let came = account.injected + account.received;
             let went = account.sent + account.spent + account.unused + status.held;

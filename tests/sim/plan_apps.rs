@@ -139,7 +139,7 @@ fn a_search_finds_what_is_there_though_nodes_and_links_fail() {
         net.sim.run_for(5 * SECOND);
         let printed = lines(net.sim.take_printed());
         // Home goes by the routes of the network, which may lead through the broken node; the search itself does not.
-        let reached = net.sim.node(4).unwrap().status().plan.unwrap().account.evaluated;
+        let reached = net.sim.status(4).unwrap().plan.unwrap().account.evaluated;
         assert!(reached >= 2, "{broken:?}");
         if broken.is_none() {
             assert_eq!(printed, ["(10.0.0.5, 4)"]);
@@ -159,7 +159,7 @@ fn errors_come_home() {
     assert_eq!(go(0, 9), "ERROR: <chunk:\nwork[10.0.0.1;0]> raised DivByZero on 10.0.0.3");
     // Where nothing is left, nothing pays for a report.
     assert_eq!((go(4, 3), go(4, 1)), (String::new(), String::new()));
-    assert_eq!(net.sim.node(1).unwrap().drops().of(Reason::Bound), 2);
+    assert_eq!(net.sim.status(1).unwrap().drops.of(Reason::Bound), 2);
 }
 
 #[test]

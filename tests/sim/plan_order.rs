@@ -10,7 +10,7 @@ use plan::packet::{Header, Packet};
 use plan::value::Host;
 
 fn account(net: &Net, node: usize) -> Account {
-    net.sim.node(node).unwrap().status().plan.unwrap().account
+    net.sim.status(node).unwrap().plan.unwrap().account
 }
 
 fn script(source: &str) -> Script {
@@ -120,7 +120,7 @@ fun go(to : host, n : int) : unit = OnRemote(|there|(n), to, getRB(), defaultRou
     for bound in [2, 3] {
         let before = account(&net, 2).unreported + account(&net, 1).unreported;
         assert_eq!(said(&mut net, bound), Vec::<String>::new(), "{bound}");
-        let drops = |node: usize| net.sim.node(node).unwrap().drops().of(Reason::Bound);
+        let drops = |node: usize| net.sim.status(node).unwrap().drops.of(Reason::Bound);
         let unpaid = account(&net, 2).unreported + account(&net, 1).unreported - before;
         assert!(unpaid + drops(1) >= 1, "{bound}");
         net.audit();

@@ -15,7 +15,7 @@ use plan::value::{Callee, Chunk, Host, Value};
 use std::sync::Arc;
 
 fn drops(net: &Net, node: usize, reason: Reason) -> u64 {
-    net.sim.node(node).unwrap().drops().of(reason)
+    net.sim.status(node).unwrap().drops.of(reason)
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_forging_neighbour_brings_in_no_more_than_its_ceiling() {
     net.sim.replace(0, Box::new(Forger { bytes: bytes.clone(), sent: 0 }));
     net.sim.put_frame(0, 0, &anep(&bytes));
     net.sim.run_for(20 * SECOND);
-    let account = |node: usize| net.sim.node(node).unwrap().status().plan.unwrap().account;
+    let account = |node: usize| net.sim.status(node).unwrap().plan.unwrap().account;
     let sums = net.audit();
     let forged = account(1).clamped / u64::from(u32::MAX - 8);
     assert!(forged > 20, "{forged}");
@@ -197,7 +197,7 @@ fn nobody_makes_bound_when_everything_goes_wrong_at_once() {
         let injected = (NODES as u64 - 1) * u64::from(CEILING);
         assert_eq!((before.injected, before.held, net.sim.plan_in_flight().0), (injected, 0, 0), "seed {seed}");
         assert_eq!(before.injected + before.received, before.sent + before.spent + before.unused, "seed {seed}");
-        let clamped = |node: usize| net.sim.node(node).unwrap().status().plan.unwrap().account.clamped;
+        let clamped = |node: usize| net.sim.status(node).unwrap().plan.unwrap().account.clamped;
         cut += (0..NODES - 1).map(clamped).sum::<u64>() / u64::from(u32::MAX - CEILING);
     }
     assert!(cut > 50, "{cut} forged packets were cut");
@@ -311,7 +311,7 @@ fun send(to : host) : unit = RetransOnRemote(|count|(), to, 12, defaultRoute, 20
         let mut net = Net::new(network(&[(0, 1), (1, 2)], line), seed);
         net.inject(0, script.chunk("send", [value(2)]).unwrap(), 240);
         net.sim.run_for(10 * SECOND);
-        let status = net.sim.node(0).unwrap().status().plan.unwrap();
+        let status = net.sim.status(0).unwrap().plan.unwrap();
         assert_eq!(status.jobs, 0);
         let counted = (0..20).find_map(|_| {
             let ask = script.chunk("ask", [value(0)]).unwrap();
@@ -462,7 +462,7 @@ fn garbage_moves_a_counter_and_nothing_else() {
         net.sim.run_for(SECOND / 100);
     }
     assert_eq!(drops(&net, 1, Reason::MalformedPlan), count);
-    assert_eq!(net.sim.node(1).unwrap().status().plan.unwrap().account.evaluated, 0);
+    assert_eq!(net.sim.status(1).unwrap().plan.unwrap().account.evaluated, 0);
     net.audit();
     assert!(View::new_checked(&good).is_some() && packet(app("ping").chunk("ack", []).unwrap(), 1).bytes().is_some());
 }
@@ -483,7 +483,8 @@ fun count(bytes : int, home : host) : unit = OnRemote(|tell|(flowStat(getFlow(),
         let chunk = script.chunk("count", [Value::Int(bytes), value(0)]).unwrap();
         let header = Header { destination: host(1), flow, ..Header::injected(Host::default(), 9) };
         net.inject_packet(0, Packet { header, chunk });
-        net.sim.run_for(SECOND);
+        // A hand-over between workers takes some microseconds.
+        net.sim.run_for(SECOND + SECOND / 10_000);
         net.sim.take_printed().concat()
     };
     assert!(count(&mut net, 7, 100).ends_with("raised ServiceNotPresent on 10.0.0.2"));
@@ -499,7 +500,7 @@ fun count(bytes : int, home : host) : unit = OnRemote(|tell|(flowStat(getFlow(),
     assert_eq!(count(&mut net, 7, 1), "(1, 1, 0)");
     net.sim.load_service(1, "flowStat", "(int, int) -> int * int", &module("flowstat")).unwrap();
     assert!(count(&mut net, 7, 1).ends_with("raised BadService on 10.0.0.2"));
-    let node = net.sim.node(1).unwrap().status().plan.unwrap();
+    let node = net.sim.status(1).unwrap().plan.unwrap();
     assert_eq!(node.services, ["flowStat"]);
     net.audit();
 }

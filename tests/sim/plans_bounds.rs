@@ -32,7 +32,7 @@ fn evaluate(net: &mut Net, from: usize, chunk: Arc<Chunk>, bound: u32) -> String
 }
 
 fn status(net: &Net, node: usize) -> PlanStatus {
-    net.sim.node(node).unwrap().status().plan.unwrap()
+    net.sim.status(node).unwrap().plan.unwrap()
 }
 
 /// So many functions that each need a row of numbers that all have, and so much code.

@@ -15,7 +15,7 @@ use plan::value::{Callee, Chunk, Host, Value};
 use std::sync::Arc;
 
 fn drops(net: &Net, node: usize, reason: Reason) -> u64 {
-    net.sim.node(node).unwrap().drops().of(reason)
+    net.sim.status(node).unwrap().drops.of(reason)
 }
 
 /// Steps that PLAN's packets have cost a node so far.
@@ -302,7 +302,7 @@ fn bent_packets_from_a_seed_never_break_a_node() {
     }
     net.sim.run_for(30 * SECOND);
     net.sim.take_printed();
-    let account = net.sim.node(1).unwrap().status().plan.unwrap().account;
+    let account = net.sim.status(1).unwrap().plan.unwrap().account;
     let malformed = drops(&net, 1, Reason::MalformedPlan);
     assert!(malformed > cases / 4 && account.evaluated > cases / 50, "{malformed} {account:?}");
     net.audit();
@@ -332,7 +332,7 @@ fn codes_are_not_compiled_when_there_is_nobody_to_pay_for_that() {
         net.sim.run_for(SECOND / 500);
     };
     (0..100).for_each(|number| forge(&mut net, number));
-    let account = |net: &Net| net.sim.node(1).unwrap().status().plan.unwrap().account;
+    let account = |net: &Net| net.sim.status(1).unwrap().plan.unwrap().account;
     let before = account(&net);
     assert!(drops(&net, 1, Reason::Budget) >= 90, "{before:?}");
     net.sim.run_for(5 * SECOND);

@@ -175,7 +175,7 @@ fn with_a_principal_that_is_revoked_go_its_data_and_what_was_to_leave_for_it() {
     net.sim.change_at(cut, Change::Cut { link: 0 });
     net.sim.run_for(SECOND);
     let kept = |net: &Net| {
-        let plan = net.sim.node(1).unwrap().status().plan.unwrap();
+        let plan = net.sim.status(1).unwrap().plan.unwrap();
         (plan.resident, plan.jobs)
     };
     assert_eq!(kept(&net), (2, 2), "{:?}", net.sim.take_printed());
@@ -245,7 +245,7 @@ fn a_packet_installs_a_service_if_its_principals_role_has_that() {
     let both = by(&net, 3, "operator", bring(&[&dice("int -> bool"), &good]));
     assert_eq!(send(&mut net, both, 4), "installed");
     assert_eq!(send(&mut net, throw(), 4), "a throw", "it is everybody's now");
-    assert_eq!(net.sim.node(1).unwrap().status().plan.unwrap().services, ["dice"]);
+    assert_eq!(net.sim.status(1).unwrap().plan.unwrap().services, ["dice"]);
     net.audit();
 }
 
@@ -318,7 +318,7 @@ fn routing_functions_that_send_packets_in_circles_cost_them_their_bound() {
     assert!(net.sim.take_printed().concat().contains("raised NotEnoughRB"));
     let sums = net.audit();
     assert_eq!((sums.spent, sums.held, sums.unused), (50, 0, 0));
-    let dropped: u64 = (0..2).map(|node| net.sim.node(node).unwrap().drops().of(Reason::Bound)).sum();
+    let dropped: u64 = (0..2).map(|node| net.sim.status(node).unwrap().drops.of(Reason::Bound)).sum();
     assert_eq!(dropped, 1);
 }
 
@@ -333,7 +333,7 @@ fn arrives(chunk_of: impl Fn(&Net) -> Arc<Chunk>, roles: Roles) -> (String, u64)
     net.inject_packet(0, Packet { header, chunk });
     net.sim.run_for(SECOND);
     net.audit();
-    let clamped = net.sim.node(1).unwrap().status().ports.iter().map(|port| port.gauge.clamped).sum();
+    let clamped = net.sim.status(1).unwrap().ports.iter().map(|port| port.gauge.clamped).sum();
     (net.sim.take_printed().concat(), clamped)
 }
 

@@ -28,7 +28,7 @@ fn network(line: Line) -> Network {
 
 /// Sends a hundred capsules from end to end.
 fn send(network: Network) -> Simulation {
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     sim.open(3, 1);
     let code = forward();
     sim.add_code(0, &code);
@@ -78,7 +78,7 @@ fn another_key_on_one_side_lets_nothing_through() {
 
 /// What node 2 has charged to its neighbour 1, and to the strangers of the port to it.
 fn charged(sim: &Simulation) -> (u64, u64) {
-    let status = sim.node(2).unwrap().status();
+    let status = sim.status(2).unwrap();
     let port = &status.ports[0];
     let mut behind = status.neighbours.iter().filter(|known| known.port == port.name);
     let neighbour = behind.find_map(|known| known.entry).unwrap();

@@ -33,7 +33,7 @@ fn simulation(nodes: usize, line: Line) -> Simulation {
     let operator = Role { name: "operator".into(), trusts: vec![root().id()], ..Role::anyone(Default::default()) };
     network.roles = Arc::new(Roles::new(vec![operator]).unwrap());
     network.own_roles.insert(1, Arc::default());
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     (0..nodes).for_each(|node| sim.open(node, 1));
     sim
 }
@@ -64,7 +64,7 @@ fn spread(sim: &mut Simulation, code: &Bundle) {
 }
 
 fn said(sim: &Simulation, node: usize, code: &Bundle) -> Option<CodeStatus> {
-    let codes = sim.node(node).unwrap().status().codes;
+    let codes = sim.status(node).unwrap().codes;
     codes.into_iter().find(|known| known.name == code.name().to_string())
 }
 
@@ -197,7 +197,7 @@ fn news_are_passed_on_once() {
     let ended = sim.revoke(1, &revocation).unwrap();
     assert_eq!((ended.told, ended.codes), (2, 0));
     sim.run_for(SECOND);
-    let told = |sim: &Simulation, node: usize| sim.node(node).unwrap().status().revocations;
+    let told = |sim: &Simulation, node: usize| sim.status(node).unwrap().revocations;
     assert_eq!([0, 1, 2, 3].map(|node| told(&sim, node).told), [0, 2, 1, 0]);
     // The same again, from anywhere: nobody passes it on.
     let frame = peers::anep(anep::type_id::REVOCATION, &revocation.wire().unwrap().bytes());
@@ -234,7 +234,7 @@ fn forgers_and_floods_end_nothing_and_displace_nothing() {
         sim.put_frame(0, 0, &peers::anep(anep::type_id::REVOCATION, bytes));
     }
     sim.run_for(SECOND);
-    let drops = |sim: &Simulation, reason| sim.node(1).unwrap().drops().of(reason);
+    let drops = |sim: &Simulation, reason| sim.status(1).unwrap().drops.of(reason);
     assert_eq!((drops(&sim, Reason::RevocationForged), drops(&sim, Reason::MalformedRevocation)), (2, 2));
     // A flood of keys that cost nothing, each with words of its own.
     for number in 0..4000 {
@@ -306,14 +306,14 @@ fn who_proves_what_it_sends_is_heard_beside_a_flood_in_its_name() {
     let mut network = Network::new(Shape::Line { nodes: 3 }, Line::default(), 0).unwrap();
     let operator = Role { name: "operator".into(), trusts: vec![root().id()], ..Role::anyone(Default::default()) };
     (network.roles, network.secret) = (Arc::new(Roles::new(vec![operator]).unwrap()), Some([7; 32]));
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     // Words of keys that cost nothing, in the neighbour's name, without a proof: more than all strangers of the port may tell.
     for number in 0..200 {
         let word = Revocation::sign(&key(1000 + number), Subject::Code(Digest::of(&number.to_be_bytes())), 5);
         sim.put_frame(0, 0, &peers::anep(anep::type_id::REVOCATION, &word.wire().unwrap().bytes()));
     }
     sim.run_for(SECOND / 100);
-    assert!(sim.node(1).unwrap().drops().of(Reason::RevocationRate) > 100);
+    assert!(sim.status(1).unwrap().drops.of(Reason::RevocationRate) > 100);
     let word = Revocation::sign(&root(), Subject::Code(Digest([1; 32])), 5);
     sim.revoke(0, &word).unwrap();
     sim.run_for(SECOND / 20);

@@ -13,7 +13,7 @@ fn config() -> Config {
 }
 
 fn routes(net: &Net, node: usize) -> usize {
-    net.sim.node(node).unwrap().status().plan.unwrap().rip_routes
+    net.sim.status(node).unwrap().plan.unwrap().rip_routes
 }
 
 /// Whether a ping comes back, with so much of the bound.
@@ -105,7 +105,7 @@ fn a_neighbour_that_invents_destinations_leaves_room_for_those_of_another() {
     net.sim.run_for(SECOND / 10);
     let filled = routes(&net, 1);
     assert!((2000..=DESTINATIONS_MAX / 2 + 2).contains(&filled), "half of the places: {filled}");
-    let no_room = net.sim.node(1).unwrap().status().plan.unwrap().account.no_room;
+    let no_room = net.sim.status(1).unwrap().plan.unwrap().account.no_room;
     assert!(no_room >= 8192 - filled as u64, "what found none is counted: {no_room}");
     // What another neighbour tells finds its places.
     net.sim.put_frame(2, 0, &told((20_000..20_000 + ROUTES_MAX).map(invented)));
@@ -137,5 +137,5 @@ fn routes_that_nobody_may_tell_change_nothing() {
     let mut quiet = Net::line(2, Line::default());
     quiet.sim.put_frame(0, 0, &lie(5, 1));
     quiet.sim.run_for(SECOND);
-    assert_eq!(quiet.sim.node(1).unwrap().drops().of(Reason::UnknownType), 1);
+    assert_eq!(quiet.sim.status(1).unwrap().drops.of(Reason::UnknownType), 1);
 }

@@ -71,7 +71,7 @@ fn watch(sim: &mut Simulation, apart: usize) -> Rc<RefCell<Seen>> {
 fn caused(seed: u64, line: Line, bound: u32, bytes: usize) -> (u64, u64, Simulation) {
     let mut network = attacked(seed);
     network.links.iter_mut().for_each(|link| link.line = line);
-    let mut sim = Simulation::new(network, seed).unwrap();
+    let mut sim = crate::net::simulation(network, seed).unwrap();
     let code = bouncing(seed as u32, bytes);
     sim.add_code(NODES, &code);
     (0..NODES).for_each(|node| sim.open(node, 1));
@@ -132,7 +132,8 @@ fn nor_do_they_where_frames_are_lost_and_come_twice() {
 fn code_that_nobody_has_makes_no_flood_of_requests() {
     // The forger says that the capsule comes from a neighbour, which does not answer, or from itself.
     for (from, bound) in [(1, 0), (1, 1), (1, 7), (2, 1), (2, 30)] {
-        let mut sim = Simulation::new(Network::new(Shape::Line { nodes: 3 }, Line::default(), 1).unwrap(), 1).unwrap();
+        let mut sim =
+            crate::net::simulation(Network::new(Shape::Line { nodes: 3 }, Line::default(), 1).unwrap(), 1).unwrap();
         let heard = [0, 2].map(|node| silence(&mut sim, node));
         let (victim, previous) = (sim.address(2), sim.address(from));
         let head = capsule::Header { bound, previous, ..header(Digest([9; 32]), victim, 1) };
@@ -151,7 +152,7 @@ fn code_that_nobody_has_makes_no_flood_of_requests() {
 fn line(nodes: usize, bytes: usize) -> (Simulation, Digest) {
     let mut network = Network::new(Shape::Line { nodes }, Line::default(), 1).unwrap();
     network.ceiling = Ceiling::NONE;
-    let mut sim = Simulation::new(network, 1).unwrap();
+    let mut sim = crate::net::simulation(network, 1).unwrap();
     let code = padded_forward(1, bytes);
     sim.add_code(0, &code);
     sim.open(nodes - 1, 1);
@@ -186,7 +187,7 @@ fn the_default_bound_takes_six_kilobytes_over_eight_hops_and_a_second_capsule_ta
     for (bytes, first) in [(2000, true), (6000, true), (8000, false)] {
         let mut network = Network::new(Shape::Line { nodes: 9 }, Line::default(), 1).unwrap();
         network.ceiling = Ceiling::default();
-        let mut sim = Simulation::new(network, 1).unwrap();
+        let mut sim = crate::net::simulation(network, 1).unwrap();
         let code = padded_forward(1, bytes);
         sim.add_code(0, &code);
         sim.open(8, 1);
@@ -294,7 +295,7 @@ fn a_packet_that_has_nothing_left_is_not_sent_by_digest() {
         let chunk = script.chunk("main", [crate::net::value(2), plan::value::Value::Int(bound)]).unwrap();
         net.inject(0, chunk, bound as u32);
         net.sim.run_for(SECOND);
-        let account = |node: usize| net.sim.node(node).unwrap().status().plan.unwrap().account;
+        let account = |node: usize| net.sim.status(node).unwrap().plan.unwrap().account;
         assert_eq!((account(2).evaluated > 0, account(2).wanted), (true, wanted), "bound {bound}");
     }
 }

@@ -12,7 +12,7 @@ fn beside_a_stranger() -> (Simulation, Digest) {
     let line = Line { carries: Carries::Ethernet, ..Line::default() };
     let mut network = Network::new(Shape::Line { nodes: 3 }, line, 0).unwrap();
     network.family = Family::Both;
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     sim.replace(0, Box::new(Peer { heard: Heard::default(), answer: |_: fetch::Message<'_>| Vec::new() }));
     let code = forward();
     sim.add_code(2, &code);
@@ -58,7 +58,7 @@ fn a_code_that_a_stranger_names_behind_many_others_is_not_in_its_lane() {
     unknown(&mut sim, 200);
     forge(&mut sim, code, 9, 64);
     sim.run_for(10 * MS);
-    assert!(sim.node(1).unwrap().status().fetch.queued > 100, "{}", sim.report());
+    assert!(sim.status(1).unwrap().fetch.queued > 100, "{}", sim.report());
     sim.inject(2, header(code, sim.address(1), 64), b"").unwrap();
     for _ in 0..10 {
         unknown(&mut sim, 5);
@@ -75,7 +75,7 @@ fn who_answers_wrongly_ends_the_search_for_no_other() {
         let mut network = Network::unlinked(3);
         let far = Line { delay_ms: 350.0, ..Line::default() };
         network.link(0, 1, Line::default()).link(1, 2, far);
-        let mut sim = Simulation::new(network, seed(1)).unwrap();
+        let mut sim = crate::net::simulation(network, seed(1)).unwrap();
         let answer = move |message: fetch::Message<'_>| match message {
             fetch::Message::Request { nonce, digest, missing, .. } => {
                 let mut bytes = object(&known, digest);

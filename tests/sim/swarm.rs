@@ -33,7 +33,7 @@ fn swarm(seed: u64) -> Outcome {
     let dice = &mut Dice::new(seed);
     let network = dice.network(seed);
     let rules = Rules::of(&network);
-    let mut sim = Simulation::new(network, seed).unwrap_or_else(|why| panic!("SEED={seed}: {why}"));
+    let mut sim = crate::net::simulation(network, seed).unwrap_or_else(|why| panic!("SEED={seed}: {why}"));
     sim.watch_balance();
     let hostile: Vec<usize> = (0..sim.nodes()).filter(|_| dice.one_in(6)).collect();
     let seats: Vec<_> = (0..sim.nodes()).map(|node| sim.attach_plan(node, node as u32 + 100)).collect();

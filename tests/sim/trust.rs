@@ -33,7 +33,7 @@ fn simulation(nodes: usize, role: Role) -> Simulation {
     network.roles = Arc::new(Roles::new(vec![role]).unwrap());
     // The second node trusts nobody: it only carries what others judge.
     network.own_roles.insert(1, Arc::default());
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     (0..nodes).for_each(|node| sim.open(node, 1));
     sim
 }
@@ -82,7 +82,7 @@ fn send(sim: &mut Simulation, code: &Bundle) {
 
 /// What a node says of a code.
 fn said(sim: &Simulation, node: usize, code: Digest) -> CodeStatus {
-    let codes = sim.node(node).unwrap().status().codes;
+    let codes = sim.status(node).unwrap().codes;
     codes.into_iter().find(|known| known.name == code.to_string()).unwrap()
 }
 
@@ -102,7 +102,7 @@ fn code_fetched_over_hops_keeps_its_credentials_even_past_a_node_that_cannot_jud
     let carrier = said(&sim, 1, code.name());
     assert!(carrier.credential_refused.unwrap().contains("trusted for no role here"));
     assert_eq!(carrier.principal, Some(author().id().to_string()));
-    let counts = |node: usize| sim.node(node).unwrap().status().credentials;
+    let counts = |node: usize| sim.status(node).unwrap().credentials;
     assert_eq!((counts(1).accepted, counts(1).refused), (0, 1));
     assert_eq!((counts(3).accepted, counts(3).refused), (1, 0));
 }
@@ -172,7 +172,7 @@ fn a_role_ends_with_its_credential_and_code_goes_on_as_anyone() {
 fn with_liar(code: &Bundle, lie: fn(u32, Digest, Vec<u8>) -> Vec<Vec<u8>>) -> Simulation {
     let mut network = Network::new(Shape::Line { nodes: 3 }, Line::default(), 0).unwrap();
     network.roles = Arc::new(Roles::new(vec![operator()]).unwrap());
-    let mut sim = Simulation::new(network, seed(1)).unwrap();
+    let mut sim = crate::net::simulation(network, seed(1)).unwrap();
     sim.open(2, 1);
     let known = code.clone();
     let answer = move |message: fetch::Message<'_>| match message {
@@ -242,7 +242,7 @@ fn credentials_that_are_taken_away_forged_or_oversized_leave_code_with_the_right
         let refused = said(&sim, 1, code.name()).credential_refused;
         assert_eq!(refused.is_some(), why.is_some(), "{name}: {refused:?}");
         assert!(why.is_none_or(|why| refused.as_ref().is_some_and(|text| text.contains(why))), "{name}: {refused:?}");
-        assert_eq!(sim.node(1).unwrap().status().credentials.refused, u64::from(why.is_some()), "{name}");
+        assert_eq!(sim.status(1).unwrap().credentials.refused, u64::from(why.is_some()), "{name}");
     }
 }
 

@@ -49,6 +49,12 @@ pub(super) fn tell(passive: Option<f64>, warm: f64, say: &dyn Fn(&str)) -> anyho
     let (passed, packets) = (2 * u64::from(CAPSULES), after.forwarded - before.forwarded);
     let each = (after.time_ns - before.time_ns) as f64 / packets.max(1) as f64;
     let ms = summary.rtt.median_ns as f64 / 1e6;
+    let workers = stage.status("a")?["workers"].as_array().map_or(1, Vec::len);
+    say(&format!(
+        "     what runs where: at r in the kernel, on the processor that a frame comes to; at the ends in user space, by {workers} \
+         worker{}, one for each receive queue",
+        if workers == 1 { "" } else { "s" }
+    ));
     say(&format!("     {packets} of {passed} capsules at r were forwarded in the kernel, in about {each:.0} ns each"));
     say(&format!(
         "     capsule, kernel half {ms:8.3}        4     {:.2} of a capsule in user space at every hop",

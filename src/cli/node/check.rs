@@ -26,6 +26,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     let sandbox = sandbox::expected(&file).with_context(named)?;
     let (changed, mut remarks) = (file.changed_defaults(), file.remarks());
     remarks.extend(kernel::notes(&file, &planned));
+    remarks.extend(planned.room().notes(&file.cpu));
     if json {
         let mut all = limits::value(&file, &planned);
         all["sandbox"] = serde_json::to_value(sandbox)?;

@@ -6,6 +6,7 @@ use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
 use crate::manage::client::{ClientError, Control, run_dir};
 use anyhow::Context as _;
+use model::Ask;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -26,6 +27,12 @@ pub(super) struct Args {
     /// Print JSON; with --follow one object a line
     #[arg(long)]
     json: bool,
+    /// Have the node write what is as grave as this, or graver, from now on
+    #[arg(long, value_enum, value_name = "LEVEL", conflicts_with_all = ["follow", "code"])]
+    set_level: Option<Level>,
+    /// Of one part of the program alone, by the beginning of its targets, such as anode::node
+    #[arg(long, value_name = "TARGET", requires = "set_level")]
+    part: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -38,6 +45,16 @@ enum Level {
 }
 
 impl Level {
+    fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+            Level::Trace => "trace",
+        }
+    }
+
     fn of(text: Option<&str>) -> Level {
         text.and_then(|text| <Level as clap::ValueEnum>::from_str(text, true).ok()).unwrap_or(Level::Info)
     }
@@ -72,10 +89,16 @@ impl Known {
 pub(super) fn print(args: &Args) -> anyhow::Result<()> {
     let known = Known::read(&args.code)?;
     let mut control = Control::connect(&run_dir(&args.node))?;
+    if let Some(level) = args.set_level {
+        let ask = Ask::LogLevel { level: level.name().into(), target: args.part.clone() };
+        let set: String = control.asked(&ask)?;
+        crate::say!("the log of the node is at {set}");
+        return Ok(());
+    }
     if args.follow {
         return follow(&mut control, &known, args);
     }
-    let mut lines = control.ask(&json!({"do": "log"}))?;
+    let mut lines = control.ask(&Ask::Log)?;
     lines.as_array_mut().into_iter().flatten().for_each(|line| known.complete(line));
     if args.json {
         crate::say!("{lines}");

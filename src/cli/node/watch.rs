@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::time::Duration;
 
 /// Fields that count nothing, or what another one counts.
-const NO_COUNTERS: [&str; 3] = ["drops_before", "limits", "domain"];
+const NO_COUNTERS: [&str; 4] = ["drops_before", "limits", "domain", "worker"];
 
 /// Prints what has changed since the last look, `count` times; 0: until interrupted.
 pub(super) fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {
@@ -90,7 +90,8 @@ impl Titles<'_> {
             let title = self.codes.iter().find(|known| known["name"] == code).and_then(|known| known["title"].as_str());
             Some(title.map_or_else(|| code.chars().take(8).collect(), str::to_owned))
         };
-        own.map(str::to_owned).or_else(code)
+        let worker = || of["worker"].as_u64().map(|number| number.to_string());
+        own.map(str::to_owned).or_else(worker).or_else(code)
     }
 }
 

@@ -58,6 +58,24 @@ pub(super) fn kernel_drops(text: &mut String, kernel: &Value) {
     }
 }
 
+/// One of several workers: its load, gaps and queue.
+pub(super) fn worker(text: &mut String, worker: &Value) {
+    let number = |tree: &Value, key: &str| tree[key].as_u64().unwrap_or(0);
+    let cpu = &worker["cpu"];
+    let _ = write!(
+        text,
+        "  worker {:2} load {:5.1} %, {} packets wait, {} frames received; {} gaps of 1 ms or more, {} µs at most",
+        number(worker, "worker"),
+        number(cpu, "load_permille") as f64 / 10.0,
+        number(worker, "waiting"),
+        number(&worker["balance"], "received"),
+        number(cpu, "gaps"),
+        number(cpu, "longest_gap_us")
+    );
+    let panics = number(cpu, "panics");
+    let _ = if panics > 0 { writeln!(text, "; began anew after {panics} panics") } else { writeln!(text) };
+}
+
 /// What became of all frames, and the row that says whether any was lost without a counter.
 pub(super) fn balance(text: &mut String, status: &Value) {
     let number = |key: &str| status["balance"][key].as_u64().unwrap_or(0);

@@ -24,6 +24,9 @@ use crate::trust::{CredentialRefusal, CredentialSet};
 use crate::wire::Digest;
 use std::sync::Arc;
 
+/// The version of what code of capsules calls: `sdk/anode/capsule.h`.
+pub const API_VERSION: u32 = crate::contract::AN_API;
+
 impl Kind {
     /// The media type in the manifest.
     pub fn media_type(self) -> &'static str {

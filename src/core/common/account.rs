@@ -4,10 +4,10 @@
 //! it spends in shares of [`SHARE`] packets, so that the line that others read is not written for each packet. So
 //! several workers together admit at most `rate × t + burst + SHARE × workers` packets in t seconds.
 
+use super::sync::{AtomicU64, OnceLock, Relaxed};
 use crate::core::share::{SharedAccount, Spent};
 use crate::frame::WorkerId;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Packets that a worker admits before it tells, and steps.
 pub const SHARE: u64 = 32;
@@ -28,6 +28,21 @@ struct Told {
 struct Owed {
     packets: AtomicU64,
     steps: AtomicU64,
+}
+
+/// How far the spending of all workers is known to each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Leased {
+    /// Packets that workers have admitted and told the others of.
+    pub told_packets: u64,
+    /// Packets that they have admitted and not told yet.
+    pub out_packets: u64,
+    /// The most that can be.
+    pub out_packets_max: u64,
+    /// Steps that they have told of.
+    pub told_steps: u64,
+    /// Steps that they have not told of yet.
+    pub out_steps: u64,
 }
 
 /// The spending of all workers.
@@ -65,6 +80,18 @@ impl CommonAccount {
     /// The account as a worker sees it.
     pub fn of(self: &Arc<CommonAccount>, worker: WorkerId) -> Arc<dyn SharedAccount> {
         Arc::new(View { account: self.clone(), worker: worker.into() })
+    }
+
+    /// What is told and what is out, while they go on.
+    pub fn leased(&self) -> Leased {
+        let sum = |of: &dyn Fn(usize) -> u64| (0..self.told.len()).map(of).fold(0, u64::wrapping_add);
+        Leased {
+            told_packets: sum(&|at| self.told[at].packets.load(Relaxed)),
+            out_packets: sum(&|at| self.owed[at].packets.load(Relaxed)),
+            out_packets_max: (SHARE - 1) * self.told.len() as u64,
+            told_steps: sum(&|at| self.told[at].steps.load(Relaxed)),
+            out_steps: sum(&|at| self.owed[at].steps.load(Relaxed)),
+        }
     }
 
     /// What the workers but for one have told: without the kernel half.
@@ -122,70 +149,5 @@ impl SharedAccount for View {
         if let Some(told) = self.account.told.get(self.worker) {
             add(&told.refused, 1);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::bucket::TokenBucket;
-    use crate::core::share::OtherHalf;
-
-    /// A worker with a bucket of its own.
-    struct Worker {
-        other: OtherHalf,
-        packets: TokenBucket,
-        steps: TokenBucket,
-        admitted: u64,
-    }
-
-    impl Worker {
-        fn admit(&mut self, now: u64) {
-            self.other.settle(now, &mut self.packets, &mut self.steps);
-            if self.packets.take(now, 1) {
-                self.other.spend(1, 0);
-                self.admitted += 1;
-            }
-        }
-    }
-
-    /// So many workers that share a budget of 10,000 packets a second, of which 1,000 at once.
-    fn workers(count: u16) -> Vec<Worker> {
-        let account = Arc::new(CommonAccount::new(count));
-        let worker = |id| Worker {
-            other: OtherHalf::new(account.of(id)),
-            packets: TokenBucket::new(10_000, 1_000),
-            steps: TokenBucket::new(u64::MAX, u64::MAX),
-            admitted: 0,
-        };
-        (0..count).map(worker).collect()
-    }
-
-    #[test]
-    fn several_workers_admit_what_one_would() {
-        for count in [1, 2, 7] {
-            let mut workers = workers(count);
-            // Each millisecond 100 packets come to each: all of them many times the rate.
-            for ms in 0..2_000u64 {
-                for _ in 0..100 {
-                    workers.iter_mut().for_each(|worker| worker.admit(ms * 1_000_000));
-                }
-            }
-            let admitted: u64 = workers.iter().map(|worker| worker.admitted).sum();
-            let budget = 10_000 * 2 + 1_000;
-            assert!(admitted >= budget - 100, "{admitted} with {count}");
-            assert!(admitted <= budget + SHARE * u64::from(count) * 2, "{admitted} with {count}");
-        }
-    }
-
-    #[test]
-    fn an_idle_worker_leaves_its_part_to_others() {
-        let mut workers = workers(2);
-        for ms in 0..1_000u64 {
-            for _ in 0..100 {
-                workers[1].admit(ms * 1_000_000);
-            }
-        }
-        assert!((10_900..=11_000).contains(&workers[1].admitted), "{}", workers[1].admitted);
     }
 }

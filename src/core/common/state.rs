@@ -7,15 +7,12 @@
 //! When the kernel half takes a code over, its entries move into the kernel's map while packets pass. From then on a
 //! worker that finds its key still here moves it first, under the lock of its part: so no change is lost.
 
+use super::sync::{Acquire, AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard, OnceLock, PARTS, Relaxed, Release};
 use crate::core::domain::DomainId;
 use crate::core::kept::{Allowance, Books, Change, Held, Page, Refused, SharedState, Value};
 use crate::core::state_store::StateStore;
 use crate::trust::limits::Limits;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-
-/// Parts of the table.
-const PARTS: usize = 64;
+use std::sync::{Arc, PoisonError};
 
 /// Bits of a place within its part, in the names of places that a look goes on at.
 const PLACE: u32 = 40;
@@ -184,7 +181,7 @@ impl CommonState {
                 self.put(keeper, key, value, keep_ms, now)
             });
         }
-        self.empty.store(true, std::sync::atomic::Ordering::Release);
+        self.empty.store(true, Release);
     }
 
     fn put(&self, keeper: &Arc<dyn SharedState>, key: u64, value: &Value, keep_ms: u32, now: u64) {
@@ -206,7 +203,7 @@ impl CommonState {
 
     #[inline]
     fn elsewhere(&self) -> Option<&Arc<dyn SharedState>> {
-        self.moved.get().filter(|_| self.empty.load(std::sync::atomic::Ordering::Acquire))
+        self.moved.get().filter(|_| self.empty.load(Acquire))
     }
 }
 

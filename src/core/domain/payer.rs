@@ -66,6 +66,8 @@ pub struct Rest {
     pub counts: Counts,
     /// What the workers of the node have in common of its code, if there are several and this is the first.
     pub common: Option<OfCode>,
+    /// The same code's domain at the first worker, if this is another one.
+    pub at_first: Option<DomainId>,
     /// Its soft state, if that is not the node's own table.
     pub shared: Option<Arc<dyn SharedState>>,
     /// Records of its packets from the kernel half, to be carried out here.
@@ -126,6 +128,7 @@ impl Domain {
             grants: Grants::default(),
             counts: Counts::default(),
             common: None,
+            at_first: None,
             shared: None,
             records: None,
             trapped: None,
@@ -210,6 +213,14 @@ impl Domain {
             made: self.made,
             counts,
         }
+    }
+
+    /// Its account goes on from another's, which is no more.
+    pub fn go_on_from(&mut self, usage: Usage) {
+        let Usage { packets, bytes, steps, cpu_ns, forwarded, delivered, made, counts } = usage;
+        (self.came, self.bytes, self.steps_taken, self.cpu_ns) = (packets, bytes, steps, cpu_ns);
+        (self.forwarded, self.delivered, self.made, self.counts) = (forwarded, delivered, made, counts);
+        self.refused = self.counts.drops.of(Reason::Budget);
     }
 
     /// Packets lost without a counter, of which so many wait; below 0: counted more than once.

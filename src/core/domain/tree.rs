@@ -30,6 +30,11 @@ impl Domains {
         self.table.share(places);
     }
 
+    /// Names that were given are nobody's any more.
+    pub fn give_up_names(&mut self) {
+        self.table.give_up();
+    }
+
     /// Takes out a domain and all below it, each behind the one above it, for another worker. The root stays.
     pub fn send_off(&mut self, top: DomainId) -> Vec<(DomainId, Domain)> {
         let order = self.with_those_below(top);

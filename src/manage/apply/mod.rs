@@ -27,7 +27,6 @@ use crate::sys::threads::{self, Duty};
 use crate::trust::{CurrentRoles, LinkSecret};
 pub use peers::Peers;
 use prepared::Prepared;
-use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -36,30 +35,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wish::{Fulfils, Wish};
+use wish::{Fulfils, Standing, Wish};
 
 /// The longest wait for a confirmation.
 pub const CONFIRM_MAX: Duration = Duration::from_secs(86_400);
-
-/// How the node's configuration stands, for the status.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Standing {
-    /// The number of the configuration that runs; nothing: that it was started with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub number: Option<u64>,
-    /// Who has given it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub who: Option<String>,
-    /// How often one was applied since the start.
-    pub applied: u64,
-    /// How often one was refused.
-    pub refused: u64,
-    /// How often the node went back because nobody had confirmed one.
-    pub reverted: u64,
-    /// Milliseconds until it goes back to the one before, unless somebody confirms this one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unconfirmed_ms: Option<u64>,
-}
 
 /// What a wish has come to.
 type Answer = Result<Value, String>;
@@ -181,13 +160,10 @@ impl Fulfils for Applier {
         answer
     }
 
-    fn standing(&self) -> Value {
+    fn standing(&self) -> Standing {
         let board = lock(&self.board);
         let left = board.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).as_millis());
-        json!(Standing {
-            unconfirmed_ms: left.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
-            ..board.standing.clone()
-        })
+        Standing { unconfirmed_ms: left.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)), ..board.standing.clone() }
     }
 }
 

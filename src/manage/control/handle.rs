@@ -11,6 +11,7 @@ use crate::manage::files::Files;
 use crate::manage::homes::{Home, Homes};
 use crate::manage::loader::Shelf;
 use crate::manage::management::Management;
+use crate::manage::observe::Observed;
 use crate::manage::revoked::Revocations;
 use crate::manage::services::Services;
 use crate::manage::sockets::Report;
@@ -35,22 +36,23 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(8);
 pub struct Handle {
     pub(super) orders: Sender<Order>,
     pub(super) waker: Waker,
-    pub(super) shelf: Shelf,
-    pub(super) half: Option<Arc<KernelHalf>>,
-    pub(super) sockets: Option<Arc<Report>>,
-    pub(super) cpu: Option<Arc<crate::manage::cpu::Report>>,
-    pub(super) connections: Connections,
-    pub(super) rules: Option<Arc<crate::manage::follow::Report>>,
+    pub(in crate::manage) shelf: Shelf,
+    pub(in crate::manage) half: Option<Arc<KernelHalf>>,
+    pub(in crate::manage) sockets: Option<Arc<Report>>,
+    pub(in crate::manage) cpu: Option<Arc<crate::manage::cpu::Report>>,
+    pub(in crate::manage) connections: Connections,
+    pub(in crate::manage) rules: Option<Arc<crate::manage::follow::Report>>,
     pub(super) keep_kernel: Arc<AtomicBool>,
     pub(super) management: Option<Arc<Management>>,
     pub(super) files: Option<Arc<Files>>,
-    pub(super) revocations: Option<Arc<Revocations>>,
+    pub(in crate::manage) revocations: Option<Arc<Revocations>>,
     pub(super) services: Option<Services>,
-    pub(super) sources: Sources,
-    pub(super) watching: Option<Arc<Watching>>,
-    pub(super) others: Others,
+    pub(in crate::manage) sources: Sources,
+    pub(in crate::manage) watching: Option<Arc<Watching>>,
+    pub(in crate::manage) others: Others,
     pub(super) homes: Homes,
-    pub(super) applier: Option<Arc<dyn Fulfils>>,
+    pub(in crate::manage) observed: Arc<Observed>,
+    pub(in crate::manage) applier: Option<Arc<dyn Fulfils>>,
 }
 
 impl Handle {
@@ -78,6 +80,7 @@ impl Handle {
             watching,
             others: Others::default(),
             homes: Homes::default(),
+            observed: Arc::default(),
             applier: None,
         }
     }

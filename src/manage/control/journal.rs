@@ -5,21 +5,21 @@
 
 use super::Handle;
 use crate::log::recent;
-use serde_json::{Value, json};
+use model::log::{Journal, Line, OwnLine};
 
 /// The last lines of both.
-pub(super) fn lines(handle: &Handle) -> Result<Value, String> {
+pub(super) fn lines(handle: &Handle) -> Result<Journal, String> {
     let (first, lines) = handle.with_node(|node, _| (node.log_begins(), node.log()))?;
-    let numbered = |(number, line)| {
-        let mut value = handle.sources.line(line);
-        value["number"] = json!(number);
-        value["level"] = json!(if line.trap.is_some() { "warn" } else { "info" });
-        value
+    let numbered = |(number, line): (u64, &crate::core::log::Line)| {
+        let level = if line.trap.is_some() { "warn" } else { "info" };
+        Line { number: Some(number), level: Some(level.into()), ..handle.sources.line(line) }
     };
-    let code: Vec<Value> = (first..).zip(&lines).map(numbered).collect();
-    let own = recent().into_iter().map(|line| {
-        let level = line.level.as_str().to_ascii_lowercase();
-        json!({"number": line.number, "unix_ms": line.unix_ms, "level": level, "text": line.text})
+    let code = (first..).zip(&lines).map(numbered).collect();
+    let own = recent().into_iter().map(|line| OwnLine {
+        number: line.number,
+        unix_ms: line.unix_ms,
+        level: line.level.as_str().to_ascii_lowercase(),
+        text: line.text,
     });
-    Ok(json!({"process": std::process::id(), "code": code, "node": own.collect::<Vec<_>>()}))
+    Ok(Journal { process: std::process::id(), code, node: own.collect() })
 }

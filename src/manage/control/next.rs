@@ -7,33 +7,13 @@
 //! gives way to others, as one that waits.
 
 use super::places::Place;
-use serde::Deserialize;
-use serde_json::Value;
+use model::Subject;
+use model::WITHIN_MS;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// The longest wait, in milliseconds: shorter than clients wait for an answer.
-const LONGEST_MS: u64 = 5000;
-
-/// The same, for requests that say nothing of it.
-pub(super) fn longest_ms() -> u64 {
-    LONGEST_MS
-}
-
-/// Of what the next answer is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Subject {
-    Status,
-    Log,
-    /// Lines of code and of the node.
-    Journal,
-    Domains,
-    Channels,
-}
 
 /// What one connection was told last, and when.
 #[derive(Default)]
@@ -42,7 +22,7 @@ pub(super) struct Next(Option<Told>);
 /// An answer, when the next look may be, and what it was of.
 struct Told {
     of: Subject,
-    answer: Result<Value, String>,
+    answer: String,
     again: Instant,
 }
 
@@ -53,9 +33,9 @@ impl Next {
         place: &Place,
         of: Subject,
         within_ms: u64,
-        look: impl Fn() -> Result<Value, String>,
-    ) -> Option<Result<Value, String>> {
-        let end = Instant::now() + Duration::from_millis(within_ms.min(LONGEST_MS));
+        look: impl Fn() -> String,
+    ) -> Option<String> {
+        let end = Instant::now() + Duration::from_millis(within_ms.min(WITHIN_MS));
         loop {
             let before = self.0.as_ref().filter(|told| told.of == of);
             if let Some(Told { again, .. }) = before {
@@ -84,7 +64,6 @@ impl Next {
 mod tests {
     use super::super::places::Places;
     use super::*;
-    use serde_json::json;
     use std::cell::Cell;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
@@ -97,27 +76,27 @@ mod tests {
         let (mut next, looks) = (Next::default(), Cell::new(0));
         let count = |every: i32| {
             looks.set(looks.get() + 1);
-            Ok(json!(looks.get() / every))
+            (looks.get() / every).to_string()
         };
-        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(1)), Some(Ok(json!(1))), "at once");
-        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(4)), Some(Ok(json!(0))));
-        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(4)), Some(Ok(json!(1))), "two looks");
+        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(1)), Some("1".to_owned()), "at once");
+        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(4)), Some("0".to_owned()));
+        assert_eq!(next.await_change(&place, Subject::Status, 5000, || count(4)), Some("1".to_owned()), "two looks");
         assert_eq!(looks.get(), 4);
         assert_eq!(
-            next.await_change(&place, Subject::Status, 0, || Ok(json!(1))),
-            Some(Ok(json!(1))),
+            next.await_change(&place, Subject::Status, 0, || "1".to_owned()),
+            Some("1".to_owned()),
             "its time is over"
         );
         assert_eq!(
-            next.await_change(&place, Subject::Log, 5000, || Ok(json!(1))),
-            Some(Ok(json!(1))),
+            next.await_change(&place, Subject::Log, 5000, || "1".to_owned()),
+            Some("1".to_owned()),
             "of something else"
         );
         // It waits without end, and the next one takes its place.
         let (other, _other) = UnixStream::pair().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| places.take(&Arc::new(other)).unwrap());
-            while next.await_change(&place, Subject::Log, 5000, || Ok(json!(1))).is_some() {}
+            while next.await_change(&place, Subject::Log, 5000, || "1".to_owned()).is_some() {}
         });
     }
 }

@@ -232,7 +232,7 @@ mod tests {
         fourth_place.stream.as_ref().write_all(b"x").unwrap();
         fourth.read_exact(&mut [0; 1]).unwrap();
         let status = counts.status();
-        assert_eq!((&status["displaced"], &status["refused"]), (&2.into(), &1.into()), "{status}");
+        assert_eq!((status.displaced, status.refused), (2, 1), "{status:?}");
         drop(fourth_place);
         assert!(places.table().open.is_empty());
     }

@@ -1,13 +1,16 @@
 //! Connections to the control socket: who is let in, for how long, and the conversation of requests and answers, a line each.
 
+use super::answers::refusal;
 use super::handle::Handle;
 use super::places::{Place, Places, Times, read_line};
-use super::{Ask, next, watch};
+use super::{next, watch};
 use crate::clean;
+use crate::log::Asker;
 use crate::manage::apply::wish::who_is;
 use crate::manage::worker::Order;
 use crate::sys::threads::{self, Duty};
-use serde_json::{Value, json};
+use model::{Ask, PROTOCOL, Request};
+use serde::Deserialize as _;
 use std::io::{self, BufReader, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -84,19 +87,44 @@ fn is_operator(connection: &UnixStream) -> bool {
     peer.is_ok_and(|peer| peer.uid.is_root() || peer.uid == rustix::process::geteuid())
 }
 
+/// Who is at the other end. Of one that has gone meanwhile nothing is known but that he might.
+fn asker(connection: &UnixStream) -> Asker {
+    let peer = rustix::net::sockopt::socket_peercred(connection);
+    peer.map_or((u32::MAX, 0), |peer| (peer.uid.as_raw(), peer.pid.as_raw_nonzero().get()))
+}
+
 pub(super) fn refuse(connection: &UnixStream, why: &str) {
-    let _ = say(connection, &json!({ "error": why }));
+    let _ = say(connection, refusal(why.to_owned()));
 }
 
 /// One answer, one clean line, one write.
-pub(super) fn say(mut connection: &UnixStream, answer: &Value) -> io::Result<()> {
-    connection.write_all((clean::line(&answer.to_string()) + "\n").as_bytes())
+pub(super) fn say(mut connection: &UnixStream, answer: String) -> io::Result<()> {
+    let mut line = clean::line_of(answer);
+    line.push('\n');
+    connection.write_all(line.as_bytes())
+}
+
+/// What is asked; an error says what is wrong with the request, or that it is of another version of the protocol.
+fn asked(line: &[u8]) -> Result<Ask, String> {
+    let why = |error: serde_json::Error| format!("request not understood: {error}");
+    let mut request: serde_json::Value = serde_json::from_slice(line).map_err(why)?;
+    let Request { protocol } = Request::deserialize(&request).map_err(why)?;
+    if protocol != PROTOCOL {
+        return Err(format!(
+            "the request is of version {protocol} of the control protocol, and this node speaks version {PROTOCOL} \
+             (anode {}): ask with a program of that version",
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
+    request.as_object_mut().and_then(|fields| fields.remove(Request::PROTOCOL));
+    Ask::deserialize(request).map_err(why)
 }
 
 fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
     let connection = &*place.stream;
     let mut reader = BufReader::new(connection);
     let mut next = next::Next::default();
+    let who = asker(connection);
     loop {
         let mut line = Vec::new();
         if !read_line(&mut reader, &mut line, REQUEST_MAX, times)? {
@@ -109,10 +137,10 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
         if !place.works() {
             return Ok(());
         }
-        let ask = serde_json::from_slice::<Ask>(&line);
+        let ask = asked(&line);
         let stops = matches!(ask, Ok(Ask::Down { .. }));
-        if matches!(ask, Ok(Ask::Watch)) {
-            return watch::serve(place, handle);
+        if let Ok(Ask::Watch { one_in }) = ask {
+            return watch::serve(place, handle, one_in);
         }
         let answer = match ask {
             Ok(Ask::Next { of, within_ms }) => {
@@ -121,16 +149,11 @@ fn converse(place: &Place, handle: &Handle, times: Times) -> io::Result<()> {
                     None => return Ok(()),
                 }
             }
-            Ok(Ask::Configure { what }) => handle.configure(what, &who_is(connection)),
-            Ok(ask) => handle.answer(ask),
-            Err(error) => Err(format!("request not understood: {error}")),
-        };
-        let answer = match answer {
-            Ok(value) => json!({ "ok": value }),
-            Err(why) => json!({ "error": why }),
+            Ok(ask) => handle.answer_to((who, &who_is(connection)), ask),
+            Err(why) => refusal(why),
         };
         // It may not take its answer, so that another has its place.
-        let told = if place.waits() { say(connection, &answer) } else { Ok(()) };
+        let told = if place.waits() { say(connection, answer) } else { Ok(()) };
         if stops {
             // Behind the answer: the process may be gone before another line is written.
             let _ = handle.order(Order::Stop);

@@ -11,8 +11,9 @@
 
 use crate::code::run::traps::Places;
 use crate::core::log::Line;
+use crate::manage::observe::told;
 use crate::wire::Digest;
-use serde_json::{Value, json};
+use model::status::Trap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +22,7 @@ const BUNDLES_MAX: usize = 64;
 
 /// Where the codes of some bundles were made from. All clones are one.
 #[derive(Clone, Default)]
-pub(super) struct Sources(Arc<Mutex<VecDeque<(Digest, Places)>>>);
+pub(in crate::manage) struct Sources(Arc<Mutex<VecDeque<(Digest, Places)>>>);
 
 impl Sources {
     /// Keeps what is known of a bundle's code, which the node has accepted, in the place of the bundle given first.
@@ -34,27 +35,25 @@ impl Sources {
         all.push_back((name, places));
     }
 
-    /// Adds function and line to a trap of this code, as an answer has it; nothing where they are not known.
-    pub(super) fn complete(&self, code: &str, trap: &mut Value) {
-        let number = |name: &str| trap[name].as_u64().and_then(|number| u32::try_from(number).ok());
-        let (Some(function), Some(byte)) = (number("function"), number("byte")) else { return };
+    /// Adds function and line to a trap of this code; nothing where they are not known.
+    pub(in crate::manage) fn complete(&self, code: &str, trap: &mut Trap) {
+        let (Some(function), Some(byte)) = (trap.function, trap.byte) else { return };
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((_, places)) = all.iter().find(|(name, _)| name.to_string() == code) else { return };
         let (name, source) = places.find(function, byte);
-        trap["name"] = json!(name);
-        trap["source"] = json!(source);
+        (trap.name, trap.source) = (name.map(str::to_owned), source);
     }
 
     /// A line of mobile code's log.
-    pub(super) fn line(&self, line: &Line) -> Value {
+    pub(super) fn line(&self, line: &Line) -> model::log::Line {
         let code = line.code.to_string();
-        let mut value = json!({"at": line.at, "code": code, "tag": line.tag, "value": line.value});
-        if let Some(trap) = line.trap {
-            let mut trap = json!(trap);
+        let trap = line.trap.as_ref().map(|trap| {
+            let mut trap = told::trap(trap);
             self.complete(&code, &mut trap);
-            value["trap"] = trap;
-        }
-        value
+            trap
+        });
+        let (at, tag, value) = (line.at, line.tag, line.value);
+        model::log::Line { at, code, tag, value, trap, number: None, level: None }
     }
 }
 
@@ -62,7 +61,7 @@ impl Sources {
 mod tests {
     use super::*;
     use crate::code::bundle::{Bundle, Kind, Lines};
-    use crate::core::log::Trap;
+    use crate::core::log;
 
     /// A bundle with one function, whose body was made from line 7.
     fn bundle(window: u32) -> Bundle {
@@ -77,19 +76,17 @@ mod tests {
     #[test]
     fn a_trap_of_a_bundle_that_was_given_has_its_line_until_others_take_its_place() {
         let sources = Sources::default();
-        let (first, trap) = (bundle(0), Trap { kind: "a trap", place: Some((0, 1)) });
-        let line = |code| sources.line(&Line { at: 1, code, tag: 0, value: 0, trap: Some(trap) })["trap"].clone();
-        let bare = json!({"kind": "a trap", "function": 0, "byte": 1});
+        let (first, trap) = (bundle(0), log::Trap { kind: "a trap", place: Some((0, 1)) });
+        let line = |code| sources.line(&Line { at: 1, code, tag: 0, value: 0, trap: Some(trap) }).trap.unwrap();
+        let bare = told::trap(&trap);
         assert_eq!(line(first.name()), bare);
         sources.keep(first.name(), Places::of(&first));
-        assert_eq!(
-            line(first.name()),
-            json!({"kind": "a trap", "function": 0, "byte": 1, "name": "capsule", "source": "x.c:7"})
-        );
+        let placed = Trap { name: Some("capsule".into()), source: Some("x.c:7".into()), ..bare.clone() };
+        assert_eq!(line(first.name()), placed);
         for others in (1..=BUNDLES_MAX as u32).map(bundle) {
             sources.keep(others.name(), Places::of(&others));
         }
         assert_eq!(line(first.name()), bare);
-        assert_eq!(line(bundle(9).name())["source"], "x.c:7");
+        assert_eq!(line(bundle(9).name()).source.as_deref(), Some("x.c:7"));
     }
 }

@@ -5,14 +5,14 @@
 //! four entries takes, and nobody else waits.
 
 use super::Handle;
-use crate::core::kept::{Page, Refused, StateFound, number};
+use crate::core::kept::{KeptValue, Page, Refused, StateFound, number};
 use crate::wire::Digest;
-use serde_json::{Value, json};
+use model::code;
 
 /// A page of a code's state, from a place on.
-pub(super) fn page(handle: &Handle, name: &str, from: u64) -> Result<Value, String> {
-    let code: Digest = name.parse().map_err(|error: crate::wire::DigestError| error.to_string())?;
-    let found = handle.with_node(move |node, turn| (node.state_page(turn.now, &code, from), turn.now))?;
+pub(super) fn page(handle: &Handle, name: &str, from: u64) -> Result<code::Page, String> {
+    let digest: Digest = name.parse().map_err(|error: crate::wire::DigestError| error.to_string())?;
+    let found = handle.with_node(move |node, turn| (node.state_page(turn.now, &digest, from), turn.now))?;
     let absent = || format!("{name:.12} does not run here: anode node status lists the codes that do");
     let (page, half, now) = match found {
         (Some(StateFound::Page(page)), now) => (page, "user", now),
@@ -29,10 +29,12 @@ fn in_words(why: Refused) -> String {
     }
 }
 
-fn answer(page: &Page, half: &str, now: u64) -> Value {
-    let entry = |kept: &crate::core::kept::KeptValue| {
-        let left = kept.until.saturating_sub(now) / 1_000_000;
-        json!({"key": kept.key, "value": hex::encode(kept.value), "number": number(&kept.value), "expires_ms": left})
+fn answer(page: &Page, half: &str, now: u64) -> code::Page {
+    let entry = |kept: &KeptValue| code::Entry {
+        key: kept.key,
+        value: hex::encode(kept.value),
+        number: number(&kept.value),
+        expires_ms: kept.until.saturating_sub(now) / 1_000_000,
     };
-    json!({"half": half, "entries": page.entries.iter().map(entry).collect::<Vec<_>>(), "next": page.next})
+    code::Page { half: half.into(), entries: page.entries.iter().map(entry).collect(), next: page.next }
 }

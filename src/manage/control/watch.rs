@@ -5,10 +5,11 @@
 //! and holds up nobody.
 
 use super::Handle;
+use super::answers::line;
 use super::places::Place;
 use super::serving::{refuse, say};
 use crate::manage::watching::{LOOK, Watch};
-use serde_json::json;
+use model::Answer;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
@@ -16,15 +17,15 @@ use std::time::{Duration, Instant};
 const BEAT: Duration = Duration::from_millis(50);
 
 /// Tells until there is nobody to be told.
-pub(super) fn serve(place: &Place, handle: &Handle) -> io::Result<()> {
+pub(super) fn serve(place: &Place, handle: &Handle, one_in: u32) -> io::Result<()> {
     let connection = &*place.stream;
     let begun = match &handle.watching {
-        Some(watching) => watching.begin(handle).and_then(|watch| Ok((watch, watching.names(handle)?))),
+        Some(watching) => watching.begin(handle, one_in).and_then(|watch| Ok((watch, watching.names(handle)?))),
         None => Err("this node cannot be watched".into()),
     };
     match begun {
         Ok((watch, names)) => {
-            say(connection, &json!({ "ok": names }))?;
+            say(connection, line(&Answer::Ok(names)))?;
             tell(place, watch)
         }
         Err(why) => {

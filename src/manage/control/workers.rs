@@ -5,10 +5,10 @@ use crate::core::ledger::Balance;
 use crate::core::log::Line;
 use crate::frame::WorkerId;
 use crate::manage::cpu::{CpuStatus, Report};
+use crate::manage::observe::OfWorker;
+use crate::manage::watchdog::Rounds;
 use crate::manage::worker::Order;
 use crate::manage::worker::crew::Way;
-use crate::node::domains::DomainStatus;
-use crate::node::status::Status;
 use crate::node::{Node, Turn};
 use serde::Serialize;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::sync::mpsc::channel;
 
 /// One worker of several.
 #[derive(Serialize)]
-pub(super) struct WorkerStatus {
+pub(in crate::manage) struct WorkerStatus {
     /// Its number; the first is 0.
     worker: usize,
     /// What became of its frames. `handed` is what it has handed to the first worker, less what it has taken over.
@@ -38,6 +38,18 @@ impl Handle {
     /// The same with the workers beyond the first.
     pub(crate) fn with_others(self, others: Others) -> Handle {
         Handle { others, ..self }
+    }
+
+    /// The rounds of all workers, the first one's first.
+    pub(in crate::manage) fn rounds(&self) -> impl Iterator<Item = Arc<Rounds>> {
+        self.cpu.iter().chain(&self.others.reports).map(|report| report.rounds())
+    }
+
+    /// Gives each worker one of these orders, the first one the first.
+    pub(in crate::manage) fn order_all(&self, mut orders: impl Iterator<Item = Order>) -> Result<(), String> {
+        orders.next().map_or(Ok(()), |order| self.order(order))?;
+        self.others.ways.iter().zip(orders).for_each(|(way, order)| way.order(order));
+        Ok(())
     }
 
     /// Lets each worker do something, the first one first, and waits for what comes of it.
@@ -69,47 +81,19 @@ impl Handle {
         Ok(())
     }
 
-    /// The counters of all workers together, and what each has done if there are several.
-    pub(super) fn counters(&self) -> Result<(Status, Vec<WorkerStatus>), String> {
-        let each = self.with_each(|node, turn| {
-            node.settle_cuts();
-            (node.status_within(&turn.out.frames), node.waiting())
-        })?;
+    /// What each worker has done, if there are several.
+    pub(in crate::manage) fn worker_status(&self, each: &[OfWorker]) -> Vec<WorkerStatus> {
+        if each.len() < 2 {
+            return Vec::new();
+        }
         let reports = self.cpu.iter().chain(&self.others.reports).map(Some).chain(std::iter::repeat(None));
-        let of_each = each.iter().zip(reports).enumerate().map(|(worker, ((status, waiting), report))| WorkerStatus {
+        let of_each = each.iter().zip(reports).enumerate().map(|(worker, (of, report))| WorkerStatus {
             worker,
-            balance: status.balance,
-            waiting: *waiting,
+            balance: of.balance,
+            waiting: of.waiting,
             cpu: report.map(|report| report.status()),
         });
-        let workers = if each.len() > 1 { of_each.collect() } else { Vec::new() };
-        let mut all = each.into_iter().map(|(status, _)| status);
-        let mut sum = all.next().ok_or("the node is going down")?;
-        all.for_each(|more| sum.add(&more));
-        Ok((sum, workers))
-    }
-
-    /// The domains of all workers, those of codes with what was used at each.
-    pub(in crate::manage) fn domain_tree(&self) -> Result<Vec<DomainStatus>, String> {
-        let mut each = self
-            .with_each(|node, _| {
-                node.settle_cuts();
-                node.domain_tree()
-            })?
-            .into_iter();
-        let mut first = each.next().unwrap_or_default();
-        for more in each {
-            let (codes, others): (Vec<_>, Vec<_>) = more.into_iter().partition(|more| more.code.is_some());
-            for more in codes {
-                first.iter_mut().filter(|own| own.code == more.code).for_each(|own| own.add(&more));
-            }
-            // Those that are this worker's: each worker has the node's own, below which they are.
-            let own: Vec<_> = others.into_iter().filter(|domain| domain.worker.is_some()).collect();
-            let above = own.first().and_then(|top| first.iter().position(|domain| Some(domain.id) == top.parent));
-            let at = above.map_or(first.len(), |above| above + 1);
-            first.splice(at..at, own);
-        }
-        Ok(first)
+        of_each.collect()
     }
 
     /// What mobile code has logged lately, at whatever worker.

@@ -109,6 +109,13 @@ impl Desk {
         half.broken().then_some(half.domain)
     }
 
+    /// Gives all processes up: the node that had their domains is no more.
+    #[cold]
+    pub fn give_up(&mut self) {
+        self.halves.iter_mut().flatten().for_each(|half| half.give_up());
+        self.told.clear();
+    }
+
     /// The process of the host at this place has written to its waker.
     pub fn mark(&mut self, host: u64) {
         if let Some(Some(half)) = self.halves.get_mut(host as usize) {

@@ -375,7 +375,13 @@ impl Drop for Session<'_> {
             self.acceptor.handle.homes().forget(self.domain);
         }
         if let Ok(ended) = detached.and_then(|()| self.costs.with_node(Some(payer), disconnect)) {
-            tracing::info!(host = host.0, domains = ended.domains, channels = ended.channels, "a process has gone");
+            tracing::info!(
+                event = "session",
+                host = host.0,
+                domains = ended.domains,
+                channels = ended.channels,
+                "a process has gone"
+            );
         }
     }
 }

@@ -189,7 +189,7 @@ mod tests {
         let again = seats.take(Holder::User(1)).unwrap();
         assert_eq!(called(&again, MS, MS), Some(Duration::from_millis(8)), "what was owed is owed");
         assert_eq!(called(&again, 500 * MS, MS), None);
-        assert_eq!(seats.counts.status()["slowed"], 2);
+        assert_eq!(seats.counts.status().slowed, 2);
         drop(again);
         let third = seats.take(Holder::User(3)).unwrap();
         assert_eq!(called(&third, 10_000 * MS, 1), None);

@@ -36,6 +36,9 @@ impl Follower {
                 self.change_port(at, port, plan, !first)?;
             }
             changed |= is_another;
+            if link_before.is_some() && link_before != carrier {
+                tracing::info!(event = "link", port = self.config.ports[at].name, "the link of a port was down, or is");
+            }
             if !is_another && link_before.is_some() && link_before != carrier {
                 self.tell(move |node, _| node.link_was_down(PortId(at as u16)))?;
             }
@@ -54,7 +57,7 @@ impl Follower {
             _ => Ok(stands),
         });
         let program = program.unwrap_or_else(|error| {
-            tracing::warn!(port = port.name, %error, "no program of the node's stands before this port any more");
+            tracing::warn!(event = "link", port = port.name, %error, "no program of the node's stands before this port any more");
             false
         });
         if program && aloud {

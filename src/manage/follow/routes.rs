@@ -56,9 +56,17 @@ impl Follower {
 
 fn say(Rules { obeyed, not_obeyed }: Rules) {
     if obeyed > 0 {
-        tracing::info!(rules = obeyed, "rules of policy routing decide: the kernel is asked for the way of each flow");
+        tracing::info!(
+            event = "route",
+            rules = obeyed,
+            "rules of policy routing decide: the kernel is asked for the way of each flow"
+        );
     }
     if not_obeyed > 0 {
-        tracing::warn!(rules = not_obeyed, "rules for marked packets are not obeyed: nothing of the node's is marked");
+        tracing::warn!(
+            event = "route",
+            rules = not_obeyed,
+            "rules for marked packets are not obeyed: nothing of the node's is marked"
+        );
     }
 }

@@ -40,6 +40,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::Duration;
 use turns::QueueStatus;
 use workshop::{Done, Workshop, WorkshopStatus};
 
@@ -241,6 +242,13 @@ impl Shelf {
     /// What there is to say of the loader.
     pub fn status(&self) -> Result<LoaderStatus, String> {
         self.exchange(Inbox::Ask)
+    }
+
+    /// The same if it answers within this time.
+    pub fn status_within(&self, time: Duration) -> Result<LoaderStatus, String> {
+        let (reply, answer) = channel();
+        self.inbox.send(Inbox::Ask(reply)).map_err(|error| error.to_string())?;
+        answer.recv_timeout(time).map_err(|error| error.to_string())
     }
 
     /// Has modules tried again on which the compiler has failed; says how many they are.

@@ -289,7 +289,7 @@ impl Supervisor {
             Ok(running) => {
                 let place = &mut self.places[at];
                 let (pid, weaker) = (running.being.pid(), running.being.weaker());
-                tracing::info!(environment = place.environment.name, pid, "environment runs");
+                tracing::info!(event = "session", environment = place.environment.name, pid, "environment runs");
                 let status = &mut place.status;
                 if status.weaker != weaker {
                     status.weaker = weaker.to_vec();
@@ -375,7 +375,7 @@ impl Supervisor {
         } else if running.unwanted {
             let status = &mut self.places[at].status;
             (status.state, status.ended) = (State::Killed, Some("its domain was ended".into()));
-            tracing::info!(environment = status.name, "environment ended with its domain");
+            tracing::info!(event = "session", environment = status.name, "environment ended with its domain");
         } else {
             self.failed(at, how, done);
         }
@@ -395,7 +395,7 @@ impl Supervisor {
             place.due = Some(Instant::now() + place.back_off);
             place.back_off = (place.back_off * 2).min(BACK_OFF_MAX);
         }
-        tracing::warn!(environment = place.environment.name, how, again, "environment has ended");
+        tracing::warn!(event = "session", environment = place.environment.name, how, again, "environment has ended");
         place.status.ended = Some(how);
     }
 

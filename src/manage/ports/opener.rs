@@ -197,11 +197,16 @@ impl Taking {
         let port = self.taker.port();
         match self.taker.reopen(interface, program) {
             Ok(changes) => {
-                tracing::info!(port = port.0, interface, "a port goes on by the interface that has its name now");
+                tracing::info!(
+                    event = "link",
+                    port = port.0,
+                    interface,
+                    "a port goes on by the interface that has its name now"
+                );
                 tell(Order::Change { port, changes });
             }
             Err(error) => {
-                tracing::error!(port = port.0, %error, "a port does not come back with its interface");
+                tracing::error!(event = "link", port = port.0, %error, "a port does not come back with its interface");
             }
         }
         (self.apart, self.joins) = (false, None);

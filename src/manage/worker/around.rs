@@ -12,7 +12,7 @@ use crate::manage::ee::Desk;
 use crate::manage::loader::Loader;
 use crate::manage::ports::{OpenPort, Opener};
 use crate::node::handing::Handed;
-use crate::node::{Delivery, Effect, Event, SentEnd};
+use crate::node::{Delivery, Effect, Event, EventKind, Node, SentEnd};
 use crate::nodeos::interface::{HostId, Upcall};
 
 /// What is around the node of a worker.
@@ -60,7 +60,11 @@ impl Place {
 
 impl Outside for Around {
     #[cold]
-    fn happened(&mut self, event: Event) {
+    fn happened(&mut self, node: &Node, mut event: Event) {
+        if let EventKind::Charged(domain) = &mut event.kind {
+            // By the name that it has at the first worker, which is asked for titles.
+            *domain = node.at_first(*domain);
+        }
         self.watchers.tell_event(&event);
     }
 

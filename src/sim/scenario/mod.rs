@@ -219,6 +219,7 @@ impl Scenario {
         network.sizes = self.sizes.unwrap_or(network.sizes);
         network.ceiling.unsigned = self.node.bound_max.unwrap_or(network.ceiling.unsigned);
         network.ceiling.signed = self.node.signed_bound_max.unwrap_or(network.ceiling.signed);
+        network.workers = self.node.workers.unwrap_or(network.workers);
         if let Some(limits) = self.node.anyone {
             network.roles = Roles::of_anyone(limits).into();
         }

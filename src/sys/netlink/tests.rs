@@ -11,7 +11,7 @@ fn the_loopback_interface_is_found_with_its_address() {
     assert!(lo.index > 0 && lo.mtu > 1500);
     assert!(lo.addresses.iter().any(|(addr, _)| addr.to_string() == "127.0.0.1"));
     routes().unwrap();
-    assert!(losses().unwrap().contains_key("lo"));
+    assert!(doing().unwrap().contains_key("lo"));
 }
 /// A route to 192.0.2.0/24 with these attributes, as the kernel writes it.
 fn written(attributes: Vec<RouteAttribute>) -> Vec<u8> {

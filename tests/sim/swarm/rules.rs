@@ -70,7 +70,7 @@ impl Rules {
     /// No table is larger than it may be, and every bound of PLAN is accounted for.
     pub fn tables(&self, sim: &Simulation, seed: u64) {
         for node in (0..sim.nodes()).filter(|node| sim.is_up(*node)) {
-            let status = sim.node(node).unwrap().status();
+            let status = sim.status(node).unwrap();
             let state: u64 = status
                 .codes
                 .iter()
@@ -112,7 +112,7 @@ impl Rules {
         self.tables(sim, seed);
         assert_eq!(sim.alive(), 0, "SEED={seed}");
         for node in (0..sim.nodes()).filter(|node| sim.is_up(*node)) {
-            let status = sim.node(node).unwrap().status();
+            let status = sim.status(node).unwrap();
             let fetch = (status.fetch.codes, status.fetch.capsules);
             assert_eq!(fetch, (0, 0), "SEED={seed} node {node}: code is still on its way");
             let Some(plan) = status.plan else { continue };

@@ -1,0 +1,99 @@
+//! What operators ask of a node's configuration and of its environments.
+
+use serde::{Deserialize, Serialize};
+
+/// A wish: `{"do":"configure","what":{"apply":{"number":7}}}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Wish {
+    /// Takes over a configuration that was given to the broker.
+    Apply {
+        /// Its number.
+        number: u64,
+        /// The number of the configuration to which somebody has looked at the difference; 0: it has none.
+        base: Option<u64>,
+        /// Only says what would change.
+        #[serde(default)]
+        dry_run: bool,
+        /// Leaves out what needs a restart.
+        #[serde(default)]
+        partly: bool,
+        /// Goes back unless it is confirmed within so many milliseconds.
+        confirm_within_ms: Option<u64>,
+    },
+    /// What runs stays.
+    Confirm,
+    /// Takes over a configuration that ran before.
+    Rollback {
+        /// Its number; by default the one before that which runs.
+        to: Option<u64>,
+        /// As above.
+        #[serde(default)]
+        dry_run: bool,
+        /// As above.
+        #[serde(default)]
+        partly: bool,
+        /// As above.
+        confirm_within_ms: Option<u64>,
+    },
+    /// Takes over what the file says now that the node was started with.
+    Reread,
+    /// The configurations that ran.
+    History,
+}
+
+impl Wish {
+    /// What it changes, for people; nothing: it changes nothing.
+    pub fn change(&self) -> Option<&'static str> {
+        match self {
+            Wish::Apply { dry_run: true, .. } | Wish::Rollback { dry_run: true, .. } | Wish::History => None,
+            Wish::Apply { .. } => Some("a configuration was applied"),
+            Wish::Confirm => Some("a configuration was confirmed"),
+            Wish::Rollback { .. } => Some("a configuration of before was applied"),
+            Wish::Reread => Some("the configuration was read again"),
+        }
+    }
+}
+
+/// How the node's configuration stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The number of the configuration that runs; nothing: that it was started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    /// Who has given it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// How often one was applied since the start.
+    pub applied: u64,
+    /// How often one was refused.
+    pub refused: u64,
+    /// How often the node went back because nobody had confirmed one.
+    pub reverted: u64,
+    /// Milliseconds until it goes back to the one before, unless somebody confirms this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unconfirmed_ms: Option<u64>,
+}
+
+/// What an operator does with an environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Act {
+    /// It is to run.
+    Start,
+    /// It is not to run, until somebody starts it.
+    Stop,
+    /// It ends, and begins anew.
+    Restart,
+}
+
+impl Act {
+    /// What has been done, for people.
+    pub fn done(self) -> &'static str {
+        match self {
+            Act::Start => "started",
+            Act::Stop => "stopped",
+            Act::Restart => "restarted",
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Whether all is well with a node: each check has a value, the most that is still well, and words of what to do.
+//!
+//! Of what is counted since the start only what has come lately is of interest: since the look before the last minute.
+
+use crate::core::reason::Reason;
+use crate::manage::control::Handle;
+use crate::manage::worker::Order;
+use model::health::{Check, Health, State};
+use model::status::Status;
+use std::collections::{HashMap, VecDeque};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// For how long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Milliseconds in which workers and loader answer that are well, and for which a worker may have been kept from its work.
+const ANSWER_MS: u64 = 1000;
+const GAP_MS: u64 = 100;
+
+/// Drops that say that something is full.
+const FULL: [Reason; 8] = [
+    Reason::Missed,
+    Reason::QueueFull,
+    Reason::PathFull,
+    Reason::ChannelQueueFull,
+    Reason::ApplicationFull,
+    Reason::ProcessFull,
+    Reason::LocalFull,
+    Reason::HandOver,
+];
+
+/// A look is of interest to others a minute later.
+const AGE: Duration = Duration::from_secs(60);
+const LOOKS_MAX: usize = 64;
+
+/// What was counted at looks before.
+#[derive(Debug, Default)]
+pub struct Looks(Mutex<VecDeque<(Instant, u64)>>);
+
+impl Looks {
+    /// How much a counter has grown since the last look that is a minute old; since the first one if none is; of the first, since the start.
+    fn since(&self, now: Instant, count: u64) -> u64 {
+        let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while looks.len() > 1 && looks.get(1).is_some_and(|(at, _)| now.saturating_duration_since(*at) >= AGE) {
+            looks.pop_front();
+        }
+        let before = looks.front().map_or(0, |(_, before)| *before);
+        if looks.len() < LOOKS_MAX {
+            looks.push_back((now, count));
+        }
+        count.saturating_sub(before)
+    }
+}
+
+fn check(name: &str, value: u64, most: u64, said: String) -> Check {
+    let state = if value > most { State::Degraded } else { State::Healthy };
+    Check { name: name.into(), state, value, most, said }
+}
+
+impl Handle {
+    /// How long the slowest worker takes to come round; nothing: longer than this.
+    pub fn comes_round(&self, within: Duration) -> Result<Option<Duration>, String> {
+        let begun = Instant::now();
+        let (answer, first) = channel();
+        let say = || {
+            let answer = answer.clone();
+            // Whoever asked may have gone away meanwhile.
+            Order::Do(Box::new(move |_, _| answer.send(()).unwrap_or_default()))
+        };
+        self.order(say())?;
+        self.others.ways.iter().for_each(|way| way.order(say()));
+        for _ in 0..=self.others.ways.len() {
+            if first.recv_timeout(within.saturating_sub(begun.elapsed())).is_err() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(begun.elapsed()))
+    }
+
+    /// Looks at all that may be wrong with the node.
+    pub fn health(&self) -> Result<Health, String> {
+        let ms = |time: Duration| time.as_millis() as u64;
+        let answer = self.comes_round(PATIENCE)?;
+        let mut checks = vec![check(
+            "worker-answers",
+            ms(answer.unwrap_or(PATIENCE)),
+            ANSWER_MS,
+            "milliseconds until all workers have come round; one that does not is stuck: anode node report".into(),
+        )];
+        let begun = Instant::now();
+        let loader = self.shelf.status_within(PATIENCE);
+        checks.push(check(
+            "loader-answers",
+            ms(begun.elapsed()),
+            if loader.is_ok() { ANSWER_MS } else { 0 },
+            "milliseconds until the loader has answered; one that does not waits for the disk, or is stuck".into(),
+        ));
+        let reports = self.cpu.iter().chain(&self.others.reports);
+        let gap = reports.map(|report| report.recent_gap_us()).max().unwrap_or(0) / 1000;
+        checks.push(check(
+            "worker-gap",
+            gap,
+            GAP_MS,
+            "milliseconds for which a worker had work and did not run, in the last minutes; give it a CPU: [cpu]"
+                .into(),
+        ));
+        let name = if answer.is_some() && loader.is_ok() {
+            let status = self.status()?;
+            self.look_at(&status, &mut checks);
+            status.node
+        } else {
+            self.watching.as_ref().map(|watching| watching.node().to_owned()).unwrap_or_default()
+        };
+        let state = checks.iter().map(|check| check.state).max().unwrap_or(State::Healthy);
+        Ok(Health { node: name, state, checks })
+    }
+
+    fn look_at(&self, status: &Status, checks: &mut Vec<Check>) {
+        let drops = FULL.iter().filter_map(|reason| status.drops.drops.get(reason.name())).sum();
+        let full = self.observed.looks.since(Instant::now(), drops);
+        checks.push(check(
+            "queues-full",
+            full,
+            0,
+            "packets dropped lately since a queue was full; anode node status says which, docs/drops.md what to do"
+                .into(),
+        ));
+        let down = status.ports.iter().filter(|port| port.interface.is_some_and(|it| it.carrier == Some(false)));
+        let names: Vec<_> = down.map(|port| port.name.as_str()).collect();
+        let said = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+        checks.push(check("carrier", names.len() as u64, 0, format!("ports without a carrier{said}")));
+        let before = self.kernel_half().map(|half| half.interfaces()).unwrap_or_default();
+        let doing = if before.is_empty() { Ok(HashMap::new()) } else { crate::sys::netlink::doing() };
+        // Where the system does not say, nothing is known to be lost.
+        let stands = |name: &String| doing.as_ref().map_or(true, |all| all.get(name).is_some_and(|doing| doing.xdp));
+        let lost = before.iter().filter(|name| !stands(name)).count() as u64;
+        checks.push(check(
+            "kernel-half",
+            lost,
+            0,
+            "ports before which the kernel half does not stand any more: somebody has taken it away; start the node again".into(),
+        ));
+        checks.push(check(
+            "unaccounted",
+            status.unaccounted,
+            0,
+            "frames that no counter knows of: a bug, please report it with anode node report".into(),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_more_than_a_minute_old_is_forgotten_once_there_is_a_later_look() {
+        let (looks, begun) = (Looks::default(), Instant::now());
+        let at = |seconds: u64, count| looks.since(begun + Duration::from_secs(seconds), count);
+        assert_eq!(at(0, 7), 7, "since the start");
+        assert_eq!((at(1, 7), at(30, 9)), (0, 2));
+        assert_eq!(at(61, 9), 2, "since the look at 1 s");
+        assert_eq!(at(95, 9), 0, "since the look at 30 s");
+        for second in 96..1000 {
+            at(second, 9);
+        }
+        assert!(looks.0.lock().unwrap().len() <= LOOKS_MAX);
+    }
+}

@@ -1,0 +1,174 @@
+//! A further worker that panics begins anew: another node at rest goes on with its ports, rings and counters
+//! ([`crate::node::Node::go_on_from`]).
+//!
+//! Only the packets that it had are lost, under `worker-panic`. The first worker has the tables of the node, so its
+//! panic ends the process, as a hang of any worker does ([`crate::manage::watchdog`]): the kernel half serves on.
+
+use super::{Parts, Worker};
+use crate::code::run::Runtime;
+use crate::frame::WorkerId;
+use crate::manage::cpu::Cpu;
+use crate::manage::watchdog;
+use crate::node::entry::EntryLimits;
+use crate::node::workers::Joint;
+use crate::node::{Node, NodeConfig};
+use crate::sys::clock::Clock;
+use crate::sys::threads::WORKERS_MAX;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What the node of a worker is made of, also after a panic.
+pub(super) struct Making {
+    config: NodeConfig,
+    entry: EntryLimits,
+    worker: WorkerId,
+    joint: Option<Joint>,
+    /// Nodes there were before.
+    panics: u64,
+}
+
+impl Making {
+    pub(super) fn of(parts: &Parts, worker: WorkerId) -> Making {
+        let Parts { config, joint, entry, .. } = parts;
+        Making { config: config.clone(), entry: *entry, worker, joint: joint.clone(), panics: 0 }
+    }
+
+    /// The worker's number.
+    pub(super) fn worker(&self) -> u64 {
+        self.worker.into()
+    }
+
+    /// A node at rest.
+    pub(super) fn node(&self, cpu: &Cpu, clock: Clock) -> Node {
+        let mut config = self.config.clone();
+        // None has the random numbers of one before, nor of another worker.
+        config.seed = config.seed.wrapping_add(self.panics * u64::from(WORKERS_MAX));
+        let mut node = Node::new(config);
+        node.set_scheduler(cpu.scheduler(), 0);
+        node.set_entry(self.entry);
+        node.set_clock(Box::new(super::work_clock::thread_clock(clock, cpu.gaps())));
+        self.joint.iter().for_each(|joint| node.set_worker(self.worker, joint.clone()));
+        let (capsules, plan) = cpu.weights();
+        node.set_weights(capsules, plan);
+        node
+    }
+}
+
+impl Worker {
+    /// Works until it is told to stop, and lets what its sockets hold go its way; begins anew whenever it panics. Only for a worker
+    /// that is not the first.
+    pub fn run_on(&mut self) -> io::Result<()> {
+        self.through_panics(Worker::run)?;
+        self.through_panics(Worker::drain)
+    }
+
+    fn through_panics(&mut self, work: fn(&mut Worker) -> io::Result<()>) -> io::Result<()> {
+        loop {
+            // What a panic leaves half done is thrown away, but for counters.
+            if let Ok(done) = catch_unwind(AssertUnwindSafe(|| work(self))) {
+                return done;
+            }
+            if catch_unwind(AssertUnwindSafe(|| self.begin_anew())).is_err() {
+                watchdog::end(self.making.worker, "has panicked, and cannot begin anew");
+            }
+        }
+    }
+
+    #[cold]
+    fn begin_anew(&mut self) {
+        self.making.panics += 1;
+        let looked_at = self.driver.node.looked_at(&self.driver.out);
+        let taken = self.taking.take().map_or(0, |before| before.wrapping_sub(looked_at)) + self.batch.len() as u64;
+        self.batch.drain(..).for_each(|frame| self.driver.out.pool.give(frame));
+        let fresh = self.making.node(&self.cpu, self.clock);
+        let before = std::mem::replace(&mut self.driver.node, fresh);
+        self.driver.runtime = Runtime::default();
+        // Domains of environments were that node's: their processes are told by the end of their connections.
+        self.around.processes.give_up();
+        let now = self.read();
+        self.driver.turn(now, |node, turn| node.go_on_from(turn, before, taken));
+        self.cpu.count_panic();
+        tracing::error!(worker = self.making.worker, "has panicked and begins anew: a bug, please report the panic");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::cpu::CpuFile;
+    use crate::core::ledger::Unaccounted;
+    use crate::core::reason::Reason;
+    use crate::frame::{Frame, Link, PeerId, PortId};
+    use crate::manage::worker::crew::{Way, between};
+    use crate::manage::worker::{Command, Order, Seat};
+    use crate::node::Sizes;
+    use crate::sys::poll::Waker;
+    use crate::topology::{Ceiling, Port, Routes};
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    fn parts(port: Port) -> (Parts, Way, crate::manage::worker::crew::Link) {
+        let ((to_first, _), (sender, orders)) = (channel(), channel());
+        let first = Way { orders: to_first, waker: Waker::new().unwrap() };
+        let way = Way { orders: sender, waker: Waker::new().unwrap() };
+        let (further, first) = between((0, first), (1, way.clone()));
+        let config = NodeConfig {
+            name: "further".into(),
+            ports: vec![port],
+            neighbours: vec![],
+            routes: Arc::new(Routes::default()),
+            roles: Arc::default(),
+            sizes: Sizes::default(),
+            seed: 1,
+            kernel: false,
+        };
+        let parts = Parts {
+            config,
+            seat: Seat::Further(1),
+            links: vec![first],
+            joint: Some(Joint::new(2, 64)),
+            busy_poll_us: 0,
+            cpu: Cpu::new(&CpuFile::default()),
+            entry: EntryLimits::default(),
+            orders,
+            waker: way.waker.clone(),
+            clock: Clock::start(),
+        };
+        (parts, way, further)
+    }
+
+    #[test]
+    fn the_thread_of_a_worker_goes_on_after_each_panic_with_what_it_has_counted() {
+        let port = Port {
+            name: "left".into(),
+            link: Link::Overlay,
+            addresses: vec![],
+            mtu: 1452,
+            bits_per_second: 0,
+            ceiling: Ceiling::default(),
+        };
+        let (parts, way, _further) = parts(port);
+        let report = parts.cpu.report();
+        let worker = std::thread::spawn(move || Worker::new(parts).unwrap().run_on());
+        for panics in 1..=3u64 {
+            // A capsule of a stranger's, which is dropped, and one that is in hand when the worker panics.
+            let command: Command = Box::new(move |node, turn| {
+                let mut frame = Frame::from_bytes(&[0; 3]);
+                (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
+                node.count_drops(Reason::Missed, 2);
+                node.receive(turn, frame);
+                panic!("as wanted, for the {panics}. time");
+            });
+            way.order(Order::Do(command));
+            let (reply, answer) = channel();
+            way.order(Order::Do(Box::new(move |node, turn| {
+                let drops = (node.drops().of(Reason::Missed), node.drops().of(Reason::WorkerPanic));
+                let _ = reply.send((drops, node.unaccounted(&turn.out.frames)));
+            })));
+            assert_eq!(answer.recv().unwrap(), ((2 * panics, 0), Unaccounted::default()));
+            assert_eq!(report.panics(), panics);
+        }
+        way.order(Order::Stop);
+        worker.join().unwrap().unwrap();
+    }
+}

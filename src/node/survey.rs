@@ -1,0 +1,284 @@
+//! A survey: all that a node counts, copied a few rows at a time. Example: of 10,000 domains the worker copies 60 between
+//! two batches of packets, goes on with the packets, and copies 60 more behind the next batch.
+//!
+//! Each row is right by itself: it is copied between two packets, with what waits of it. Rows of different slices are of
+//! different moments. What has come since the survey began may be missing in it, and so is what has gone.
+//!
+//! The node reads no clock: whoever drives it says when a slice is over.
+
+use super::capsules::Capsules;
+use super::domains::{ChannelStatus, DomainStatus};
+use super::hello::Hellos;
+use super::status::Status;
+use super::{Cx, Node};
+use crate::core::domain::DomainId;
+use crate::frame::{Frame, PortId};
+use crate::graph::Traffic;
+use crate::graph::channels::{CutChan, InChan, OutChan};
+use crate::nodeos::interface::{CutChanId, InChanId, OutChanId};
+use crate::trust::PrincipalId;
+use crate::wire::Digest;
+use std::collections::{HashMap, HashSet};
+
+/// Of what a survey is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surveyed {
+    /// The counter tree, and all domains.
+    Counters,
+    /// All channels.
+    Channels,
+}
+
+/// How far a survey is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// What has passed by the other half is added to the accounts of this one.
+    Settle,
+    Head,
+    Codes,
+    Neighbours,
+    Domains,
+    Ins,
+    Outs,
+    Cuts,
+    Done,
+}
+
+/// What a survey has cost whoever made it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SurveyCost {
+    /// Slices.
+    pub slices: u64,
+    /// All of them together, in nanoseconds.
+    pub worked_ns: u64,
+    /// The longest of them.
+    pub longest_ns: u64,
+}
+
+/// A survey under way, and what it has found so far.
+#[derive(Debug)]
+pub struct Survey {
+    of: Surveyed,
+    stage: Stage,
+    /// The row of the stage that is next.
+    at: usize,
+    codes: Vec<Digest>,
+    /// Domains to be looked at, the next one last.
+    open: Vec<DomainId>,
+    disowned: HashSet<PrincipalId>,
+    status: Option<Box<Status>>,
+    domains: Vec<DomainStatus>,
+    channels: Vec<ChannelStatus>,
+    waiting: usize,
+    cost: SurveyCost,
+}
+
+impl Survey {
+    /// One that has not begun.
+    pub fn of(of: Surveyed) -> Survey {
+        Survey {
+            of,
+            stage: Stage::Settle,
+            at: 0,
+            codes: Vec::new(),
+            open: Vec::new(),
+            disowned: HashSet::new(),
+            status: None,
+            domains: Vec::new(),
+            channels: Vec::new(),
+            waiting: 0,
+            cost: SurveyCost::default(),
+        }
+    }
+
+    /// The same with room for so many domains, so that whoever surveys them need not make it.
+    pub fn with_room(mut self, domains: usize) -> Survey {
+        self.domains.reserve(domains);
+        self
+    }
+
+    /// A slice has taken so long, in nanoseconds.
+    pub fn spent(&mut self, nanoseconds: u64) {
+        self.cost.slices += 1;
+        self.cost.worked_ns += nanoseconds;
+        self.cost.longest_ns = self.cost.longest_ns.max(nanoseconds);
+    }
+
+    /// What it has cost.
+    pub fn cost(&self) -> SurveyCost {
+        self.cost
+    }
+
+    /// The counter tree and the domains, each behind the one above it; and how many packets wait for their turn. Nothing: it was of something else.
+    pub fn counters(self) -> Option<(Status, Vec<DomainStatus>, usize)> {
+        let (status, mut domains) = (*self.status?, self.domains);
+        let codes: HashMap<u32, &String> =
+            status.codes.iter().filter_map(|code| Some((code.domain?, &code.name))).collect();
+        if !codes.is_empty() {
+            domains.iter_mut().for_each(|domain| domain.code = codes.get(&domain.id).map(|name| (*name).clone()));
+        }
+        Some((status, domains, self.waiting))
+    }
+
+    /// The channels.
+    pub fn channels(self) -> Vec<ChannelStatus> {
+        self.channels
+    }
+
+    fn go_on(&mut self, stage: Stage) {
+        (self.stage, self.at) = (stage, 0);
+    }
+}
+
+impl Node {
+    /// Goes on with a survey until it is done, which is true, or a row has been copied and `is_over` says so. These frames are on their
+    /// way to ports.
+    pub fn survey(&mut self, survey: &mut Survey, frames: &[Frame], mut is_over: impl FnMut() -> bool) -> bool {
+        while survey.stage == Stage::Settle {
+            if self.cx.graphs.settle_at(&mut self.cx.core, survey.at) {
+                survey.at += 1;
+            } else {
+                survey.go_on(if survey.of == Surveyed::Counters { Stage::Head } else { Stage::Ins });
+            }
+            if is_over() {
+                return false;
+            }
+        }
+        self.look(survey, frames, is_over)
+    }
+
+    /// All of a survey at once; what has passed by the other half since it was settled last is not in it.
+    pub(super) fn surveyed(&self, of: Surveyed, frames: &[Frame]) -> Survey {
+        let mut survey = Survey::of(of);
+        survey.go_on(if of == Surveyed::Counters { Stage::Head } else { Stage::Ins });
+        self.look(&mut survey, frames, || false);
+        survey
+    }
+
+    fn look(&self, survey: &mut Survey, frames: &[Frame], mut is_over: impl FnMut() -> bool) -> bool {
+        loop {
+            match survey.stage {
+                // Only at the beginning, which is behind.
+                Stage::Settle => survey.go_on(Stage::Done),
+                Stage::Head => self.look_at_head(survey, frames),
+                Stage::Codes => self.look_at_code(survey),
+                Stage::Neighbours => self.look_at_neighbour(survey),
+                Stage::Domains => self.look_at_domain(survey),
+                Stage::Ins | Stage::Outs | Stage::Cuts => self.cx.look_at_channel(survey),
+                Stage::Done => return true,
+            }
+            if is_over() {
+                return survey.stage == Stage::Done;
+            }
+        }
+    }
+
+    fn look_at_head(&self, survey: &mut Survey, frames: &[Frame]) {
+        let capsules = self.environments.get::<Capsules>();
+        survey.codes =
+            capsules.map(|capsules| capsules.codes.iter().map(|(name, _)| *name).collect()).unwrap_or_default();
+        survey.disowned = self.cx.control.roles.disowned();
+        survey.waiting = self.waiting();
+        survey.open = vec![self.cx.core.domains.root()];
+        survey.status = Some(Box::new(self.status_head(frames)));
+        survey.go_on(Stage::Codes);
+    }
+
+    fn look_at_code(&self, survey: &mut Survey) {
+        let (Some(name), Some(status)) = (survey.codes.get(survey.at), &mut survey.status) else {
+            return survey.go_on(Stage::Neighbours);
+        };
+        survey.at += 1;
+        let known = self.environments.get::<Capsules>().and_then(|capsules| capsules.codes.of(name));
+        let Some(known) = known else { return };
+        let mut code = self.cx.code_status(name.to_string(), known, &survey.disowned);
+        code.unaccounted = code.domain.map(|domain| self.unaccounted_of(DomainId(domain)));
+        status.codes.push(code);
+    }
+
+    fn look_at_neighbour(&self, survey: &mut Survey) {
+        let known = self.cx.core.topology.neighbours.at(survey.at);
+        let (Some(known), Some(status)) = (known, &mut survey.status) else { return survey.go_on(Stage::Domains) };
+        survey.at += 1;
+        let mut neighbour = self.cx.neighbour_status(known);
+        let hellos = self.environments.get::<Hellos>();
+        neighbour.hello = hellos.and_then(|hellos| hellos.last_of(known.port, known.addr));
+        status.neighbours.push(neighbour);
+    }
+
+    fn look_at_domain(&self, survey: &mut Survey) {
+        let Some(id) = survey.open.pop() else { return survey.go_on(Stage::Done) };
+        let Some(domain) = self.cx.core.domains.by_id(id) else { return };
+        // The first child is to be looked at next.
+        survey.open.extend(domain.children().iter().rev());
+        let row = self.cx.domain_status(id, domain, self.unaccounted_of(id));
+        if let Some(status) = &mut survey.status {
+            let sum = &mut status.unaccounted_by.domains;
+            *sum = sum.saturating_add(row.unaccounted.unsigned_abs());
+        }
+        survey.domains.push(row);
+    }
+}
+
+impl Cx {
+    /// The next channel, or the next kind of them.
+    fn look_at_channel(&self, survey: &mut Survey) {
+        let channels = &self.graphs.channels;
+        let found = match survey.stage {
+            Stage::Ins => {
+                channels.ins.at(survey.at).map(|found| found.map(|(id, channel)| self.in_status(id, channel)))
+            }
+            Stage::Outs => {
+                channels.outs.at(survey.at).map(|found| found.map(|(id, channel)| self.out_status(id, channel)))
+            }
+            _ => channels.cuts.at(survey.at).map(|found| found.map(|(id, channel)| self.cut_status(id, channel))),
+        };
+        match (found, survey.stage) {
+            (Some(row), _) => {
+                survey.at += 1;
+                // Those of the node's own environments are the same at each worker: the first one tells of them.
+                let is_own = |row: &ChannelStatus| self.control.kept.contains(&DomainId(row.domain));
+                survey.channels.extend(row.filter(|row| !self.is_further() || !is_own(row)));
+            }
+            (None, Stage::Ins) => survey.go_on(Stage::Outs),
+            (None, Stage::Outs) => survey.go_on(Stage::Cuts),
+            (None, _) => survey.go_on(Stage::Done),
+        }
+    }
+
+    fn in_status(&self, id: InChanId, channel: &InChan) -> ChannelStatus {
+        ChannelStatus {
+            protocol: channel.spec.protocol.clone(),
+            address: channel.spec.address.clone(),
+            port: self.port_name(channel.filter.port),
+            ..self.channel_status(id.0, "in", channel.domain, self.graphs.channels.traffic_in(id, channel))
+        }
+    }
+
+    fn out_status(&self, id: OutChanId, channel: &OutChan) -> ChannelStatus {
+        ChannelStatus {
+            protocol: channel.spec.protocol.clone(),
+            address: channel.spec.address.clone(),
+            port: self.port_name(channel.target.port),
+            ..self.channel_status(id.0, "out", channel.domain, self.graphs.channels.traffic_out(id, channel.traffic))
+        }
+    }
+
+    fn cut_status(&self, id: CutChanId, channel: &CutChan) -> ChannelStatus {
+        ChannelStatus {
+            protocol: format!("in {} -> out {}", channel.from.0, channel.to.0),
+            in_kernel: Some(channel.in_kernel),
+            ..self.channel_status(id.0, "cut", channel.domain, channel.traffic)
+        }
+    }
+
+    fn port_name(&self, id: Option<PortId>) -> Option<String> {
+        Some(self.core.topology.port(id?)?.name.clone())
+    }
+
+    fn channel_status(&self, id: u32, kind: &'static str, domain: DomainId, traffic: Traffic) -> ChannelStatus {
+        let title = self.core.domains.by_id(domain).map(|domain| domain.title.clone()).unwrap_or_default();
+        let (protocol, address) = Default::default();
+        ChannelStatus { id, kind, domain: domain.0, title, protocol, address, port: None, traffic, in_kernel: None }
+    }
+}

@@ -1,0 +1,133 @@
+//! Receive queues of nodes with several workers: fewer than workers, queues that come and go, and one that is flooded.
+
+use crate::running::{HOSTS, Running, guest, sockets};
+use crate::workers::{A, B, COUNT, capsule, cross, two_queues, with_workers};
+use anode::wire::Digest;
+use serde_json::Value;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Frames that each worker of r has received.
+fn received(status: &Value) -> Vec<u64> {
+    let workers = status["workers"].as_array().unwrap_or_else(|| panic!("{status}"));
+    workers.iter().map(|worker| worker["balance"]["received"].as_u64().unwrap()).collect()
+}
+
+/// With AF_XDP sockets or without.
+fn maybe_sockets(xdp: bool) -> impl Fn(&str, &mut toml::Table) {
+    move |node, config| {
+        if xdp {
+            sockets(false)(node, config);
+        }
+    }
+}
+
+/// Changes how many queues r has towards a, and a towards r: never fewer to receive than the other sends by.
+fn set_queues(net: &Running, queues: u32) {
+    let set = |node: &str, interface: &str, what: &str| {
+        net.shell(node, &format!("ethtool -L {interface} {what} {queues} 2>&1 | grep -v unmodified >&2 || true"));
+    };
+    let (a, r) = (("a", "to-r", "tx"), ("r", "to-a", "rx"));
+    let order = if queues == 1 { [a, r] } else { [r, a] };
+    order.into_iter().for_each(|(node, interface, what)| set(node, interface, what));
+    let now = net.shell("r", "ethtool -l to-a | tail -n 5 | grep -i rx");
+    assert!(now.contains(&queues.to_string()), "{now}");
+}
+
+#[test]
+fn more_workers_than_queues_are_said_and_all_capsules_pass() {
+    for (name, xdp) in [("wq4", false), ("wq4x", true)] {
+        let Some(mut net) = Running::build(name, HOSTS) else { return };
+        net.start(&with_workers(4, maybe_sockets(xdp)));
+        let code = net.control("r").add_code(&guest("state")).unwrap();
+        assert_eq!(cross(&net, code), COUNT);
+        let status = net.status("r");
+        assert_eq!(received(&status).len(), 4, "{status}");
+        assert!(status["drops"].as_object().unwrap().is_empty(), "{status}");
+        assert!(net.log("r").contains("3 workers get no frame"), "{}", net.log("r"));
+    }
+}
+
+#[test]
+fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
+    for (name, xdp) in [("wqc", false), ("wqcx", true)] {
+        let Some(mut net) = two_queues(name) else { return };
+        net.start(&with_workers(2, maybe_sockets(xdp)));
+        let code = net.control("r").add_code(&guest("state")).unwrap();
+        assert_eq!(cross(&net, code), COUNT, "{name}");
+        for queues in [1, 2, 1, 2] {
+            let bytes = capsule(code, A, B);
+            let stop = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                // What is on its way while the driver begins anew may be lost there; nothing of it within the node.
+                let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
+                let (stop, bytes) = (&stop, &bytes);
+                scope.spawn(move || {
+                    while !stop.load(Ordering::Relaxed) {
+                        socket.send_to(bytes, (B, 3322)).unwrap();
+                        std::thread::yield_now();
+                    }
+                });
+                set_queues(&net, queues);
+                stop.store(true, Ordering::Relaxed);
+            });
+            let before = received(&net.status("r"));
+            assert_eq!(cross(&net, code), COUNT, "{name}: {queues} queues");
+            let now = received(&net.status("r"));
+            let more = |at: usize| now[at] - before[at];
+            assert!(more(0) > 20 && (more(1) > 20) == (queues == 2), "{name}: {queues} queues: {before:?} {now:?}");
+        }
+    }
+}
+
+/// A socket of a whose capsules come to this worker of r.
+fn socket_to(net: &Running, worker: usize, code: Digest) -> UdpSocket {
+    let bytes = capsule(code, A, B);
+    for _ in 0..64 {
+        let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
+        let before = received(&net.status("r"));
+        socket.send_to(&bytes, (B, 3322)).unwrap();
+        let sum = |counts: &[u64]| counts.iter().sum::<u64>();
+        let now = received(&net.await_status("r", |status| sum(&received(status)) > sum(&before)));
+        if now[worker] > before[worker] {
+            return socket;
+        }
+    }
+    panic!("no flow of 64 comes to worker {worker}");
+}
+
+#[test]
+fn a_flood_in_one_queue_leaves_the_other_queue_s_domains_alone() {
+    for (name, xdp) in [("wqf", false), ("wqfx", true)] {
+        let Some(mut net) = two_queues(name) else { return };
+        net.start(&with_workers(2, maybe_sockets(xdp)));
+        let (flood, other) = (guest("state"), guest("forward"));
+        let [flood, other] = [flood, other].map(|bundle| net.control("r").add_code(&bundle).unwrap());
+        assert_eq!(cross(&net, flood), COUNT);
+        // Both workers run both codes from now on.
+        let [flooded, quiet] = [(1, flood), (0, other)].map(|(worker, code)| socket_to(&net, worker, code));
+        let of_other = |status: &Value| {
+            let codes = status["codes"].as_array().unwrap();
+            let code = codes.iter().find(|code| code["name"] == other.to_string());
+            code.and_then(|code| code["total"]["forwarded"].as_u64()).unwrap_or(0)
+        };
+        let before = of_other(&net.status("r"));
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (stop, bytes) = (&stop, capsule(flood, A, B));
+            scope.spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    // The interface may take none for a moment.
+                    let _ = flooded.send_to(&bytes, (B, 3322));
+                }
+            });
+            let bytes = capsule(other, A, B);
+            for sent in 1..=100 {
+                quiet.send_to(&bytes, (B, 3322)).unwrap();
+                net.await_status("r", |status| of_other(status) >= before + sent);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        assert_eq!(of_other(&net.status("r")), before + 100, "{name}");
+    }
+}

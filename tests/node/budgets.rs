@@ -1,0 +1,78 @@
+//! One budget that several workers spend: buckets of their own, which tell each other.
+
+use anode::core::bucket::TokenBucket;
+use anode::core::common::CommonAccount;
+use anode::core::common::account::SHARE;
+use anode::core::share::OtherHalf;
+use std::sync::Arc;
+
+/// A worker with a bucket of its own.
+struct Worker {
+    other: OtherHalf,
+    packets: TokenBucket,
+    steps: TokenBucket,
+    admitted: u64,
+}
+
+impl Worker {
+    fn admit(&mut self, now: u64) {
+        self.other.settle(now, &mut self.packets, &mut self.steps);
+        if self.packets.take(now, 1) {
+            self.other.spend(1, 0);
+            self.admitted += 1;
+        }
+    }
+}
+
+/// So many workers that share a budget of 10,000 packets a second, of which 1,000 at once.
+fn workers(count: u16) -> Vec<Worker> {
+    let account = Arc::new(CommonAccount::new(count));
+    let worker = |id| Worker {
+        other: OtherHalf::new(account.of(id)),
+        packets: TokenBucket::new(10_000, 1_000),
+        steps: TokenBucket::new(u64::MAX, u64::MAX),
+        admitted: 0,
+    };
+    (0..count).map(worker).collect()
+}
+
+#[test]
+fn several_workers_admit_what_one_would() {
+    for count in [1, 2, 7] {
+        let mut workers = workers(count);
+        // Each millisecond 100 packets come to each: all of them many times the rate.
+        for ms in 0..2_000u64 {
+            for _ in 0..100 {
+                workers.iter_mut().for_each(|worker| worker.admit(ms * 1_000_000));
+            }
+        }
+        let admitted: u64 = workers.iter().map(|worker| worker.admitted).sum();
+        let budget = 10_000 * 2 + 1_000;
+        assert!(admitted >= budget - 100, "{admitted} with {count}");
+        assert!(admitted <= budget + SHARE * u64::from(count) * 2, "{admitted} with {count}");
+    }
+}
+
+#[test]
+fn an_idle_worker_leaves_its_part_to_others() {
+    let mut workers = workers(2);
+    for ms in 0..1_000u64 {
+        for _ in 0..100 {
+            workers[1].admit(ms * 1_000_000);
+        }
+    }
+    assert!((10_900..=11_000).contains(&workers[1].admitted), "{}", workers[1].admitted);
+}
+
+#[test]
+fn what_is_out_is_said() {
+    let account = Arc::new(CommonAccount::new(3));
+    let worker = account.of(1);
+    worker.spend(SHARE - 1, 7);
+    assert_eq!((account.leased().told_packets, account.leased().out_packets), (0, SHARE - 1));
+    worker.spend(1, 0);
+    account.of(2).spend(5, 0);
+    let leased = account.leased();
+    assert_eq!((leased.told_packets, leased.out_packets, leased.out_packets_max), (SHARE, 5, 3 * (SHARE - 1)));
+    assert_eq!((leased.told_steps, leased.out_steps), (7, 0));
+}

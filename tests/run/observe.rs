@@ -1,0 +1,237 @@
+//! What a running node says of itself over the control socket: in the words of its protocol, to many at once, and for Prometheus.
+
+use crate::single::{Node, anode, write_config};
+use anode::manage::client::{ClientError, Control};
+use model::domains::{Channel, Domains};
+use model::events::{Event, Events, Kind};
+use model::health::Health;
+use model::log::Journal;
+use model::status::{Metrics, Status};
+use model::{Ask, Subject};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::{Command, Stdio};
+
+/// An answer is all in the words of the protocol: nothing of it is lost on the way through the types.
+fn is_typed<T: DeserializeOwned + Serialize>(control: &mut Control, ask: &Ask) {
+    let said: Value = control.asked(ask).unwrap();
+    let typed: T = serde_json::from_value(said.clone()).unwrap_or_else(|error| panic!("{ask:?}: {error}\n{said:#}"));
+    assert_eq!(serde_json::to_value(&typed).unwrap(), said, "{ask:?}");
+}
+
+#[test]
+fn answers_are_in_the_words_of_the_protocol() {
+    let node = Node::start("[plan]\n");
+    let mut control = node.control();
+    is_typed::<Status>(&mut control, &Ask::Status);
+    is_typed::<Domains>(&mut control, &Ask::Domains);
+    is_typed::<Vec<Channel>>(&mut control, &Ask::Channels);
+    is_typed::<Journal>(&mut control, &Ask::Journal);
+    let status: Status = control.asked(&Ask::Status).unwrap();
+    let versions = &status.versions;
+    assert_eq!((versions.control, versions.fetch, versions.plan), (model::PROTOCOL, 1, 1), "{versions:?}");
+    assert!(
+        versions.works_with.contains("same versions of capsules") && versions.kernel_maps.len() > 16,
+        "{versions:?}"
+    );
+    node.down();
+}
+
+#[test]
+fn who_speaks_another_version_is_told_so_and_nothing_is_done() {
+    let node = Node::start("");
+    let mut control = node.control();
+    let refused = control.ask(&json!({"do": "down", "protocol": 7, "new_field": 1})).unwrap_err();
+    let ClientError::Refused(why) = refused else { panic!("{refused}") };
+    assert!(why.contains("is of version 7 of the control protocol, and this node speaks version 1 (anode "), "{why}");
+    assert_eq!(control.ask(&json!({"do": "status", "protocol": 1})).unwrap()["node"], "m");
+    let why = control.ask(&json!({"do": "status", "protocol": "new"})).unwrap_err().to_string();
+    assert!(why.contains("not understood"), "{why}");
+    node.down();
+}
+
+/// What this one says to a request, over a connection of its own; nothing: another needed its place.
+fn ask_once(node: &Node, request: &[u8]) -> Option<String> {
+    let mut connection = UnixStream::connect(node.run_dir().join("control.sock")).ok()?;
+    connection.write_all(request).ok()?;
+    let mut line = String::new();
+    BufReader::new(connection).read_line(&mut line).ok().filter(|length| *length > 0)?;
+    Some(line)
+}
+
+#[test]
+fn a_hundred_who_ask_for_the_status_all_get_it_and_slow_readers_are_in_nobodys_way() {
+    let node = Node::start("");
+    // Each is owed more than a socket holds, and takes none of it.
+    let deaf: Vec<_> = (0..8)
+        .map(|_| {
+            let mut connection = UnixStream::connect(node.run_dir().join("control.sock")).unwrap();
+            connection.write_all("{\"do\":\"domains\"}\n".repeat(500).as_bytes()).unwrap();
+            connection
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| {
+                // Places are 32, so others may take this one's.
+                let said = (0..100).find_map(|_| ask_once(&node, b"{\"do\":\"status\"}\n"));
+                assert!(said.is_some_and(|said| said.starts_with("{\"ok\":{\"node\":\"m\"")), "not answered");
+            });
+        }
+    });
+    drop(deaf);
+    let status: Status = node.control().asked(&Ask::Status).unwrap();
+    assert_eq!(status.unaccounted, 0);
+    node.down();
+}
+
+/// Whether a text is one that Prometheus' own program takes.
+fn promtool(text: &str) -> bool {
+    let child =
+        Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let Ok(mut child) = child else {
+        assert!(std::env::var_os("CI").is_none(), "there is no promtool, and continuous integration must have one");
+        println!("SKIPPED: there is no promtool");
+        return false;
+    };
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.is_empty(), "{said}\n{text}");
+    true
+}
+
+#[test]
+fn metrics_are_a_text_that_promtool_takes_and_files_of_it_are_whole() {
+    let node = Node::start("[plan]\n");
+    let mut control = node.control();
+    let of = |control: &mut Control, classic| control.asked::<Metrics>(&Ask::Metrics { classic }).unwrap();
+    let (classic, open) = (of(&mut control, true), of(&mut control, false));
+    promtool(&classic.text);
+    assert!(open.text.ends_with("# EOF\n") && open.left_out == 0 && open.series > 100, "{}", open.text);
+    assert!(open.text.contains("anode_port_received_frames_total{node=\"m\",port="), "{}", open.text);
+    let path = node.dir.path().join("anode.prom");
+    std::fs::write(&path, "what was there before").unwrap();
+    let (done, said) = node.anode(&["node", "metrics", "--textfile", path.to_str().unwrap()]);
+    assert!(done && said.is_empty(), "{said}");
+    let written = std::fs::read_to_string(&path).unwrap();
+    assert!(written.starts_with("# HELP anode_build ") && !written.contains("# EOF"), "{written}");
+    promtool(&written);
+    let beside = std::fs::read_dir(node.dir.path()).unwrap().flatten();
+    let beside: Vec<_> = beside.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    assert_eq!(beside.iter().filter(|name| name.starts_with("anode.prom")).count(), 1, "{beside:?}");
+    let (done, said) = node.anode(&["node", "metrics", "--textfile", "/nonexistent/anode.prom"]);
+    assert!(!done && said.contains("/nonexistent/anode.prom"), "{said}");
+    node.down();
+}
+
+#[test]
+fn who_waits_for_a_change_is_told_of_one() {
+    let node = Node::start("");
+    let mut control = node.control();
+    let first: Status = control.asked_next(Subject::Status).unwrap();
+    let next: Status = control.asked_next(Subject::Status).unwrap();
+    assert_eq!((first.node, next.uptime_s >= first.uptime_s), (next.node, true));
+    node.down();
+}
+
+#[test]
+fn a_node_says_how_it_is_by_its_exit_status() {
+    let node = Node::start("");
+    let health: Health = node.control().asked(&Ask::Health).unwrap();
+    let names: Vec<_> = health.checks.iter().map(|check| check.name.as_str()).collect();
+    let wanted =
+        ["worker-answers", "loader-answers", "worker-gap", "queues-full", "carrier", "kernel-half", "unaccounted"];
+    assert_eq!((names.as_slice(), health.node.as_str()), (&wanted[..], "m"));
+    let status = |words: &[&str]| {
+        let output = anode(words, &node.run_dir()).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    // A busy machine may keep the worker from its work, and then that is said.
+    let (code, said) = status(&["node", "health"]);
+    let degraded = said.contains("degraded worker-gap") || said.contains("degraded worker-answers");
+    assert!(code == Some(0) && said.starts_with("node m is healthy") || code == Some(1) && degraded, "{code:?} {said}");
+    let dir = node.down();
+    let output = anode(&["node", "health"], &dir.path().join("run")).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && said.contains("no node answers at"), "{said}");
+}
+
+#[test]
+fn a_change_is_an_event_with_who_asked_and_what_was_refused_is_one_too() {
+    let node = Node::start("");
+    let own = rustix::process::getuid().as_raw();
+    let (done, said) = node.anode(&["node", "log", "--set-level", "debug", "--part", "anode::node"]);
+    assert!(done && said.contains("the log of the node is at info,anode::node=debug"), "{said}");
+    let (done, said) = node.anode(&["node", "log", "--set-level", "info", "--part", "Anode=x"]);
+    assert!(!done && said.contains("is no part of the program"), "{said}");
+    node.control().ask(&json!({"do": "kill-domain", "domain": 4_000_000})).unwrap_err();
+    let events: Events = node.control().asked(&Ask::Events).unwrap();
+    let found = |what: &str| {
+        let event = events.events.iter().find(|event| event.what.contains(what));
+        event.unwrap_or_else(|| panic!("{what}: {events:?}")).clone()
+    };
+    let level = found("the level of the log of anode::node is debug");
+    assert!(level.kind == Kind::Node && level.who.is_some_and(|who| who.uid == own && who.pid > 0), "{level:?}");
+    let killed = found("domain 4000000 was ended");
+    assert!(killed.refused.is_some_and(|why| why.contains("no domain 4000000")), "{events:?}");
+    let (done, said) = node.anode(&["node", "events", "--kind", "session", "--json"]);
+    let lines: Vec<Event> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(done && !lines.is_empty() && lines.iter().all(|event| event.kind == Kind::Session), "{said}");
+    let (done, said) = node.anode(&["node", "events"]);
+    assert!(done && said.contains(&format!("by user {own} in process")), "{said}");
+    assert!(node.log().contains("domain 4000000 was ended"), "{}", node.log());
+    node.down();
+}
+
+#[test]
+fn a_report_has_all_in_one_file_and_no_key_in_it() {
+    let key = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+    let neighbour = format!("[[port.neighbour]]\naddress = \"10.9.9.2\"\nat = \"127.0.0.1:9\"\nkey = \"{key}\"\n");
+    let node = Node::start(&neighbour);
+    let file = node.dir.path().join("report.json");
+    let (done, said) = node.anode(&["node", "report", "--output", file.to_str().unwrap()]);
+    assert!(done, "{said}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let whole: Value = serde_json::from_str(&text).unwrap();
+    for part in ["program", "system", "report", "status", "health", "domains", "events", "journal"] {
+        assert!(!whole[part].is_null(), "{part}: {text}");
+    }
+    assert!(whole["report"]["configuration"].as_str().unwrap().contains("10.9.9.2"), "{text}");
+    assert!(!text.contains(key), "{text}");
+    node.down();
+}
+
+/// What a service manager would be told.
+#[test]
+fn a_node_that_comes_round_says_so_to_the_service_manager() {
+    crate::gate::pass();
+    let dir = tempfile::tempdir().unwrap();
+    let place = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&place).unwrap();
+    manager.set_read_timeout(Some(crate::wait::PATIENCE)).unwrap();
+    let file = write_config(dir.path(), "");
+    let mut process = anode(&["node", "run"], &file)
+        .env("NOTIFY_SOCKET", &place)
+        .env("WATCHDOG_USEC", "300000")
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut told = Vec::new();
+    let mut hear = |wanted: &str| {
+        let mut room = [0; 256];
+        while told.iter().filter(|said| *said == wanted).count() < 1 {
+            let length = manager.recv(&mut room).unwrap();
+            told.push(String::from_utf8_lossy(&room[..length]).into_owned());
+        }
+    };
+    hear("READY=1");
+    hear("WATCHDOG=1");
+    let run = dir.path().join("run");
+    assert!(anode(&["node", "down"], &run).status().unwrap().success());
+    hear("STOPPING=1");
+    assert!(process.wait().unwrap().success());
+}
