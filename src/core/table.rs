@@ -171,9 +171,12 @@ impl<K: Name, V> Table<K, V> {
     #[cold]
     pub fn give_up(&mut self) {
         let Some(shared) = &self.shared else { return };
-        let taken =
-            self.places.iter_mut().enumerate().skip(self.base).filter(|(_, place)| place.value.take().is_some());
-        let taken: Vec<_> = taken.map(|(index, place)| (index as u16, place.generation.wrapping_add(1))).collect();
+        let mut taken = Vec::new();
+        for (index, place) in self.places.iter_mut().enumerate().skip(self.base) {
+            if place.value.take().is_some() {
+                taken.push((index as u16, place.generation.wrapping_add(1)));
+            }
+        }
         let free = self.free.drain(..).map(|index| (index, self.places[usize::from(index)].generation));
         let mut stock = shared.stock();
         stock.free.extend(taken);
