@@ -1,5 +1,5 @@
-//! What a worker does with the rules of all workers: it claims one for a channel, learns of others', takes over those of
-//! channels that come from another worker, and gives them up.
+//! What a worker does with the rules of all workers: it claims one for a channel, learns of others', takes them over with
+//! channels, and gives them up.
 
 use super::channels::{Channels, InChan};
 use super::rules::{RuleChange, SharedRules, Taker};

@@ -12,23 +12,32 @@
 //! One description, several forms: the form of a channel's graph is chosen when the channel is made and when a cut-through channel joins it
 //! or leaves it, so a packet for which there is nothing to do takes no step for that. `engine` is what engines are,
 //! `engines` has them and their table, `table` the form of graphs that have any; `cut` has cut-through channels, which the other
-//! half of the node can carry too (`half`); `rules` are those of all workers of a node. Nothing here sends a packet or hands it to anybody: the node does, with
-//! what it finds here.
+//! half of the node can carry too (`half`); `rules` are those of all workers of a node. Nothing here sends a packet or
+//! hands it to anybody: the node does, with what it finds here.
 
+pub mod arguments;
+mod chance;
 pub mod channels;
 mod claims;
 pub mod class;
 pub mod cut;
 pub mod engine;
-mod engines;
+pub mod engines;
 pub mod exit;
 mod form;
 pub mod half;
 pub mod head;
+mod ip_filters;
+pub mod load;
 mod moving;
 pub mod own;
+mod packet;
+pub mod place;
+mod rate;
 pub mod rules;
 pub mod scratch;
+mod source;
+mod store;
 pub mod table;
 
 use crate::core::ledger::Balance;

@@ -42,6 +42,7 @@ pub struct Handle {
     pub(in crate::manage) cpu: Option<Arc<crate::manage::cpu::Report>>,
     pub(in crate::manage) connections: Connections,
     pub(in crate::manage) rules: Option<Arc<crate::manage::follow::Report>>,
+    pub(in crate::manage) links: Option<Arc<crate::manage::follow::Links>>,
     pub(super) keep_kernel: Arc<AtomicBool>,
     pub(super) management: Option<Arc<Management>>,
     pub(super) files: Option<Arc<Files>>,
@@ -61,7 +62,7 @@ impl Handle {
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
         let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
-        let (services, watching) = (None, None);
+        let (services, watching, links) = (None, None, None);
         Handle {
             orders,
             waker,
@@ -71,6 +72,7 @@ impl Handle {
             cpu,
             connections: Connections::default(),
             rules,
+            links,
             keep_kernel,
             management,
             files,
@@ -128,6 +130,11 @@ impl Handle {
     /// The same with what is known of the host's rules of policy routing, if its routes are followed.
     pub fn with_rules(self, rules: Option<Arc<crate::manage::follow::Report>>) -> Handle {
         Handle { rules, ..self }
+    }
+
+    /// The same with what is known of the interfaces of its native ports.
+    pub fn with_links(self, links: Arc<crate::manage::follow::Links>) -> Handle {
+        Handle { links: Some(links), ..self }
     }
 
     /// The same with the management environment.
