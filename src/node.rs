@@ -14,8 +14,9 @@
 //! interface, engines, cut-through). `sending` finds the next hop and puts headers on.
 //!
 //! What is off that way is in a module of its own: `founding` makes a node, `api` has what a driver tells and asks it,
-//! `timers` does what is due, `moving` takes a domain to another worker (`workers`, `handing`). `codes` knows what each code name means, `loading` brings absent code here, `vouching` asks
-//! others for what it came without, `serving` answers neighbours that ask for code.
+//! `timers` does what is due, `moving` takes a domain to another worker (`workers`, `handing`). `codes` knows what each
+//! code name means, `loading` brings absent code here, `vouching` asks others for what it came without, `serving`
+//! answers neighbours that ask for code.
 
 mod alarms;
 mod anew;

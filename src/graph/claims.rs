@@ -28,6 +28,11 @@ impl Channels {
         }
     }
 
+    /// Whether a domain had channels here before this worker began anew.
+    pub fn has_left(&self, domain: DomainId) -> bool {
+        self.left.iter().any(|(_, taker)| taker.domain == domain)
+    }
+
     /// Rules of channels that this worker had before it began anew.
     pub fn take_left(&mut self) -> Vec<(Rule, Taker)> {
         core::mem::take(&mut self.left)

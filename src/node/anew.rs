@@ -22,20 +22,22 @@ impl Node {
         let came = self.cx.core.gauges.iter().map(|gauge| gauge.received).fold(0, u64::wrapping_add);
         let others =
             out.handed.iter().filter(|handed| matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_))).count();
-        came.wrapping_add(others as u64)
+        came.wrapping_add(others as u64).wrapping_add(self.cx.control.workers.turns.held_frames())
     }
 
     /// This node at rest goes on in the place of `before`, which has panicked. So many frames had been taken from a port,
     /// and nobody had looked at them.
     pub fn go_on_from(&mut self, turn: &mut Turn<'_>, mut before: Node, unseen: u64) {
-        before.give_up_names();
         let used = before.used_by_codes();
+        before.give_up_names();
         let Node { cx: Cx { core, order, control, .. }, .. } = before;
         let own = &mut self.cx.core;
         (own.topology, own.gauges, own.ledger) = (core.topology, core.gauges, core.ledger);
         (own.drops, own.log, own.meters, own.resolver) = (core.drops, core.log, core.meters, core.resolver);
         self.cx.order.entry = order.entry.abandon();
         (self.cx.control.workers, self.cx.control.roles) = (control.workers, control.roles);
+        let (turns, channels) = (&mut self.cx.control.workers.turns, &self.cx.graphs.channels);
+        turns.keep_gone(|domain| channels.has_left(domain));
         for told in self.cx.control.workers.told_to_run() {
             self.obey(turn, WorkerOrder::Run(Box::new(told)));
         }

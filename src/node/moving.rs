@@ -5,10 +5,10 @@
 //!           frames that come later: rules say worker 1 ─────────────────────────▶ ring ─▶ behind it
 //! ```
 //!
-//! What comes later is handed over behind it (`turning`). All of it goes at once and by its names, which are good at every worker. So nobody who has a name learns of the move.
-//! Packets that wait go along in their order. What moves is a whole
-//! environment: the domain below the node's own, since a host is told of all its domains by one worker. Packets on
-//! their way count as handed over ([`crate::core::ledger::Ledger::handed`]).
+//! What comes later is handed over behind it (`turning`). All of it goes at once and by its names, which are good at
+//! every worker. So nobody who has a name learns of the move. Packets that wait go along in their order. What moves is a
+//! whole environment: the domain below the node's own, since a host is told of all its domains by one worker. Packets
+//! on their way count as handed over ([`crate::core::ledger::Ledger::handed`]).
 
 use super::environment::Environments;
 use super::hosts::{Host, Hosts};
@@ -103,7 +103,6 @@ impl Node {
     /// A domain goes to another worker: from now on what comes for it is handed over. Nothing of it may be left in the output.
     pub fn send_off(&mut self, turn: &mut Turn<'_>, top: DomainId, to: WorkerId) -> Result<Box<Moving>, String> {
         self.may_move(top)?;
-        self.environments.settle(&mut self.cx, turn);
         let cx = &mut self.cx;
         cx.settle_hand();
         let order = cx.core.domains.with_those_below(top);

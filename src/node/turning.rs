@@ -79,6 +79,16 @@ impl Turns {
         }
     }
 
+    /// A worker that has begun anew forgets those that rules name another worker for already.
+    pub(super) fn keep_gone(&mut self, named: impl Fn(DomainId) -> bool) {
+        self.gone.retain(|(domains, _)| domains.iter().any(|domain| named(*domain)));
+    }
+
+    /// Frames that are held as they came in.
+    pub(super) fn held_frames(&self) -> u64 {
+        self.held.iter().filter(|handed| matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_))).count() as u64
+    }
+
     /// Rules name another worker than this one for a domain.
     fn forget_gone(&mut self, domain: DomainId) {
         self.gone.retain(|(domains, _)| !domains.contains(&domain));
@@ -164,6 +174,10 @@ impl Cx {
         let own = self.control.workers.id();
         turn.out.handed.append(&mut self.control.workers.turns.unsent);
         for (rule, taker) in self.graphs.channels.take_left() {
+            if self.control.workers.turns.gone_to(taker.domain).is_some() {
+                // It was on its way when this worker began anew, and keeps its rule.
+                continue;
+            }
             self.graphs.withdraw_rule(&rule, taker);
             turn.out.effects.push(Effect::Channel { filter: Box::new(rule), exists: false });
         }

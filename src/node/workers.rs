@@ -229,10 +229,11 @@ impl Cx {
         if self.control.workers.leads().is_none() {
             return;
         }
+        // One that an operator ends has taken its state along already.
         if let Some(common) = self.core.domains.of(domain).and_then(|domain| domain.common.take()) {
             common.state.forget();
-            turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Stop(*code))));
         }
+        turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Stop(*code))));
     }
 
     /// Tells them of ports, neighbours and routes, if those have changed.

@@ -228,6 +228,18 @@ fn one_budget_is_spent_by_both_and_no_more() {
 }
 
 #[test]
+fn code_whose_domain_an_operator_ends_runs_nowhere() {
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    two.receive(1, 0, &packet(&header(code), b"x"));
+    let (now, domain) = (two.first.now, two.first.driver.node.status().codes[0].domain.unwrap());
+    two.first.driver.turn(now, |node, turn| node.end_domain(turn, anode::nodeos::interface::DomainId(domain), true));
+    two.settle();
+    assert_eq!(two.told.last(), Some(&"stop"));
+    assert!(two.second.node.status().codes.is_empty());
+}
+
+#[test]
 fn code_that_is_taken_out_runs_nowhere() {
     let mut two = Two::new();
     let code = two.first.add(0, &module("", "", FORWARD));
