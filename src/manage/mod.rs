@@ -211,18 +211,11 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let domains = NodeDomains { acceptor: acceptor.clone(), files };
     let management = Arc::new(Management::start(environments, starter(&dir)?, domains)?);
     undo.management = Some(management.clone());
-    let handle = handle.with_management(management.clone());
-    let stop = Arc::new(AtomicBool::new(false));
+    let (handle, stop) = (handle.with_management(management.clone()), Arc::new(AtomicBool::new(false)));
     tick(compiler, Watchdog::new(handle.rounds(), file.cpu.hang_s), stop.clone())?;
-    let before = (half.clone(), xdp.own.clone(), xdp.again);
-    let follower = follow::Follower::new(
-        file.clone(),
-        (routing, plans),
-        handle.clone(),
-        before,
-        settings.clone(),
-        (followed, links),
-    )?;
+    let (before, told) = ((half.clone(), xdp.own.clone(), xdp.again), (followed, links));
+    let follower =
+        follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), told)?;
     let following = follower.follow()?;
     let handle = with_applier(file, handle, (guard, in_force), (following, management.clone()), clock)?;
     listen_for_others(&dir, &handle, acceptor)?;
