@@ -272,6 +272,10 @@ fn describe(status: &Value) -> String {
     let mut text = format!("node {}\n", status["node"].as_str().unwrap_or("?"));
     let items = |key: &str| status[key].as_array().cloned().unwrap_or_default();
     let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
+    // Of a node of before nothing is known of this.
+    if let Some(version) = status["versions"]["anode"].as_str() {
+        let _ = writeln!(text, "  anode {version}, up for {} s", number(status, "uptime_s"));
+    }
     for port in items("ports") {
         describe_port(&mut text, &port);
     }
