@@ -5,7 +5,7 @@ use crate::manage::client::{Control, run_dir};
 use anyhow::bail;
 use clap::Subcommand;
 use model::Ask;
-use model::code::Freed;
+use model::code::{Freed, Moved};
 use model::domains::{Domain, Domains, Space};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -34,6 +34,18 @@ enum Verb {
         node: String,
         /// The domain: its number, or its title if no other has that
         domain: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Have another worker of the node run an environment: its first domain and all below it
+    Move {
+        /// The node's name, or its run directory
+        node: String,
+        /// The domain: its number, or its title if no other has that
+        domain: String,
+        /// The worker: 0 is the first
+        worker: u16,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -67,6 +79,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 crate::say!("{}", serde_json::to_string_pretty(found)?)
             } else {
                 crate::say!("{}", describe_one(&clean::tree(serde_json::to_value(found)?)))
+            }
+        }
+        Verb::Move { node, domain, worker, json } => {
+            let mut control = Control::connect(&run_dir(&node))?;
+            let found = find(&domains(&mut control)?, &domain)?.clone();
+            let moved: Moved = control.asked(&Ask::MoveDomain { domain: found.id, worker })?;
+            if json {
+                crate::say!("{}", serde_json::to_string(&moved)?);
+            } else {
+                let (title, from) = (clean::line(&found.title), moved.from);
+                if from == worker {
+                    crate::say!("{title} is at worker {worker} already");
+                } else {
+                    crate::say!("{title} moved from worker {from} to worker {worker}");
+                }
             }
         }
         Verb::Kill { node, domain, json } => {
@@ -106,9 +133,21 @@ fn find<'a>(all: &'a Domains, wanted: &str) -> anyhow::Result<&'a Domain> {
 }
 
 fn describe(all: &Domains) -> String {
+    let are_several = all.domains.iter().any(|domain| domain.worker.is_some());
+    let worker = |word: String| if are_several { format!(" {word:>6}") } else { String::new() };
     let mut text = format!(
-        "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}\n",
-        "id", "domain", "role", "packets", "bytes", "cpu ms", "memory B", "dropped", "channels", "in kernel"
+        "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}{}\n",
+        "id",
+        "domain",
+        "role",
+        "packets",
+        "bytes",
+        "cpu ms",
+        "memory B",
+        "dropped",
+        "channels",
+        "in kernel",
+        worker("worker".into())
     );
     let mut depth: HashMap<u32, usize> = HashMap::new();
     for domain in &all.domains {
@@ -118,7 +157,7 @@ fn describe(all: &Domains) -> String {
         depth.insert(domain.id, own);
         let _ = writeln!(
             text,
-            "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}",
+            "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}{}",
             domain.id,
             format!("{}{}", "  ".repeat(own), domain.title),
             domain.role,
@@ -129,6 +168,7 @@ fn describe(all: &Domains) -> String {
             usage.drops.drops.values().sum::<u64>(),
             domain.channels,
             domain.kernel.map_or("-".into(), |kernel| kernel.packets.to_string()),
+            worker(domain.worker.map_or("all".into(), |worker| worker.to_string())),
         );
     }
     describe_rest(&mut text, all);
