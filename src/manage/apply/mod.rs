@@ -273,11 +273,8 @@ impl Applying {
         let looked = self.look(&wanted)?;
         let Looked { kept, keys, after, changes, .. } = &looked;
         let running = &self.parts.file;
-        let within_ms = manner.within.map(|within| within.as_millis() as u64);
-        let report = |applied: bool, number: Option<u64>| {
-            let words = [("applied", json!(applied)), ("number", json!(number)), ("changes", json!(changes))];
-            words.into_iter().chain([("confirm_within_ms", json!(within_ms))]).collect::<Value>()
-        };
+        let ms = manner.within.map(|within| within.as_millis() as u64);
+        let report = |done, number: Option<u64>| json!({"applied": done, "number": number, "changes": changes, "confirm_within_ms": ms});
         if manner.dry_run {
             let told = report(false, self.number());
             self.looked = Some(looked);
