@@ -50,6 +50,12 @@ upgrades() {
     ANODE_OLD=$old cargo test --release --locked --test net upgrade:: -- --nocapture
 }
 
+# The program of the commit that a file names beside this one.
+beside() {
+    old=$(sh tools/older.sh "$(cat tests/compat/COMMIT)") || return 1
+    sh tests/compat/side_by_side.sh "$old" "$PWD/target/release/anode"
+}
+
 # What lends the core to code, run by an interpreter that knows the rules of references (needs a nightly toolchain with miri).
 lent() { cargo +nightly miri test --locked --lib --target-dir target/miri code::run::lent; }
 
@@ -102,6 +108,7 @@ run kills "$kills kills -9 of a process that writes to the store" kill_store
 run node "200 kills -9 of a node whose kernel half is at work" kill_node
 run restarts "50 restarts each under load, without and with kernel half and sockets; 100 starts killed at random" restarts
 run upgrades "the last version, this one, and back, under traffic" upgrades
+run beside "an older program beside this one: capsules, their code and PLAN, in both directions" beside
 run cases "$cases cases of every generated test" generated
 run lent "the core as it is lent to code, under Miri" lent
 run programs "$cases programs to the scanner and the linker, a fifth of them to the kernel's verifier" programs

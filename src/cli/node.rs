@@ -13,10 +13,10 @@ mod service;
 mod watch;
 mod words;
 
+use crate::broker::remains;
 use crate::clean;
 use crate::config::part::Part;
 use crate::core::reason::Reason;
-use crate::kernel;
 use crate::manage::client::{Control, run_dir};
 use crate::schedule::Policy;
 use crate::sys::jail;
@@ -168,15 +168,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     let dir = run_dir(node);
     let mut control = match Control::connect(&dir) {
-        // It has died, and its kernel half has not.
-        Err(_) if !keep_kernel && kernel::sweep(&dir)? => return Ok(()),
+        // It has died, and something of it has not.
+        Err(_) if !keep_kernel && remains::clear(&dir, false)? => return Ok(()),
         connected => connected?,
     };
     control.down(keep_kernel)?;
     // The node takes its sockets away as the last thing it does.
     let gone = || (!dir.join("control.sock").exists()).then_some(());
     let still = || format!("the node was told to stop but its sockets are still in {}", dir.display());
-    crate::sys::watch::until(&dir, None, END, gone).map_err(|missed| anyhow::anyhow!("{}: {missed}", still()))
+    crate::sys::watch::until(&dir, None, END, gone).map_err(|missed| anyhow::anyhow!("{}: {missed}", still()))?;
+    if !keep_kernel {
+        remains::clear(&dir, true)?;
+    }
+    Ok(())
 }
 
 /// Who the node is, and what of its sandbox is weaker than it could be.
@@ -271,6 +275,7 @@ fn describe(status: &Value) -> String {
     for port in items("ports") {
         describe_port(&mut text, &port);
     }
+    items("links").iter().for_each(|link| words::link(&mut text, link));
     describe_cpu(&mut text, &status["cpu"]);
     items("workers").iter().for_each(|worker| words::worker(&mut text, worker));
     describe_sandbox(&mut text, &status["sandbox"]);

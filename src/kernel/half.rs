@@ -17,7 +17,7 @@ use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
 use super::own;
-use super::pins::{Pins, Set};
+use super::pins::{PinnedLink, Pins, Set};
 use super::program_slots::ProgramSlots;
 use super::records::Records;
 use super::redirects::Refused;
@@ -108,6 +108,8 @@ pub(super) struct State {
     pub(super) settled: bool,
     /// What stands in the places of ingress and egress while somebody captures.
     pub(super) seen: Option<[Program; 2]>,
+    /// Where an ingress of a process before this one stands that nobody has taken over yet.
+    pub(super) standing: Vec<PinnedLink>,
 }
 
 /// What a process before this one has left of that.
@@ -137,6 +139,7 @@ impl State {
             inherited,
             settled: false,
             seen: None,
+            standing: Vec::new(),
         }
     }
 
@@ -216,7 +219,8 @@ impl KernelHalf {
         let copies = Copies::adopted(sent, held.iter().map(|held| held.entry.name));
         let routes = Mutex::new(ToldRoutes::beginning(maps.prefixes()?));
         let before = Before { slots: Slots::new(held), copies, generation, origin, told };
-        let state = State::beginning(before, heritage.codes);
+        let mut state = State::beginning(before, heritage.codes);
+        state.standing = pinned.as_ref().map_or(Ok(Vec::new()), |pinned| pinned.pins.links())?;
         let environment = environment()?;
         let (loader, trusted) = (Loader::new(program.clone(), false), Loader::new(program, true));
         let (accounts, records) = (Accounts::of(&maps)?, Records::of(&maps)?);

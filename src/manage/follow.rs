@@ -1,5 +1,6 @@
 //! Follows the kernel's interfaces, routes and rules of policy routing, and tells both halves.
 
+mod interfaces;
 mod links;
 mod mirror;
 mod report;
@@ -18,6 +19,8 @@ use crate::sys::netlink::{self, Carrier, Interface};
 use crate::sys::threads::{self, Duty};
 use crate::topology::Neighbour;
 use anyhow::{Context, Result};
+pub use interfaces::Links;
+use interfaces::Patience;
 pub use report::Report;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,6 +49,8 @@ pub struct Follower {
     /// Whether the kernel's routes are the node's; for the status.
     routes: bool,
     report: Arc<Report>,
+    /// The interfaces of its ports, for the status.
+    links: Arc<Links>,
     seen: Seen,
     followed: Followed,
 }
@@ -57,6 +62,9 @@ struct Seen {
     mtu_max: usize,
     /// The link of each port; nothing: not looked at yet.
     links: Vec<Option<Carrier>>,
+    /// How often each port may be opened anew, and when the first of those that wait may.
+    patience: Vec<Patience>,
+    due: Option<Instant>,
     /// The interfaces at the last look.
     interfaces: Vec<Interface>,
     /// What redirects to each port lead to, as its programs were told last.
@@ -73,16 +81,30 @@ impl Follower {
         handle: Handle,
         (half, steering, again): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>, Option<Again>),
         settings: Arc<Settings>,
-        report: Option<Arc<Report>>,
+        (report, links): (Option<Arc<Report>>, Arc<Links>),
     ) -> Result<Follower> {
         let (routes, report, seen) = (report.is_some(), report.unwrap_or_default(), Seen::default());
         let followed = Followed::new(routes).context("cannot follow the kernel's routes")?;
-        Ok(Follower { file, config, plans, handle, half, steering, settings, again, routes, report, seen, followed })
+        Ok(Follower {
+            file,
+            config,
+            plans,
+            handle,
+            half,
+            steering,
+            settings,
+            again,
+            routes,
+            report,
+            links,
+            seen,
+            followed,
+        })
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
     pub fn follow(mut self) -> Result<Following> {
-        if !self.routes && self.plans.iter().all(|plan| interface_of(plan) == 0) {
+        if !self.routes && self.plans.iter().all(|plan| plan.opening.interface().is_none()) {
             return Ok(Arc::new(Mutex::new(self)));
         }
         let watch = netlink::Watch::new().context("cannot follow the kernel's interfaces")?;
@@ -126,15 +148,19 @@ impl Follower {
 
     /// Something has changed, links or routes; gives when to look again if nothing does. An error: the node is gone.
     fn turn(&mut self, links: bool) -> Result<Option<Duration>> {
-        if links {
+        // Ports that were opened too often may be opened again.
+        let is_due = self.seen.due.is_some_and(|due| due <= Instant::now());
+        if links || is_due {
             self.look()?;
         }
         self.tell_routes()?;
-        Ok(self.followed.patience())
+        let due = self.seen.due.map(|due| due.saturating_duration_since(Instant::now()));
+        Ok([self.followed.patience(), due].into_iter().flatten().min())
     }
 
-    /// From now on the node has this configuration, of as many ports, and these neighbours.
-    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+    /// From now on the node has this configuration, of as many ports, and these neighbours; whether its routes are others, and
+    /// what it says of ports.
+    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>, (routes, ports): (bool, bool)) -> Result<()> {
         self.config.neighbours = neighbours;
         for (port, of_file) in self.config.ports.iter_mut().zip(&file.ports) {
             if port.link == Link::Overlay {
@@ -142,11 +168,13 @@ impl Follower {
             }
         }
         self.file = file;
-        if self.routes || self.plans.iter().any(|plan| interface_of(plan) != 0) {
-            self.look()?;
+        let native = self.plans.iter().any(|plan| plan.opening.interface().is_some());
+        let changed = ports && native && self.look_at_ports(&netlink::interfaces()?)?;
+        if routes || changed {
+            self.renew_ports()?;
+            self.tell_routes()?;
         }
-        self.renew_ports()?;
-        self.tell_routes()
+        Ok(())
     }
 
     /// Looks at interfaces and rules anew. An error: the node is gone.

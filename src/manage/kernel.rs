@@ -53,7 +53,9 @@ pub fn open(
     half.set_share(limits.permille)?;
     let redirected = redirected();
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
-        let Some(&NativeInterface { index: interface, kernel: true, .. }) = plan.opening.interface() else { continue };
+        let Some(&NativeInterface { index: interface @ 1.., kernel: true, .. }) = plan.opening.interface() else {
+            continue;
+        };
         let Link::Ethernet { mac, .. } = port.link else { continue };
         let entry = entry(number as u32, interface, mac, port, &redirected);
         say_redirected(&port.name, &entry);

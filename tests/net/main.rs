@@ -24,7 +24,10 @@ mod pace;
 mod plan_nodes;
 mod queues;
 mod redirects;
+mod remains;
 mod restart;
+#[path = "../running/restless.rs"]
+mod restless;
 mod routers;
 mod routes;
 #[path = "../running/mod.rs"]
@@ -36,5 +39,6 @@ mod together;
 mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
+mod waiting;
 mod workers;
 mod xdp;

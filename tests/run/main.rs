@@ -26,7 +26,11 @@ mod nodeos_c;
 mod observe;
 mod old_configurations;
 mod overlay;
+#[path = "../running/pace.rs"]
+mod pace;
 mod package;
+#[path = "../running/restless.rs"]
+mod restless;
 #[path = "../running/mod.rs"]
 mod running;
 mod sending;

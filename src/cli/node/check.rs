@@ -9,7 +9,9 @@ use crate::code::bundle::Kind;
 use crate::config::environments::{Environment, Program};
 use crate::config::{NodeFile, RouteSource};
 use crate::manage::Planned;
+use crate::port::Opening;
 use crate::sys::jail;
+use crate::sys::netlink;
 use crate::trust::grants::Grants;
 use crate::trust::limits::OverBudget;
 use crate::trust::{Role, Symbols};
@@ -25,6 +27,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     broker::prepare::check(&file).with_context(named)?;
     let sandbox = sandbox::expected(&file).with_context(named)?;
     let (changed, mut remarks) = (file.changed_defaults(), file.remarks());
+    remarks.extend(waiting(&file, &planned));
     remarks.extend(kernel::notes(&file, &planned));
     remarks.extend(planned.room().notes(&file.cpu));
     if json {
@@ -41,6 +44,23 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     remarks.iter().for_each(|line| crate::say!("note: {line}"));
     crate::say!("ok");
     Ok(())
+}
+
+/// A note for each port whose interface is not there.
+fn waiting(file: &NodeFile, planned: &Planned) -> Vec<String> {
+    let away = |opening: &Opening| opening.interface().is_some_and(|interface| interface.index == 0);
+    let names = || netlink::interfaces().unwrap_or_default().into_iter().map(|interface| interface.name);
+    let known = || names().collect::<Vec<_>>().join(", ");
+    let ports = file.ports.iter().zip(&planned.config.ports).zip(planned.openings());
+    let waiting = ports.filter(|(_, opening)| away(opening)).filter_map(|((of_file, port), _)| {
+        let interface = of_file.packet.as_ref()?;
+        let name = &port.name;
+        Some(format!(
+            "port {name}: there is no interface {interface} here, and the port waits for it; there are {}",
+            known()
+        ))
+    });
+    waiting.collect()
 }
 
 /// Ports, neighbours, routes, roles, environments, which may have users of their own, and where things are kept.
@@ -70,12 +90,13 @@ fn describe(file: &NodeFile, planned: &Planned, own_users: bool) {
 }
 
 /// What an environment is.
-fn describe_environment(Environment { name, program, role, restart }: Environment, own_users: bool) {
+fn describe_environment(Environment { name, program, role, restart, worker }: Environment, own_users: bool) {
     let (what, words) = match program {
         Program::Process(process) => (describe_jail(&process, own_users), process.command),
         Program::Object(words) => ("in this process".into(), words),
     };
-    crate::say!("  environment {name} in the role {role}, restarted {restart}, {what}: {}", words.join(" "));
+    let at = if worker == 0 { String::new() } else { format!(" at worker {worker}") };
+    crate::say!("  environment {name} in the role {role}{at}, restarted {restart}, {what}: {}", words.join(" "));
 }
 
 /// What the process of an environment has.
