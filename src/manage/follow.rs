@@ -122,12 +122,18 @@ impl Follower {
             locked(&own).turn(links)
         };
         threads::start("anode-routes", Duty::Routes, move || {
-            while let Ok([links, _]) = watch.wait(descriptor.as_ref().map(AsFd::as_fd), patience) {
-                match turn(links) {
+            let look = |patience| {
+                let [links, _] = watch.wait(descriptor.as_ref().map(AsFd::as_fd), patience)?;
+                turn(links)
+            };
+            // It ends with the worker, and else never.
+            let why = loop {
+                match look(patience) {
                     Ok(next) => patience = next,
-                    Err(_) => return,
+                    Err(why) => break why,
                 }
-            }
+            };
+            tracing::error!(event = "link", %why, "interfaces and routes are followed no more");
         })?;
         Ok(following)
     }
@@ -171,7 +177,7 @@ impl Follower {
         let native = self.plans.iter().any(|plan| plan.opening.interface().is_some());
         let changed = ports && native && self.look_at_ports(&netlink::interfaces()?)?;
         if routes || changed {
-            self.renew_ports()?;
+            self.renew_ports();
             self.tell_routes()?;
         }
         Ok(())
@@ -182,7 +188,7 @@ impl Follower {
         match netlink::interfaces() {
             Ok(interfaces) => {
                 if self.look_at_ports(&interfaces)? {
-                    self.renew_ports()?;
+                    self.renew_ports();
                 }
                 if interfaces != self.seen.interfaces {
                     self.followed.doubt();
