@@ -272,6 +272,10 @@ fn describe(status: &Value) -> String {
     let mut text = format!("node {}\n", status["node"].as_str().unwrap_or("?"));
     let items = |key: &str| status[key].as_array().cloned().unwrap_or_default();
     let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
+    // Of a node of before nothing is known of this.
+    if let Some(version) = status["versions"]["anode"].as_str() {
+        let _ = writeln!(text, "  anode {version}, up for {} s", number(status, "uptime_s"));
+    }
     for port in items("ports") {
         describe_port(&mut text, &port);
     }
@@ -316,16 +320,7 @@ fn describe(status: &Value) -> String {
     describe_kernel(&mut text, &status["kernel"], &items("codes"));
     items("xdp").iter().for_each(|port| describe_sockets(&mut text, port));
     loader::describe(&mut text, &status["loader"]);
-    let fetch = &status["fetch"];
-    let _ = writeln!(
-        text,
-        "  fetch {} codes on their way, {} queued, {} capsules wait, {} B of code in memory, {} codes gave way",
-        number(fetch, "codes"),
-        number(fetch, "queued"),
-        number(fetch, "capsules"),
-        number(fetch, "object_bytes"),
-        number(fetch, "displaced")
-    );
+    describe_fetch(&mut text, &status["fetch"]);
     for neighbour in items("neighbours") {
         describe_neighbour(&mut text, &neighbour, &items("ports"));
     }
@@ -338,6 +333,20 @@ fn describe(status: &Value) -> String {
     }
     words::kernel_drops(&mut text, &status["kernel"]);
     text
+}
+
+/// Code on its way.
+fn describe_fetch(text: &mut String, fetch: &Value) {
+    let number = |key: &str| fetch[key].as_u64().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "  fetch {} codes on their way, {} queued, {} capsules wait, {} B of code in memory, {} codes gave way",
+        number("codes"),
+        number("queued"),
+        number("capsules"),
+        number("object_bytes"),
+        number("displaced")
+    );
 }
 
 /// A neighbour, whose port is among these.
