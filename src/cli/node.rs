@@ -279,9 +279,8 @@ fn describe(status: &Value) -> String {
     for port in items("ports") {
         describe_port(&mut text, &port);
     }
-    items("links").iter().for_each(|link| words::link(&mut text, link));
     describe_cpu(&mut text, &status["cpu"]);
-    items("workers").iter().for_each(|worker| words::worker(&mut text, worker));
+    words::parts(&mut text, &items("links"), &items("workers"));
     describe_sandbox(&mut text, &status["sandbox"]);
     for code in items("codes") {
         // What both halves have run; soft state is the user half's account.
@@ -428,6 +427,16 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
             port["mode"].as_str().unwrap_or("?"),
             if port["redirected"] == 0 { words::NOT_REDIRECTED } else { "" }
         );
+    }
+    for port in list("ports").iter().filter(|port| port["behind"].is_string()) {
+        let (name, port) = (port["behind"].as_str().unwrap_or("?"), &port["port"]);
+        let _ = writeln!(
+            text,
+            "  kernel half at port {port} before the XDP program {name}, which has what is not the node's"
+        );
+    }
+    for port in list("refused") {
+        let _ = writeln!(text, "  no kernel half at port {}: {}", port["port"], port["why"].as_str().unwrap_or("?"));
     }
     for code in list("codes") {
         let usage = &code["usage"];
