@@ -26,6 +26,7 @@ mod nodeos_c;
 mod observe;
 mod old_configurations;
 mod overlay;
+mod overlay_workers;
 mod package;
 #[path = "../running/mod.rs"]
 mod running;
