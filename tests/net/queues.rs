@@ -61,9 +61,9 @@ fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
         assert_eq!(cross(&net, code), COUNT, "{name}");
         for queues in [1, 2, 1, 2] {
             let (bytes, pace) = (capsule(code, A, B), Pace::apart(GAP));
+            // What is on its way while the driver begins anew may be lost there; nothing of it within the node.
+            let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
             std::thread::scope(|scope| {
-                // What is on its way while the driver begins anew may be lost there; nothing of it within the node.
-                let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
                 scope.spawn(|| pace.run(|_| assert!(socket.send_to(&bytes, (B, 3322)).is_ok())));
                 pace.await_more(10);
                 set_queues(&net, queues);
