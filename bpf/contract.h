@@ -149,6 +149,8 @@ struct route {
     u64 via[2];
     u32 port, here;
 };
+/* The port of a route that leads nowhere, though a shorter prefix would. */
+enum { NOWHERE = 0x10000 };
 
 /* Map `neighbours`, by number: their addresses (struct addr). */
 

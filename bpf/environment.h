@@ -71,7 +71,7 @@ CALL int an_route(const u32 *to, u64 *next)
     struct route *route = map_lookup(routes_map, &prefix);
 
     next[0] = next[1] = 0;
-    if (!route)
+    if (!route || route->port == NOWHERE)
         return -1;
     if (route->here)
         return -6;

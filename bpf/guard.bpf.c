@@ -4,8 +4,8 @@
  * with ICMP. It stands at tcx ingress of each interface with an AF_PACKET socket of the node. The socket has received
  * the frame before; all other frames go on unchanged.
  *
- * Behind an XDP program of the node only packets of channels come here, and the guard is there only while there are
- * channels.
+ * A plain one stands where there are no channels. Behind an XDP program of the node only packets of channels come here, and
+ * the guard is there only while there are channels.
  */
 #include "take.h"
 
@@ -18,6 +18,13 @@ SECTION("tc") int guard(struct sk_buff *skb)
     if (read(skb, &it))
         return NEXT;
     return (it.is_anep ? is_listening() : is_channel(skb, &it)) ? DROP : NEXT;
+}
+
+SECTION("tc_plain") int guard_plain(struct sk_buff *skb)
+{
+    struct fields it = {};
+
+    return !read(skb, &it) && it.is_anep && is_listening() ? DROP : NEXT;
 }
 
 SECTION("tc_channels") int guard_channels(struct sk_buff *skb)

@@ -10,8 +10,8 @@ need ip iproute2
 need ethtool ethtool
 need ping iputils-ping
 need python3 python3
-# Tests of the dissector for Wireshark, of completions, of metrics and of packages are skipped without these, so they are installed where that is
-# possible.
+# Tests of the dissector for Wireshark, of completions, of metrics, of packages and beside a routing daemon are skipped without these, so
+# they are installed where that is possible.
 if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     need tshark tshark
     need tmux tmux
@@ -20,6 +20,9 @@ if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>
     need man man-db
     need lintian lintian
     need promtool prometheus
+    need buildah buildah
+    need bird bird2
+    python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 fi
 [ -z "$missing" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then

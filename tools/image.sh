@@ -1,13 +1,14 @@
 #!/bin/sh
-# An image from scratch of target/release/anode: the program, and the C library it needs. Into FOLDER/anode.oci.tar.
+# An image from scratch of target/release/anode, or of ANODE_PROGRAM: the program, and the C library it needs. Into FOLDER/anode.oci.tar.
 set -eu
 out=$1
+program=${ANODE_PROGRAM:-target/release/anode}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 mkdir -p "$root/usr/bin" "$root/etc" "$root/run" "$root/tmp" "$root/var/lib/anode"
-strip -o "$root/usr/bin/anode" target/release/anode
+strip -o "$root/usr/bin/anode" "$program"
 # The loader and what it loads, where the program looks for them.
-ldd target/release/anode | grep -o '/[^ ]*' | while read -r library; do
+ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
     mkdir -p "$root$(dirname "$library")"
     cp -L "$library" "$root$library"
 done

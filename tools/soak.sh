@@ -50,6 +50,12 @@ upgrades() {
     ANODE_OLD=$old cargo test --release --locked --test net upgrade:: -- --nocapture
 }
 
+# The program of the commit that a file names beside this one.
+beside() {
+    old=$(sh tools/older.sh "$(cat tests/compat/COMMIT)") || return 1
+    sh tests/compat/side_by_side.sh "$old" "$PWD/target/release/anode"
+}
+
 # What lends the core to code, run by an interpreter that knows the rules of references (needs a nightly toolchain with miri).
 lent() { cargo +nightly miri test --locked --lib --target-dir target/miri code::run::lent; }
 
@@ -82,6 +88,11 @@ jails() { ANODE_JAILS=10000 cargo test --release --locked --test run jail::those
 # The same with sessions, domains and files of theirs, at running nodes.
 environments() { ANODE_HUNDREDS=100 cargo test --release --locked --test run environments_end::; }
 
+# A million routes and 100,000 changes of them, in both halves.
+routes() {
+    SEED=$(date +%s) ANODE_ROUTES=1000000 ANODE_CHANGES=100000 cargo test --release --locked --test net routes::both -- --nocapture
+}
+
 # What the program is made of.
 sbom() { sh tools/sbom.sh; }
 
@@ -97,12 +108,14 @@ run kills "$kills kills -9 of a process that writes to the store" kill_store
 run node "200 kills -9 of a node whose kernel half is at work" kill_node
 run restarts "50 restarts each under load, without and with kernel half and sockets; 100 starts killed at random" restarts
 run upgrades "the last version, this one, and back, under traffic" upgrades
+run beside "an older program beside this one: capsules, their code and PLAN, in both directions" beside
 run cases "$cases cases of every generated test" generated
 run lent "the core as it is lent to code, under Miri" lent
 run programs "$cases programs to the scanner and the linker, a fifth of them to the kernel's verifier" programs
 run domains "10,000 domains that end, twice: everything counted before and after" domains
 run jails "10,000 jails as environments have them, started and ended" jails
 run environments "10,000 lives of environments at running nodes: everything counted before and after" environments
+run routes "1,000,000 routes, of which 100,000 change: both halves say what the kernel says" routes
 run halves "$((cases * 10)) frames into both halves, twice: traffic, and strange ones" halves
 run swarms "$swarms swarms: networks, codes, faults and hostile nodes by chance, all rules at each step" swarms
 run bent "$((cases * 10)) bent inputs of every fuzz target, without a fuzzer" bent

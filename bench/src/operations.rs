@@ -6,8 +6,10 @@
 
 mod apply;
 mod client;
+mod routes;
 
 use super::report::Report;
+use super::schedule::observed;
 use super::series::{Key, Series};
 use super::{Error, Settings};
 
@@ -15,7 +17,7 @@ use super::{Error, Settings};
 type Part = (&'static str, fn(&Settings, &mut Report) -> Result<Series, Error>);
 
 /// All parts, one after the other.
-const PARTS: [Part; 1] = [("configurations", apply::run)];
+const PARTS: [Part; 3] = [("configurations", apply::run), ("observation", observed::run), ("routes", routes::run)];
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {

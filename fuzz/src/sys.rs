@@ -27,3 +27,12 @@ pub mod jail {
     pub use message::{End, Order, Said};
     pub use paths::Paths;
 }
+
+/// What the kernel's messages about routes say.
+#[path = "../../src/sys/netlink"]
+pub mod netlink {
+    #[allow(dead_code, reason = "those who read from the kernel use the rest")]
+    mod news;
+
+    pub use news::{RouteNews, each_route};
+}

@@ -15,8 +15,9 @@ use crate::seen::join::Join;
 use crate::seen::look::{Look, original};
 use crate::seen::record::{Records, Told};
 use crate::sys::jail::{self, Order, Said};
+use crate::sys::netlink::{RouteNews, each_route};
 use crate::trust::{Credential, CredentialSet, PrincipalId, PrincipalKey, Question, Restrictions, Terms};
-use crate::wire::Digest;
+use crate::wire::{Digest, Prefix};
 use crate::{assembling, classifying, clicks, instructions, plans, programs, reading};
 use std::sync::LazyLock;
 
@@ -53,6 +54,7 @@ pub const ALL: &[Target] = &[
     ("link", link),
     ("loader", loader),
     ("manifest", manifest),
+    ("netlink", netlink),
     ("nodeos_message", harness::message),
     ("nodeos_ring", harness::ring),
     ("plan_message", reading::plan_message),
@@ -165,6 +167,15 @@ fn bundle(bytes: &[u8]) {
         assert_eq!(bundle.write(), bytes);
         let _ = check::check(&bundle);
     }
+}
+
+/// What the kernel tells of routes: prefixes are right ones.
+fn netlink(bytes: &[u8]) {
+    each_route(bytes, |news| {
+        if let RouteNews::Main(to, ..) = news {
+            assert_eq!(Prefix::new(to.addr, to.length), to);
+        }
+    });
 }
 
 /// A manifest: what is accepted is canonical.

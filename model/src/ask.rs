@@ -87,6 +87,11 @@ pub enum Ask {
     Revoke(Taken),
     /// Lists what was taken back.
     Revoked,
+    /// Where packets to these addresses go from here: [`crate::ways::Way`].
+    Ways {
+        /// The addresses, as text.
+        to: Vec<String>,
+    },
     /// The next answer to another request that differs from the one before.
     Next {
         /// Of which.
@@ -178,7 +183,7 @@ impl Ask {
             Ask::Down { keep_kernel: true } => (Kind::Node, "the node goes down, and its kernel half stays".into()),
             Ask::Status | Ask::Log | Ask::Journal | Ask::State { .. } | Ask::Domains | Ask::Channels => return None,
             Ask::Revoked | Ask::Next { .. } | Ask::Watch { .. } | Ask::Names | Ask::Metrics { .. } => return None,
-            Ask::Health | Ask::Events | Ask::Report => return None,
+            Ask::Health | Ask::Events | Ask::Report | Ask::Ways { .. } => return None,
         })
     }
 }

@@ -20,6 +20,7 @@ pub mod log;
 pub mod plan;
 pub mod status;
 pub mod versions;
+pub mod ways;
 pub mod wish;
 
 pub use ask::{Ask, Cut, PROTOCOL, Request, Subject, Taken, WITHIN_MS};

@@ -75,6 +75,12 @@ pub struct Status {
     /// Rules of policy routing, if routes are followed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Rules>,
+    /// The interfaces of native ports, as they come and go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<Link>,
+    /// How routes are followed, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub followed: Option<Followed>,
     /// What the worker has of a CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
@@ -495,6 +501,36 @@ pub struct Rules {
     pub obeyed: u64,
     /// Those for marked packets.
     pub not_obeyed: u64,
+}
+
+/// The interface of a native port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// The port's number in the node.
+    pub port: u16,
+    /// The interface.
+    pub interface: String,
+    /// `there`, `away`: the port waits for it; or `held`: it has come too often, and is left alone for a while.
+    pub state: String,
+    /// Whether frames can pass.
+    pub carrier: bool,
+    /// How often that has changed, as the kernel counts it.
+    pub carrier_changes: u32,
+    /// How often it has come and gone since the node started.
+    pub came: u64,
+    /// The same.
+    pub went: u64,
+}
+
+/// How the kernel's routes are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Followed {
+    /// Changes of routes that the kernel has told.
+    pub changes: u64,
+    /// How often all routes were read.
+    pub reads: u64,
+    /// How often more changes came than the kernel keeps: then all are read.
+    pub overruns: u64,
 }
 
 /// What a worker has of a CPU.

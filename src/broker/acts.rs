@@ -19,19 +19,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Programs that are remembered: those for places before interfaces, the last ones loaded.
 const PROGRAMS_MAX: usize = 256;
 
-/// The broker's own: what it was started with, and what it has done.
+/// The broker's own: what it was started with, and what it has done. Several threads carry requests out.
 pub struct Acts {
     all: Arc<Mutex<Configurations>>,
     run_dir: PathBuf,
     user: Option<Identity>,
     /// The process that asks.
     node: i32,
+    /// Whether a kernel half was there before this node.
+    adopted: bool,
+    had: Mutex<Had>,
+}
+
+/// What it has done.
+#[derive(Default)]
+struct Had {
     /// Numbers and names of programs.
     programs: VecDeque<(u32, String)>,
     /// Sockets.
     given: Given,
-    /// Whether a kernel half was there before this node.
-    adopted: bool,
     /// Whether the start was a success.
     runs: bool,
 }
@@ -39,31 +45,26 @@ pub struct Acts {
 impl Acts {
     /// For a node with this configuration.
     pub fn new(all: Arc<Mutex<Configurations>>, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Acts {
-        Acts {
-            all,
-            adopted: bpf::is_mounted(&pins::root_of(&run_dir)),
-            run_dir,
-            user,
-            node,
-            programs: VecDeque::new(),
-            given: Given::default(),
-            runs: false,
-        }
+        Acts { all, adopted: bpf::is_mounted(&pins::root_of(&run_dir)), run_dir, user, node, had: Mutex::default() }
+    }
+
+    fn had(&self) -> MutexGuard<'_, Had> {
+        // What it holds is right between any two statements.
+        self.had.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does what is asked for, if it may be.
-    pub fn carry_out(&mut self, request: &Request, with: &[OwnedFd]) -> io::Result<Done> {
+    pub fn carry_out(&self, request: &Request, with: &[OwnedFd]) -> io::Result<Done> {
         self.all().allowed().check(request, name_of).map_err(refused)?;
         let with: Vec<BorrowedFd<'_>> = with.iter().map(AsFd::as_fd).collect();
         let here = || carry_out(request, &with, Home { run_dir: Some(&self.run_dir), user: self.user });
         if let Some((kind, place, name)) = socket_of(request) {
-            self.given.check(kind, place, &name).map_err(refused)?;
-            let done = here()?;
+            self.had().given.reserve(kind, place, &name).map_err(refused)?;
+            let done = here();
             // There is none on a host without IPv6.
-            if let Some(socket) = done.parts().1.first() {
-                self.given.note(kind, place, socket)?;
-            }
-            return Ok(done);
+            let socket = done.as_ref().ok().and_then(|done| done.parts().1.first());
+            self.had().given.note(kind, place, socket)?;
+            return done;
         }
         match request {
             Request::Program { name } => {
@@ -77,8 +78,8 @@ impl Acts {
             Request::Attach { place, .. } => {
                 let [program] = these(&with)?;
                 let id = bpf::Program::adopt(program.try_clone_to_owned()?).info()?.id;
-                let name = self.programs.iter().find(|(known, _)| *known == id).map(|(_, name)| name.as_str());
-                self.all().allowed().check_program(name, *place).map_err(refused)?;
+                let name = self.had().programs.iter().find(|(known, _)| *known == id).map(|(_, name)| name.clone());
+                self.all().allowed().check_program(name.as_deref(), *place).map_err(refused)?;
                 here()
             }
             Request::Realtime { thread, .. } => {
@@ -109,7 +110,7 @@ impl Acts {
             }
             Request::History => self.all().history(),
             Request::Runs => {
-                self.runs = true;
+                self.had().runs = true;
                 Ok(Done::default())
             }
             _ => here(),
@@ -121,11 +122,12 @@ impl Acts {
     }
 
     /// By what name a program was loaded: only such ones stand before interfaces.
-    fn remember(&mut self, name: &str, done: &Done) -> io::Result<()> {
+    fn remember(&self, name: &str, done: &Done) -> io::Result<()> {
         let [program] = these(&done.parts().1.iter().map(AsFd::as_fd).collect::<Vec<_>>())?;
         let id = bpf::Program::adopt(program.try_clone_to_owned()?).info()?.id;
-        self.programs.truncate(PROGRAMS_MAX - 1);
-        self.programs.push_front((id, name.to_owned()));
+        let programs = &mut self.had().programs;
+        programs.truncate(PROGRAMS_MAX - 1);
+        programs.push_front((id, name.to_owned()));
         Ok(())
     }
 
@@ -135,8 +137,8 @@ impl Acts {
     }
 
     /// The node is gone: what must not stay is undone.
-    pub fn end(self) {
-        let undone = if self.runs || self.adopted { Ok(()) } else { undo_kernel(&self.run_dir) };
+    pub fn end(&self) {
+        let undone = if self.had().runs || self.adopted { Ok(()) } else { undo_kernel(&self.run_dir) };
         // What concerns the kernel half stays as long as that does; programs for AF_XDP sockets have gone with the node.
         let stays = bpf::is_mounted(&pins::root_of(&self.run_dir));
         let given = |setting, _: &str| !stays || setting != Setting::Tags;

@@ -3,6 +3,7 @@
 use super::message::{Helper, Place, Request};
 use crate::config::NodeFile;
 use crate::kernel::own;
+use crate::sys::packet::{BLOCK_MIN, RING};
 use crate::trust::CodeForm;
 use crate::trust::limits::Limits;
 use std::net::SocketAddr;
@@ -72,8 +73,10 @@ impl Allowed {
         let only =
             |fits: bool, what: &str| if fits { Ok(()) } else { Err(format!("this node's configuration has {what}")) };
         match request {
-            Request::Packet { interface: index, longest, .. } => {
+            Request::Packet { interface: index, longest, ring, .. } => {
                 interface(*index)?;
+                let fits = *ring == 0 || ring.is_power_of_two() && (BLOCK_MIN..=RING).contains(&(*ring as usize));
+                only(fits, "no ring of that size")?;
                 only(*longest <= FRAME_MAX, "no frames of that length")
             }
             Request::Xdp { busy_poll_us } => only(self.xdp == Some(*busy_poll_us), "no such AF_XDP socket"),

@@ -9,7 +9,7 @@
 //! socket goes as soon as it is there. What is sent is a head in JSON with the ends of the lanes and the locks, then a message for each
 //! directory. Both processes read the configuration; the helper obeys its own.
 
-use super::message::Lane;
+use super::message::WAYS;
 use super::prepare::{self, Reached, Ready};
 use super::{client, listen, sandbox, start};
 use crate::config::NodeFile;
@@ -102,8 +102,8 @@ pub fn join(file: &NodeFile, socket: &Path) -> Result<()> {
     ensure!(peer.uid.is_root(), "{} is not root's: user {} is no helper", socket.display(), peer.uid.as_raw());
     let (words, mut given) = next(&helper)?;
     let head: Head = serde_json::from_slice(&words).context("the helper is of another version")?;
-    ensure!(given.len() == Lane::ALL.len() + head.locks, "the helper is of another version");
-    let locks = given.split_off(Lane::ALL.len()).into_iter().map(File::from).collect();
+    ensure!(given.len() == WAYS + head.locks, "the helper is of another version");
+    let locks = given.split_off(WAYS).into_iter().map(File::from).collect();
     let lanes: Vec<_> = given.into_iter().map(SeqPacket::of).collect();
     let mut paths = Vec::new();
     for _ in 0..head.paths {

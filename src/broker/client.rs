@@ -1,7 +1,7 @@
 //! The node's end of the broker's sockets: one request at a time on each lane, from any thread.
 
 use super::here::{Home, carry_out};
-use super::message::{ANSWER_MAX, Answer, Jail, Lane, Request};
+use super::message::{ANSWER_MAX, Answer, Jail, Lane, Request, WAYS};
 use crate::sys::seqpacket::SeqPacket;
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The ways to the broker, by their lanes. Privileges are the process's, so it has one broker.
-static BROKER: OnceLock<[Mutex<SeqPacket>; Lane::ALL.len()]> = OnceLock::new();
+static BROKER: OnceLock<[Mutex<SeqPacket>; WAYS]> = OnceLock::new();
 
 /// Of what is the node's: its run directory, its user.
 static LOCKS: OnceLock<Vec<File>> = OnceLock::new();
@@ -100,7 +100,7 @@ pub fn is_there() -> bool {
 }
 
 /// From now on the broker behind these sockets is asked, one for each lane; the locks are held as long as this process lives.
-pub(super) fn set(sockets: [SeqPacket; Lane::ALL.len()], locks: Vec<File>) -> io::Result<()> {
+pub(super) fn set(sockets: [SeqPacket; WAYS], locks: Vec<File>) -> io::Result<()> {
     let set = BROKER.set(sockets.map(Mutex::new)).map_err(drop).and_then(|()| LOCKS.set(locks).map_err(drop));
     set.map_err(|()| io::Error::other("this process has a broker"))
 }
@@ -117,7 +117,11 @@ pub fn ask_at(run_dir: &Path, request: &Request, descriptors: &[BorrowedFd<'_>])
 
 fn ask_of(home: Home<'_>, request: &Request, descriptors: &[BorrowedFd<'_>]) -> io::Result<Done> {
     let Some(broker) = BROKER.get() else { return carry_out(request, descriptors, home) };
-    let socket = broker[request.lane() as usize].lock().unwrap_or_else(PoisonError::into_inner);
+    let lane = request.lane();
+    // One that nobody uses, if there is one.
+    let more = broker[Lane::ALL.len()..].iter().filter(|_| lane == Lane::Ports);
+    let free = std::iter::once(&broker[lane as usize]).chain(more).find_map(|way| way.try_lock().ok());
+    let socket = free.unwrap_or_else(|| broker[lane as usize].lock().unwrap_or_else(PoisonError::into_inner));
     exchange(&socket, request, descriptors)
 }
 

@@ -117,6 +117,9 @@ fn count(protocol: &str) -> io::Result<usize> {
     text.lines().find_map(count).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
+/// The number that stands for a socket that is being opened: no socket has it.
+const COMING: u64 = 0;
+
 /// What was given away.
 #[derive(Debug, Default)]
 pub(super) struct Given {
@@ -125,18 +128,19 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Refuses one more where there are as many as there may be.
-    pub fn check(&mut self, kind: Kind, place: Place, name: &str) -> Result<(), String> {
+    /// Has room for one more, or refuses it where there are as many as there may be.
+    pub fn reserve(&mut self, kind: Kind, place: Place, name: &str) -> Result<(), String> {
         let had = self.numbers.entry((kind, place)).or_default();
         if had.len() >= kind.most() {
             // Only who has so many asks which of them are gone. Without an answer all are there.
             match kind.living() {
-                Ok(Living::Numbers(living)) => had.retain(|number| living.contains(number)),
+                Ok(Living::Numbers(living)) => had.retain(|number| *number == COMING || living.contains(number)),
                 Ok(Living::Count(living)) => had.truncate(living),
                 Err(_) => {}
             }
         }
         if had.len() < kind.most() {
+            had.push(COMING);
             return Ok(());
         }
         self.refused += 1;
@@ -145,10 +149,15 @@ impl Given {
         Err(format!("{name} has {most} {what}, and there are at most that many"))
     }
 
-    /// Remembers one.
-    pub fn note(&mut self, kind: Kind, place: Place, socket: impl AsFd) -> io::Result<()> {
-        let number = rustix::fs::fstat(socket)?.st_ino;
-        self.numbers.entry((kind, place)).or_default().push(number);
+    /// Remembers one for which there was room; nothing: it has not come.
+    pub fn note(&mut self, kind: Kind, place: Place, socket: Option<impl AsFd>) -> io::Result<()> {
+        let had = self.numbers.entry((kind, place)).or_default();
+        if let Some(at) = had.iter().position(|number| *number == COMING) {
+            had.swap_remove(at);
+        }
+        if let Some(socket) = socket {
+            had.push(rustix::fs::fstat(socket)?.st_ino);
+        }
         Ok(())
     }
 }

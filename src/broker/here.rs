@@ -30,8 +30,8 @@ pub(super) struct Home<'a> {
 pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'_>) -> io::Result<Done> {
     let run_dir = || home.run_dir.ok_or_else(|| io::Error::other("this is done in a run directory"));
     let done = match request {
-        Request::Packet { interface, kind, longest, much, beside } => {
-            let room = if *much { Room::Much } else { Room::Little };
+        Request::Packet { interface, kind, longest, ring, beside } => {
+            let room = Room::Bytes(*ring as usize);
             let (other, filter) = match (with, *beside) {
                 ([filter @ .., other], true) => (Some(*other), filter.first()),
                 ([], true) => return Err(io::ErrorKind::InvalidInput.into()),

@@ -40,8 +40,8 @@ pub enum Request {
         kind: u16,
         /// Bytes of the longest frame.
         longest: u32,
-        /// Whether many frames can wait.
-        much: bool,
+        /// Bytes of the ring, a power of two; 0: the smallest.
+        ring: u32,
         /// Whether it shares the frames with another one, the last descriptor: each has those of its receive queues.
         beside: bool,
     },
@@ -191,6 +191,13 @@ impl Lane {
     /// All of them.
     pub const ALL: [Lane; 3] = [Lane::Ports, Lane::Helpers, Lane::Environments];
 }
+
+/// Further ways for requests about ports, beside the first: the kernel lets whoever opens a socket wait for all CPUs, and many wait as
+/// long as one does.
+pub const MORE: usize = 7;
+
+/// All ways: the lanes in their order, then those.
+pub const WAYS: usize = Lane::ALL.len() + MORE;
 
 /// The sockets in a node's run directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,6 +18,7 @@
 
 pub mod acts;
 pub mod allowed;
+mod alone;
 pub mod apart;
 mod captures;
 mod client;
@@ -31,6 +32,7 @@ pub mod message;
 pub mod operator;
 pub mod prepare;
 pub mod process;
+pub mod remains;
 pub mod sandbox;
 mod server;
 mod sockets;
@@ -40,7 +42,7 @@ pub use client::{Done, ask, ask_at, is_there};
 pub use helpers::{HelpersJail, helper};
 pub use jails::jails_of;
 pub use listen::listen;
-pub use message::{Answer, Helper, Lane, LocalSocket, NAMES_MAX, Pin, PinRequest, Place, Request, Shape, Wanted};
+pub use message::{Answer, Helper, Lane, LocalSocket, MORE, NAMES_MAX, Pin, PinRequest, Place, Request, Shape, Wanted};
 pub use prepare::reach;
 pub use sockets::{discovery, packet, register, tcp, udp, xdp};
 pub use start::begin;

@@ -4,6 +4,7 @@
 //! domains become the node user's. A directory above them may be closed to that user: so they are opened before, and
 //! reached by their descriptors from then on ([`reach`]).
 
+use super::alone;
 use super::captures;
 use super::message::{LocalSocket, OPERATOR_SOCKET};
 use crate::config::NodeFile;
@@ -24,14 +25,14 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// For how long another node may keep what this one waits for, its run directory or a store, and between two looks.
-const PATIENCE: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const LOOK: Duration = Duration::from_millis(5);
 
 /// For how long what belongs to a node that was killed may look as if it lived.
-const DYING: Duration = Duration::from_secs(1);
+pub(super) const DYING: Duration = Duration::from_secs(1);
 
 /// What is locked in a run directory as long as it is a node's.
-const LOCK: &str = "lock";
+pub(super) const LOCK: &str = "lock";
 
 /// What there is in stores and directories of files.
 const KEPT: [&str; 10] =
@@ -98,7 +99,8 @@ pub fn check(file: &NodeFile) -> Result<()> {
         check_run_dir(&run_dir)?;
     }
     captures::of(file).try_for_each(|path| captures::check(path, file))?;
-    file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path, file))
+    file.store.iter().chain(&file.files).try_for_each(|path| check_kept(path, file))?;
+    alone::check(file)
 }
 
 /// Refuses directories that whoever starts the node may not write to, or not make. A disk that takes nothing is another
@@ -142,6 +144,7 @@ pub fn prepare(file: &NodeFile) -> Result<Ready> {
     let places = make_all(&kept)?;
     let (mut user, mut alone) = (None, None);
     if process::is_root() {
+        lock.push(alone::hold(file)?);
         alone = Some(alone_with(&places)?);
         let (chosen, taken) = choose(file, &run_dir, &places)?;
         user = Some(chosen);
@@ -249,23 +252,36 @@ pub(super) fn make_run_dir(dir: &Path) -> Result<()> {
 
 /// Makes the run directory ours: sockets of a node that died are taken away, those of a living one are not.
 fn claim(dir: &Path) -> Result<File> {
-    make_run_dir(dir)?;
-    // Others may look into the directory, so they could lock it; the file is for its owner alone.
-    let lock = own::directory(dir).and_then(|at| own::lock_in(at, LOCK, None));
-    let lock = lock.with_context(|| format!("{} cannot be opened", dir.join(LOCK).display()))?;
     let begin = Instant::now();
-    while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        // Processes of a node that was killed have its sockets and its lock a moment longer.
-        let lives = UnixStream::connect(dir.join(LocalSocket::Control.name())).is_ok();
-        if begin.elapsed() > if lives { DYING } else { PATIENCE } {
-            bail!("a node is running with {}; stop it with: anode node down {0}", dir.display());
+    let lock = loop {
+        make_run_dir(dir)?;
+        // Others may look into the directory, so they could lock it; the file is for its owner alone.
+        let lock = own::directory(dir).and_then(|at| own::lock_in(at, LOCK, None));
+        let lock = lock.with_context(|| format!("{} cannot be opened", dir.join(LOCK).display()))?;
+        while flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            // Processes of a node that was killed have its sockets and its lock a moment longer.
+            let lives = UnixStream::connect(dir.join(LocalSocket::Control.name())).is_ok();
+            if begin.elapsed() > if lives { DYING } else { PATIENCE } {
+                bail!("a node is running with {}; stop it with: anode node down {0}", dir.display());
+            }
+            std::thread::sleep(LOOK);
         }
-        std::thread::sleep(LOOK);
-    }
+        // Whoever had it before may have taken it away with all else that was left.
+        if lock.metadata()?.nlink() > 0 {
+            break lock;
+        }
+    };
     for socket in LocalSocket::ALL.map(LocalSocket::name).into_iter().chain([OPERATOR_SOCKET]) {
         take_away(&dir.join(socket))?;
     }
     Ok(lock)
+}
+
+/// Whether a node or its helper lives that has this run directory.
+pub(super) fn is_claimed(dir: &Path) -> bool {
+    let lock = own::directory(dir).and_then(|at| own::open_in(at, LOCK));
+    // Not for long: whoever starts meanwhile tries again.
+    lock.is_ok_and(|lock| flock(&lock, FlockOperation::NonBlockingLockShared).is_err())
 }
 
 /// Refuses a run directory in which somebody else can change something.

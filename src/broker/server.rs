@@ -1,11 +1,12 @@
-//! The broker's process: a thread for each lane takes one request after the other until the node is gone.
+//! The broker's process: a thread for each lane takes one request after the other until the node is gone. That of ports has
+//! several.
 
 use super::acts::Acts;
 use super::client::Done;
 use super::configurations::Configurations;
 use super::helpers::Helpers;
 use super::jails::Jails;
-use super::message::{ANSWER_MAX, Answer, Lane, REQUEST_MAX, Request};
+use super::message::{ANSWER_MAX, Answer, Lane, REQUEST_MAX, Request, WAYS};
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,9 +28,9 @@ pub(super) struct Lanes {
 }
 
 /// Serves the node behind the sockets until it is gone, then undoes what must not stay.
-pub(super) fn serve(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes) -> io::Result<()> {
-    let [ports, helpers, environments] = sockets;
-    let Lanes { ports: mut acts, helpers: mut starts, environments: mut jails, all, operator } = lanes;
+pub(super) fn serve(sockets: [SeqPacket; WAYS], lanes: Lanes) -> io::Result<()> {
+    let [ports, helpers, environments, more @ ..] = sockets;
+    let Lanes { ports: acts, helpers: mut starts, environments: mut jails, all, operator } = lanes;
     super::operator::serve(operator, all)?;
     let of_helpers = Builder::new().name("broker-helpers".into()).spawn(move || {
         answer_all(&helpers, Lane::Helpers, |request, _| starts.carry_out(request));
@@ -39,7 +40,15 @@ pub(super) fn serve(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes) -> io::
         answer_all(&environments, Lane::Environments, |request, _| jails.carry_out(request));
         jails.end();
     })?;
+    let acts = Arc::new(acts);
+    let mut of_ports = Vec::new();
+    for socket in more {
+        let acts = acts.clone();
+        let work = move || answer_all(&socket, Lane::Ports, |request, with| acts.carry_out(request, with));
+        of_ports.push(Builder::new().name("broker-ports".into()).spawn(work)?);
+    }
     answer_all(&ports, Lane::Ports, |request, with| acts.carry_out(request, with));
+    of_ports.into_iter().for_each(|thread| drop(thread.join()));
     // Nothing of this waits for what the others have begun.
     acts.end();
     for lane in [of_helpers, of_environments] {

@@ -20,9 +20,10 @@ pub fn packet(
     filter: Option<&Program>,
     beside: Option<&PacketSocket>,
 ) -> io::Result<PacketSocket> {
-    let (bytes, much) = (u32::try_from(longest).unwrap_or(u32::MAX), room == Room::Much);
+    let word = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let (longest_frame, ring) = (word(longest), word(room.bytes()));
     let with: Vec<_> = filter.map(AsFd::as_fd).into_iter().chain(beside.map(AsFd::as_fd)).collect();
-    let request = Request::Packet { interface, kind, longest: bytes, much, beside: beside.is_some() };
+    let request = Request::Packet { interface, kind, longest: longest_frame, ring, beside: beside.is_some() };
     let socket = ask(&request, &with)?.descriptor()?;
     PacketSocket::over(socket, longest, room)
 }

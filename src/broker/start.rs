@@ -5,7 +5,7 @@ use super::allowed::Allowed;
 use super::configurations::Configurations;
 use super::helpers::Helpers;
 use super::jails::Jails;
-use super::message::{Lane, OPERATOR_SOCKET};
+use super::message::{OPERATOR_SOCKET, WAYS};
 use super::prepare::{self, Ready};
 use super::server::Lanes;
 use super::{client, listen, sandbox, server};
@@ -78,9 +78,9 @@ pub(super) fn lanes_of(file: &NodeFile, run_dir: PathBuf, user: Option<Identity>
 }
 
 /// The ends of the lanes: the node's, and the broker's.
-pub(super) fn lanes() -> Result<([SeqPacket; Lane::ALL.len()], [SeqPacket; Lane::ALL.len()])> {
+pub(super) fn lanes() -> Result<([SeqPacket; WAYS], [SeqPacket; WAYS])> {
     let mut pairs = Vec::new();
-    for _ in Lane::ALL {
+    for _ in 0..WAYS {
         pairs.push(SeqPacket::pair()?);
     }
     let (own, others): (Vec<_>, Vec<_>) = pairs.into_iter().map(|(own, other)| (own, SeqPacket::of(other))).unzip();
@@ -89,7 +89,7 @@ pub(super) fn lanes() -> Result<([SeqPacket; Lane::ALL.len()], [SeqPacket; Lane:
 }
 
 /// The broker's process, to its end.
-pub(super) fn be_broker(sockets: [SeqPacket; Lane::ALL.len()], lanes: Lanes, lock: Vec<File>) -> ! {
+pub(super) fn be_broker(sockets: [SeqPacket; WAYS], lanes: Lanes, lock: Vec<File>) -> ! {
     // It ends when the node does, and not before, whatever is told to the whole group or from a terminal.
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
         let _ = crate::sys::process::ignore(signal);

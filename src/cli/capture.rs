@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// End after so many packets
     #[arg(short = 'c', long)]
     count: Option<u64>,
+    /// Only one packet in so many that come in, and without the kernel half: for nodes under load
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    one_in: u32,
 }
 
 /// Where packets go.
@@ -71,14 +74,14 @@ impl Sink {
 
 /// Runs `anode capture`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { node, filter, write, count } = args;
+    let Args { node, filter, write, count, one_in } = args;
     let filter = Filter::parse(&filter).map_err(anyhow::Error::msg)?;
     let dir = run_dir(&node);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    let mut watched = Control::connect(&dir)?.watch()?;
+    let mut watched = Control::connect(&dir)?.watch_one_in(one_in)?;
     if let Some(port) = filter.unknown_port(&watched.names) {
         let known: Vec<_> = watched.names.ports.iter().map(|port| &*port.name).collect();
         anyhow::bail!("port={port}: the node has no such port; it has {}", known.join(", "));

@@ -39,13 +39,16 @@ enum Verb {
         /// Bytes a second, at most; 0: as many as the role grants
         #[arg(long, default_value_t = 0)]
         bandwidth: u64,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (node, json) = match args.verb {
         Verb::Ls { node, json } => (node, json),
-        Verb::Cut { node, from, to, role, title, bandwidth } => {
+        Verb::Cut { node, from, to, role, title, bandwidth, json } => {
             let end = |text: &str| {
                 let (protocol, address) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
                 [protocol.to_owned(), address.trim().to_owned()]
@@ -54,7 +57,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let wanted =
                 json!({"do": "cut", "title": title, "role": role, "from": from, "to": to, "bandwidth": bandwidth});
             let made = Control::connect(&run_dir(&node))?.ask(&wanted)?;
-            crate::say!("domain {}", made["domain"]);
+            if json {
+                crate::say!("{made}");
+            } else {
+                crate::say!("domain {}", made["domain"]);
+            }
             return Ok(ExitCode::SUCCESS);
         }
     };

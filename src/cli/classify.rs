@@ -50,6 +50,9 @@ enum Verb {
     Check {
         #[command(flatten)]
         given: Given,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -114,15 +117,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             show(&classifier, &classifier.explain(&bytes), &name);
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Check { given } => {
+        Verb::Check { given, json } => {
             let Some(mut classifier) = given.load()? else { return Ok(ExitCode::FAILURE) };
             let rules = classifier.owners().count();
             classifier.settle();
             let (settled, over) = classifier.sizes();
             let taught: Vec<_> = classifier.protocols().all().map(|(_, protocol)| protocol.name.clone()).collect();
+            let fixed = classifier.owners().filter(|(_, line)| line.is_fixed).count();
+            if json {
+                let sizes = serde_json::json!({ "settled": settled, "tuples": over });
+                crate::say!(
+                    "{}",
+                    serde_json::json!({"protocols": taught, "rules": rules, "cases": sizes, "fixed": fixed})
+                );
+                return Ok(ExitCode::SUCCESS);
+            }
             crate::say!("{} protocols: {}", taught.len(), taught.join(", "));
             crate::say!("{rules} rules are right: {settled} cases in maps and trees, {over} in tuple space");
-            let fixed = classifier.owners().filter(|(_, line)| line.is_fixed).count();
             crate::say!("{fixed} of them say what the fixed fields of both halves can say");
             Ok(ExitCode::SUCCESS)
         }

@@ -15,6 +15,7 @@ mod cred;
 mod demo;
 mod domain;
 mod ee;
+mod graph;
 mod heavy;
 mod lab;
 mod manual;
@@ -76,6 +77,8 @@ nouns! {
     Channel = channel;
     /// Protocols and rules: check them, and show what a frame is to them
     Classify = classify;
+    /// Graphs of engines in Click's language: check them, and run them over captures
+    Graph = graph;
     /// Keys, and credentials that grant roles to them
     Cred = cred;
     /// Programs in the packet language PLAN: check and format them

@@ -8,14 +8,15 @@ mod loader;
 mod log;
 mod metrics;
 mod report;
+mod route;
 mod service;
 mod watch;
 mod words;
 
+use crate::broker::remains;
 use crate::clean;
 use crate::config::part::Part;
 use crate::core::reason::Reason;
-use crate::kernel;
 use crate::manage::client::{Control, run_dir};
 use crate::schedule::Policy;
 use crate::sys::jail;
@@ -99,6 +100,8 @@ enum Verb {
     Report(report::Args),
     /// Print what mobile code has logged lately at a running node, and where it trapped
     Log(log::Args),
+    /// Print where packets to an address go from a running node
+    Route(route::Args),
     /// Apply another configuration to a running node: what differs is shown, then done as a whole or not at all
     Apply(apply::ApplyArgs),
     /// Let a configuration stay that was applied with --confirm-within
@@ -152,6 +155,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Events(args) => events::print(&args)?,
         Verb::Report(args) => report::write(&args)?,
         Verb::Log(args) => log::print(&args)?,
+        Verb::Route(args) => route::print(&args)?,
         Verb::Apply(args) => args.run()?,
         Verb::Confirm { node } => apply::confirm(&node)?,
         Verb::History { node, json } => apply::history(&node, json)?,
@@ -164,15 +168,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     let dir = run_dir(node);
     let mut control = match Control::connect(&dir) {
-        // It has died, and its kernel half has not.
-        Err(_) if !keep_kernel && kernel::sweep(&dir)? => return Ok(()),
+        // It has died, and something of it has not.
+        Err(_) if !keep_kernel && remains::clear(&dir, false)? => return Ok(()),
         connected => connected?,
     };
     control.down(keep_kernel)?;
     // The node takes its sockets away as the last thing it does.
     let gone = || (!dir.join("control.sock").exists()).then_some(());
     let still = || format!("the node was told to stop but its sockets are still in {}", dir.display());
-    crate::sys::watch::until(&dir, None, END, gone).map_err(|missed| anyhow::anyhow!("{}: {missed}", still()))
+    crate::sys::watch::until(&dir, None, END, gone).map_err(|missed| anyhow::anyhow!("{}: {missed}", still()))?;
+    if !keep_kernel {
+        remains::clear(&dir, true)?;
+    }
+    Ok(())
 }
 
 /// Who the node is, and what of its sandbox is weaker than it could be.
@@ -267,6 +275,7 @@ fn describe(status: &Value) -> String {
     for port in items("ports") {
         describe_port(&mut text, &port);
     }
+    items("links").iter().for_each(|link| words::link(&mut text, link));
     describe_cpu(&mut text, &status["cpu"]);
     items("workers").iter().for_each(|worker| words::worker(&mut text, worker));
     describe_sandbox(&mut text, &status["sandbox"]);

@@ -32,6 +32,7 @@ impl NodeFile {
         at_most("sizes.codes", self.sizes.codes, DOMAINS_MAX)?;
         once("[[port]] packet", self.ports.iter().filter_map(|port| port.packet.as_ref()))?;
         once("[[port]] udp", self.ports.iter().filter_map(|port| port.udp.filter(|listen| listen.port() != 0)))?;
+        once("address of the overlay ports", self.ports.iter().flat_map(PortFile::addresses))?;
         once("[[route]] to", self.static_routes.iter().map(|route| route.to))?;
         at_most("[[ee]]", self.environments.len(), ENVIRONMENTS_MAX)?;
         once("[[ee]] name", self.environments.iter().map(|environment| environment.name.as_str()))?;
@@ -58,12 +59,17 @@ impl NodeFile {
 }
 
 impl PortFile {
+    /// The addresses that it says, without their subnets.
+    fn addresses(&self) -> impl Iterator<Item = &str> {
+        self.address.iter().map(|text| text.split('/').next().unwrap_or(text))
+    }
+
     fn check_lists(&self) -> Result<(), ConfigError> {
         let udp = self.udp.map(|listen| listen.to_string());
         let name = self.name.as_ref().or(self.packet.as_ref()).or(udp.as_ref()).map_or("", String::as_str);
         let key = |key: &str| format!("port {name}: {key}");
         at_most(&key("address"), self.address.len(), ADDRESSES_MAX)?;
-        once(&key("address"), self.address.iter().map(|text| text.split('/').next().unwrap_or(text)))?;
+        once(&key("address"), self.addresses())?;
         once(&key("neighbours.address"), self.neighbours.iter().map(|neighbour| neighbour.address))?;
         once(&key("demand"), self.demand.iter().map(|demand| demand.name()))?;
         once(&key("neighbours.at"), self.neighbours.iter().filter_map(|neighbour| neighbour.at))
@@ -118,6 +124,10 @@ mod tests {
             (with(near("10.0.0.1", 1), near("10.0.0.1", 2)), "neighbours.address: 10.0.0.1 stands twice"),
             (with(near("10.0.0.1", 1), near("10.0.0.2", 1)), "neighbours.at: 127.0.0.1:1 stands twice"),
             (port("address = [\"10.0.0.1/24\", \"10.0.0.1/16\"]"), "address: 10.0.0.1 stands twice"),
+            (
+                format!("{good}\n[[port]]\nudp = \"127.0.0.1:4002\"\naddress = [\"10.0.0.9/16\"]"),
+                "address of the overlay ports: 10.0.0.9 stands twice",
+            ),
             (format!("{good}\n{route}{route}"), "[[route]] to: 10.1.0.0/16 stands twice"),
             ("[[port]]\npacket = \"x\"\n[[port]]\npacket = \"x\"".into(), "[[port]] packet: x stands twice"),
             (format!("{good}\n{good}"), "[[port]] udp: 127.0.0.1:4001 stands twice"),

@@ -345,13 +345,16 @@ impl NodeFile {
                 "kernel = true needs routes = \"kernel\" and no [[route]]: in the kernel half the kernel's routes are obeyed",
             );
         }
-        config.routes = Arc::new(self.routes(&config, &plans)?);
+        config.routes = Arc::new(self.first_routes(&config)?);
         Ok((config, plans))
     }
 
-    /// What each native port's interface is now: nothing of one that is not there, and of other ports.
+    /// What each native port's interface is now, which is waited for if it is not there or no Ethernet; nothing of other ports.
     pub fn native_ports(&self, interfaces: &[Interface]) -> Vec<Option<(Port, Plan)>> {
-        let now = |file: &PortFile| file.packet.as_ref().and_then(|_| file.plan(interfaces).ok());
+        let now = |file: &PortFile| {
+            let packet = file.packet.as_ref();
+            packet.and_then(|_| file.plan(interfaces).or_else(|_| file.plan(&[])).ok())
+        };
         self.ports.iter().map(now).collect()
     }
 }

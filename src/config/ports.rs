@@ -7,6 +7,7 @@ use crate::port::udp::Overlay;
 use crate::port::{self, Opening};
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
+use crate::wire::ethernet::Mac;
 use crate::wire::hello::INTERVAL_MAX;
 use crate::wire::{Addr, Prefix, anep, fetch, proof};
 use std::net::SocketAddr;
@@ -15,6 +16,9 @@ use std::ops::RangeInclusive;
 /// Bytes of an overlay packet unless the port says otherwise: an Ethernet frame's worth behind
 /// IPv6 and UDP headers.
 const OVERLAY_MTU: usize = 1452;
+
+/// That of an interface that is not there yet.
+const ETHERNET_MTU: usize = 1500;
 
 /// What a file may say of the largest packet, in bytes. A part of code has to fit in, and the packet in a datagram of UDP
 /// over IPv4.
@@ -128,13 +132,14 @@ impl PortFile {
     }
 
     fn plan_packet(&self, name: &str, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
-        let Some(interface) = interfaces.iter().find(|interface| interface.name == name) else {
-            let known: Vec<_> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
-            return wrong(format!("port packet = \"{name}\": no such interface here; there are {}", known.join(", ")));
-        };
-        let Some(mac) = interface.mac else {
+        let found = interfaces.iter().find(|interface| interface.name == name);
+        if found.is_some_and(|interface| interface.mac.is_none()) {
             return wrong(format!("port packet = \"{name}\": not an Ethernet interface"));
-        };
+        }
+        // One that is not there waits: without a link address, and by the addresses of the host alone.
+        let index = found.map_or(0, |interface| interface.index);
+        let mac = found.and_then(|interface| interface.mac).unwrap_or(Mac([0; 6]));
+        let own = found.map(|interface| &interface.addresses[..]).unwrap_or_default();
         if !self.address.is_empty() || self.neighbours.iter().any(|neighbour| neighbour.at.is_some()) {
             return wrong(format!(
                 "port packet = \"{name}\": addresses are the interface's own; leave address and at out"
@@ -143,12 +148,12 @@ impl PortFile {
         let port = Port {
             name: self.name.clone().unwrap_or_else(|| name.to_owned()),
             link: Link::Ethernet { mac, answers: false },
-            addresses: interface.addresses.iter().copied().chain(of_host(interfaces)).collect(),
-            mtu: self.mtu_or(interface.mtu)?,
+            addresses: own.iter().copied().chain(of_host(interfaces)).collect(),
+            mtu: self.mtu_or(found.map_or(ETHERNET_MTU, |interface| interface.mtu))?,
             bits_per_second: self.bits_per_second,
             ceiling: self.ceiling()?,
         };
-        let interface = port::NativeInterface { index: interface.index, kernel: self.kernel, xdp: self.xdp };
+        let interface = port::NativeInterface { index, kernel: self.kernel, xdp: self.xdp };
         Ok((port, Plan { opening: Opening::Native(interface), pcap: self.pcap.clone() }))
     }
 }
@@ -166,7 +171,6 @@ fn of_host(interfaces: &[Interface]) -> impl Iterator<Item = (Addr, Prefix)> + '
 mod tests {
     use super::*;
     use crate::sys::netlink::Carrier;
-    use crate::wire::ethernet::Mac;
 
     #[test]
     fn what_no_ethernet_has_is_the_hosts() {

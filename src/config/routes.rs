@@ -1,10 +1,9 @@
-//! The node's routes: those of the configuration, the kernel's, and the subnets of its links.
+//! The node's routes beside the kernel's: those of the configuration, and the subnets of its links.
 
-use super::{ConfigError, NodeFile, Plan, RouteSource, wrong};
+use super::{ConfigError, NodeFile, wrong};
 use crate::frame::{Link, PortId};
 use crate::node::NodeConfig;
-use crate::sys::netlink;
-use crate::topology::{NextHop, Routes};
+use crate::topology::{NextHop, RouteChange, Routes};
 use crate::wire::{Addr, Prefix};
 
 impl NodeFile {
@@ -31,34 +30,22 @@ impl NodeFile {
         Ok(all)
     }
 
-    /// The routing table: static routes first, then the kernel's, then what is on the links.
-    pub fn routes(&self, config: &NodeConfig, plans: &[Plan]) -> Result<Routes, ConfigError> {
-        let mut all = self.given_routes(config)?;
-        if self.routes == RouteSource::Kernel {
-            let kernel = netlink::routes()
-                .map_err(|error| ConfigError(format!("cannot read the kernel's routes by netlink: {error}")))?;
-            let port = |interface: u32| {
-                let known =
-                    plans.iter().position(|plan| plan.opening.interface().is_some_and(|it| it.index == interface));
-                known.map(|at| PortId(at as u16))
-            };
-            all.extend(
-                kernel
-                    .iter()
-                    .filter_map(|route| Some((route.to, NextHop { port: port(route.interface)?, via: route.via }))),
-            );
+    /// The subnets of links, where the kernel says nothing else.
+    pub fn link_routes(&self, config: &NodeConfig) -> Routes {
+        let links = config.ports.iter().enumerate().filter(|(_, port)| port.link != Link::Overlay);
+        Routes::new(links.flat_map(|(at, port)| {
+            let hop = NextHop { port: PortId(at as u16), via: Addr::UNSPECIFIED };
+            port.addresses.iter().map(move |(_, subnet)| (*subnet, hop))
+        }))
+    }
+
+    /// The routes that a node begins with: all but the kernel's.
+    pub(super) fn first_routes(&self, config: &NodeConfig) -> Result<Routes, ConfigError> {
+        let mut routes = self.link_routes(config);
+        for (to, leads) in self.fixed_routes(config)?.iter() {
+            routes.change(RouteChange { to, now: Some(leads) });
         }
-        for (at, port) in config.ports.iter().enumerate() {
-            let id = PortId(at as u16);
-            match port.link {
-                Link::Ethernet { .. } => {
-                    let hop = NextHop { port: id, via: Addr::UNSPECIFIED };
-                    all.extend(port.addresses.iter().map(|(_, subnet)| (*subnet, hop)));
-                }
-                Link::Overlay => all.extend(on_overlay(config, id)),
-            }
-        }
-        Ok(Routes::new(all))
+        Ok(routes)
     }
 }
 

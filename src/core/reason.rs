@@ -309,6 +309,10 @@ reasons! {
     WorkerPanic = "worker-panic",
         "a worker of the node has panicked while it had these packets, and has begun anew: a bug, please report it \
          with the line of the log that begins with the thread's name";
+    /// An engine of a graph has thrown a packet away, or an output that it left by leads nowhere.
+    GraphDropped = "graph-dropped",
+        "an engine of a graph has thrown a packet away, had no room for it, or sent it by an output to which nothing is connected: \
+         the engine's handlers say which and how many";
 }
 
 impl Reason {

@@ -4,7 +4,7 @@
 //! the node edits it in place and hands it to another port, that port gives it back to the pool. Room in front lets
 //! headers be added when a capsule leaves an overlay for an Ethernet.
 
-use super::marks::{Ends, Envelope, Marks, Payer, PeerId, PortId, Sent};
+use super::marks::{Ends, Envelope, Marks, Notes, Payer, PeerId, PortId, Sent};
 use crate::wire::Addr;
 
 /// Bytes kept free in front of received data: Ethernet with one tag, IPv6, UDP, ANEP and a neighbour's proof fit in.
@@ -49,6 +49,8 @@ pub struct Fields {
     pub envelope: Envelope,
     /// Of a packet that a channel brought, who sent it and to whom, as the channel's protocols say.
     pub ends: Ends,
+    /// Of a packet in a graph, what its engines have noted; it begins with none.
+    pub notes: Notes,
 }
 
 impl Frame {
@@ -69,6 +71,7 @@ impl Frame {
             sender: Addr::UNSPECIFIED,
             envelope: Envelope::FRESH,
             ends: Ends::default(),
+            notes: Notes::default(),
         }))
     }
 

@@ -65,6 +65,23 @@ pub struct Marks {
     pub end: u32,
 }
 
+/// What engines of a graph have noted about a packet, each for those behind it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Nanoseconds of the clock when it came in.
+    pub at: u64,
+    /// Where in its buffer the network header begins, and 1; 0: nobody has said so.
+    pub network: u16,
+    /// The IPv4 address that it goes to next.
+    pub next: [u8; 4],
+    /// A number that `Paint` has given it.
+    pub paint: u8,
+    /// Whether it was for all stations of its link, or for several.
+    pub group: bool,
+    /// Whether its IP source address is to be that of the interface by which it leaves.
+    pub fix_source: bool,
+}
+
 /// What kind of link a port has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {

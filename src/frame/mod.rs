@@ -10,4 +10,4 @@ mod marks;
 pub mod shares;
 
 pub use buffer::{BUFFER, FRAME, Fields, Frame, FramePool, HEADROOM};
-pub use marks::{Ends, Envelope, Link, Marks, Payer, PeerId, PortId, Sent, WorkerId};
+pub use marks::{Ends, Envelope, Link, Marks, Notes, Payer, PeerId, PortId, Sent, WorkerId};

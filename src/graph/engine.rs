@@ -1,41 +1,118 @@
-//! Engines: what is done to packets on the way between a channel and its domain, as in `if0/ip/udp/fragment(1200)/checksum`.
+//! Engines: what is done to packets on their way through a graph.
 //!
-//! An engine has two inputs and two outputs, one of each for either way: what comes in at [`OUTWARD`] leaves there
-//! changed, and what comes in at [`INWARD`] has that undone. It keeps what it likes between packets, in tables that are
-//! bounded ([`crate::frame::assembly`]): the oldest unfinished group of whoever has most gives way. Which there are
-//! says the table of classes ([`super::class`]).
+//! An engine has inputs and outputs. Packets that are *pushed* come in by [`Engine::push`], and the answer says by which output they leave.
+//! Packets that are *pulled* are asked for by [`Engine::pull`]: an engine that does nothing else than `push` needs none of its own. Engines
+//! that begin something themselves are *tasks*: [`Engine::run`]. Operators read and write an engine's *handlers*.
+//!
+//! Engines of channels, as in `if0/ip/udp/fragment(1200)/checksum`, have two inputs and two outputs, one of each for either way: what comes
+//! in at [`OUTWARD`] leaves there changed, and what comes in at [`INWARD`] has that undone. What an engine keeps between packets is
+//! bounded ([`crate::frame::assembly`]): the oldest unfinished group of whoever has most gives way. Which engines there are says the
+//! table of classes ([`super::class`]).
 
+use super::place::Places;
 use super::scratch::{Hop, Scratch};
+use super::table::Placed;
 use crate::core::reason::Reason;
 use crate::frame::assembly::{Assemblies, AssemblyLimits};
-use crate::frame::{Frame, FramePool, Payer};
+use crate::frame::{Frame, FramePool, Notes, Payer, PortId};
 use crate::wire::Addr;
 
 /// From a domain towards the network.
-pub const OUTWARD: u8 = 0;
+pub const OUTWARD: u16 = 0;
 /// From the network towards a domain.
-pub const INWARD: u8 = 1;
-/// Inputs, and outputs, of an engine.
+pub const INWARD: u16 = 1;
+/// Inputs, and outputs, of an engine of a channel.
 pub(super) const WAYS: usize = 2;
+
+/// Packets that an engine asks for in vain, at most, until it gives up: each was dropped or taken by somebody on the way.
+const VAIN_MAX: usize = 64;
+
+/// Lines that engines print, at most, until somebody reads them.
+pub const SAID_MAX: usize = 1024;
+
+/// Engines that ask each other for one packet, at most.
+const PULLS_MAX: u16 = 256;
 
 /// What becomes of a packet that an engine was given.
 pub enum Pushed {
     /// It goes on by this output.
-    To(u8, Frame),
+    To(u16, Frame),
     /// The engine has it, or has put what comes of it where it goes ([`GraphCx::emit`]).
     Kept,
+    /// The engine has done what it asks for.
+    Used(Frame),
     /// It is over.
     Dropped(Frame, Reason),
+}
+
+impl Pushed {
+    /// It is over, since the engine is there for that, or has no room.
+    #[inline]
+    pub fn thrown(frame: Frame) -> Pushed {
+        Pushed::Dropped(frame, Reason::GraphDropped)
+    }
 }
 
 /// One step of a packet's way, with its state.
 pub trait Engine: Send {
     /// A packet comes in.
-    fn push(&mut self, input: u8, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed;
+    fn push(&mut self, input: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+        let _ = (input, cx);
+        Pushed::thrown(frame)
+    }
 
-    /// Packets of which it keeps the pieces.
+    /// Somebody behind this output asks for a packet: it is asked for at the first input, and taken through.
+    fn pull(&mut self, output: u16, cx: &mut GraphCx<'_>) -> Option<Frame> {
+        cx.pull_through(self, 0, output)
+    }
+
+    /// It has its turn; whether it did something. Only tasks have turns.
+    fn run(&mut self, cx: &mut GraphCx<'_>) -> bool {
+        let _ = cx;
+        false
+    }
+
+    /// When it wants its next turn: at once if that is over.
+    fn next_run(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Packets that it holds.
     fn held(&self) -> u64 {
         0
+    }
+
+    /// What it has to say of itself under this name.
+    fn read(&self, handler: &str) -> Option<String> {
+        let _ = handler;
+        None
+    }
+
+    /// An operator writes under this name; nothing if there is no such handler.
+    fn write(&mut self, handler: &str, value: &str) -> Option<Result<(), String>> {
+        let _ = (handler, value);
+        None
+    }
+
+    /// What it takes over from another one of its class that stood in its place.
+    fn take_state(&mut self, before: &mut dyn Engine) {
+        let _ = before;
+    }
+
+    /// Frames that it holds are given back, since its graph ends.
+    fn empty(&mut self, give: &mut dyn FnMut(Frame)) {
+        let _ = give;
+    }
+
+    /// It is told its place in what is around the graph, if it is an edge of it; by which port packets come in here, if they do.
+    fn meet(&mut self, places: &mut Places) -> Option<PortId> {
+        let _ = places;
+        None
+    }
+
+    /// Itself, for [`Engine::take_state`].
+    fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
+        None
     }
 }
 
@@ -51,15 +128,23 @@ pub struct GraphCx<'a> {
     pub from: Origin,
     /// Buffers.
     pub pool: &'a mut FramePool,
-    pub(super) next: [Hop; WAYS],
+    pub(super) at: u16,
+    pub(super) depth: u16,
+    pub(super) engines: &'a mut [Placed],
     pub(super) scratch: &'a mut Scratch,
 }
 
-impl GraphCx<'_> {
+impl<'a> GraphCx<'a> {
     /// Sends one of several packets on, by this output.
     #[inline]
-    pub fn emit(&mut self, output: u8, frame: Frame) {
-        self.scratch.go(self.next.get(usize::from(output)).copied().unwrap_or(Hop::Exit), frame);
+    pub fn emit(&mut self, output: u16, frame: Frame) {
+        let place = self.engines.get_mut(usize::from(self.at));
+        let link = place.and_then(|place| place.links.get_mut(usize::from(output)));
+        let to = link.map_or(Hop::End, |link| {
+            link.packets += 1;
+            link.to
+        });
+        self.scratch.go(to, frame);
     }
 
     /// So many packets that were kept have gone.
@@ -67,6 +152,139 @@ impl GraphCx<'_> {
         if packets > 0 {
             self.scratch.lost.push((reason, packets));
         }
+    }
+
+    /// One packet is over.
+    pub fn throw(&mut self, frame: Frame) {
+        self.scratch.go(Hop::End, frame);
+    }
+
+    /// What one packet asks for is done.
+    pub fn use_up(&mut self, frame: Frame) {
+        self.scratch.used += 1;
+        self.pool.give(frame);
+    }
+
+    /// One packet leaves the graph by its port.
+    pub fn leave(&mut self, frame: Frame) {
+        self.scratch.out.push(frame);
+    }
+
+    /// Somebody is to ask again then, since what was asked for may not be given before.
+    pub fn ask_again(&mut self, at: u64) {
+        self.scratch.wake = self.scratch.wake.min(at);
+    }
+
+    /// A line for whoever runs the graph; beyond [`SAID_MAX`] that nobody has read they are counted only.
+    pub fn say(&mut self, line: String) {
+        if self.scratch.said.len() < SAID_MAX {
+            self.scratch.said.push(line);
+        } else {
+            self.scratch.unsaid += 1;
+        }
+    }
+
+    /// A packet begins here: it is none of those that came in.
+    pub fn begin(&mut self) -> Frame {
+        self.scratch.begun += 1;
+        let mut frame = self.pool.take();
+        frame.notes = Notes { at: self.now, ..Notes::default() };
+        frame
+    }
+
+    /// A packet with the same bytes and notes.
+    pub fn copy(&mut self, of: &Frame) -> Frame {
+        let mut frame = self.begin();
+        let before = of.extent().0;
+        frame.fill(of.bytes());
+        frame.notes = of.notes;
+        // The header is as far from the packet's beginning as it was.
+        let moved = (i32::from(of.notes.network) - before as i32) + frame.extent().0 as i32;
+        frame.notes.network = if of.notes.network == 0 { 0 } else { moved.clamp(0, u16::MAX.into()) as u16 };
+        frame.port = of.port;
+        frame
+    }
+
+    /// Asks for a packet at this input.
+    pub fn pull(&mut self, input: u16) -> Option<Frame> {
+        let place = self.engines.get(usize::from(self.at))?;
+        let (before, output) = *place.before.get(usize::from(input))?;
+        if self.depth >= PULLS_MAX {
+            return None;
+        }
+        // One that is asked for while it asks is not there.
+        let mut engine = self.engines.get_mut(usize::from(before))?.engine.take()?;
+        let mut cx = GraphCx {
+            now: self.now,
+            from: self.from,
+            pool: self.pool,
+            at: before,
+            depth: self.depth + 1,
+            engines: self.engines,
+            scratch: self.scratch,
+        };
+        let frame = engine.pull(output, &mut cx);
+        if let Some(place) = self.engines.get_mut(usize::from(before)) {
+            place.engine = Some(engine);
+            if let Some(link) = place.links.get_mut(usize::from(output)).filter(|_| frame.is_some()) {
+                link.packets += 1;
+            }
+        }
+        frame
+    }
+
+    /// Asks for a packet at this input, and takes it through `engine`, until one leaves it by this output.
+    pub fn pull_through<E: Engine + ?Sized>(&mut self, engine: &mut E, input: u16, output: u16) -> Option<Frame> {
+        for _ in 0..VAIN_MAX {
+            let frame = self.pull(input)?;
+            match engine.push(input, frame, self) {
+                Pushed::To(to, frame) if to == output => return Some(frame),
+                Pushed::To(to, frame) => self.emit(to, frame),
+                Pushed::Kept => {}
+                Pushed::Used(frame) => self.use_up(frame),
+                Pushed::Dropped(frame, reason) => self.scratch.dropped.push((frame, reason)),
+            }
+        }
+        None
+    }
+
+    /// Inputs that are connected so that they can be pulled from.
+    pub fn inputs(&self) -> u16 {
+        self.engines.get(usize::from(self.at)).map_or(0, |place| place.before.len() as u16)
+    }
+
+    /// Outputs.
+    pub fn outputs(&self) -> u16 {
+        self.engines.get(usize::from(self.at)).map_or(0, |place| place.links.len() as u16)
+    }
+
+    /// Whether something is behind this output.
+    pub fn has_output(&self, output: u16) -> bool {
+        self.outputs() > output
+    }
+
+    /// Packets that the engine of this number holds.
+    pub fn held_by(&self, engine: u16) -> u64 {
+        let place = self.engines.get(usize::from(engine));
+        place.and_then(|place| place.engine.as_ref()).map_or(0, |engine| engine.held())
+    }
+
+    /// The numbers of engines behind the outputs of this one that hold packets, up to the first on each way.
+    pub fn stores_behind(&self, holds: impl Fn(&str) -> bool) -> Vec<u16> {
+        let (mut found, mut seen, mut open) = (Vec::new(), Vec::new(), vec![self.at]);
+        while let Some(at) = open.pop() {
+            let Some(place) = self.engines.get(usize::from(at)).filter(|_| !seen.contains(&at)) else { continue };
+            seen.push(at);
+            if at != self.at && holds(place.class.name) {
+                found.push(at);
+                continue;
+            }
+            open.extend(place.links.iter().filter_map(|link| match link.to {
+                Hop::Engine(next, _) => Some(next),
+                _ => None,
+            }));
+        }
+        found
     }
 }
 

@@ -15,17 +15,26 @@
 //! half of the node can carry too (`half`). Nothing here sends a packet or hands it to anybody: the node does, with
 //! what it finds here.
 
+pub mod arguments;
+mod chance;
 pub mod channels;
 pub mod class;
 pub mod cut;
 pub mod engine;
-mod engines;
+pub mod engines;
 pub mod exit;
 mod form;
 pub mod half;
 pub mod head;
+mod ip_filters;
+pub mod load;
 pub mod own;
+mod packet;
+pub mod place;
+mod rate;
 pub mod scratch;
+mod source;
+mod store;
 pub mod table;
 
 use crate::core::ledger::Balance;

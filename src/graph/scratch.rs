@@ -2,35 +2,63 @@
 
 use crate::core::reason::Reason;
 use crate::frame::Frame;
-use std::collections::VecDeque;
 
 /// Where a packet goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
     /// To this input of an engine.
-    Engine(u8, u8),
+    Engine(u16, u16),
     /// Out of the graph.
     Exit,
+    /// Nowhere: nothing is connected.
+    End,
 }
 
 /// Packets on their way through a graph, and what has become of them: memory that graphs share.
-#[derive(Default)]
 pub struct Scratch {
-    pub(super) between: VecDeque<(u8, u8, Frame)>,
+    /// Those between two engines, the next one last: a packet goes its whole way before the one behind it.
+    pub(super) between: Vec<(u16, u16, Frame)>,
     /// Those that have come out.
     pub out: Vec<Frame>,
     /// Those that have not, and why.
     pub dropped: Vec<(Frame, Reason)>,
     /// How many that engines had kept have gone, and why.
     pub lost: Vec<(Reason, u64)>,
+    /// How many have begun in the graph, and how many engines have used up.
+    pub begun: u64,
+    /// See [`Scratch::begun`].
+    pub used: u64,
+    /// When engines are to be asked again that could give nothing yet.
+    pub wake: u64,
+    /// Lines that engines have printed, and how many had no room.
+    pub said: Vec<String>,
+    /// See [`Scratch::said`].
+    pub unsaid: u64,
+}
+
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch {
+            between: Vec::new(),
+            out: Vec::new(),
+            dropped: Vec::new(),
+            lost: Vec::new(),
+            begun: 0,
+            used: 0,
+            wake: u64::MAX,
+            said: Vec::new(),
+            unsaid: 0,
+        }
+    }
 }
 
 impl Scratch {
     #[inline]
     pub(super) fn go(&mut self, hop: Hop, frame: Frame) {
         match hop {
-            Hop::Engine(engine, input) => self.between.push_back((engine, input, frame)),
+            Hop::Engine(engine, input) => self.between.push((engine, input, frame)),
             Hop::Exit => self.out.push(frame),
+            Hop::End => self.dropped.push((frame, Reason::GraphDropped)),
         }
     }
 }

@@ -5,31 +5,57 @@
 //! OUTWARD   exit: a port ◀─ engine 0 ◀─ engine 1 ◀─ domain
 //! ```
 //!
-//! A table of engines with, for each, where its outputs lead. Packets between two engines wait in one queue, so calls
-//! do not nest however long a graph is. Graphs are chains today, one a channel, and each packet comes to an end since
-//! its links lead one way.
+//! A table of engines with, for each, where its outputs lead and what is before its inputs. Packets between two engines wait in one list,
+//! so calls that push do not nest however long a graph is. The graph of a channel is a chain, and each packet comes to an end since its
+//! links lead one way; other graphs are checked for circles before they are made ([`super::load`]).
 
-use super::class::EngineClass;
-use super::engine::{Engine, GraphCx, INWARD, OUTWARD, Origin, Pushed, WAYS};
+use super::class::{EngineClass, Make};
+use super::engine::{Engine, GraphCx, INWARD, OUTWARD, Origin, Pushed};
 use super::engines;
+use super::place::Places;
 use super::scratch::{Hop, Scratch};
-use crate::frame::{Frame, FramePool};
+use crate::frame::{Frame, FramePool, Notes, Payer, PortId};
 use crate::nodeos::interface::Error;
 
-/// Engines of one graph.
+/// Engines of the graph of one channel.
 pub const ENGINES_MAX: usize = 4;
 
+/// Packets that a graph takes on while it has its turn, at most, beside those that its engines hold.
+const TURNS_MAX: usize = 256;
+
+/// Where an output leads, and how many packets have gone there.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphLink {
+    /// Where.
+    pub to: Hop,
+    /// How many.
+    pub packets: u64,
+}
+
 /// An engine in its graph.
-struct Placed {
-    class: &'static EngineClass,
-    engine: Box<dyn Engine>,
-    next: [Hop; WAYS],
+pub struct Placed {
+    /// Its class.
+    pub class: &'static EngineClass,
+    /// Its name.
+    pub name: Box<str>,
+    /// Itself, unless it is being asked.
+    pub(super) engine: Option<Box<dyn Engine>>,
+    /// Behind its outputs.
+    pub links: Box<[GraphLink]>,
+    /// Before its inputs, where they pull: an engine and its output.
+    pub(super) before: Box<[(u16, u16)]>,
 }
 
 /// Engines, and where they lead.
 #[derive(Default)]
 pub struct Graph {
-    engines: Vec<Placed>,
+    pub(super) engines: Vec<Placed>,
+    /// Those that have turns.
+    pub(super) tasks: Vec<u16>,
+    /// Where packets of which port come in.
+    pub(super) entrances: Vec<(PortId, u16)>,
+    /// What is around it.
+    pub places: Places,
 }
 
 impl core::fmt::Debug for Graph {
@@ -45,20 +71,26 @@ impl Graph {
         if words.len() > ENGINES_MAX {
             return Err(Error::Invalid);
         }
-        let count = words.len() as u8;
-        let placed = |(at, word): (u8, &&str)| {
+        let count = words.len() as u16;
+        let placed = |(at, word): (u16, &&str)| {
             let (class, engine) = engines::make(word)?;
             let outward = at.checked_sub(1).map_or(Hop::Exit, |before| Hop::Engine(before, OUTWARD));
             let inward = if at + 1 < count { Hop::Engine(at + 1, INWARD) } else { Hop::Exit };
-            Ok(Placed { class, engine, next: [outward, inward] })
+            let links = [outward, inward].map(|to| GraphLink { to, packets: 0 });
+            let (name, engine) = (class.name.into(), Some(engine));
+            Ok(Placed { class, name, engine, links: Box::new(links), before: Box::default() })
         };
         let engines = (0..count).zip(words).map(placed).collect::<Result<_, Error>>()?;
-        Ok(Graph { engines })
+        Ok(Graph { engines, ..Graph::default() })
     }
 
-    /// Bytes of memory that its engines take at most, for packets of this way.
-    pub fn bytes(&self, way: u8) -> u64 {
-        self.engines.iter().filter_map(|placed| placed.class.bytes.get(usize::from(way))).sum()
+    /// Bytes of memory that the engines of a channel take at most, for packets of this way.
+    pub fn bytes(&self, way: u16) -> u64 {
+        let of = |placed: &Placed| match &placed.class.make {
+            Make::Module { bytes, .. } => bytes.get(usize::from(way)).copied().unwrap_or(0),
+            Make::Element { .. } | Make::Remark => 0,
+        };
+        self.engines.iter().map(of).sum()
     }
 
     /// Whether packets come out of it as they went in.
@@ -69,20 +101,20 @@ impl Graph {
 
     /// Packets of which its engines keep pieces.
     pub fn held(&self) -> u64 {
-        self.engines.iter().map(|placed| placed.engine.held()).sum()
+        self.engines.iter().filter_map(|placed| placed.engine.as_ref()).map(|engine| engine.held()).sum()
     }
 
     /// Where packets that go this way come in.
-    fn entry(&self, way: u8) -> Hop {
+    fn entry(&self, way: u16) -> Hop {
         let last = self.engines.len().saturating_sub(1);
-        if self.is_empty() { Hop::Exit } else { Hop::Engine(if way == OUTWARD { last as u8 } else { 0 }, way) }
+        if self.is_empty() { Hop::Exit } else { Hop::Engine(if way == OUTWARD { last as u16 } else { 0 }, way) }
     }
 
     /// Takes a packet through, this way. What comes of it is in `scratch` then. Says how many packets there were
     /// before, in the graph too, and how many there are then.
     pub fn push(
         &mut self,
-        way: u8,
+        way: u16,
         frame: Frame,
         (now, from): (u64, Origin),
         pool: &mut FramePool,
@@ -90,19 +122,129 @@ impl Graph {
     ) -> (u64, u64) {
         let taken = 1 + self.held();
         scratch.go(self.entry(way), frame);
-        while let Some((at, input, frame)) = scratch.between.pop_front() {
-            let Some(placed) = self.engines.get_mut(usize::from(at)) else {
-                scratch.out.push(frame);
-                continue;
-            };
-            let mut cx = GraphCx { now, from, pool, next: placed.next, scratch };
-            match placed.engine.push(input, frame, &mut cx) {
-                Pushed::To(output, frame) => cx.emit(output, frame),
-                Pushed::Kept => {}
-                Pushed::Dropped(frame, reason) => scratch.dropped.push((frame, reason)),
-            }
-        }
+        self.settle((now, from), pool, scratch);
         let lost: u64 = scratch.lost.iter().map(|(_, packets)| packets).sum();
         (taken, (scratch.out.len() + scratch.dropped.len()) as u64 + lost + self.held())
+    }
+
+    /// Takes on all packets between engines.
+    pub(super) fn settle(&mut self, (now, from): (u64, Origin), pool: &mut FramePool, scratch: &mut Scratch) {
+        while let Some((at, input, frame)) = scratch.between.pop() {
+            let mark = scratch.between.len();
+            let Some(mut engine) = self.engines.get_mut(usize::from(at)).and_then(|place| place.engine.take()) else {
+                scratch.go(Hop::End, frame);
+                continue;
+            };
+            let mut cx = GraphCx { now, from, pool, at, depth: 0, engines: &mut self.engines, scratch };
+            match engine.push(input, frame, &mut cx) {
+                Pushed::To(output, frame) => cx.emit(output, frame),
+                Pushed::Kept => {}
+                Pushed::Used(frame) => cx.use_up(frame),
+                Pushed::Dropped(frame, reason) => scratch.dropped.push((frame, reason)),
+            }
+            self.engines[usize::from(at)].engine = Some(engine);
+            // What it has sent first goes on first.
+            if scratch.between.len() > mark + 1 {
+                scratch.between[mark..].reverse();
+            }
+        }
+    }
+
+    /// A packet comes in by a port: all engines through which packets of this port come have one.
+    pub fn receive(&mut self, mut frame: Frame, now: u64, pool: &mut FramePool, scratch: &mut Scratch) {
+        let from = (frame.payer, None);
+        frame.notes = Notes { at: now, ..Notes::default() };
+        let (port, mut next) = (frame.port, Some(frame));
+        let entrances = self.entrances.iter().filter(|(known, _)| *known == port).map(|(_, engine)| *engine);
+        let mut entrances = entrances.peekable();
+        while let Some(engine) = entrances.next() {
+            let copied = next.as_ref().filter(|_| entrances.peek().is_some()).map(|frame| {
+                let mut copy = pool.take();
+                copy.fill(frame.bytes());
+                (copy.port, copy.notes) = (frame.port, frame.notes);
+                scratch.begun += 1;
+                copy
+            });
+            let Some(frame) = next.take() else { break };
+            scratch.go(Hop::Engine(engine, 0), frame);
+            next = copied;
+        }
+        next.into_iter().for_each(|frame| scratch.go(Hop::End, frame));
+        scratch.between.reverse();
+        self.settle((now, from), pool, scratch);
+    }
+
+    /// Each engine that has turns has one, as long as one of them does something, and no longer than a batch takes. Whether there may
+    /// be more to do at once.
+    pub fn work(&mut self, now: u64, pool: &mut FramePool, scratch: &mut Scratch) -> bool {
+        let from = (Payer::NOBODY, None);
+        scratch.wake = u64::MAX;
+        for _ in 0..TURNS_MAX {
+            let mut busy = false;
+            for turn in 0..self.tasks.len() {
+                let at = self.tasks[turn];
+                let Some(mut engine) = self.engines.get_mut(usize::from(at)).and_then(|place| place.engine.take())
+                else {
+                    continue;
+                };
+                if engine.next_run() <= now {
+                    let mut cx = GraphCx { now, from, pool, at, depth: 0, engines: &mut self.engines, scratch };
+                    busy |= engine.run(&mut cx);
+                }
+                self.engines[usize::from(at)].engine = Some(engine);
+                scratch.between.reverse();
+                self.settle((now, from), pool, scratch);
+            }
+            if !busy {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// When an engine wants a turn again that has nothing to do at `now`.
+    pub fn next_run(&self, now: u64) -> u64 {
+        let tasks = self.tasks.iter().filter_map(|at| self.engines.get(usize::from(*at))?.engine.as_ref());
+        tasks.map(|engine| engine.next_run()).filter(|at| *at > now).min().unwrap_or(u64::MAX)
+    }
+
+    /// Whether packets of this port come in somewhere.
+    pub fn is_entrance(&self, port: u16) -> bool {
+        self.entrances.iter().any(|(known, _)| known.0 == port)
+    }
+
+    /// The engines with their names, classes and links.
+    pub fn engines(&self) -> &[Placed] {
+        &self.engines
+    }
+
+    /// The number of the engine of a name.
+    pub fn find(&self, name: &str) -> Option<u16> {
+        self.engines.iter().position(|placed| &*placed.name == name).map(|at| at as u16)
+    }
+
+    /// What an engine says of itself.
+    pub fn read(&self, engine: u16, handler: &str) -> Option<String> {
+        let placed = self.engines.get(usize::from(engine))?;
+        let own = placed.engine.as_ref()?.read(handler);
+        own.or_else(|| match handler {
+            "class" => Some(placed.class.name.to_owned()),
+            "name" => Some(placed.name.to_string()),
+            _ => None,
+        })
+    }
+
+    /// An operator writes to an engine; nothing if it has no such handler.
+    pub fn write(&mut self, engine: u16, handler: &str, value: &str) -> Option<Result<(), String>> {
+        self.engines.get_mut(usize::from(engine))?.engine.as_mut()?.write(handler, value)
+    }
+
+    /// The graph ends: gives back all frames that its engines hold; how many those were.
+    pub fn empty(&mut self, pool: &mut FramePool) -> u64 {
+        let held = self.held();
+        for placed in &mut self.engines {
+            placed.engine.iter_mut().for_each(|engine| engine.empty(&mut |frame| pool.give(frame)));
+        }
+        held
     }
 }

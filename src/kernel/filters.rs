@@ -44,6 +44,8 @@ pub(super) type Pattern = [u8; pattern::SIZE];
 pub enum Which {
     /// All that are the node's; the socket's also address resolution.
     All,
+    /// The same without any channels.
+    Own,
     /// Those of channels alone: an XDP program takes the others.
     Channels,
 }
@@ -120,18 +122,25 @@ impl Filters {
     pub fn filter(&self, which: Which) -> io::Result<Program> {
         let name = match which {
             Which::All => "filter",
+            Which::Own => "filter_plain",
             Which::Channels => "filter_channels",
         };
         self.load(name)
     }
 
-    /// Takes the frames away from the Linux stack of an interface, until what is given back goes.
-    pub fn guard(&self, interface: u32, which: Which) -> io::Result<Link> {
+    /// What takes the frames away from the Linux stack.
+    pub fn guard(&self, which: Which) -> io::Result<Program> {
         let name = match which {
             Which::All => "guard",
+            Which::Own => "guard_plain",
             Which::Channels => "guard_channels",
         };
-        own::attach_at(&self.load(name)?, interface, Place::Ingress)
+        self.load(name)
+    }
+
+    /// The same at an interface, until what is given back goes.
+    pub fn guard_at(&self, interface: u32, which: Which) -> io::Result<Link> {
+        own::attach_at(&self.guard(which)?, interface, Place::Ingress)
     }
 
     pub(super) fn load(&self, name: &str) -> io::Result<Program> {

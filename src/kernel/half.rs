@@ -7,6 +7,7 @@
 //! Everything here is control: packets never wait for it. What is attached stays while it is pinned, else it goes with this value.
 
 mod standing;
+mod ways;
 
 use super::account::{Account, Accounts};
 use super::codes::adopt_codes;
@@ -16,17 +17,17 @@ use super::loader::Loader;
 use super::maps::{KernelCounts, KernelUsage, Maps, PortEntry};
 use super::object;
 use super::own;
-use super::pins::{Pins, Set};
+use super::pins::{PinnedLink, Pins, Set};
 use super::program_slots::ProgramSlots;
 use super::records::Records;
 use super::redirects::Refused;
 use super::slots::{Held, Slots};
 use super::status::{CodeStatus, PortStatus, Status};
 use super::succession::{Beginning, set_up};
+use super::told_routes::ToldRoutes;
 use crate::code::link::LinkEnvironment;
 use crate::sys::bpf::{Link, Program, XdpMode};
-use crate::topology::{NextHop, Routes};
-use crate::wire::{Addr, Digest, Prefix};
+use crate::wire::{Addr, Digest};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -90,7 +91,6 @@ pub(super) struct State {
     pub(super) ports: Vec<Attached>,
     pub(super) slots: Slots,
     pub(super) copies: Copies,
-    routes: HashMap<Prefix, Option<NextHop>>,
     /// Whether rules of policy routing have a say.
     ruled: bool,
     /// What capsules of one port may use of a CPU, in thousandths.
@@ -108,13 +108,14 @@ pub(super) struct State {
     pub(super) settled: bool,
     /// What stands in the places of ingress and egress while somebody captures.
     pub(super) seen: Option<[Program; 2]>,
+    /// Where an ingress of a process before this one stands that nobody has taken over yet.
+    pub(super) standing: Vec<PinnedLink>,
 }
 
 /// What a process before this one has left of that.
 struct Before {
     slots: Slots,
     copies: Copies,
-    routes: HashMap<Prefix, Option<NextHop>>,
     generation: u64,
     origin: u64,
     told: u32,
@@ -123,12 +124,11 @@ struct Before {
 impl State {
     /// As it is before any port has a kernel half.
     fn beginning(before: Before, inherited: HashMap<Digest, Option<OwnedFd>>) -> State {
-        let Before { slots, copies, routes, generation, origin, told } = before;
+        let Before { slots, copies, generation, origin, told } = before;
         State {
             ports: Vec::new(),
             slots,
             copies,
-            routes,
             // The next look at the host says. Until then every way is asked for.
             ruled: true,
             permille: SHARE_PERMILLE,
@@ -139,6 +139,7 @@ impl State {
             inherited,
             settled: false,
             seen: None,
+            standing: Vec::new(),
         }
     }
 
@@ -188,6 +189,8 @@ pub struct KernelHalf {
     pub(super) refused: Option<Refused>,
     pub(super) pinned: Option<Pinned>,
     state: Mutex<State>,
+    /// What was told of routes, which takes longer than others can wait.
+    routes: Mutex<ToldRoutes>,
 }
 
 #[derive(Debug)]
@@ -214,9 +217,10 @@ impl KernelHalf {
         let (held, lost) = adopt_codes(&maps, pinned.as_ref())?;
         let sent = pinned.as_ref().is_some_and(|pinned| pinned.set.open(copies::PIN).is_ok());
         let copies = Copies::adopted(sent, held.iter().map(|held| held.entry.name));
-        let routes = maps.prefixes()?.into_iter().map(|to| (to, None)).collect();
-        let before = Before { slots: Slots::new(held), copies, routes, generation, origin, told };
-        let state = State::beginning(before, heritage.codes);
+        let routes = Mutex::new(ToldRoutes::beginning(maps.prefixes()?));
+        let before = Before { slots: Slots::new(held), copies, generation, origin, told };
+        let mut state = State::beginning(before, heritage.codes);
+        state.standing = pinned.as_ref().map_or(Ok(Vec::new()), |pinned| pinned.pins.links())?;
         let environment = environment()?;
         let (loader, trusted) = (Loader::new(program.clone(), false), Loader::new(program, true));
         let (accounts, records) = (Accounts::of(&maps)?, Records::of(&maps)?);
@@ -238,6 +242,7 @@ impl KernelHalf {
             refused,
             pinned,
             state,
+            routes,
         };
         half.forget_links(&mut half.state())?;
         lost.iter().try_for_each(|entry| half.show(&half.state(), entry))?;
@@ -287,23 +292,6 @@ impl KernelHalf {
         let mut state = self.state();
         state.permille = if permille >= 1000 { 0 } else { permille };
         self.tell_node(&state)
-    }
-
-    /// Tells the routes of the node, for `an_route`, and its own addresses.
-    pub fn set_routes(&self, routes: &Routes, own: impl Iterator<Item = Addr>) -> io::Result<()> {
-        let own = own.map(|addr| (Prefix::host(addr), None));
-        let now: HashMap<Prefix, Option<NextHop>> =
-            routes.iter().map(|(to, next)| (to, Some(next))).chain(own).collect();
-        let mut state = self.state();
-        for gone in state.routes.keys().filter(|to| !now.contains_key(to)) {
-            self.maps.remove_route(*gone)?;
-        }
-        for (to, next) in now.iter().filter(|(to, next)| state.routes.get(to) != Some(next)) {
-            self.maps.set_route(*to, *next)?;
-        }
-        state.routes = now;
-        drop(state);
-        self.raise_generation()
     }
 
     /// Says whether rules of policy routing have a say in where packets go; else the main tables say it all.

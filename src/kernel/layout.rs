@@ -10,8 +10,8 @@ use crate::sys::bpf::{MapKind, MapShape, possible_cpus};
 use crate::topology::neighbours::NEIGHBOURS_MAX;
 use std::io;
 
-/// Routes.
-const ROUTES: u32 = 65_536;
+/// Routes: what there is room for, which takes memory only as it is used (some 200 bytes each).
+const ROUTES: u32 = 1 << 21;
 /// Places of the flow cache: for each CPU at most, and bytes for all CPUs at most.
 const FLOW_CACHE: u32 = 32768;
 const FLOW_CACHE_BYTES: usize = 64 << 20;

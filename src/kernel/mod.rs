@@ -29,6 +29,7 @@ mod sockets;
 mod state;
 mod status;
 mod succession;
+mod told_routes;
 mod types;
 #[cfg(test)]
 mod vectors;

@@ -82,8 +82,8 @@ fn program(name: &str) -> Option<(Hook, &'static [u8], bool)> {
         "sockets" => (Hook::Xdp, sockets::PROGRAM, true),
         "cut" | "look" => (Hook::Xdp, channels::CUT, true),
         "route" => (Hook::Xdp, routes::ROUTE, false),
-        "filter" | "filter_channels" => (Hook::SocketFilter, filters::FILTER, false),
-        "guard" | "guard_channels" => (Hook::TcIngress, filters::GUARD, false),
+        "filter" | "filter_plain" | "filter_channels" => (Hook::SocketFilter, filters::FILTER, false),
+        "guard" | "guard_plain" | "guard_channels" => (Hook::TcIngress, filters::GUARD, false),
         "state" => (Hook::Syscall, state::PROGRAM, false),
         "refused" => (Hook::RawTracepoint, redirects::REFUSED, true),
         _ => return None,
@@ -94,7 +94,7 @@ fn program(name: &str) -> Option<(Hook, &'static [u8], bool)> {
 pub fn may_stand(name: &str, place: Place) -> bool {
     match place {
         Place::Driver | Place::Stack => matches!(name, "ingress" | "sockets"),
-        Place::Ingress => matches!(name, "guard" | "guard_channels"),
+        Place::Ingress => matches!(name, "guard" | "guard_plain" | "guard_channels"),
         Place::Refusals => name == "refused",
     }
 }

@@ -16,6 +16,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The folder in a node's run directory.
 const FOLDER: &str = "bpf";
@@ -215,6 +216,8 @@ pub fn root_of(run_dir: &Path) -> PathBuf {
     run_dir.join(FOLDER)
 }
 
+static KEEPING: Mutex<()> = Mutex::new(());
+
 /// Does what was asked for in the BPF file system at `root`.
 pub fn carry_out(root: &Path, request: &PinRequest, object: Option<BorrowedFd<'_>>) -> io::Result<broker::Done> {
     let folder = |set: Option<u32>| folder(root, set);
@@ -235,7 +238,8 @@ pub fn carry_out(root: &Path, request: &PinRequest, object: Option<BorrowedFd<'_
         PinRequest::Make { set } => fs::create_dir(folder(Some(*set)))?,
         PinRequest::Keep(pin) => {
             let object = object.ok_or_else(|| io::Error::other("nothing to be kept"))?;
-            // In one step: a process may die at any instant.
+            // In one step: a process may die at any instant. One at a time: they have the name for that in common.
+            let _one = KEEPING.lock().unwrap_or_else(PoisonError::into_inner);
             let fresh = folder(pin.set).join(FRESH);
             forget(&fresh)?;
             bpf::pin(&object, &fresh)?;

@@ -12,6 +12,7 @@ use super::program_slots::ProgramSlots;
 use crate::contract::{self, PORTS, SOCKETS, punt_counts, punts};
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::sys::mapping::SharedWords;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,7 +61,7 @@ pub struct Steering {
 
 enum Whose {
     Half(Arc<KernelHalf>),
-    Own { maps: Maps, program_slots: Arc<ProgramSlots>, program: Program, links: Mutex<Vec<Link>> },
+    Own { maps: Maps, program_slots: Arc<ProgramSlots>, program: Program, links: Mutex<HashMap<u32, Link>> },
 }
 
 impl Steering {
@@ -101,7 +102,7 @@ impl Steering {
             }
             Err(_) => (own::attach(program, port.interface, XdpMode::Generic)?, XdpMode::Generic),
         };
-        links.lock().unwrap_or_else(PoisonError::into_inner).push(link);
+        links.lock().unwrap_or_else(PoisonError::into_inner).insert(port.interface, link);
         Ok(Some(mode))
     }
 
@@ -142,8 +143,17 @@ impl Steering {
         if port.interface == before {
             return maps.change_port(port).map(|()| true);
         }
-        maps.remove_port(before)?;
+        self.leave(before)?;
         self.attach(port).map(|_| true)
+    }
+
+    /// An interface is gone, or was none.
+    pub fn leave(&self, interface: u32) -> io::Result<()> {
+        let Whose::Own { maps, links, .. } = &self.whose else { return Ok(()) };
+        if interface == 0 || links.lock().unwrap_or_else(PoisonError::into_inner).remove(&interface).is_none() {
+            return Ok(());
+        }
+        maps.remove_port(interface)
     }
 
     /// Lets frames go to the socket with this number. The kernel takes it out when it is closed.

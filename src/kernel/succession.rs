@@ -87,6 +87,7 @@ impl KernelHalf {
             }
         }
         state.settled = true;
+        state.standing.clear();
         let stands = |interface| state.ports.iter().any(|attached| attached.port.interface == interface);
         for gone in pins.links()?.into_iter().filter(|link| !stands(link.interface)) {
             self.maps.remove_port(gone.interface)?;

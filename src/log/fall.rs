@@ -73,3 +73,23 @@ pub fn falls(dir: &Path) -> Vec<String> {
     };
     [FALL, BEFORE].into_iter().filter_map(read).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fall_leaves_its_way_and_the_next_process_keeps_it() {
+        let dir = tempfile::tempdir().unwrap();
+        keep_in(dir.path()).unwrap();
+        let falling = std::thread::Builder::new().name("faller".into()).spawn(|| panic!("on purpose")).unwrap();
+        assert!(falling.join().is_err());
+        let told =
+            |texts: &[String]| texts.iter().any(|text| text.contains("thread faller") && text.contains("on purpose"));
+        assert!(told(&falls(dir.path())), "{:?}", falls(dir.path()));
+        // As the next process does.
+        keep_in(dir.path()).unwrap();
+        assert!(told(&falls(dir.path())) && dir.path().join(BEFORE).exists());
+        assert_eq!(falls(&dir.path().join("nowhere")), [""; 0]);
+    }
+}

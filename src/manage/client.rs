@@ -8,6 +8,7 @@ use crate::code::bundle::Bundle;
 use crate::config::default_run_dir;
 use crate::sys::seqpacket::SeqPacket;
 use crate::wire::{Addr, Digest, capsule};
+use model::ways::Way;
 use model::{Answer, Ask, Subject, WITHIN_MS};
 use serde::de::value::Error as ValueError;
 use serde::de::{DeserializeOwned, IntoDeserializer as _};
@@ -119,6 +120,11 @@ impl Control {
     /// The counter tree, as it came.
     pub fn status(&mut self) -> Result<Value, ClientError> {
         self.ask(&Ask::Status)
+    }
+
+    /// Where packets to these addresses go from there.
+    pub fn ways(&mut self, to: &[Addr]) -> Result<Vec<Way>, ClientError> {
+        self.asked(&Ask::Ways { to: to.iter().map(ToString::to_string).collect() })
     }
 
     /// The next answer of `status`, `domains`, `channels` or `log` that differs from the one before on this connection; the same

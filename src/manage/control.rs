@@ -16,6 +16,7 @@ mod serving;
 mod sources;
 mod state;
 mod watch;
+mod ways;
 mod workers;
 
 pub use handle::Handle;

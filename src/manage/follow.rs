@@ -1,7 +1,11 @@
 //! Follows the kernel's interfaces, routes and rules of policy routing, and tells both halves.
 
+mod interfaces;
 mod links;
+mod mirror;
+mod report;
 mod routes;
+mod table;
 
 use super::control::Handle;
 use super::sockets::Again;
@@ -11,32 +15,20 @@ use crate::frame::Link;
 use crate::kernel::{Asker, KernelHalf, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
-use crate::sys::netlink::{self, Carrier, Rules};
+use crate::sys::netlink::{self, Carrier, Interface};
 use crate::sys::threads::{self, Duty};
 use crate::topology::Neighbour;
 use anyhow::{Context, Result};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+pub use interfaces::Links;
+use interfaces::Patience;
+pub use report::Report;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use table::Followed;
 
-/// Changes of the kernel's tables are gathered for this long before they are read.
+/// Changes of the kernel's tables are gathered for this long before they are told.
 const GATHER: Duration = Duration::from_millis(20);
-
-/// The rules that the host has, for the status.
-#[derive(Debug, Default)]
-pub struct Report(Mutex<Rules>);
-
-impl Report {
-    /// Those of the last look.
-    pub fn rules(&self) -> Rules {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes down those of this look; says whether they are others.
-    fn renew(&self, rules: Rules) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        core::mem::replace(&mut *last, rules) != rules
-    }
-}
 
 /// One that others have something to tell too.
 pub type Following = Arc<Mutex<Follower>>;
@@ -57,7 +49,10 @@ pub struct Follower {
     /// Whether the kernel's routes are the node's; for the status.
     routes: bool,
     report: Arc<Report>,
+    /// The interfaces of its ports, for the status.
+    links: Arc<Links>,
     seen: Seen,
+    followed: Followed,
 }
 
 /// What a look at the host has found.
@@ -67,6 +62,11 @@ struct Seen {
     mtu_max: usize,
     /// The link of each port; nothing: not looked at yet.
     links: Vec<Option<Carrier>>,
+    /// How often each port may be opened anew, and when the first of those that wait may.
+    patience: Vec<Patience>,
+    due: Option<Instant>,
+    /// The interfaces at the last look.
+    interfaces: Vec<Interface>,
     /// What redirects to each port lead to, as its programs were told last.
     redirected: Redirected,
     /// What asks the kernel, if there was a reason to.
@@ -81,26 +81,51 @@ impl Follower {
         handle: Handle,
         (half, steering, again): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>, Option<Again>),
         settings: Arc<Settings>,
-        report: Option<Arc<Report>>,
-    ) -> Follower {
+        (report, links): (Option<Arc<Report>>, Arc<Links>),
+    ) -> Result<Follower> {
         let (routes, report, seen) = (report.is_some(), report.unwrap_or_default(), Seen::default());
-        Follower { file, config, plans, handle, half, steering, settings, again, routes, report, seen }
+        let followed = Followed::new(routes).context("cannot follow the kernel's routes")?;
+        Ok(Follower {
+            file,
+            config,
+            plans,
+            handle,
+            half,
+            steering,
+            settings,
+            again,
+            routes,
+            report,
+            links,
+            seen,
+            followed,
+        })
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
     pub fn follow(mut self) -> Result<Following> {
-        if !self.routes && self.plans.iter().all(|plan| interface_of(plan) == 0) {
+        if !self.routes && self.plans.iter().all(|plan| plan.opening.interface().is_none()) {
             return Ok(Arc::new(Mutex::new(self)));
         }
-        let watch = netlink::Watch::new().context("cannot follow the kernel's routes")?;
+        let watch = netlink::Watch::new().context("cannot follow the kernel's interfaces")?;
         self.look()?;
+        self.begin_routes()?;
+        let descriptor = self.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
         let following = Arc::new(Mutex::new(self));
-        let looked = following.clone();
+        let (own, mut patience) = (following.clone(), Some(Duration::ZERO));
+        let turn = move |links| {
+            // Nobody else waits while changes are gathered.
+            let until = locked(&own).followed.due(GATHER);
+            while let Some(rest) = { locked(&own).hear(until)? } {
+                std::thread::sleep(rest);
+            }
+            locked(&own).turn(links)
+        };
         threads::start("anode-routes", Duty::Routes, move || {
-            while watch.wait().is_ok() {
-                std::thread::sleep(GATHER);
-                if looked.lock().unwrap_or_else(PoisonError::into_inner).look().is_err() {
-                    return;
+            while let Ok([links, _]) = watch.wait(descriptor.as_ref().map(AsFd::as_fd), patience) {
+                match turn(links) {
+                    Ok(next) => patience = next,
+                    Err(_) => return,
                 }
             }
         })?;
@@ -114,6 +139,25 @@ impl Follower {
         Ok(())
     }
 
+    /// Takes down what the kernel tells of routes; gives for how long to wait for more, while it is not time to tell.
+    fn hear(&mut self, until: Instant) -> Result<Option<Duration>> {
+        let heard = self.followed.take(&self.report);
+        heard.inspect_err(|error| tracing::error!(%error, "routes are followed no more"))?;
+        Ok(self.followed.rest(until))
+    }
+
+    /// Something has changed, links or routes; gives when to look again if nothing does. An error: the node is gone.
+    fn turn(&mut self, links: bool) -> Result<Option<Duration>> {
+        // Ports that were opened too often may be opened again.
+        let is_due = self.seen.due.is_some_and(|due| due <= Instant::now());
+        if links || is_due {
+            self.look()?;
+        }
+        self.tell_routes()?;
+        let due = self.seen.due.map(|due| due.saturating_duration_since(Instant::now()));
+        Ok([self.followed.patience(), due].into_iter().flatten().min())
+    }
+
     /// From now on the node has this configuration, of as many ports, and these neighbours.
     pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
         self.config.neighbours = neighbours;
@@ -123,22 +167,31 @@ impl Follower {
             }
         }
         self.file = file;
-        if self.routes || self.plans.iter().any(|plan| interface_of(plan) != 0) {
+        if self.routes || self.plans.iter().any(|plan| plan.opening.interface().is_some()) {
             self.look()?;
         }
-        if self.routes { Ok(()) } else { self.look_at_routes() }
+        self.renew_ports()?;
+        self.tell_routes()
     }
 
-    /// Reads everything anew. An error: the node is gone.
+    /// Looks at interfaces and rules anew. An error: the node is gone.
     fn look(&mut self) -> Result<()> {
-        let changed = match netlink::interfaces() {
-            Ok(interfaces) => self.look_at_ports(&interfaces)?,
-            Err(error) => {
-                tracing::warn!(%error, "interfaces not followed");
-                false
+        match netlink::interfaces() {
+            Ok(interfaces) => {
+                if self.look_at_ports(&interfaces)? {
+                    self.renew_ports()?;
+                }
+                if interfaces != self.seen.interfaces {
+                    self.followed.doubt();
+                    self.seen.interfaces = interfaces;
+                }
             }
-        };
-        if changed || self.routes { self.look_at_routes() } else { Ok(()) }
+            Err(error) => tracing::warn!(%error, "interfaces not followed"),
+        }
+        if self.routes {
+            self.look_at_rules();
+        }
+        Ok(())
     }
 
     fn tell(
@@ -147,6 +200,10 @@ impl Follower {
     ) -> Result<()> {
         self.handle.order(Order::Do(Box::new(command))).map_err(anyhow::Error::msg)
     }
+}
+
+fn locked(following: &Following) -> MutexGuard<'_, Follower> {
+    following.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The interface of a port, 0 if it has none.

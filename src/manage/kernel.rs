@@ -19,7 +19,7 @@ use crate::sys::clock::Clock;
 use crate::sys::ethtool;
 use crate::sys::netdev::{self, Redirected};
 use crate::sys::netlink;
-use crate::topology::{Neighbour, Port, Routes};
+use crate::topology::{Neighbour, Port};
 use crate::trust::Role;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest};
@@ -53,7 +53,9 @@ pub fn open(
     half.set_share(limits.permille)?;
     let redirected = redirected();
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
-        let Some(&NativeInterface { index: interface, kernel: true, .. }) = plan.opening.interface() else { continue };
+        let Some(&NativeInterface { index: interface @ 1.., kernel: true, .. }) = plan.opening.interface() else {
+            continue;
+        };
         let Link::Ethernet { mac, .. } = port.link else { continue };
         let entry = entry(number as u32, interface, mac, port, &redirected);
         say_redirected(&port.name, &entry);
@@ -145,12 +147,6 @@ pub fn leave_tags(settings: &Settings, interface: u32) {
 /// Has the kernel look for the link address of a next hop.
 fn use_neighbour(interface: u32, addr: Addr) -> std::io::Result<()> {
     broker::ask(&broker::Request::Neighbour { interface, addr }, &[]).map(drop)
-}
-
-/// Tells the kernel half the node's routes and addresses, and whether rules have a say.
-pub fn set_routes(half: &KernelHalf, config: &NodeConfig, routes: &Routes, ruled: bool) -> std::io::Result<()> {
-    half.set_ruled(ruled)?;
-    half.set_routes(routes, config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr))
 }
 
 /// The link addresses behind native ports that the host's stack knows.

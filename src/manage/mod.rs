@@ -194,15 +194,16 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
         open_ports(&mut worker, file, (&routing, &plans), (half.as_ref(), crew.workers), &settings, &orders, warm)?;
     let crew = crew.start(file, &routing, (&entry, &guard, clock), ports)?;
     worker.say_hello(&hellos);
-    let followed = (file.routes == RouteSource::Kernel).then(Arc::<follow::Report>::default);
+    let (kernel, links) = (file.routes == RouteSource::Kernel, Arc::<follow::Links>::default());
+    let followed = kernel.then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());
     let accounts = cpu_report.accounts();
-    let handle = handle.with_cpu(cpu_report).with_rules(followed.clone()).with_files(files.clone());
+    let handle =
+        handle.with_cpu(cpu_report).with_rules(followed.clone()).with_links(links.clone()).with_files(files.clone());
     let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
-    let handle = handle.with_watching(watching).with_others(crew.others());
-    let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
     let seats = ee::Seats::new(connections.environments.clone());
-    let handle = handle.with_connections(connections);
+    let handle = handle.with_watching(watching).with_others(crew.others()).with_connections(connections);
+    let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
     let (node, roles) = (routing.name.clone(), in_force.clone());
     let acceptor = ee::Acceptor { handle: handle.clone(), node, roles, clock, seats, accounts };
     let domains = NodeDomains { acceptor: acceptor.clone(), files };
@@ -212,8 +213,14 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let stop = Arc::new(AtomicBool::new(false));
     tick(compiler, Watchdog::new(handle.rounds(), file.cpu.hang_s), stop.clone())?;
     let before = (half.clone(), xdp.own.clone(), xdp.again);
-    let follower =
-        follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), followed);
+    let follower = follow::Follower::new(
+        file.clone(),
+        (routing, plans),
+        handle.clone(),
+        before,
+        settings.clone(),
+        (followed, links),
+    )?;
     let following = follower.follow()?;
     let handle = with_applier(file, handle, (guard, in_force), (following, management.clone()), clock)?;
     listen_for_others(&dir, &handle, acceptor)?;
@@ -346,7 +353,7 @@ impl Assembled {
         }
         let recent = self.beside.recent.map(|recent| recent.conclude(self.worker.recent_codes()));
         // Nobody waits for its answers any more.
-        drop(self.worker);
+        self.worker.close();
         // One that panicked has said so.
         recent.map(JoinHandle::join);
         self.beside.captures.map(JoinHandle::join);

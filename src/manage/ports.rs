@@ -4,6 +4,7 @@ mod opener;
 
 pub(super) use opener::Opener;
 
+use crate::broker::MORE;
 use crate::config::Plan;
 use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
@@ -11,9 +12,12 @@ use crate::port::packet::{Change, Taker};
 use crate::port::pcap::HEADERS;
 use crate::port::xdp::QueueSocket;
 use crate::port::{BeforeStack, SendQueue, Socket};
+use crate::sys::packet::Room;
 use crate::sys::poll::Poll;
+use crate::sys::threads::{self, Duty};
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open port.
 pub(super) struct OpenPort {
@@ -107,6 +111,65 @@ impl OpenPort {
     pub(super) fn headers(&self, room: &mut [u8; HEADERS], frame: &Frame, inward: bool) -> usize {
         self.socket.headers(room, frame, inward)
     }
+}
+
+/// How many ports are opened or closed at a time: the kernel lets whoever does it wait for all CPUs, and many wait as long
+/// as one does.
+const AT_ONCE: usize = MORE + 1;
+
+/// Bytes of the rings of all native ports together: where there are many each has less.
+const RINGS: usize = 64 << 20;
+
+/// A port that was opened, for each worker, and what takes frames for it.
+pub(super) type Opened = (Vec<OpenPort>, Option<Taker>);
+
+/// Opens ports, which are called by these names, for each of so many workers; in their order.
+pub(super) fn open_all(
+    names: Vec<String>,
+    mut ways: Vec<(Plan, BeforeStack)>,
+    (mtu, workers): (usize, WorkerId),
+) -> io::Result<Vec<Opened>> {
+    let native = ways.iter().filter(|(plan, _)| plan.opening.interface().is_some()).count();
+    let room = Room::each(native * usize::from(workers), RINGS);
+    ways.iter_mut().for_each(|(_, before)| before.room = room);
+    let open = move |(at, (plan, before)): (usize, (Plan, BeforeStack))| {
+        let opened = OpenPort::open(PortId(at as u16), plan, before, (mtu, workers));
+        opened.map_err(|error| explain(&names[at], error))
+    };
+    let all = each(ways.into_iter().enumerate().collect(), Duty::Routes, open)?;
+    all.into_iter().collect()
+}
+
+/// Closes ports.
+pub(super) fn close_all(ports: Vec<OpenPort>) {
+    // Without threads they are closed one after the other, with whoever has them.
+    let _ = each(ports, Duty::Worker, drop);
+}
+
+/// Does something with each, on several threads if they are many; what comes of it, in their order.
+fn each<T: Send + 'static, R: Send + 'static>(
+    items: Vec<T>,
+    duty: Duty,
+    work: impl Fn(T) -> R + Send + Sync + 'static,
+) -> io::Result<Vec<R>> {
+    let count = items.len();
+    if count < 2 {
+        return Ok(items.into_iter().map(work).collect());
+    }
+    let (left, work) = (Arc::new(Mutex::new(items.into_iter().enumerate())), Arc::new(work));
+    let mut threads = Vec::new();
+    for _ in 0..count.min(AT_ONCE) {
+        let (left, work) = (left.clone(), work.clone());
+        let next = move || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let some = move || std::iter::from_fn(next).map(|(at, item)| (at, work(item))).collect::<Vec<_>>();
+        threads.push(threads::start("anode-sockets", duty, some)?);
+    }
+    let mut done = Vec::with_capacity(count);
+    for thread in threads {
+        done.extend(thread.join().map_err(|_| io::Error::other("a thread that opens ports has panicked"))?);
+    }
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
 }
 
 /// What is to be done where a port cannot be opened.

@@ -27,6 +27,10 @@ use std::time::Duration;
 /// Bytes of memory for the frames of all sockets: the kernel keeps it in RAM.
 const MEMORY_MAX: u64 = 256 << 20;
 
+/// The same of more ports than these: each carries less.
+const MEMORY_OF_MANY: u64 = 32 << 20;
+const MANY: usize = 16;
+
 /// Bytes of the smallest page: a chunk of the memory is no longer.
 const PAGE: usize = 4096;
 
@@ -154,18 +158,31 @@ pub fn open(
 ) -> Opened {
     let asks = |plan: &Plan| plan.opening.interface().is_some_and(|interface| interface.xdp);
     let behind_half = |number: usize| half.is_some_and(|half| half.interface(number as u32).is_some());
-    let before = |number| BeforeStack { program: behind_half(number), sockets: None };
+    let before = |number| BeforeStack { program: behind_half(number), ..BeforeStack::default() };
     let mut ports: Vec<BeforeStack> = (0..plans.len()).map(before).collect();
     if !plans.iter().any(asks) {
         return Opened { ports, ..Opened::default() };
     }
     let mut opener = Opener { file, statuses: Vec::new(), own: None };
-    let mut wanted = Vec::new();
+    let (mut wanted, mut waiting) = (Vec::new(), Vec::new());
     for (number, plan) in plans.iter().enumerate().filter(|(_, plan)| asks(plan)) {
+        let name = &config.ports[number].name;
+        if plan.opening.interface().is_some_and(|interface| interface.index == 0) {
+            // Room for some that come.
+            ports[number].sockets = Some(Vec::new());
+            waiting.push((number, name.clone()));
+            opener.statuses.push((self::waiting(number), None));
+            continue;
+        }
         match opener.prepare(config, number, plan, half) {
             Ok(port) => wanted.push(port),
-            Err(why) => opener.give_up(number, &config.ports[number].name, 0, &why),
+            Err(why) => opener.give_up(number, name, 0, &why),
         }
+    }
+    if !waiting.is_empty()
+        && let Err(why) = opener.own()
+    {
+        tracing::warn!(why, "ports whose interfaces come later have no AF_XDP but behind the kernel half");
     }
     let (mut first, mut shares) = (0, 0);
     for port in &mut wanted {
@@ -190,7 +207,8 @@ pub fn open(
     let behind = |port: &Wanted| port.steering.is_of_half() && ports[port.number].sockets.is_some();
     let behind_half = wanted.iter().any(behind);
     let report = Arc::new(Report { ports: Mutex::new(opener.statuses) });
-    let again = Some(Again::new(*file, wanted, largest, report.clone()));
+    let steering = (half.cloned(), opener.own.clone());
+    let again = Some(Again::new(*file, (wanted, waiting), workers, steering, report.clone()));
     Opened { ports, own: opener.own, report: Some(report), again, behind_half }
 }
 
@@ -216,30 +234,31 @@ impl Opener<'_> {
         else {
             return Err("not an Ethernet interface".into());
         };
-        if port.mtu > MTU_MAX {
-            return Err(format!("an MTU of {} bytes is too large: AF_XDP carries {MTU_MAX}", port.mtu));
-        }
+        check_mtu(port.mtu)?;
         let name = interface_name(interface).map_err(|error| error.to_string())?;
         let queues = ethtool::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;
         let steering = match half {
             Some(half) if kernel && half.interface(number as u32).is_some() => {
                 Arc::new(Steering::of(half.clone()).map_err(|error| error.to_string())?)
             }
-            _ => match &self.own {
-                Some(own) => own.clone(),
-                None => {
-                    let own = Steering::alone().map_err(|error| {
-                        format!("the kernel has no AF_XDP, or refuses its program (CAP_BPF, CAP_NET_ADMIN): {error}")
-                    })?;
-                    self.own.insert(Arc::new(own)).clone()
-                }
-            },
+            _ => self.own()?,
         };
         steering
             .attach(&entry(number as u32, interface, mac, port, &redirected()))
             .map_err(|error| error.to_string())?;
         let name = port.name.clone();
         Ok(Wanted { number, name, interface, steering, queues, sockets: 0, senders: 0, first: 0, before: 0 })
+    }
+
+    /// What takes frames to sockets where no kernel half does.
+    fn own(&mut self) -> Result<Arc<Steering>, String> {
+        if let Some(own) = &self.own {
+            return Ok(own.clone());
+        }
+        let own = Steering::alone().map_err(|error| {
+            format!("the kernel has no AF_XDP, or refuses its program (CAP_BPF, CAP_NET_ADMIN): {error}")
+        })?;
+        Ok(self.own.insert(Arc::new(own)).clone())
     }
 
     /// Opens the sockets of all ports, all in zero-copy mode or all in copy mode.
@@ -338,6 +357,13 @@ fn connect(file: &XdpFile, port: &Wanted, sockets: Vec<XskSocket>) -> io::Result
     Ok((queues, (status, Some(InUse { interface, first, steering }))))
 }
 
+/// A port waits for its interface.
+fn waiting(port: usize) -> PortStatus {
+    let (why, punted, per_queue) =
+        (Some("its interface is not there: it waits".into()), PuntCounts::default(), Vec::new());
+    PortStatus { port, mode: "none", queues: 0, sockets: 0, per_queue, busy_poll_us: 0, why, punted }
+}
+
 /// A port goes on without sockets.
 fn without(port: usize, name: &str, queues: u32, why: &str) -> PortStatus {
     tracing::warn!(port = name, why, "no AF_XDP here: frames come through AF_PACKET");
@@ -356,7 +382,8 @@ impl Layout {
     fn new(wanted: &[Wanted], largest: usize, frames_per_queue: u32) -> io::Result<Layout> {
         let chunk = (largest + AROUND + HEADROOM).next_power_of_two().max(2048);
         let shares: u32 = wanted.iter().map(Wanted::shares).sum::<u32>().max(1);
-        let most = MEMORY_MAX / chunk as u64 / u64::from(shares);
+        let memory = if wanted.len() > MANY { MEMORY_OF_MANY } else { MEMORY_MAX };
+        let most = memory / chunk as u64 / u64::from(shares);
         // Both are powers of two, so this is one.
         let frames = frames_per_queue.min(1 << most.max(1).ilog2());
         let umem = Umem::new(chunk as u32, shares * frames)?;
@@ -415,6 +442,11 @@ fn patiently(open: impl Fn() -> io::Result<XskSocket>) -> io::Result<XskSocket> 
             done => return done,
         }
     }
+}
+
+fn check_mtu(mtu: usize) -> Result<(), String> {
+    let too_large = || format!("an MTU of {mtu} bytes is too large: AF_XDP carries {MTU_MAX}");
+    if mtu > MTU_MAX { Err(too_large()) } else { Ok(()) }
 }
 
 fn explain(error: &io::Error) -> String {

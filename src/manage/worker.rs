@@ -272,10 +272,7 @@ impl Worker {
             self.cpu.look_at_load(now, || self.driver.node.worked(now));
             polling = now < self.busy_until;
             self.poll_drivers(polled, polling);
-            let timer = self.driver.node.next_timer().saturating_sub(now);
-            let patience = if self.around.processes.waits() { timer.min(AGAIN) } else { timer };
-            let works = busy || polling || self.driver.node.has_work() || self.surveys.are_under_way();
-            let wait = if works { 0 } else { patience };
+            let wait = if busy || polling { 0 } else { self.patience(now) };
             self.await_some(wait, &mut ready)?;
             if wait > 0 || ready.is_empty() && !busy {
                 let rested = self.read().saturating_sub(now);
@@ -326,6 +323,16 @@ impl Worker {
                 return Ok(());
             }
         }
+    }
+
+    /// For how long it may wait for something to happen, in nanoseconds.
+    #[inline]
+    fn patience(&self, now: u64) -> u64 {
+        if self.driver.node.has_work() || self.surveys.are_under_way() {
+            return 0;
+        }
+        let timer = self.driver.node.next_timer().saturating_sub(now);
+        if self.around.processes.waits() { timer.min(AGAIN) } else { timer }
     }
 
     /// Lets drivers look for frames while they are to be polled; processes are listened to when they are not.

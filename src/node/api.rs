@@ -15,7 +15,7 @@ use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
 use crate::link::meter::LinkMeter;
-use crate::topology::{Neighbour, Port, Router, Routes};
+use crate::topology::{Neighbour, Port, Router, Routes, Way};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
 
@@ -37,6 +37,17 @@ impl Node {
             tracing::info!(event = "route", node = self.cx.core.name, routes = routes.len(), "routes are others now");
         }
         self.cx.core.topology.set_routes(routes, router);
+    }
+
+    /// The same, and other workers have them at once.
+    pub fn follow_routes(&mut self, turn: &mut Turn<'_>, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
+        self.set_routes(routes, router);
+        self.cx.tell_topology(turn);
+    }
+
+    /// What the node knows of the way of its own packets to an address.
+    pub fn way_to(&mut self, to: Addr) -> Way {
+        *self.cx.core.topology.way(to)
     }
 
     /// The interface of a port has changed: it has other addresses, another MTU or link address, or is another one.

@@ -115,7 +115,7 @@ impl<'a, 't> Os<'a, 't> {
     }
 
     /// Charges a domain the memory of a new channel's engines; says how much that is.
-    fn charge_engines(&mut self, domain: DomainId, graph: &Graph, way: u8) -> Result<u64, Error> {
+    fn charge_engines(&mut self, domain: DomainId, graph: &Graph, way: u16) -> Result<u64, Error> {
         let bytes = graph.bytes(way);
         if bytes > 0 {
             self.cx.settle_hand();

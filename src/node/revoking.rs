@@ -199,7 +199,14 @@ impl Node {
                 let ended = self.revoke(turn, &revocation, false, Some(from));
                 // Keys cost nothing, and so would lines of the log.
                 if ended.codes + ended.domains > 0 {
-                    tracing::warn!(event = "role", node = self.cx.core.name, %revocation, codes = ended.codes, told = ended.told, "revoked");
+                    tracing::warn!(
+                        event = "role",
+                        node = self.cx.core.name,
+                        %revocation,
+                        codes = ended.codes,
+                        told = ended.told,
+                        "revoked"
+                    );
                 } else {
                     tracing::debug!(node = self.cx.core.name, %revocation, told = ended.told, "revoked, which concerns nothing here");
                 }

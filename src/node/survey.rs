@@ -109,7 +109,8 @@ impl Survey {
         self.cost
     }
 
-    /// The counter tree and the domains, each behind the one above it; and how many packets wait for their turn. Nothing: it was of something else.
+    /// The counter tree and the domains, each behind the one above it; and how many packets wait for their turn. Nothing: it was of
+    /// something else.
     pub fn counters(self) -> Option<(Status, Vec<DomainStatus>, usize)> {
         let (status, mut domains) = (*self.status?, self.domains);
         let codes: HashMap<u32, &String> =

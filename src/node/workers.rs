@@ -16,18 +16,19 @@ use crate::core::share::OtherHalf;
 use crate::frame::PortId;
 use crate::frame::WorkerId;
 use crate::nodeos::interface::HostId;
-use crate::topology::Topology;
+use crate::topology::{Router, Routes, Topology};
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Which worker of its node this is, and what all of them have in common.
 #[derive(Default)]
 pub(super) struct Workers {
     id: WorkerId,
     common: Option<Common>,
-    /// Changes of ports, routes and neighbours that the others have been told.
-    told: (u32, u64),
+    /// Changes of routes, ports and neighbours that the others have been told.
+    told: ([u32; 2], u64),
     /// Of each port, whether it demands anything or somebody behind it has a key: there the first worker alone proves and is
     /// proved to, since counters of proofs are its.
     guarded: Vec<bool>,
@@ -67,7 +68,7 @@ impl Workers {
                 self.to_run.get_mut(code).into_iter().for_each(|order| order.program = program.clone());
             }
             WorkerOrder::Stop(code) => drop(self.to_run.remove(code)),
-            WorkerOrder::Topology(_) | WorkerOrder::Link(..) => {}
+            WorkerOrder::Topology(_) | WorkerOrder::Routes(..) | WorkerOrder::Link(..) => {}
         }
     }
 
@@ -82,6 +83,8 @@ impl Workers {
 pub enum WorkerOrder {
     /// Ports, neighbours and routes are these.
     Topology(Box<Topology>),
+    /// Routes are these, and this is asked in their place.
+    Routes(Arc<Routes>, Option<Arc<dyn Router>>),
     /// A next hop behind a port has this link address.
     Link(PortId, Addr, Mac),
     /// Code can run.
@@ -138,6 +141,7 @@ impl Node {
                 self.cx.core.topology.neighbours.keep_heard(&heard);
                 moved.into_iter().for_each(|at| self.cx.core.resolver.forget(PortId(at)));
             }
+            WorkerOrder::Routes(routes, router) => self.cx.core.topology.set_routes(routes, router),
             WorkerOrder::Link(port, addr, mac) => self.cx.core.resolver.believe(turn.now, port, addr, mac),
             order => {
                 self.cx.control.workers.note(&order);
@@ -180,10 +184,16 @@ impl Cx {
         if self.control.workers.leads().is_none() {
             return;
         }
-        let now = (self.core.topology.changes(), self.core.topology.neighbours.changes());
-        if now != self.control.workers.told {
-            self.control.workers.told = now;
+        let now = (self.core.topology.each_change(), self.core.topology.neighbours.changes());
+        let before = core::mem::replace(&mut self.control.workers.told, now);
+        if (now.0[1], now.1) != (before.0[1], before.1) {
             self.tell_workers(turn, |cx| WorkerOrder::Topology(Box::new(cx.core.topology.clone())));
+        } else if now != before {
+            // They change often, and the rest is large.
+            self.tell_workers(turn, |cx| {
+                let (routes, router) = cx.core.topology.routing();
+                WorkerOrder::Routes(routes, router)
+            });
         }
     }
 }
@@ -216,7 +226,7 @@ impl Capsules {
                 }
             }
             WorkerOrder::Stop(code) => drop(self.withdraw(cx, turn, &code)),
-            WorkerOrder::Topology(_) | WorkerOrder::Link(..) => {}
+            WorkerOrder::Topology(_) | WorkerOrder::Routes(..) | WorkerOrder::Link(..) => {}
         }
     }
 

@@ -6,6 +6,7 @@ use super::queue::SendQueue;
 use super::xdp::QueueSocket;
 use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
+use crate::sys::packet::Room;
 use crate::sys::poll::Poll;
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +14,7 @@ use std::net::SocketAddr;
 /// A native port's interface, and what stands before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NativeInterface {
-    /// Its index.
+    /// Its index; 0: it is not there, and the port waits for it.
     pub index: u32,
     /// Whether the kernel half stands before it.
     pub kernel: bool,
@@ -24,6 +25,8 @@ pub struct NativeInterface {
 /// What a port has before the Linux stack.
 #[derive(Default)]
 pub struct BeforeStack {
+    /// How many frames may wait in each of its packet sockets.
+    pub room: Room,
     /// Whether a program of the node's stands at its interface.
     pub program: bool,
     /// Its AF_XDP sockets.

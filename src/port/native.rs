@@ -40,7 +40,7 @@ impl PortKind for NativePort {
         before: BeforeStack,
         workers: WorkerId,
     ) -> io::Result<(Vec<NativePort>, Option<Taker>)> {
-        let (stacks, taker) = PacketPort::open(id, interface.index, mtu, before.program, workers)?;
+        let (stacks, taker) = PacketPort::open(id, interface.index, mtu, before.program, (workers, before.room))?;
         let ports = match before.sockets {
             Some(queues) => {
                 let parts = xdp::parts(queues, workers);

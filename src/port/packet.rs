@@ -24,7 +24,7 @@ use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};
-use crate::sys::packet::PacketSocket;
+use crate::sys::packet::{PacketSocket, Room};
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{icmp, ipv6};
 use std::io;
@@ -43,66 +43,69 @@ const LINK_HEADERS: usize = 64;
 
 /// An interface of this host.
 pub struct PacketPort {
-    sockets: Sockets,
+    /// None while its interface is not there.
+    sockets: Option<Sockets>,
     id: PortId,
     batch: Batch,
     queue: SendQueue,
 }
 
 impl PacketPort {
-    /// Opens the port `id` on the interface with this index, for IP packets of up to `mtu` bytes; behind an XDP program of the node's
-    /// or not. What changes there later is opened by its taker.
-    /// One for each worker: the first has the others' ARP and channels too.
+    /// Opens the port `id` on the interface with this index, or without one if that is 0, for IP packets of up to `mtu` bytes; behind
+    /// an XDP program of the node's or not. What changes there later is opened by its taker.
+    /// One for each worker, with so much room: the first has the others' ARP and channels too.
     pub fn open(
         id: PortId,
         interface: u32,
         mtu: usize,
         behind_program: bool,
-        workers: WorkerId,
+        each: (WorkerId, Room),
     ) -> io::Result<(Vec<PacketPort>, Taker)> {
-        let (taker, all) = Taker::open(id, interface, mtu + AROUND, behind_program, workers)?;
+        let (taker, all) = Taker::open(id, interface, mtu + AROUND, behind_program, each)?;
         let port = |sockets| PacketPort { sockets, id, batch: Batch::default(), queue: SendQueue::default() };
         Ok((all.into_iter().map(port).collect(), taker))
     }
 
     /// Has other sockets from now on, and gives those that it had. What waits to be sent stays.
     pub fn change(&mut self, change: Change) -> Change {
-        match (change, &mut self.sockets.before) {
+        match (change, self.sockets.as_mut().map(|sockets| &mut sockets.before)) {
             (Change::Interface(sockets), _) => Change::Interface(std::mem::replace(&mut self.sockets, sockets)),
-            (Change::Channels(taken), Before::Program { channels, .. }) => {
+            (Change::Channels(taken), Some(Before::Program { channels, .. })) => {
                 Change::Channels(std::mem::replace(channels, taken))
             }
-            // There all frames come by one socket.
-            (Change::Channels(taken), Before::Guard { .. } | Before::First { .. }) => Change::Channels(taken),
+            // There all frames come by one socket, or none do.
+            (Change::Channels(taken), _) => Change::Channels(taken),
         }
     }
 
     /// Frames the kernel has dropped since the last call because nobody took them.
     pub fn overflows(&self) -> u32 {
         let lost = |socket: &PacketSocket| socket.overflows().unwrap_or(0);
-        let others = match &self.sockets.before {
+        let Some(Sockets { main, before }) = &self.sockets else { return 0 };
+        let others = match before {
             Before::Guard { .. } | Before::First { .. } => 0,
             Before::Program { arp, channels, .. } => {
                 lost(arp).saturating_add(channels.as_ref().map_or(0, |channels| lost(&channels.socket)))
             }
         };
-        lost(&self.sockets.main).saturating_add(others)
+        lost(main).saturating_add(others)
     }
 
     /// Frames since the last call that were longer than the port's largest packet, as several are that were joined, and are nobody's.
     pub fn cut_short(&mut self) -> u32 {
-        let others = match &mut self.sockets.before {
+        let Some(Sockets { main, before }) = &mut self.sockets else { return 0 };
+        let others = match before {
             Before::Guard { .. } | Before::First { .. } => 0,
             Before::Program { arp, channels, .. } => {
                 arp.cut_short().saturating_add(channels.as_mut().map_or(0, |channels| channels.socket.cut_short()))
             }
         };
-        self.sockets.main.cut_short().saturating_add(others)
+        main.cut_short().saturating_add(others)
     }
 
     /// Receives what is there, at most one batch of each socket; says how much that is, and whether there may be more.
     pub fn receive(&mut self, pool: &mut FramePool, into: &mut Vec<Frame>) -> (usize, bool) {
-        let (id, Sockets { main, before }) = (self.id, &mut self.sockets);
+        let (id, Some(Sockets { main, before })) = (self.id, &mut self.sockets) else { return (0, false) };
         let restores = matches!(before, Before::Program { .. } | Before::First { program: true });
         let own = batch(id, pool, into, |frame| {
             let some = main.receive(|bytes| frame.fill(bytes));
@@ -134,18 +137,18 @@ impl PacketPort {
     /// Sends what is queued, as far as the interface takes it; frames that cannot leave go into `refused`.
     pub fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
         let PacketPort { sockets, batch, queue, .. } = self;
-        queue.flush(pool, refused, |frames| send(batch, &sockets.main, frames));
+        queue.flush(pool, refused, |frames| send(batch, sockets.as_ref(), frames));
     }
 
     /// Sends frames of another queue, as far as the interface takes them; says how many.
     pub(super) fn send(&mut self, frames: &mut dyn Iterator<Item = &Frame>) -> io::Result<usize> {
-        send(&mut self.batch, &self.sockets.main, frames)
+        send(&mut self.batch, self.sockets.as_ref(), frames)
     }
 
     /// All its sockets, the one that sends first.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let mut all = vec![self.sockets.main.as_fd()];
-        if let Before::Program { arp, discovery, channels } = &self.sockets.before {
+        let mut all: Vec<_> = self.sockets.iter().map(|sockets| sockets.main.as_fd()).collect();
+        if let Some(Before::Program { arp, discovery, channels }) = self.sockets.as_ref().map(|it| &it.before) {
             all.push(arp.as_fd());
             all.extend(discovery.as_ref().map(AsFd::as_fd));
             all.extend(channels.as_ref().map(|channels| channels.socket.as_fd()));
@@ -154,8 +157,9 @@ impl PacketPort {
     }
 }
 
-fn send(batch: &mut Batch, socket: &PacketSocket, frames: &mut dyn Iterator<Item = &Frame>) -> io::Result<usize> {
-    batch.send(socket.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE)))
+fn send(batch: &mut Batch, by: Option<&Sockets>, frames: &mut dyn Iterator<Item = &Frame>) -> io::Result<usize> {
+    let Some(Sockets { main, .. }) = by else { return Err(io::Error::from_raw_os_error(libc::ENXIO)) };
+    batch.send(main.as_fd(), frames.map(|frame| (frame.bytes(), RawAddr::NONE)))
 }
 
 /// Takes frames of a socket, at most one batch; says how many, and whether there may be more.

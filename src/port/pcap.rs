@@ -13,6 +13,8 @@ use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 
+mod old;
+
 /// Types of blocks.
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
@@ -203,16 +205,41 @@ pub struct Packet {
     pub comment: String,
 }
 
-/// The packets of a capture written on this host, as far as it is whole.
+/// The packets of a capture, of this format in this host's byte order or of the older one (pcap) in either, as far as it is whole.
 pub fn packets(bytes: &[u8]) -> Vec<Packet> {
+    match old::packets(bytes) {
+        Some(packets) => packets,
+        None => new_packets(bytes),
+    }
+}
+
+/// An interface of a capture: its name, and nanoseconds of a unit of its times.
+struct Interface {
+    name: String,
+    unit: u64,
+}
+
+impl Interface {
+    fn read(block: &[u8]) -> Interface {
+        let (mut name, mut unit) = (String::new(), 1_000);
+        for (code, value) in options(block.get(8..)) {
+            match (code, value) {
+                (NAME, value) => name = String::from_utf8_lossy(value).into_owned(),
+                // Powers of ten up to nanoseconds; what is finer or in powers of two is rare, and taken as nanoseconds.
+                (RESOLUTION, [digits, ..]) => unit = 10u64.pow(9u8.saturating_sub(*digits).into()),
+                _ => {}
+            }
+        }
+        Interface { name, unit }
+    }
+}
+
+fn new_packets(bytes: &[u8]) -> Vec<Packet> {
     let (mut found, mut names, mut rest) = (Vec::new(), Vec::new(), bytes);
     while let Some((kind, block, behind)) = block(rest) {
         rest = behind;
         match kind {
-            INTERFACE => {
-                let name = options(block.get(8..)).find(|(code, _)| *code == NAME).map(|(_, value)| value);
-                names.push(String::from_utf8_lossy(name.unwrap_or_default()).into_owned());
-            }
+            INTERFACE => names.push(Interface::read(block)),
             PACKET => found.extend(packet(block, &names)),
             _ => {}
         }
@@ -252,7 +279,7 @@ fn block(bytes: &[u8]) -> Option<(u32, &[u8], &[u8])> {
     Some((kind, inside, &bytes[length..]))
 }
 
-fn packet(block: &[u8], names: &[String]) -> Option<Packet> {
+fn packet(block: &[u8], names: &[Interface]) -> Option<Packet> {
     let length = word(block, 12)? as usize;
     let bytes = block.get(20..)?.get(..length)?.to_vec();
     let behind = block.get(20 + length.next_multiple_of(4)..);
@@ -264,8 +291,9 @@ fn packet(block: &[u8], names: &[String]) -> Option<Packet> {
             _ => {}
         }
     }
-    let interface = names.get(word(block, 0)? as usize)?.clone();
-    let at = u64::from(word(block, 4)?) << 32 | u64::from(word(block, 8)?);
+    let Interface { name, unit } = names.get(word(block, 0)? as usize)?;
+    let interface = name.clone();
+    let at = (u64::from(word(block, 4)?) << 32 | u64::from(word(block, 8)?)).saturating_mul(*unit);
     Some(Packet { interface, at, inward, bytes, comment })
 }
 

@@ -1,10 +1,12 @@
-//! The Linux kernel's interfaces, addresses, and routes of its main tables.
+//! The Linux kernel's interfaces, addresses and rules; its routes, of which there may be a million, have a file of their own.
 //!
 //! Read by netlink dumps (rtnetlink(7)), so it is right inside network namespaces too, where /sys need not be.
-//! [`Watch`] reports a change; then everything is read anew. An unknown message is skipped: one odd route must not hide
-//! all others. Of a route over several next hops the first with a link that is up counts.
+//! [`Watch`] reports a change; then everything is read anew. An unknown message is skipped: one odd address must not hide
+//! all others.
 
 mod dump;
+mod news;
+mod routes;
 
 use super::netdev;
 use crate::wire::ethernet::Mac;
@@ -16,20 +18,21 @@ use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp}
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
 };
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteNextHopFlags, RouteType};
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
-use rustix::event::{PollFd, PollFlags, poll};
+pub use news::{Change, Hop, Hops, KernelRoute, RouteNews, each_route};
+use news::{MAIN, length};
+pub use routes::{RouteReader, RouteWatch};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
 
-/// Table of routes that people and daemons set (`RT_TABLE_MAIN`).
-const MAIN: u32 = 254;
-
-/// Multicast groups that tell of changed links, addresses, routes and rules (`RTNLGRP_*`): link, IPv4
-/// address, IPv4 route, IPv4 rule, IPv6 address, IPv6 route, IPv6 rule.
-const GROUPS: [u32; 7] = [1, 5, 7, 8, 9, 11, 19];
+/// Multicast groups that tell of changed links, addresses and rules (`RTNLGRP_*`): link, IPv4 address, IPv4 rule, IPv6 address,
+/// IPv6 rule.
+const GROUPS: [u32; 5] = [1, 5, 8, 9, 19];
 
 /// Tables (`RT_TABLE_*`) and priorities of the rules that every host has: local, main, default; the last for IPv4 alone.
 const USUAL: [(u32, u32); 3] = [(255, 0), (MAIN, 32766), (253, 32767)];
@@ -58,19 +61,6 @@ pub struct Carrier {
     pub up: bool,
     /// How often that has changed.
     pub changes: u32,
-}
-
-/// A route of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelRoute {
-    /// Where to.
-    pub to: Prefix,
-    /// The next router; unspecified when the destination is on the link.
-    pub via: Addr,
-    /// The outgoing interface.
-    pub interface: u32,
-    /// Smaller ones win.
-    pub metric: u32,
 }
 
 /// Lets the kernel find out and keep the link address of a next hop, as if it sent there itself.
@@ -180,24 +170,6 @@ pub fn doing() -> io::Result<HashMap<String, Doing>> {
     Ok(found)
 }
 
-/// All unicast routes of the main tables, IPv4 and IPv6; of a route over several next hops one for each
-/// whose link is up, in their order.
-pub fn routes() -> io::Result<Vec<KernelRoute>> {
-    let mut found = Vec::new();
-    for family in [AddressFamily::Inet, AddressFamily::Inet6] {
-        let mut request = RouteMessage::default();
-        request.header.address_family = family;
-        for message in dump(RouteNetlinkMessage::GetRoute(request))? {
-            if let RouteNetlinkMessage::NewRoute(message) = message {
-                hops(&message, &mut found);
-            }
-        }
-    }
-    // Of several routes to one prefix the table keeps the first.
-    found.sort_by_key(|route| route.metric);
-    Ok(found)
-}
-
 /// Rules of policy routing, IPv4 and IPv6, that make a host's other than every host's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Rules {
@@ -271,17 +243,22 @@ impl Watch {
         Ok(Watch { socket, features })
     }
 
-    /// Waits until something has changed.
-    pub fn wait(&self) -> io::Result<()> {
-        let sockets = || core::iter::once(&self.socket).chain(&self.features);
-        let mut waiting: Vec<PollFd<'_>> = sockets().map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        while let Err(error) = poll(&mut waiting, None) {
+    /// Waits until something has changed, or there is something to read from another source as well; for so long at most, or
+    /// without an end. Says what of both.
+    pub fn wait(&self, other: Option<BorrowedFd<'_>>, most: Option<Duration>) -> io::Result<[bool; 2]> {
+        let own = || core::iter::once(&self.socket).chain(&self.features);
+        let all = own().map(Socket::as_fd).chain(other);
+        let mut waiting: Vec<PollFd<'_>> = all.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)).collect();
+        let most = most.and_then(|most| Timespec::try_from(most).ok());
+        while let Err(error) = poll(&mut waiting, most.as_ref()) {
             if error != rustix::io::Errno::INTR {
                 return Err(error.into());
             }
         }
-        let mut buffer = vec![0; ANSWER];
-        for (socket, _) in sockets().zip(&waiting).filter(|(_, waiting)| !waiting.revents().is_empty()) {
+        let is_ready = |waiting: &PollFd<'_>| !waiting.revents().is_empty();
+        let (mut buffer, mut changed) = (vec![0; ANSWER], false);
+        for (socket, _) in own().zip(&waiting).filter(|(_, waiting)| is_ready(waiting)) {
+            changed = true;
             match socket.recv(&mut &mut buffer[..], 0) {
                 Ok(_) => {}
                 // More changes than the socket holds: a change all the same.
@@ -289,7 +266,7 @@ impl Watch {
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok([changed, other.is_some() && waiting.last().is_some_and(is_ready)])
     }
 }
 
@@ -313,71 +290,6 @@ fn interface(link: LinkMessage) -> Interface {
         }
     }
     interface
-}
-
-/// Adds what a route of the kernel says, if it is one of those used here.
-fn hops(message: &RouteMessage, into: &mut Vec<KernelRoute>) {
-    let mut table = u32::from(message.header.table);
-    let family = message.header.address_family;
-    let any = if family == AddressFamily::Inet { Addr::v4([0; 4]) } else { Addr::UNSPECIFIED };
-    let (mut to, mut metric, mut several) = (Some(any), 0, None);
-    for attribute in &message.attributes {
-        match attribute {
-            RouteAttribute::Table(number) => table = *number,
-            RouteAttribute::Destination(addr) => to = address(addr),
-            RouteAttribute::Priority(priority) => metric = *priority,
-            RouteAttribute::MultiPath(hops) => several = Some(hops),
-            _ => {}
-        }
-    }
-    let Some(to) = to else { return };
-    // Routes for some sources or services alone are not asked, here as in the kernel half.
-    let general = message.header.source_prefix_length == 0 && message.header.tos == 0;
-    if table != MAIN || message.header.kind != RouteType::Unicast || !general {
-        return;
-    }
-    let to = Prefix::new(to, length(any, message.header.destination_prefix_length));
-    let route = |(via, interface)| KernelRoute { to, via, interface, metric };
-    match several {
-        None => {
-            let (via, interface) = next_hop(&message.attributes);
-            into.extend(via.zip(interface).map(route));
-        }
-        Some(hops) => {
-            let down = RouteNextHopFlags::Dead | RouteNextHopFlags::Linkdown;
-            let up = hops.iter().filter(|hop| !hop.flags.intersects(down));
-            into.extend(up.filter_map(|hop| Some(route((next_hop(&hop.attributes).0?, hop.interface_index)))));
-        }
-    }
-}
-
-/// The next router that attributes name, unspecified if none is needed and absent if it is of no use here,
-/// and the interface.
-fn next_hop(attributes: &[RouteAttribute]) -> (Option<Addr>, Option<u32>) {
-    let (mut via, mut interface) = (Some(Addr::UNSPECIFIED), None);
-    for attribute in attributes {
-        match attribute {
-            RouteAttribute::Gateway(addr) => via = address(addr),
-            // A router of the other family, which we do not ask for its link address.
-            RouteAttribute::Via(_) => via = None,
-            RouteAttribute::Oif(index) => interface = Some(*index),
-            _ => {}
-        }
-    }
-    (via, interface)
-}
-
-/// A prefix length of 128 bits from one of the address's own family.
-fn length(addr: Addr, bits: u8) -> u8 {
-    if addr.is_v4() { 96 + bits.min(32) } else { bits }
-}
-
-fn address(addr: &RouteAddress) -> Option<Addr> {
-    match addr {
-        RouteAddress::Inet(v4) => Some(Addr::v4(v4.octets())),
-        RouteAddress::Inet6(v6) => Some(Addr(v6.octets())),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use super::bpf::Program;
 use super::option::{option, set_option};
 use super::ring::{self, ReceiveRing};
-pub use super::ring::{Room, Seen, least_ring};
+pub use super::ring::{BLOCK_MIN, RING, Room, Seen, least_ring};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -40,6 +40,11 @@ impl PacketSocket {
     /// The same over a socket that was [opened](open) so.
     pub fn over(fd: OwnedFd, longest: usize, room: Room) -> io::Result<PacketSocket> {
         Ok(PacketSocket { ring: ReceiveRing::of(fd.as_fd(), longest, room)?, fd })
+    }
+
+    /// Has another filter from now on: each frame passes the one or the other.
+    pub fn set_filter(socket: BorrowedFd<'_>, filter: &Program) -> io::Result<()> {
+        set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_BPF, &filter.as_fd().as_raw_fd())
     }
 
     /// Shows the next frame to `look`; false if there is none.

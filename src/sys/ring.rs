@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Bytes of a ring with much room, unless its frames are so long that [`SLOTS_MIN`] need more.
-const RING: usize = 4 << 20;
+pub const RING: usize = 4 << 20;
 
 /// Frames a ring holds at least.
 const SLOTS_MIN: usize = 64;
@@ -20,17 +20,35 @@ const SLOTS_MIN: usize = 64;
 const SLOT_HEAD: usize = 128;
 
 /// Bytes of memory the kernel takes in one piece.
-const BLOCK_MIN: usize = 64 << 10;
+pub const BLOCK_MIN: usize = 64 << 10;
 
 /// How many frames may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Room {
     /// As many as come while the node is at other work.
+    #[default]
     Much,
     /// A few.
     Little,
     /// As many as fit into so many bytes, a power of two.
     Bytes(usize),
+}
+
+impl Room {
+    /// Bytes of a ring with it; 0: the smallest.
+    pub fn bytes(self) -> usize {
+        match self {
+            Room::Much => RING,
+            Room::Little => 0,
+            Room::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// What each of so many sockets has that have so many bytes together, and no more than [`Room::Much`].
+    pub fn each(sockets: usize, together: usize) -> Room {
+        let bytes = (together / sockets.max(1)).clamp(BLOCK_MIN, RING);
+        Room::Bytes(1 << bytes.ilog2())
+    }
 }
 
 /// Where a VLAN tag stands: behind both addresses.
@@ -76,12 +94,7 @@ unsafe impl Send for ReceiveRing {}
 fn sizes(longest: usize, room: Room) -> (usize, usize, usize) {
     let slot = (longest + SLOT_HEAD).next_power_of_two().max(2048);
     let block = slot.max(BLOCK_MIN);
-    let bytes = match room {
-        Room::Much => RING,
-        Room::Little => 0,
-        Room::Bytes(bytes) => bytes,
-    };
-    (slot, block, bytes.max(slot * SLOTS_MIN))
+    (slot, block, room.bytes().max(slot * SLOTS_MIN))
 }
 
 /// Bytes of the smallest ring for frames of up to `longest` bytes.

@@ -6,6 +6,7 @@ pub mod neighbours;
 pub mod reach;
 pub mod resolve;
 pub mod routes;
+mod tree;
 mod way;
 
 use crate::frame::{PeerId, PortId};
@@ -14,8 +15,9 @@ pub use ceiling::Ceiling;
 pub use gauge::Gauge;
 pub use neighbours::{Neighbour, Neighbours, Port};
 pub use reach::Reach;
-pub use routes::{NextHop, Routes};
+pub use routes::{Leads, NextHop, RouteChange, Routes};
 use std::sync::Arc;
+pub use tree::PrefixTree;
 pub use way::{Flow, Router, Way};
 use way::{RuledWays, Ways};
 
@@ -28,7 +30,8 @@ pub struct Topology {
     pub neighbours: Neighbours,
     routes: Arc<Routes>,
     ways: Ways,
-    changes: u32,
+    /// How often the routes have changed, and the ports.
+    changes: [u32; 2],
     /// In the place of routes and ways, while rules decide.
     ruled: Option<RuledWays>,
 }
@@ -36,7 +39,7 @@ pub struct Topology {
 impl Topology {
     /// What is known at the start. Overlay neighbours stay what they are; Ethernet ones can be added.
     pub fn new(ports: Vec<Port>, neighbours: Neighbours, routes: Arc<Routes>) -> Topology {
-        Topology { ports, neighbours, routes, ways: Ways::default(), ruled: None, changes: 0 }
+        Topology { ports, neighbours, routes, ways: Ways::default(), ruled: None, changes: [0; 2] }
     }
 
     /// The routing table.
@@ -49,12 +52,22 @@ impl Topology {
         self.routes = routes;
         self.ways.clear();
         self.ruled = router.map(RuledWays::new);
-        self.changes = self.changes.wrapping_add(1);
+        self.changes[0] = self.changes[0].wrapping_add(1);
+    }
+
+    /// The routing table and who is asked in its place, for others to have the same.
+    pub fn routing(&self) -> (Arc<Routes>, Option<Arc<dyn Router>>) {
+        (self.routes.clone(), self.ruled.as_ref().map(RuledWays::shared))
     }
 
     /// How often routes or ports have changed.
     #[inline]
     pub fn changes(&self) -> u32 {
+        self.changes[0].wrapping_add(self.changes[1])
+    }
+
+    /// How often the routes have changed, and the ports.
+    pub fn each_change(&self) -> [u32; 2] {
         self.changes
     }
 
@@ -64,7 +77,7 @@ impl Topology {
             *place = port;
         }
         self.ways.clear();
-        self.changes = self.changes.wrapping_add(1);
+        self.changes[1] = self.changes[1].wrapping_add(1);
         if let Some(ruled) = &mut self.ruled {
             ruled.clear();
         }
@@ -74,7 +87,7 @@ impl Topology {
     pub fn set_port_limits(&mut self, id: PortId, ceiling: Ceiling, bits_per_second: u64) {
         if let Some(port) = self.ports.get_mut(usize::from(id.0)) {
             (port.ceiling, port.bits_per_second) = (ceiling, bits_per_second);
-            self.changes = self.changes.wrapping_add(1);
+            self.changes[1] = self.changes[1].wrapping_add(1);
         }
     }
 

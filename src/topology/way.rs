@@ -109,6 +109,11 @@ impl RuledWays {
         self.places.fill(None);
     }
 
+    /// The same for others.
+    pub(super) fn shared(&self) -> Arc<dyn Router> {
+        self.router.clone()
+    }
+
     /// Who says where packets go.
     pub(super) fn router(&self) -> &dyn Router {
         &*self.router

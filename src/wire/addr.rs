@@ -117,6 +117,11 @@ impl Prefix {
         Prefix { addr, length: 128 }
     }
 
+    /// Whether the block is one of IPv4.
+    pub fn is_v4(&self) -> bool {
+        self.length >= 96 && self.addr.is_v4()
+    }
+
     /// Whether the block holds `addr`.
     pub fn contains(&self, addr: Addr) -> bool {
         (u128::from_be_bytes(addr.0) ^ u128::from_be_bytes(self.addr.0)) & mask(self.length) == 0
@@ -147,7 +152,7 @@ impl FromStr for Prefix {
 
 impl fmt::Display for Prefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bits = if self.addr.is_v4() && self.length >= 96 { self.length - 96 } else { self.length };
+        let bits = if self.is_v4() { self.length - 96 } else { self.length };
         write!(f, "{}/{bits}", self.addr)
     }
 }

@@ -19,7 +19,7 @@ use anode::port::xdp::{QueueSocket, XdpPort};
 use anode::schedule::Policy;
 use anode::sys::mmsg::{Batch, RawAddr};
 use anode::sys::netns::Namespace;
-use anode::sys::packet::PacketSocket;
+use anode::sys::packet::{PacketSocket, Room};
 use anode::sys::xsk::{Copying, Place, Umem, XskSocket};
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use anode::trust::Role;
@@ -313,7 +313,7 @@ fn xdp_port(interface: u32, mac: Mac) -> XdpPort {
     steering.announce(interface, 0, 1).unwrap();
     // The program goes with it, so it stays for as long as the test.
     std::mem::forget(steering);
-    let (mut stacks, _) = PacketPort::open(PortId(0), interface, 1500, true, 1).unwrap();
+    let (mut stacks, _) = PacketPort::open(PortId(0), interface, 1500, true, (1, Room::Much)).unwrap();
     XdpPort::new(PortId(0), stacks.remove(0), vec![QueueSocket::new(socket, tickets)])
 }
 

@@ -6,6 +6,7 @@ mod bench;
 mod classify_wrong;
 mod docs;
 mod examples;
+mod graphs;
 mod lab_wrong;
 mod lacks;
 mod node_check;

@@ -256,11 +256,10 @@ fn a_key_between_the_same_two_addresses_on_two_ports_is_refused() {
         format!("[[port]]\nname = \"east\"\nudp = \"127.0.0.1:0\"\naddress = [\"{own}/24\"]\n{neighbour}")
     };
     for (own, key, address, why) in [
-        ("10.8.0.1", "one.key", "10.8.0.2", Some("ports west and east")),
         // What was sent by one is what the other hears.
         ("10.8.0.2", "one.key", "10.8.0.1", Some("ports west and east")),
-        ("10.8.0.1", "other.key", "10.8.0.2", None),
-        ("10.8.0.1", "one.key", "10.8.0.3", None),
+        ("10.8.0.2", "other.key", "10.8.0.1", None),
+        ("10.8.0.2", "one.key", "10.8.0.3", None),
         ("10.8.0.9", "one.key", "10.8.0.2", None),
     ] {
         config(folder.path(), &near("one.key", "10.8.0.2"), &second(own, &near(key, address)));
@@ -269,6 +268,31 @@ fn a_key_between_the_same_two_addresses_on_two_ports_is_refused() {
         assert_eq!(checked.status.success(), why.is_none(), "{own} {key} {address}: {said}");
         assert!(why.is_none_or(|why| said.contains(why) && said.contains("anode cred secret")), "{said}");
     }
+}
+
+#[test]
+fn what_others_have_is_refused_by_check_as_by_a_start() {
+    let folder = folder();
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let listens = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let udp = format!("[[port]]\nudp = \"{}\"\naddress = [\"10.9.0.1/24\"]", taken.local_addr().unwrap());
+    let tcp = format!("[plan]\ntcp = \"{}\"", listens.local_addr().unwrap());
+    let twice = "[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.8.0.1/16\"]";
+    for (tables, part) in [
+        (udp.as_str(), "nother process listens there"),
+        (tcp.as_str(), "[plan] tcp"),
+        (twice, "address of the overlay ports: 10.8.0.1 stands twice"),
+    ] {
+        config(folder.path(), "", tables);
+        for verb in ["check", "run"] {
+            let refused = anode(folder.path(), &["node", verb, "node.toml"]);
+            assert_eq!(refused.status.code(), Some(1), "{verb}: {}", said(&refused));
+            assert!(said(&refused).contains(part), "{verb}: {}\n{part}", said(&refused));
+        }
+    }
+    drop(taken);
+    config(folder.path(), "", &udp);
+    assert!(anode(folder.path(), &["node", "check", "node.toml"]).status.success(), "now it is free");
 }
 
 #[test]

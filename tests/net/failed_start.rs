@@ -32,7 +32,7 @@ fn host(net: &Running, dir: &Path) -> String {
     let lines = links.lines().map(str::trim).filter(|line| !line.starts_with("prog/"));
     let mut names: Vec<String> =
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-    names.retain(|name| !["node.toml", "log", "codes"].contains(&name.as_str()));
+    names.retain(|name| !["node.toml", "log", "codes", "lock"].contains(&name.as_str()));
     names.sort();
     format!("{}\n{names:?}", lines.collect::<Vec<_>>().join("\n"))
 }

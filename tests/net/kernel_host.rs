@@ -256,7 +256,7 @@ fn link_addresses_that_somebody_has_set_stay() {
 }
 
 /// Deletes the link between r and b and makes it again.
-fn make_link_again(net: &Running) {
+pub fn make_link_again(net: &Running) {
     let b = net.lab.topology().namespace("b");
     net.shell(
         "r",

@@ -24,7 +24,10 @@ mod pace;
 mod plan_nodes;
 mod queues;
 mod redirects;
+mod remains;
 mod restart;
+mod routers;
+mod routes;
 #[path = "../running/mod.rs"]
 mod running;
 mod seen;
@@ -34,5 +37,6 @@ mod together;
 mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
+mod waiting;
 mod workers;
 mod xdp;

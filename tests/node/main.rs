@@ -13,6 +13,7 @@ mod cases;
 mod charges;
 mod codes;
 mod common;
+mod compat;
 mod fair;
 mod forms;
 mod greedy;

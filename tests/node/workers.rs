@@ -78,6 +78,7 @@ impl Two {
             for order in std::mem::take(&mut self.first.supply.orders) {
                 self.told.push(match order {
                     WorkerOrder::Topology(_) => "topology",
+                    WorkerOrder::Routes(..) => "routes",
                     WorkerOrder::Link(..) => "link",
                     WorkerOrder::Run(_) => "run",
                     WorkerOrder::Replace(..) => "replace",
@@ -393,4 +394,20 @@ fn what_is_proved_goes_by_the_first_worker() {
     assert_eq!(sum.codes[0].usage.as_ref().unwrap().forwarded, 2, "it has run there");
     two.receive(1, 1, &packet(&header(code), b"x"));
     assert_eq!(two.second.node.balance().received, 3, "by that port the first alone lets in");
+}
+
+/// They may change twenty times a second, and all else that is told of a topology is large.
+#[test]
+fn routes_that_change_are_told_by_themselves() {
+    let mut two = Two::new();
+    two.timer();
+    two.told.clear();
+    let (now, next) = (two.first.now, NextHop { port: PortId(0), via: LEFT });
+    let routes = Arc::new(Routes::new([(Prefix::host(FAR), next)]));
+    two.first.driver.turn(now, |node, turn| node.follow_routes(turn, routes, None));
+    two.settle();
+    assert_eq!(two.told, ["routes"]);
+    assert_eq!(two.second.node.way_to(FAR).next, Some(next));
+    two.timer();
+    assert_eq!(two.told, ["routes"], "once is enough");
 }

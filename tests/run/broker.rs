@@ -7,8 +7,8 @@ use crate::build::{Linked, build};
 use crate::single::{self, Node, anode, write_config};
 use crate::wait;
 use anode::broker::allowed::Allowed;
-use anode::broker::message::{ANSWER_MAX, Jail, REQUEST_MAX};
-use anode::broker::{Answer, Helper, Lane, LocalSocket, Pin, PinRequest, Place, Request, Shape};
+use anode::broker::message::{ANSWER_MAX, Jail, REQUEST_MAX, WAYS};
+use anode::broker::{Answer, Helper, LocalSocket, Pin, PinRequest, Place, Request, Shape};
 use anode::config::NodeFile;
 use anode::sys::privileges::standing;
 use anode::sys::process::is_root;
@@ -23,7 +23,7 @@ use std::process::{Command, Output, Stdio};
 const STATE_SET: u32 = anode::contract::set::SIZE as u32;
 
 fn packet(interface: u32) -> Request {
-    Request::Packet { interface, kind: 3, longest: 1664, much: true, beside: false }
+    Request::Packet { interface, kind: 3, longest: 1664, ring: 4 << 20, beside: false }
 }
 
 /// One of each kind.
@@ -382,7 +382,7 @@ fn whoever_has_taken_the_node_over_gains_nothing() {
     for (number, attempt) in (1..).zip(attempts) {
         let begin = format!("ATTEMPT {number}: ");
         let answers: Vec<_> = log.lines().filter_map(|line| line.strip_prefix(&begin)).collect();
-        assert_eq!(answers.len(), Lane::ALL.len(), "{log}");
+        assert_eq!(answers.len(), WAYS, "{log}");
         for answer in answers {
             assert!(
                 answer.starts_with(r#"{"failed":"#) && !answer.contains("WITH A DESCRIPTOR"),

@@ -1,10 +1,12 @@
 //! The package for Debian: installed in a root of its own, which is this host's with all changes in memory, then run from there as its
 //! units run it, upgraded and purged. The units are looked at by systemd's own tools.
 //!
-//! The root has a mount and a network namespace, so the host notices nothing.
+//! The root has a mount and a network namespace, so the host notices nothing. The other things that `make package` builds are there too:
+//! the wheel of the Python client and the image.
 
 use crate::gate;
 use crate::helper::Manager;
+use crate::running::{ANODE, Running};
 use crate::single::is_root;
 use crate::wait;
 use std::collections::BTreeSet;
@@ -12,6 +14,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const SOURCES: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -40,11 +43,17 @@ struct Root {
 
 impl Root {
     fn make() -> Root {
+        let mut command = Command::new("unshare");
+        command.arg("--net");
+        Root::within(command)
+    }
+
+    /// The same by a command that continues with what `unshare` takes, and in the network that it has.
+    fn within(mut command: Command) -> Root {
         let (memory, shared) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(shared.path(), open).unwrap();
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--net", "--propagation", "private", "sh", "-c", ROOT, "sh"]);
+        command.args(["--mount", "--propagation", "private", "sh", "-c", ROOT, "sh"]);
         command.args([memory.path(), shared.path()]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut holder = command.spawn().unwrap();
         let mut said = String::new();
@@ -168,6 +177,28 @@ fn package() -> Option<&'static Path> {
     MADE.get_or_init(make).as_deref()
 }
 
+/// What the page for operators shows of this, block by block: its commands are run where the package is.
+#[test]
+fn the_commands_of_the_page_for_operators_install_upgrade_and_remove() {
+    if !is_root("a package is installed by root") {
+        return;
+    }
+    gate::pass();
+    let Some(package) = package() else { return };
+    let page = std::fs::read_to_string(Path::new(SOURCES).join("docs/operations.md")).unwrap();
+    let blocks: Vec<_> = page.split("```sh package\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert_eq!(blocks.len(), 3, "to install, to upgrade, to remove");
+    let root = Root::make();
+    std::fs::copy(package, root.shared.path().join(package.file_name().unwrap())).unwrap();
+    root.run(&["dpkg", "--force-depends", "--purge", "anode"]);
+    let before = root.files();
+    for block in blocks {
+        root.run(&["sh", "-euc", &format!("cd /tmp/shared\n{block}")]);
+    }
+    let left: Vec<_> = root.files().difference(&before).cloned().collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
 #[test]
 fn a_package_is_installed_run_upgraded_and_purged_and_leaves_nothing() {
     if !is_root("a package is installed by root") {
@@ -190,6 +221,12 @@ fn a_package_is_installed_run_upgraded_and_purged_and_leaves_nothing() {
     let running = root.start("local", "1");
     let ping = root.run(&["anode", "ping", "10.9.9.1", "--count", "1", "--node", "local"]);
     assert!(ping.contains("1 received"), "{ping}");
+    // Reloading the unit applies what has changed in its file.
+    let unit = std::fs::read_to_string(Path::new(SOURCES).join("packages/systemd/anode@.service")).unwrap();
+    let reload = unit.lines().find_map(|line| line.strip_prefix("ExecReload=+")).unwrap().replace("%i", "local");
+    root.run(&["sh", "-c", "printf '[[role]]\\nname = \"guests\"\\n' >> /etc/anode/local.toml"]);
+    let told = root.run(&["sh", "-c", &reload]);
+    assert!(told.contains("guests"), "{told}");
     root.run(&["anode", "node", "down", "local"]);
     running.into_iter().for_each(Service::end);
     // The kernel half of a node outlives its process and its helper's, as in an upgrade.
@@ -217,6 +254,172 @@ fn a_package_is_installed_run_upgraded_and_purged_and_leaves_nothing() {
     assert_eq!(left, Vec::<String>::new());
     let run = root.run(&["sh", "-c", "ls /run | grep anode || true; getent passwd anode || true"]);
     assert_eq!(run, "");
+}
+
+/// A router of the package between two nodes.
+const BETWEEN: &str = r#"
+name = "t"
+nodes.a.active = true
+nodes.r = { kind = "router" }
+nodes.b.active = true
+[[links]]
+ends = ["a", "r"]
+prefixes = ["10.0.1.0/24"]
+[[links]]
+ends = ["r", "b"]
+prefixes = ["10.0.2.0/24"]
+"#;
+
+/// What a script of the package has of systemd, where that is not process 1: it says which unit is to start, and waits until it has.
+const SYSTEMCTL: &str = r#"#!/bin/sh
+case "$1" in
+list-units) echo "anode@kern.service loaded active running anode" ;;
+start)
+    echo "$2" >/tmp/shared/wanted
+    cat /tmp/shared/started
+    ;;
+esac
+"#;
+
+/// Capsules that the kernel half of the package's node has sent on.
+fn forwarded(root: &Root) -> u64 {
+    let status: serde_json::Value =
+        serde_json::from_str(&root.run(&["anode", "node", "status", "kern", "--json"])).unwrap();
+    let codes = status["kernel"]["codes"].as_array().into_iter().flatten();
+    codes.map(|code| code["usage"]["forwarded"].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn an_upgrade_under_a_stream_keeps_the_kernel_half_and_loses_none_of_its_packets() {
+    if !is_root("a package is installed by root") {
+        return;
+    }
+    let Some(package) = package() else { return };
+    let Some(net) = Running::up("package", BETWEEN) else { return };
+    let root = Root::within(net.lab.command("r", "unshare").unwrap());
+    let shared = |name: &str| root.shared.path().join(name);
+    std::fs::copy(package, shared("anode.deb")).unwrap();
+    root.run(&["dpkg", "--force-depends", "--purge", "anode"]);
+    root.run(&["dpkg", "--install", "/tmp/shared/anode.deb"]);
+    let ports = ["to-a", "to-b"].map(|name| format!("[[port]]\npacket = \"{name}\"\nkernel = true\n")).concat();
+    let text = "name = \"kern\"\nroutes = \"kernel\"\nrun_dir = \"/run/anode/kern\"\nstore = \"/var/lib/anode/kern\"\n";
+    std::fs::write(shared("kern.toml"), format!("{text}{ports}")).unwrap();
+    root.run(&["cp", "/tmp/shared/kern.toml", "/etc/anode/kern.toml"]);
+    let running = root.start("kern", "1");
+    wait::unannounced("the node of a package is asked by its own program", || {
+        let before = forwarded(&root);
+        let pinged = net.ping("a", "10.0.2.2", 10);
+        let now = forwarded(&root);
+        if pinged["summary"]["received"] == 10 && now >= before + 20 { Ok(()) } else { Err(pinged.to_string()) }
+    });
+    let (before, done) = (forwarded(&root), AtomicBool::new(false));
+    let (now, running) = std::thread::scope(|scope| {
+        let stream = scope.spawn(|| {
+            let mut received = 0;
+            while !done.load(Ordering::Relaxed) {
+                let pinged = net.ping("a", "10.0.2.2", 500);
+                assert_eq!(pinged["summary"]["received"], 500, "{pinged}");
+                received += 500;
+            }
+            received
+        });
+        // The stream ends whatever becomes of the upgrade.
+        let running = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| upgrade(&root, running)));
+        done.store(true, Ordering::Relaxed);
+        let running = running.unwrap_or_else(|why| std::panic::resume_unwind(why));
+        let received: u64 = stream.join().unwrap();
+        assert!(forwarded(&root) >= before + 2 * received, "the kernel half has served all the time");
+        (forwarded(&root), running)
+    });
+    assert!(now > before);
+    root.run(&["anode", "node", "down", "kern"]);
+    running.into_iter().for_each(Service::end);
+}
+
+/// Installs the package again while its node runs, as it is upgraded under systemd; gives the node that runs afterwards.
+fn upgrade(root: &Root, before: [Service; 2]) -> [Service; 2] {
+    use std::os::unix::fs::PermissionsExt as _;
+    let tool = root.shared.path().join("bin/systemctl");
+    std::fs::create_dir(tool.parent().unwrap()).unwrap();
+    std::fs::write(&tool, SYSTEMCTL).unwrap();
+    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).unwrap();
+    root.run(&["mkfifo", "/tmp/shared/started"]);
+    root.run(&["mkdir", "-p", "/run/systemd/system"]);
+    let path = "PATH=/tmp/shared/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    let mut installs = root.command(&["env", path, "dpkg", "--install", "/tmp/shared/anode.deb"]).spawn().unwrap();
+    let wanted = root.shared.path().join("wanted");
+    let unit = wait::path(&wanted, || std::fs::read_to_string(&wanted).ok().filter(|unit| unit.ends_with('\n')));
+    assert_eq!(unit, "anode@kern.service\n");
+    before.into_iter().for_each(Service::end);
+    let running = root.start("kern", "2");
+    std::fs::write(root.shared.path().join("started"), "").unwrap();
+    assert!(wait::ended(&mut installs).success());
+    root.run(&["rmdir", "/run/systemd/system"]);
+    running
+}
+
+/// The wheel of the Python client is installed by pip, and imported from where it is then.
+#[test]
+fn the_wheel_is_installed_by_pip_and_imported() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let run = |program: &str, words: &[&str]| {
+        let output = Command::new(program).args(words).current_dir(folder.path()).output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        (output.status.success(), said)
+    };
+    let (made, said) = run("python3", &[&format!("{SOURCES}/tools/wheel.py"), &at("")]);
+    assert!(made, "{said}");
+    let (made, said) = run("python3", &["-m", "venv", &at("venv")]);
+    if !made {
+        return skipped(&format!("python3 makes no environment of its own (apt install python3-venv): {said}"));
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let wheel = at(&format!("anode_client-{version}-py3-none-any.whl"));
+    let python = at("venv/bin/python");
+    let (done, said) = run(&python, &["-m", "pip", "install", "--no-index", "--disable-pip-version-check", &wheel]);
+    assert!(done, "{said}");
+    let modules = "import anode, anode_plan, nodeos, importlib.metadata as installed";
+    let show = format!("{modules}; print(anode.__file__, installed.version('anode-client'))");
+    let (done, said) = run(&python, &["-c", &show]);
+    assert!(done && said.contains("site-packages") && said.ends_with(&format!("{version}\n")), "{said}");
+}
+
+/// The image is made from nothing by buildah, and its program runs with what is in it alone.
+#[test]
+fn the_image_holds_all_that_its_program_needs() {
+    if !is_root("an image is unpacked by root") {
+        return;
+    }
+    if !is_there("buildah") {
+        return skipped("buildah is not here (apt install buildah)");
+    }
+    gate::pass();
+    let folder = tempfile::tempdir().unwrap();
+    // Nothing of it is among the images of this host.
+    let storage = folder.path().join("storage.conf");
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let text =
+        format!("[storage]\ndriver = \"vfs\"\ngraphroot = \"{}\"\nrunroot = \"{}\"\n", place("graph"), place("run"));
+    std::fs::write(&storage, text).unwrap();
+    let tool = |program: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(words).current_dir(SOURCES).env("ANODE_PROGRAM", ANODE).env("CONTAINERS_STORAGE_CONF", &storage);
+        let output = command.env("BUILDAH_ISOLATION", "chroot").output().unwrap();
+        let said = String::from_utf8_lossy(&[output.stdout.clone(), output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{program} {words:?}: {said}");
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    tool("sh", &["tools/image.sh", folder.path().to_str().unwrap()]);
+    let archive = format!("oci-archive:{}", folder.path().join("anode.oci.tar").display());
+    let container = tool("buildah", &["from", "--quiet", &archive]);
+    let root = tool("buildah", &["mount", &container]);
+    let said = tool("chroot", &[&root, "/usr/bin/anode", "--version"]);
+    let line = tool("chroot", &[&root, "/usr/bin/anode", "sim", "--help"]);
+    let configured = tool("buildah", &["inspect", "--format", "{{.OCIv1.Config.Entrypoint}}", &container]);
+    tool("buildah", &["rm", &container]);
+    assert!(said.contains(env!("CARGO_PKG_VERSION")) && !line.is_empty(), "{said}");
+    assert_eq!(configured, "[/usr/bin/anode]");
 }
 
 /// Levels of exposure: systemd counts what a service could do.

@@ -22,7 +22,21 @@ const ROOTS: &[&str] =
     &["src/", "tests/", "bpf/", "sdk/", "libanode/", "plan/src/", "click/src/", "bench/src/", "clients/", "fuzz/"];
 
 /// Beginnings of names of Linux.
-const OF_LINUX: &[&str] = &["BPF_", "XDP_", "ETH_", "NETDEV_", "GENL_", "ICMP6_", "RT_", "bpf_", "no_new_privs"];
+const OF_LINUX: &[&str] = &[
+    "BPF_",
+    "XDP_",
+    "ETH_",
+    "NETDEV_",
+    "GENL_",
+    "ICMP6_",
+    "RT_",
+    "RTM_",
+    "RTN_",
+    "RTNH_",
+    "NHA_",
+    "bpf_",
+    "no_new_privs",
+];
 
 /// Names of the other implementation, and of no particular thing.
 const OTHERS: &[&str] = &["an_moab_setup", "ani_moab_shutdown", "get_"];

@@ -16,6 +16,7 @@ mod clicks;
 mod code_build;
 mod formats;
 mod fuzzed;
+mod graphs;
 #[path = "../../fuzz/src/instructions.rs"]
 mod instructions;
 mod lint;

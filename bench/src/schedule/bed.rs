@@ -8,9 +8,12 @@ use anode::driver::Driver;
 use anode::frame::{Frame, FramePool, Link, PortId};
 use anode::node::hosts::InProcess;
 use anode::node::paths::Round;
+use anode::node::survey::Survey;
 use anode::node::{Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, DomainSpec, NetSpec, NodeOs, Upcall};
 use anode::schedule::Policy;
+use anode::seen::event::of_event;
+use anode::seen::ring::Teller;
 use anode::sys::clock::thread_cpu;
 use anode::topology::{Ceiling, Port, Routes};
 use anode::trust::Role;
@@ -244,6 +247,31 @@ impl Bed {
     pub(super) fn feed(&mut self, member: usize, now: u64) {
         let frame = self.datagram_for(member);
         self.driver.receive(now, frame);
+    }
+
+    /// The same with a number by which events are told of it; 0: none are.
+    #[inline]
+    pub(super) fn feed_numbered(&mut self, member: usize, now: u64, trace: u64) {
+        let mut frame = self.datagram_for(member);
+        frame.trace = trace;
+        self.driver.receive(now, frame);
+    }
+
+    /// Whether events are told of packets with a number.
+    pub(super) fn trace(&mut self, on: bool) {
+        (self.driver.out.traced, self.driver.out.sampled) = (on, on);
+    }
+
+    /// Tells the events since the last time.
+    pub(super) fn tell_events(&mut self, teller: &mut Teller) {
+        for event in self.driver.out.events.drain(..) {
+            of_event(self.skipped, &event, |head, bytes| teller.tell(head, bytes, &[]));
+        }
+    }
+
+    /// A slice of a survey; whether it is done.
+    pub(super) fn survey(&mut self, survey: &mut Survey, is_over: impl FnMut() -> bool) -> bool {
+        self.driver.node.survey(survey, &self.driver.out.frames, is_over)
     }
 
     #[inline]

@@ -11,6 +11,7 @@
 mod bed;
 mod beside;
 mod live;
+pub(crate) mod observed;
 mod picture;
 mod pipeline;
 

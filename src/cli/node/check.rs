@@ -6,10 +6,12 @@ mod limits;
 use crate::broker;
 use crate::broker::sandbox;
 use crate::code::bundle::Kind;
-use crate::config::NodeFile;
 use crate::config::environments::{Environment, Program};
+use crate::config::{NodeFile, RouteSource};
 use crate::manage::Planned;
+use crate::port::Opening;
 use crate::sys::jail;
+use crate::sys::netlink;
 use crate::trust::grants::Grants;
 use crate::trust::limits::OverBudget;
 use crate::trust::{Role, Symbols};
@@ -25,6 +27,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     broker::prepare::check(&file).with_context(named)?;
     let sandbox = sandbox::expected(&file).with_context(named)?;
     let (changed, mut remarks) = (file.changed_defaults(), file.remarks());
+    remarks.extend(waiting(&file, &planned));
     remarks.extend(kernel::notes(&file, &planned));
     remarks.extend(planned.room().notes(&file.cpu));
     if json {
@@ -43,16 +46,36 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A note for each port whose interface is not there.
+fn waiting(file: &NodeFile, planned: &Planned) -> Vec<String> {
+    let away = |opening: &Opening| opening.interface().is_some_and(|interface| interface.index == 0);
+    let names = || netlink::interfaces().unwrap_or_default().into_iter().map(|interface| interface.name);
+    let known = || names().collect::<Vec<_>>().join(", ");
+    let ports = file.ports.iter().zip(&planned.config.ports).zip(planned.openings());
+    let waiting = ports.filter(|(_, opening)| away(opening)).filter_map(|((of_file, port), _)| {
+        let interface = of_file.packet.as_ref()?;
+        let name = &port.name;
+        Some(format!(
+            "port {name}: there is no interface {interface} here, and the port waits for it; there are {}",
+            known()
+        ))
+    });
+    waiting.collect()
+}
+
 /// Ports, neighbours, routes, roles, environments, which may have users of their own, and where things are kept.
 fn describe(file: &NodeFile, planned: &Planned, own_users: bool) {
     let Planned { config, environments, .. } = planned;
     crate::say!("node {}, sockets in {}", config.name, file.run_dir().display());
     limits::ports(file, planned).iter().for_each(|line| crate::say!("  {line}"));
-    let mut routes: Vec<_> = config.routes.iter().collect();
+    let mut routes: Vec<_> = config.routes.next_hops().collect();
     routes.sort_by_key(|(to, _)| *to);
     for (to, next) in routes {
         let via = if next.via == Addr::UNSPECIFIED { "on the link".into() } else { format!("via {}", next.via) };
         crate::say!("  route {to} {via}, port {}", config.ports[usize::from(next.port.0)].name);
+    }
+    if file.routes == RouteSource::Kernel {
+        crate::say!("  routes of the kernel, as they are at the time");
     }
     limits::tables(file, planned).iter().for_each(|line| crate::say!("  {line}"));
     config.roles.iter().for_each(|role| describe_role(role));

@@ -139,3 +139,16 @@ mod tests {
         assert_eq!(text, "");
     }
 }
+
+/// The interface of a port, if the port waits for it or it has gone before.
+pub(super) fn link(text: &mut String, link: &Value) {
+    let number = |key: &str| link[key].as_u64().unwrap_or(0);
+    let interface = link["interface"].as_str().unwrap_or("?");
+    let told = match link["state"].as_str() {
+        Some("away") => "waits: its interface is not there".to_owned(),
+        Some("held") => format!("waits: its interface has come {} times, too often for now", number("came")),
+        _ if number("went") > 0 => format!("is there; it has gone {} times", number("went")),
+        _ => return,
+    };
+    let _ = writeln!(text, "  interface {interface} of port {} {told}", number("port"));
+}

@@ -2,19 +2,22 @@
 
 use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::graph::class::EngineClass;
+use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, INWARD, OUTWARD, Pushed};
 
 const LENGTH: usize = 4;
 
 /// `checksum`.
-pub const CLASS: EngineClass =
-    EngineClass { name: "checksum", argument: None, bytes: [0; 2], make: |_| Box::new(Checksum) };
+pub const CLASS: EngineClass = EngineClass {
+    name: "checksum",
+    doc: "A CRC-32 behind the payload; what was damaged is dropped",
+    make: Make::Module { argument: None, bytes: [0; 2], make: |_| Box::new(Checksum) },
+};
 
 struct Checksum;
 
 impl Engine for Checksum {
-    fn push(&mut self, input: u8, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
+    fn push(&mut self, input: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         if input == OUTWARD { seal(frame) } else { open(frame) }
     }
 }

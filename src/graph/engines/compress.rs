@@ -2,13 +2,16 @@
 
 use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::graph::class::EngineClass;
+use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, INWARD, OUTWARD, Pushed};
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into};
 
 /// `compress`.
-pub const CLASS: EngineClass =
-    EngineClass { name: "compress", argument: None, bytes: [TABLE; 2], make: |_| Box::<Compress>::default() };
+pub const CLASS: EngineClass = EngineClass {
+    name: "compress",
+    doc: "Compresses payloads by LZ4, each by itself",
+    make: Make::Module { argument: None, bytes: [TABLE; 2], make: |_| Box::<Compress>::default() },
+};
 
 /// Bytes of the compressor's table: 4,096 places in a packet.
 const TABLE: u64 = 4096 * size_of::<u16>() as u64;
@@ -18,7 +21,7 @@ const TABLE: u64 = 4096 * size_of::<u16>() as u64;
 struct Compress(CompressTable);
 
 impl Engine for Compress {
-    fn push(&mut self, input: u8, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+    fn push(&mut self, input: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         if input == OUTWARD { pack(&mut self.0, frame, cx) } else { unpack(frame, cx) }
     }
 }

@@ -3,7 +3,7 @@
 use crate::core::reason::Reason;
 use crate::frame::assembly::Pieces;
 use crate::frame::{BUFFER, Frame};
-use crate::graph::class::EngineClass;
+use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GROUPS_MAX, GraphCx, Groups, INWARD, LIMITS, OUTWARD, Pushed};
 
 const PIECE_HEADER: usize = 4;
@@ -11,9 +11,12 @@ const PIECE_HEADER: usize = 4;
 /// `fragment(64…1400)`.
 pub const CLASS: EngineClass = EngineClass {
     name: "fragment",
-    argument: Some(64..=1400),
-    bytes: [0, GROUPS_MAX as u64 * BUFFER],
-    make: |most| Box::new(Fragment::new(most)),
+    doc: "Sends long payloads in pieces, and puts them together",
+    make: Make::Module {
+        argument: Some(64..=1400),
+        bytes: [0, GROUPS_MAX as u64 * BUFFER],
+        make: |most| Box::new(Fragment::new(most)),
+    },
 };
 
 /// Pieces of packets.
@@ -34,7 +37,7 @@ struct Packet {
 }
 
 impl Engine for Fragment {
-    fn push(&mut self, input: u8, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+    fn push(&mut self, input: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         if input == OUTWARD { self.cut(frame, cx) } else { self.put_together(frame, cx) }
     }
 

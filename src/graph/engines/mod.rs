@@ -13,11 +13,11 @@
 //!
 //! Numbers are big endian.
 
-use super::class::EngineClass;
+use super::class::{EngineClass, Make};
 use super::engine::Engine;
 use crate::nodeos::interface::Error;
 
-/// Makes the modules and the table of them.
+/// Makes the files' modules and the table of them.
 macro_rules! engines {
     ($($(#[$when:meta])? $file:ident,)+) => {
         $($(#[$when])? mod $file;)+
@@ -28,24 +28,140 @@ macro_rules! engines {
 }
 
 engines! {
+    address_info,
+    arp_querier,
+    arp_responder,
+    bandwidth_meter,
+    bandwidth_shaper,
+    bandwidth_unqueue,
+    check_icmp_header,
+    check_ip_header,
+    check_length,
+    check_paint,
+    check_tcp_header,
+    check_udp_header,
     checksum,
+    classifier,
     compress,
+    counter,
+    dec_ip_ttl,
+    delay_shaper,
+    delay_unqueue,
+    discard,
+    drop_broadcasts,
+    drr_sched,
+    ether_encap,
+    ether_mirror,
+    ether_switch,
+    fix_ip_src,
     fragment,
+    from_device,
+    from_dump,
+    from_host,
+    front_drop_queue,
+    get_ip_address,
+    hash_switch,
+    host_ether_filter,
+    icmp_error,
+    icmp_ping_responder,
+    idle,
+    infinite_source,
+    ip_classifier,
+    ip_encap,
+    ip_filter,
+    ip_fragmenter,
+    ip_gw_options,
+    ip_lookup,
+    ip_mirror,
+    ip_print,
+    ip_rewriter,
+    mark_ip_header,
+    meter,
+    null,
+    paint,
+    paint_switch,
+    paint_tee,
+    print,
+    prio_sched,
+    pull_switch,
+    pull_tee,
+    queue,
+    random_sample,
+    rated_source,
+    rated_unqueue,
+    red,
+    remarks,
+    round_robin_sched,
+    round_robin_switch,
+    set_ip_address,
+    set_ip_checksum,
+    set_ip_dscp,
+    set_tcp_checksum,
+    set_udp_checksum,
+    shaper,
+    stride_sched,
+    strip,
+    strip_ip,
+    strip_to_network,
+    switch,
+    tee,
+    timed_source,
+    to_device,
+    to_dump,
+    to_host,
+    udp_ip_encap,
+    unqueue,
+    unstrip,
+    vlan_decap,
+    vlan_encap,
     xor,
     #[cfg(test)] tests,
 }
 
-/// Makes the engine that a word names, as `xor(3)`.
+/// Other names of classes. Queues of several threads and of one are the same here; so are tables of routes.
+const ALIASES: &[(&str, &str)] = &[
+    ("Align", "Null"),
+    ("CheckIPHeader2", "CheckIPHeader"),
+    ("DirectIPLookup", "LinearIPLookup"),
+    ("MixedQueue", "FrontDropQueue"),
+    ("PollDevice", "FromDevice"),
+    ("PullNull", "Null"),
+    ("PushNull", "Null"),
+    ("RadixIPLookup", "LinearIPLookup"),
+    ("RangeIPLookup", "LinearIPLookup"),
+    ("ScheduleInfo", "AlignmentInfo"),
+    ("SimpleQueue", "Queue"),
+    ("SortedIPLookup", "LinearIPLookup"),
+    ("StaticIPLookup", "LinearIPLookup"),
+    ("TCPRewriter", "IPRewriter"),
+    ("ThreadSafeQueue", "Queue"),
+    ("UDPRewriter", "IPRewriter"),
+];
+
+/// The class of a name.
+pub fn class(name: &str) -> Option<&'static EngineClass> {
+    let own = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, own)| own);
+    CLASSES.iter().find(|class| class.name == own).copied()
+}
+
+/// All names of classes that stand in graphs.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let own = CLASSES.iter().filter(|class| !matches!(class.make, Make::Module { .. })).map(|class| class.name);
+    own.chain(ALIASES.iter().map(|(alias, _)| *alias))
+}
+
+/// Makes the engine of a channel that a word names, as `xor(3)`.
 pub fn make(word: &str) -> Result<(&'static EngineClass, Box<dyn Engine>), Error> {
-    let (name, argument) = match word.split_once('(') {
+    let (name, given) = match word.split_once('(') {
         Some((name, rest)) => (name, Some(rest.strip_suffix(')').and_then(|digits| digits.parse().ok()))),
         None => (word, None),
     };
     let class = CLASSES.iter().find(|class| class.name == name).ok_or(Error::Unsupported)?;
-    let argument = match (&class.argument, argument) {
+    let Make::Module { argument, make, .. } = &class.make else { return Err(Error::Unsupported) };
+    let argument = match (argument, given) {
         (None, None) => 0,
         (Some(possible), Some(Some(number))) if possible.contains(&number) => number,
         _ => return Err(Error::Invalid),
     };
-    Ok((class, (class.make)(argument)))
+    Ok((class, make(argument)))
 }

@@ -1,7 +1,7 @@
 //! What goes into engines comes out of them, with loss, in any order, and whatever comes instead. An engine is one file
 //! and one row: this file has one, and its row is in the table of engines.
 
-use super::super::class::EngineClass;
+use super::super::class::{EngineClass, Make};
 use super::super::engine::{Engine, GROUPS_MAX, GraphCx, INWARD, OUTWARD, Origin, Pushed};
 use super::super::scratch::Scratch;
 use super::super::table::Graph;
@@ -13,13 +13,16 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// `mirror(1…9)`: turns payloads round, which so many bytes may have.
-pub(super) const CLASS: EngineClass =
-    EngineClass { name: "mirror", argument: Some(1..=9), bytes: [0; 2], make: |most| Box::new(Mirror(most)) };
+pub(super) const CLASS: EngineClass = EngineClass {
+    name: "mirror",
+    doc: "Turns payloads round",
+    make: Make::Module { argument: Some(1..=9), bytes: [0; 2], make: |most| Box::new(Mirror(most)) },
+};
 
 struct Mirror(usize);
 
 impl Engine for Mirror {
-    fn push(&mut self, input: u8, mut frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
+    fn push(&mut self, input: u16, mut frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         if frame.len() > self.0 {
             return Pushed::Dropped(frame, Reason::TooBig);
         }
@@ -41,13 +44,13 @@ impl Rig {
     }
 
     /// What comes out of it, and why the rest does not.
-    fn push(&mut self, way: u8, now: u64, from: Origin, packet: &[u8]) -> (Vec<Vec<u8>>, Vec<Reason>) {
+    fn push(&mut self, way: u16, now: u64, from: Origin, packet: &[u8]) -> (Vec<Vec<u8>>, Vec<Reason>) {
         self.graph.push(way, Frame::from_bytes(packet), (now, from), &mut self.pool, &mut self.scratch);
         let out = self.scratch.out.drain(..).map(|frame| frame.bytes().to_vec()).collect();
         (out, self.scratch.dropped.drain(..).map(|(_, reason)| reason).collect())
     }
 
-    fn passed(&mut self, way: u8, from: Origin, packet: &[u8]) -> Vec<Vec<u8>> {
+    fn passed(&mut self, way: u16, from: Origin, packet: &[u8]) -> Vec<Vec<u8>> {
         let (out, dropped) = self.push(way, 0, from, packet);
         assert_eq!(dropped, []);
         out

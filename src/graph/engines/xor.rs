@@ -2,7 +2,7 @@
 
 use crate::core::reason::Reason;
 use crate::frame::{FRAME, Frame};
-use crate::graph::class::EngineClass;
+use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GROUPS_MAX, GraphCx, Groups, INWARD, LIMITS, OUTWARD, Pushed};
 
 const XOR_HEADER: usize = 6;
@@ -10,9 +10,12 @@ const XOR_HEADER: usize = 6;
 /// `xor(2…16)`.
 pub const CLASS: EngineClass = EngineClass {
     name: "xor",
-    argument: Some(2..=16),
-    bytes: [SUM, (2 + GROUPS_MAX as u64) * SUM],
-    make: |packets| Box::new(Xor::new(packets as u8)),
+    doc: "Adds to K packets their sum, from which one that is lost is found again",
+    make: Make::Module {
+        argument: Some(2..=16),
+        bytes: [SUM, (2 + GROUPS_MAX as u64) * SUM],
+        make: |packets| Box::new(Xor::new(packets as u8)),
+    },
 };
 
 /// Bytes of a sum. There is one of what is sent, one of each group, and one to spare.
@@ -62,7 +65,7 @@ impl Sum {
 }
 
 impl Engine for Xor {
-    fn push(&mut self, input: u8, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+    fn push(&mut self, input: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         if input == OUTWARD { self.protect(frame, cx) } else { self.recover(frame, cx) }
     }
 }

@@ -1,6 +1,6 @@
 //! How the ingress comes to stand before interfaces, and stays with a port when its interface changes.
 
-use super::{Attached, KernelHalf};
+use super::{Attached, KernelHalf, State};
 use crate::contract::PORTS;
 use crate::kernel::maps::PortEntry;
 use crate::kernel::own;
@@ -27,7 +27,7 @@ impl KernelHalf {
         }
         self.maps.set_port(&port, false)?;
         self.set_way_out(&state, port.interface)?;
-        let attached = match self.stand(port.interface, state.settled) {
+        let attached = match self.stand(port.interface, &mut state) {
             Ok((link, mode, why)) => {
                 let name = ethtool::name(port.interface).unwrap_or_default();
                 let lost_before = without_room(&name);
@@ -52,25 +52,19 @@ impl KernelHalf {
         Ok(mode)
     }
 
-    /// The interface of a port has changed, or is another one. Says whether the ingress stands before it now; where it did not before
-    /// it does not come.
-    pub fn follow(&self, port: PortEntry) -> io::Result<bool> {
+    /// The interface of a port has changed, or is another one. Says whether the ingress stands before it now: where it did not stand
+    /// it comes only with another interface, if the port is to have it.
+    pub fn follow(&self, port: PortEntry, comes: bool) -> io::Result<bool> {
         let mut state = self.state();
-        let Some(at) = state.ports.iter().position(|attached| attached.port.number == port.number) else {
-            return Ok(false);
-        };
-        let before = state.ports[at].port.interface;
-        if before == port.interface {
-            state.ports[at].port = port;
+        let known = state.ports.iter_mut().find(|attached| attached.port.number == port.number);
+        if let Some(attached) = known.filter(|attached| attached.port.interface == port.interface) {
+            attached.port = port;
             self.tell_ports(&state)?;
             return self.renew(&mut state).map(|()| true);
         }
-        state.ports.remove(at);
         drop(state);
-        self.maps.remove_port(before)?;
-        if let Some(pinned) = &self.pinned {
-            let links = pinned.pins.links()?.into_iter().filter(|link| link.interface == before);
-            links.into_iter().try_for_each(PinnedLink::remove)?;
+        if !self.leave(port.number)? && !comes {
+            return Ok(false);
         }
         self.attach(port)?;
         // Each is behind an interface.
@@ -78,12 +72,30 @@ impl KernelHalf {
         self.set_neighbours(neighbours).map(|()| true)
     }
 
-    fn stand(&self, interface: u32, settled: bool) -> io::Result<(Link, XdpMode, Option<String>)> {
-        let links = self.pinned.as_ref().map_or(Ok(Vec::new()), |pinned| pinned.pins.links())?;
-        for pinned in links.into_iter().filter(|pinned| pinned.interface == interface) {
+    /// The interface of a port is gone; says whether the ingress stood before it.
+    pub fn leave(&self, number: u32) -> io::Result<bool> {
+        let mut state = self.state();
+        let Some(at) = state.ports.iter().position(|attached| attached.port.number == number) else {
+            return Ok(false);
+        };
+        let gone = state.ports.remove(at).port.interface;
+        drop(state);
+        self.maps.remove_port(gone)?;
+        if let Some(pinned) = &self.pinned {
+            let links = pinned.pins.links()?.into_iter().filter(|link| link.interface == gone);
+            links.into_iter().try_for_each(PinnedLink::remove)?;
+        }
+        Ok(true)
+    }
+
+    fn stand(&self, interface: u32, state: &mut State) -> io::Result<(Link, XdpMode, Option<String>)> {
+        let (links, others) = state.standing.drain(..).partition(|pinned| pinned.interface == interface);
+        state.standing = others;
+        let links: Vec<PinnedLink> = links;
+        for pinned in links {
             match pinned.link.target()? {
                 (at, program) if at == interface => {
-                    if settled && program != self.ingress.info()?.id {
+                    if state.settled && program != self.ingress.info()?.id {
                         pinned.link.update(&self.ingress)?;
                     }
                     return Ok((pinned.link, pinned.mode, None));

@@ -2,8 +2,9 @@
 
 use super::{Maps, SETS_OF_LINKS, device, devices, place, word64};
 use crate::contract::{self, NEIGHBOUR_PLACES, neighbour, route};
+use crate::frame::PortId;
 use crate::sys::bpf::Map;
-use crate::topology::NextHop;
+use crate::topology::{Leads, NextHop};
 use crate::wire::{Addr, Prefix};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -51,17 +52,32 @@ impl Maps {
         self.set("neighbours_map", number, &addr.0)
     }
 
-    /// Tells of a route, or of an address of the node's own.
-    pub fn set_route(&self, to: Prefix, next: Option<NextHop>) -> io::Result<()> {
+    /// Tells of a route.
+    pub fn set_route(&self, to: Prefix, leads: Leads) -> io::Result<()> {
         let mut value = [0; route::SIZE];
-        match next {
-            Some(next) => {
-                route::VIA.put(&mut value, next.via.0);
-                route::PORT.put(&mut value, u32::from(next.port.0).to_ne_bytes());
-            }
-            None => route::HERE.put(&mut value, 1u32.to_ne_bytes()),
-        }
+        route::VIA.put(&mut value, leads.map_or([0; 16], |next| next.via.0));
+        let port = leads.map_or(contract::NOWHERE, |next| next.port.0.into());
+        route::PORT.put(&mut value, port.to_ne_bytes());
         self.of("routes_map")?.set(&prefix(to), &value)
+    }
+
+    /// Tells of an address of the node's own.
+    pub fn set_own(&self, addr: Addr) -> io::Result<()> {
+        let mut value = [0; route::SIZE];
+        route::HERE.put(&mut value, 1u32.to_ne_bytes());
+        self.of("routes_map")?.set(&prefix(Prefix::host(addr)), &value)
+    }
+
+    /// Where the route to an address leads.
+    pub fn route_to(&self, to: Addr) -> io::Result<Leads> {
+        let mut value = [0; route::SIZE];
+        match self.of("routes_map")?.get(&prefix(Prefix::host(to)), &mut value) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+            done => done?,
+        }
+        let [here, port] = [route::HERE.of(&value), route::PORT.of(&value)].map(u32::from_ne_bytes);
+        let leads = here == 0 && port != contract::NOWHERE;
+        Ok(leads.then(|| NextHop { port: PortId(port as u16), via: Addr(route::VIA.of(&value)) }))
     }
 
     /// The prefixes of all routes and addresses that were told.
@@ -79,7 +95,10 @@ impl Maps {
 
     /// Takes a route out.
     pub fn remove_route(&self, to: Prefix) -> io::Result<()> {
-        self.of("routes_map")?.remove(&prefix(to))
+        match self.of("routes_map")?.remove(&prefix(to)) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+            done => done,
+        }
     }
 
     /// Makes a set of links that copies leave by: those of these interfaces, one or more times each, all behind a program.

@@ -256,7 +256,8 @@ impl Applying {
         let looked = self.look(&wanted)?;
         let Looked { kept, keys, after, changes, .. } = &looked;
         let running = &self.parts.file;
-        let report = |applied, number: Option<u64>| json!({ "applied": applied, "number": number, "changes": changes, "confirm_within_ms": manner.within.map(|within| within.as_millis() as u64) });
+        let within_ms = manner.within.map(|within| within.as_millis() as u64);
+        let report = |applied, number: Option<u64>| json!({"applied": applied, "number": number, "changes": changes, "confirm_within_ms": within_ms});
         if manner.dry_run {
             let told = report(false, self.number());
             self.looked = Some(looked);

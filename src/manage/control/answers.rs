@@ -2,7 +2,7 @@
 //! half, the loader and the interfaces say, in one tree.
 
 use super::handle::Handle;
-use super::{journal, state};
+use super::{journal, state, ways};
 use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
 use crate::core::domain::DomainId;
@@ -151,6 +151,7 @@ impl Handle {
                 let management = self.management.as_ref().ok_or("this node runs no environments")?;
                 ok(&management.act(&name, act)?)
             }
+            Ask::Ways { to } => ok(&ways::of(self, &to)?),
             Ask::Next { of, .. } => return self.answered(of.into(), who),
             Ask::Watch { .. } | Ask::Names => {
                 let watching = self.watching.as_ref().ok_or("this node cannot be watched")?;

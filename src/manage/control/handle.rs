@@ -37,6 +37,7 @@ pub struct Handle {
     pub(in crate::manage) cpu: Option<Arc<crate::manage::cpu::Report>>,
     pub(in crate::manage) connections: Connections,
     pub(in crate::manage) rules: Option<Arc<crate::manage::follow::Report>>,
+    pub(in crate::manage) links: Option<Arc<crate::manage::follow::Links>>,
     pub(super) keep_kernel: Arc<AtomicBool>,
     pub(super) management: Option<Arc<Management>>,
     pub(super) files: Option<Arc<Files>>,
@@ -55,7 +56,7 @@ impl Handle {
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
         let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
-        let (services, watching) = (None, None);
+        let (services, watching, links) = (None, None, None);
         Handle {
             orders,
             waker,
@@ -65,6 +66,7 @@ impl Handle {
             cpu,
             connections: Connections::default(),
             rules,
+            links,
             keep_kernel,
             management,
             files,
@@ -121,6 +123,11 @@ impl Handle {
     /// The same with what is known of the host's rules of policy routing, if its routes are followed.
     pub fn with_rules(self, rules: Option<Arc<crate::manage::follow::Report>>) -> Handle {
         Handle { rules, ..self }
+    }
+
+    /// The same with what is known of the interfaces of its native ports.
+    pub fn with_links(self, links: Arc<crate::manage::follow::Links>) -> Handle {
+        Handle { links: Some(links), ..self }
     }
 
     /// The same with the management environment.

@@ -1,8 +1,9 @@
 //! The interfaces behind the node's ports: what they are now is told to both halves.
 //!
 //! A port is its interface by name. An interface that is deleted and made again is the port's again, with its new
-//! number and addresses.
+//! number and addresses; one that is not there yet is waited for (`interfaces`).
 
+use super::interfaces::{Patience, State};
 use super::{Follower, interface_of};
 use crate::config::Plan;
 use crate::frame::{Link, PortId};
@@ -13,23 +14,29 @@ use crate::sys::netdev::Redirected;
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
 use anyhow::Result;
+use std::time::Instant;
 
 impl Follower {
     /// Says whether a port has changed.
     pub(super) fn look_at_ports(&mut self, interfaces: &[Interface]) -> Result<bool> {
         let (mut changed, redirected) = (false, kernel::redirected());
         let before = core::mem::replace(&mut self.seen.redirected, redirected);
+        self.seen.due = None;
         if self.seen.links.is_empty() {
-            self.seen.links = vec![None; self.plans.len()];
+            self.begin();
             self.seen.mtu_max = self.config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         }
         for (at, now) in self.file.native_ports(interfaces).into_iter().enumerate() {
             let Some((mut port, plan)) = now else { continue };
             port.mtu = port.mtu.min(self.seen.mtu_max);
-            let Some(&NativeInterface { index: interface, .. }) = plan.opening.interface() else { continue };
+            let before_it = interface_of(&self.plans[at]);
+            let (mut plan, id) = (plan, PortId(at as u16));
+            self.hold(at, &mut port, &mut plan);
+            let interface = interface_of(&plan);
             let carrier = interfaces.iter().find(|found| found.index == interface).map(|found| found.carrier);
+            self.links.carries(id, carrier);
             let link_before = core::mem::replace(&mut self.seen.links[at], carrier);
-            let is_another = port != self.config.ports[at] || interface_of(&plan) != interface_of(&self.plans[at]);
+            let is_another = port != self.config.ports[at] || interface != before_it;
             let arrives = |said: &Redirected| said.get(&interface).copied();
             if is_another || arrives(&before) != arrives(&self.seen.redirected) {
                 let first = before.is_empty();
@@ -40,18 +47,74 @@ impl Follower {
                 tracing::info!(event = "link", port = self.config.ports[at].name, "the link of a port was down, or is");
             }
             if !is_another && link_before.is_some() && link_before != carrier {
-                self.tell(move |node, _| node.link_was_down(PortId(at as u16)))?;
+                self.tell(move |node, _| node.link_was_down(id))?;
             }
         }
         Ok(changed)
+    }
+
+    /// What is known before the first look.
+    fn begin(&mut self) {
+        self.seen.links = vec![None; self.plans.len()];
+        self.seen.patience = vec![Patience::new(Instant::now()); self.plans.len()];
+        for (at, (file, plan)) in self.file.ports.iter().zip(&self.plans).enumerate() {
+            if let Some(name) = &file.packet {
+                self.links.add(PortId(at as u16), name, interface_of(plan) != 0);
+            }
+        }
+    }
+
+    /// The interface of a port may have come too often: then it is as if it were away. One that is away has the largest packet it had.
+    fn hold(&mut self, at: usize, port: &mut Port, plan: &mut Plan) {
+        let (interface, before, id) = (interface_of(plan), interface_of(&self.plans[at]), PortId(at as u16));
+        let mut state = State::Away;
+        if interface != 0 && interface != before {
+            match self.seen.patience[at].open(Instant::now()) {
+                Ok(()) => self.links.turn(id, State::There),
+                Err(then) => {
+                    self.seen.due = Some(self.seen.due.map_or(then, |due| due.min(then)));
+                    if let Some((away, waiting)) = self.file.native_ports(&[]).into_iter().nth(at).flatten() {
+                        (*port, *plan, state) = (away, waiting, State::Held);
+                    }
+                }
+            }
+        }
+        if interface_of(plan) == 0 {
+            port.mtu = self.config.ports[at].mtu;
+            self.links.turn(id, state);
+        }
+    }
+
+    /// A port has no interface for now.
+    fn leave_interface(&mut self, at: usize, before: u32) -> Result<()> {
+        let id = PortId(at as u16);
+        let name = &self.config.ports[at].name;
+        tracing::info!(event = "link", port = name, "the interface of a port is gone: it waits");
+        let half = self.half.as_deref().map_or(Ok(false), |half| half.leave(at as u32));
+        if let Err(error) = half.and_then(|_| self.steering.as_ref().map_or(Ok(()), |steering| steering.leave(before)))
+        {
+            tracing::warn!(port = name, %error, "programs still know an interface that is gone");
+        }
+        if let Some(again) = &self.again {
+            again.leave(at);
+        }
+        self.handle.order(Order::Reopen { port: id, interface: 0, program: false }).map_err(anyhow::Error::msg)
     }
 
     /// A port is not any more what it was.
     fn change_port(&mut self, at: usize, port: Port, plan: Plan, aloud: bool) -> Result<()> {
         let (id, Link::Ethernet { mac, .. }) = (PortId(at as u16), port.link) else { return Ok(()) };
         let (interface, before) = (interface_of(&plan), interface_of(&self.plans[at]));
+        if interface == 0 {
+            if before != 0 {
+                self.leave_interface(at, before)?;
+            }
+            (self.config.ports[at], self.plans[at]) = (port.clone(), plan);
+            return self.tell(move |node, _| node.set_port(id, port));
+        }
         let entry = kernel::entry(at as u32, interface, mac, &port, &self.seen.redirected);
-        let half = self.half.as_deref().map_or(Ok(false), |half| half.follow(entry));
+        let comes = interface != before && plan.opening.interface().is_some_and(|interface| interface.kernel);
+        let half = self.half.as_deref().map_or(Ok(false), |half| half.follow(entry, comes));
         let program = half.and_then(|stands| match (plan.opening.interface(), &self.steering) {
             (Some(NativeInterface { xdp: true, .. }), Some(steering)) if !stands => steering.follow(&entry, before),
             _ => Ok(stands),
@@ -72,7 +135,7 @@ impl Follower {
             }
             self.handle.order(Order::Reopen { port: id, interface, program }).map_err(anyhow::Error::msg)?;
             if program && aloud {
-                self.reopen_sockets(id, interface)?;
+                self.reopen_sockets(id, interface, port.mtu)?;
             }
         }
         // Link addresses behind it are asked for anew then.
@@ -80,10 +143,10 @@ impl Follower {
     }
 
     /// AF_XDP sockets come back when those of the interface before are closed.
-    fn reopen_sockets(&self, port: PortId, interface: u32) -> Result<()> {
-        let Some(again) = &self.again else { return Ok(()) };
+    fn reopen_sockets(&mut self, port: PortId, interface: u32, mtu: usize) -> Result<()> {
+        let Some(again) = &mut self.again else { return Ok(()) };
         self.handle.settle().map_err(anyhow::Error::msg)?;
-        match again.open(usize::from(port.0), interface) {
+        match again.open(usize::from(port.0), interface, mtu) {
             Some(sockets) => self.handle.order(Order::Sockets { port, sockets }).map_err(anyhow::Error::msg),
             None => Ok(()),
         }

@@ -1,37 +1,85 @@
-//! The kernel's routes and rules of policy routing: what they are now is told to both halves.
+//! The kernel's routes and rules of policy routing: what changes is told to both halves.
+//!
+//! ```text
+//! kernel ── changes ──▶ [mirror] ── prefixes touched ──▶ [table] ── what leads otherwise ──▶ kernel half
+//!        ◀─ all of it, when changes were lost ─┘             └── a copy that shares the rest ──▶ workers
+//! ```
 
 use super::{Follower, interface_of};
-use crate::kernel::{Asker, RuledRoutes};
-use crate::manage::kernel;
+use crate::frame::PortId;
+use crate::kernel::{Asker, KernelHalf, RuledRoutes};
 use crate::sys::netlink::{self, Rules};
-use crate::topology::{Router, Routes};
+use crate::sys::threads::{self, Duty};
+use crate::topology::{RouteChange, Router, Routes};
 use anyhow::Result;
+use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+/// Pieces of the first reading that wait for the kernel half.
+const BATCHES: usize = 64;
 
 impl Follower {
-    pub(super) fn look_at_routes(&mut self) -> Result<()> {
-        let read = || {
-            let rules = if self.routes { netlink::rules()? } else { Rules::default() };
-            Ok::<_, anyhow::Error>((self.file.routes(&self.config, &self.plans)?, rules))
-        };
-        let (routes, rules) = match read() {
-            Ok((routes, rules)) => (Arc::new(routes), rules),
-            Err(error) => {
-                tracing::warn!(%error, "routes not followed");
-                return Ok(());
+    /// Looks at the rules of policy routing.
+    pub(super) fn look_at_rules(&mut self) {
+        match netlink::rules() {
+            Ok(rules) if self.report.renew(rules) => {
+                say(rules);
+                self.followed.renew();
             }
-        };
-        if self.report.renew(rules) {
-            say(rules);
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "rules of policy routing not followed"),
         }
-        let ruled = rules.obeyed > 0;
-        if let Some(half) = self.half.as_deref()
-            && let Err(error) = kernel::set_routes(half, &self.config, &routes, ruled)
-        {
-            tracing::error!(%error, "the kernel half is not told of new routes");
+    }
+
+    /// Tells both halves all there is.
+    pub(super) fn begin_routes(&mut self) -> Result<()> {
+        self.renew_ports()?;
+        let (batches, inbox) = sync_channel::<Vec<RouteChange>>(BATCHES);
+        let half = self.half.clone();
+        // The kernel half takes as long as the reading of them.
+        let put = move |batch: Vec<RouteChange>| half.as_ref().map_or(Ok(()), |half| half.change_routes(&batch));
+        let telling = threads::start("anode-first", Duty::Routes, move || inbox.into_iter().try_for_each(put))?;
+        // One that has ended says why.
+        self.followed.begin(&self.report, |batch| drop(batches.send(batch)));
+        drop(batches);
+        complain(telling.join().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into())));
+        self.tell_routes()?;
+        if let Some(half) = self.half.as_deref() {
+            complain(half.forget_routes_before(&self.followed.told));
         }
+        Ok(())
+    }
+
+    /// The ports are others than before.
+    pub(super) fn renew_ports(&mut self) -> Result<()> {
+        let ports = self.plans.iter().enumerate().map(|(at, plan)| (interface_of(plan), PortId(at as u16)));
+        // Of two ports at one interface the first has the routes.
+        let ports: HashMap<_, _> = ports.rev().filter(|(interface, _)| *interface > 0).collect();
+        let own = [self.file.fixed_routes(&self.config)?, self.file.link_routes(&self.config)];
+        self.followed.set_ports(own, ports);
+        let own = self.config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
+        if let Some(half) = self.half.as_deref() {
+            complain(half.set_own(own, &self.followed.told));
+        }
+        Ok(())
+    }
+
+    /// Tells both halves what has changed. An error: the node is gone.
+    pub(super) fn tell_routes(&mut self) -> Result<()> {
+        self.followed.read_if_due(&self.report);
+        self.followed.release();
+        let ruled = self.report.rules().obeyed > 0;
+        let changes = self.followed.changes(ruled);
+        self.followed.say();
+        let Some(changes) = changes else { return Ok(()) };
+        if let Some(half) = self.half.as_deref() {
+            complain(tell_half(half, &changes, ruled));
+        }
+        let routes = self.followed.copy();
         let router = if ruled { self.router(&routes) } else { None };
-        self.tell(move |node, _| node.set_routes(routes, router))
+        self.tell(move |node, turn| node.follow_routes(turn, routes, router))
     }
 
     /// Who is asked in the place of the routes.
@@ -48,9 +96,21 @@ impl Follower {
         Some(Arc::new(RuledRoutes {
             asker: self.seen.asker.clone()?,
             interfaces: self.plans.iter().map(interface_of).collect(),
-            fixed: self.file.fixed_routes(&self.config).ok()?,
+            fixed: self.followed.fixed.clone(),
             main: main.clone(),
         }))
+    }
+}
+
+fn tell_half(half: &KernelHalf, changes: &[RouteChange], ruled: bool) -> io::Result<()> {
+    half.change_routes(changes)?;
+    half.set_ruled(ruled)?;
+    half.raise_generation()
+}
+
+fn complain(told: io::Result<()>) {
+    if let Err(error) = told {
+        tracing::error!(%error, "the kernel half is not told of new routes");
     }
 }
 

@@ -53,6 +53,8 @@ impl Handle {
             loader: told(&self.shelf.status()?)?,
             xdp: self.sockets.as_ref().map(|sockets| told(&sockets.status())).transpose()?,
             rules: self.rules.as_ref().map(|report| told(&report.rules())).transpose()?,
+            links: self.links.as_ref().map_or(Ok(Vec::new()), |links| told(&links.status()))?,
+            followed: self.rules.as_ref().map(|report| report.followed()),
             cpu: self.cpu.as_ref().map(|cpu| told(&cpu.status())).transpose()?,
             sandbox: crate::broker::sandbox::entered().as_ref().map(told).transpose()?,
             workers: self.worker_status(&snapshot.workers).iter().map(told).collect::<Result<_, _>>()?,
@@ -96,7 +98,8 @@ fn of_kernel(half: &kernel::Status) -> Result<model::kernel::Kernel, String> {
     Ok(kernel)
 }
 
-/// The ports, with what their interfaces have dropped themselves, before the node had it or behind it. Nothing where the system does not say.
+/// The ports, with what their interfaces have dropped themselves, before the node had it or behind it. Nothing where the system does
+/// not say.
 fn ports(node: &Status) -> Vec<status::Port> {
     let interfaces = crate::sys::netlink::doing().unwrap_or_default();
     let with = |port: status::Port| {

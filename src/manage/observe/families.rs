@@ -113,7 +113,7 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_uptime_seconds", Gauge, &[], "For how long the node's process has run.", |all, say| {
         say(&[], Whole(all.status.uptime_s));
     }),
-    family!("anode_frames", Counter, &["end"], "What became of frames of the user half.", |all, say| {
+    family!("anode_frames_total", Counter, &["end"], "What became of frames of the user half.", |all, say| {
         ends(&all.status.balance).into_iter().for_each(|(end, count)| say(&[end], Whole(count)));
     }),
     family!("anode_frames_held", Gauge, &[], "Packets that wait in the node.", |all, say| {
@@ -122,11 +122,17 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_frames_unaccounted", Gauge, &["part"], "Frames that no counter knows of; always 0.", |all, say| {
         all.status.unaccounted_by.parts().into_iter().for_each(|(part, count)| say(&[part], Whole(count)));
     }),
-    family!("anode_drops", Counter, &["reason"], "Packets dropped, by reason; docs/drops.md has them.", |all, say| {
-        for reason in Reason::ALL {
-            say(&[reason.name()], Whole(all.status.drops.drops.get(reason.name()).copied().unwrap_or(0)));
+    family!(
+        "anode_drops_total",
+        Counter,
+        &["reason"],
+        "Packets dropped, by reason; docs/drops.md has them.",
+        |all, say| {
+            for reason in Reason::ALL {
+                say(&[reason.name()], Whole(all.status.drops.drops.get(reason.name()).copied().unwrap_or(0)));
+            }
         }
-    }),
+    ),
     family!("anode_neighbours", Gauge, &[], "Active nodes next to this one.", |all, say| {
         say(&[], Whole(all.status.neighbours.len() as u64));
     }),
@@ -148,15 +154,21 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_fetch_object_bytes", Gauge, &[], "Code in memory.", |all, say| {
         say(&[], Whole(all.status.fetch.object_bytes));
     }),
-    family!("anode_fetch_displaced", Counter, &[], "Codes that gave way to others in the full table.", |all, say| {
-        say(&[], Whole(all.status.fetch.displaced));
-    }),
-    family!("anode_credentials", Counter, &["result"], "Credentials that came with code.", |all, say| {
+    family!(
+        "anode_fetch_displaced_total",
+        Counter,
+        &[],
+        "Codes that gave way to others in the full table.",
+        |all, say| {
+            say(&[], Whole(all.status.fetch.displaced));
+        }
+    ),
+    family!("anode_credentials_total", Counter, &["result"], "Credentials that came with code.", |all, say| {
         let of = &all.status.credentials;
         say(&["accepted"], Whole(of.accepted));
         say(&["refused"], Whole(of.refused));
     }),
-    family!("anode_modules", Counter, &["result"], "Modules that the compiler was given.", |all, say| {
+    family!("anode_modules_total", Counter, &["result"], "Modules that the compiler was given.", |all, say| {
         let of = &all.status.loader.compiler;
         say(&["compiled"], Whole(of.compiled));
         say(&["optimised"], Whole(of.optimised));
@@ -166,7 +178,7 @@ pub const FAMILIES: &[Family] = &[
         each_queue(all.status, |labels, queue| say(labels, Whole(queue.waiting)));
     }),
     family!(
-        "anode_loader_dropped",
+        "anode_loader_dropped_total",
         Counter,
         &["queue", "of"],
         "Jobs of the loader that found no place.",
@@ -174,17 +186,29 @@ pub const FAMILIES: &[Family] = &[
             each_queue(all.status, |labels, queue| say(labels, Whole(queue.dropped)));
         }
     ),
-    family!("anode_connections_refused", Counter, SOCKET, "Connections that found no place.", |all, say| {
+    family!("anode_connections_refused_total", Counter, SOCKET, "Connections that found no place.", |all, say| {
         each_socket(all.status, say, |of| of.refused);
     }),
-    family!("anode_connections_silent", Counter, SOCKET, "Connections closed since they said nothing.", |all, say| {
-        each_socket(all.status, say, |of| of.silent);
-    }),
-    family!("anode_connections_displaced", Counter, SOCKET, "Connections that gave way to others.", |all, say| {
-        each_socket(all.status, say, |of| of.displaced);
-    }),
     family!(
-        "anode_worker_gaps",
+        "anode_connections_silent_total",
+        Counter,
+        SOCKET,
+        "Connections closed since they said nothing.",
+        |all, say| {
+            each_socket(all.status, say, |of| of.silent);
+        }
+    ),
+    family!(
+        "anode_connections_displaced_total",
+        Counter,
+        SOCKET,
+        "Connections that gave way to others.",
+        |all, say| {
+            each_socket(all.status, say, |of| of.displaced);
+        }
+    ),
+    family!(
+        "anode_worker_gaps_total",
         Counter,
         WORKER,
         "Times that a worker had work and did not run for 1 ms.",
@@ -205,7 +229,7 @@ pub const FAMILIES: &[Family] = &[
         }
     ),
     family!(
-        "anode_worker_rested_seconds",
+        "anode_worker_rested_seconds_total",
         Counter,
         WORKER,
         "For how long a worker rested, its share used up.",
@@ -213,13 +237,19 @@ pub const FAMILIES: &[Family] = &[
             each_worker(all, say, |cpu| Nanoseconds(cpu.rested_ms * 1_000_000));
         }
     ),
-    family!("anode_kernel_capsules", Counter, &["end"], "What became of capsules in the kernel half.", |all, say| {
-        for (end, count) in all.status.kernel.iter().flat_map(|kernel| ends(&kernel.balance)) {
-            say(&[end], Whole(count));
-        }
-    }),
     family!(
-        "anode_kernel_undelivered",
+        "anode_kernel_capsules_total",
+        Counter,
+        &["end"],
+        "What became of capsules in the kernel half.",
+        |all, say| {
+            for (end, count) in all.status.kernel.iter().flat_map(|kernel| ends(&kernel.balance)) {
+                say(&[end], Whole(count));
+            }
+        }
+    ),
+    family!(
+        "anode_kernel_undelivered_total",
         Counter,
         &[],
         "Frames redirected in the kernel that did not arrive.",
@@ -227,7 +257,7 @@ pub const FAMILIES: &[Family] = &[
             all.status.kernel.iter().for_each(|kernel| say(&[], Whole(kernel.undelivered)));
         }
     ),
-    family!("anode_plan_packets", Counter, &["end"], "What became of PLAN packets.", |all, say| {
+    family!("anode_plan_packets_total", Counter, &["end"], "What became of PLAN packets.", |all, say| {
         if let Some(plan) = &all.status.plan {
             let ends = [("evaluated", plan.evaluated), ("failed", plan.failed), ("routed", plan.routed)];
             ends.into_iter().for_each(|(end, count)| say(&[end], Whole(count)));
@@ -236,29 +266,29 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_plan_waiting", Gauge, &[], "PLAN packets that wait for codes or names.", |all, say| {
         all.status.plan.iter().for_each(|plan| say(&[], Whole(plan.waiting)));
     }),
-    family!("anode_port_received_frames", Counter, PORT, "Frames that came in.", |all, say| {
+    family!("anode_port_received_frames_total", Counter, PORT, "Frames that came in.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.received)));
     }),
-    family!("anode_port_received_bytes", Counter, PORT, "Bytes that came in.", |all, say| {
+    family!("anode_port_received_bytes_total", Counter, PORT, "Bytes that came in.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.received_bytes)));
     }),
-    family!("anode_port_sent_frames", Counter, PORT, "Frames handed to the port.", |all, say| {
+    family!("anode_port_sent_frames_total", Counter, PORT, "Frames handed to the port.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.sent)));
     }),
-    family!("anode_port_sent_bytes", Counter, PORT, "Bytes handed to the port.", |all, say| {
+    family!("anode_port_sent_bytes_total", Counter, PORT, "Bytes handed to the port.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.sent_bytes)));
     }),
-    family!("anode_port_refused_frames", Counter, PORT, "Frames that the port did not take.", |all, say| {
+    family!("anode_port_refused_frames_total", Counter, PORT, "Frames that the port did not take.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.refused)));
     }),
-    family!("anode_port_missed_frames", Counter, PORT, "Frames that were not taken in time.", |all, say| {
+    family!("anode_port_missed_frames_total", Counter, PORT, "Frames that were not taken in time.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.missed)));
     }),
-    family!("anode_port_clamped", Counter, PORT, "Packets whose bound was cut to the port's.", |all, say| {
+    family!("anode_port_clamped_total", Counter, PORT, "Packets whose bound was cut to the port's.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.clamped)));
     }),
     family!(
-        "anode_port_strangers_refused",
+        "anode_port_strangers_refused_total",
         Counter,
         PORT,
         "Frames refused at entry, of whom has no bucket.",
@@ -276,7 +306,7 @@ pub const FAMILIES: &[Family] = &[
         each_port(all, say, |port| port.interface?.carrier.map(|is| Whole(is.into())));
     }),
     family!(
-        "anode_port_interface_dropped",
+        "anode_port_interface_dropped_total",
         Counter,
         &["port", "way"],
         "Frames that the interface has dropped.",
@@ -289,7 +319,7 @@ pub const FAMILIES: &[Family] = &[
         }
     ),
     family!(
-        "anode_neighbour_worker_seconds",
+        "anode_neighbour_worker_seconds_total",
         Counter,
         NEIGHBOUR,
         "What a neighbour has used of the worker.",
@@ -298,7 +328,7 @@ pub const FAMILIES: &[Family] = &[
         }
     ),
     family!(
-        "anode_neighbour_refused_frames",
+        "anode_neighbour_refused_frames_total",
         Counter,
         NEIGHBOUR,
         "Frames of a neighbour refused at entry.",
@@ -306,28 +336,28 @@ pub const FAMILIES: &[Family] = &[
             each_neighbour(all, say, |neighbour| neighbour.entry.map(|entry| Whole(entry.refused)));
         }
     ),
-    family!("anode_code_packets", Counter, CODE, "Packets of a code, in both halves.", |all, say| {
+    family!("anode_code_packets_total", Counter, CODE, "Packets of a code, in both halves.", |all, say| {
         each_code(all, say, |code| Some(code.total.as_ref()?.packets));
     }),
-    family!("anode_code_forwarded", Counter, CODE, "Packets that a code has sent on.", |all, say| {
+    family!("anode_code_forwarded_total", Counter, CODE, "Packets that a code has sent on.", |all, say| {
         each_code(all, say, |code| Some(code.total.as_ref()?.forwarded));
     }),
-    family!("anode_code_delivered", Counter, CODE, "Packets that a code has delivered.", |all, say| {
+    family!("anode_code_delivered_total", Counter, CODE, "Packets that a code has delivered.", |all, say| {
         each_code(all, say, |code| Some(code.total.as_ref()?.delivered));
     }),
-    family!("anode_code_steps", Counter, CODE, "Steps, and nanoseconds in the kernel, of a code.", |all, say| {
+    family!("anode_code_steps_total", Counter, CODE, "Steps, and nanoseconds in the kernel, of a code.", |all, say| {
         each_code(all, say, |code| Some(code.total.as_ref()?.steps));
     }),
     family!("anode_code_state_entries", Gauge, CODE, "Entries of soft state that a code holds.", |all, say| {
         each_code(all, say, |code| Some(code.usage.as_ref()?.state_entries.into()));
     }),
-    family!("anode_domain_packets", Counter, DOMAIN, "Packets of a domain in the user half.", |all, say| {
+    family!("anode_domain_packets_total", Counter, DOMAIN, "Packets of a domain in the user half.", |all, say| {
         each_domain(all, say, |domain| Whole(domain.usage.packets));
     }),
-    family!("anode_domain_cpu_seconds", Counter, DOMAIN, "What a domain has used of the CPU.", |all, say| {
+    family!("anode_domain_cpu_seconds_total", Counter, DOMAIN, "What a domain has used of the CPU.", |all, say| {
         each_domain(all, say, |domain| Nanoseconds(domain.usage.cpu_ns));
     }),
-    family!("anode_domain_dropped", Counter, DOMAIN, "Packets of a domain that were dropped.", |all, say| {
+    family!("anode_domain_dropped_total", Counter, DOMAIN, "Packets of a domain that were dropped.", |all, say| {
         each_domain(all, say, |domain| Whole(domain.usage.counts.drops.total()));
     }),
     family!("anode_domain_memory_bytes", Gauge, DOMAIN, "Memory that a domain holds.", |all, say| {

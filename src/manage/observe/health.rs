@@ -2,7 +2,6 @@
 //!
 //! Of what is counted since the start only what has come lately is of interest: since the look before the last minute.
 
-use crate::core::reason::Reason;
 use crate::manage::control::Handle;
 use crate::manage::worker::Order;
 use model::health::{Check, Health, State};
@@ -20,15 +19,15 @@ const ANSWER_MS: u64 = 1000;
 const GAP_MS: u64 = 100;
 
 /// Drops that say that something is full.
-const FULL: [Reason; 8] = [
-    Reason::Missed,
-    Reason::QueueFull,
-    Reason::PathFull,
-    Reason::ChannelQueueFull,
-    Reason::ApplicationFull,
-    Reason::ProcessFull,
-    Reason::LocalFull,
-    Reason::HandOver,
+const FULL: [&str; 8] = [
+    "missed",
+    "queue-full",
+    "path-full",
+    "channel-queue-full",
+    "application-full",
+    "process-full",
+    "local-full",
+    "hand-over",
 ];
 
 /// A look is of interest to others a minute later.
@@ -40,7 +39,8 @@ const LOOKS_MAX: usize = 64;
 pub struct Looks(Mutex<VecDeque<(Instant, u64)>>);
 
 impl Looks {
-    /// How much a counter has grown since the last look that is a minute old; since the first one if none is; of the first, since the start.
+    /// How much a counter has grown since the last look that is a minute old; since the first one if none is. Of the first: since the
+    /// start.
     fn since(&self, now: Instant, count: u64) -> u64 {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while looks.len() > 1 && looks.get(1).is_some_and(|(at, _)| now.saturating_duration_since(*at) >= AGE) {
@@ -118,7 +118,7 @@ impl Handle {
     }
 
     fn look_at(&self, status: &Status, checks: &mut Vec<Check>) {
-        let drops = FULL.iter().filter_map(|reason| status.drops.drops.get(reason.name())).sum();
+        let drops = FULL.iter().filter_map(|reason| status.drops.drops.get(*reason)).sum();
         let full = self.observed.looks.since(Instant::now(), drops);
         checks.push(check(
             "queues-full",
@@ -154,6 +154,13 @@ impl Handle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::reason::Reason;
+
+    #[test]
+    fn what_is_full_is_told_by_names_of_reasons() {
+        let names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
+        assert!(FULL.iter().all(|name| names.contains(name)), "{names:?}");
+    }
 
     #[test]
     fn what_is_more_than_a_minute_old_is_forgotten_once_there_is_a_later_look() {

@@ -14,6 +14,9 @@ use std::fmt::Write as _;
 /// Series of one text, at most.
 pub const SERIES_MAX: u64 = 8192;
 
+/// The end of the names of counters.
+pub const TOTAL: &str = "_total";
+
 /// What a family measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
@@ -44,7 +47,7 @@ pub struct Counted<'a> {
 
 /// A family of series.
 pub struct Family {
-    /// Its name, without `_total`.
+    /// Its name; that of a counter ends with `_total`.
     pub name: &'static str,
     /// What it measures.
     pub measure: Measure,
@@ -67,15 +70,13 @@ struct Text {
 
 impl Text {
     fn family(&mut self, family: &Family, counted: &Counted<'_>) {
-        let counter = family.measure == Measure::Counter;
-        let (name, measure) = (family.name, if counter { "counter" } else { "gauge" });
-        let total = if counter { "_total" } else { "" };
+        let (name, measure) = (family.name, if family.measure == Measure::Counter { "counter" } else { "gauge" });
         // The classic form knows a counter by the name of its series.
-        let called = if self.classic { total } else { "" };
+        let called = if self.classic { name } else { name.strip_suffix(TOTAL).unwrap_or(name) };
         let begun = self.text.len();
         // Writing to a text does not fail.
-        let _ = writeln!(self.text, "# HELP {name}{called} {}", family.help);
-        let _ = writeln!(self.text, "# TYPE {name}{called} {measure}");
+        let _ = writeln!(self.text, "# HELP {called} {}", family.help);
+        let _ = writeln!(self.text, "# TYPE {called} {measure}");
         let before = self.series;
         (family.series)(counted, &mut |values, number| {
             if self.series >= SERIES_MAX {
@@ -83,7 +84,7 @@ impl Text {
                 return;
             }
             self.series += 1;
-            let _ = write!(self.text, "{name}{total}{{node=\"{}\"", self.node);
+            let _ = write!(self.text, "{name}{{node=\"{}\"", self.node);
             for (label, value) in family.labels.iter().zip(values) {
                 let _ = write!(self.text, ",{label}=\"");
                 escape(&mut self.text, value);

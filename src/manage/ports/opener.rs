@@ -178,12 +178,14 @@ impl Taking {
         let port = self.taker.port();
         match self.taker.reopen(interface, program) {
             Ok(changes) => {
-                tracing::info!(
-                    event = "link",
-                    port = port.0,
-                    interface,
-                    "a port goes on by the interface that has its name now"
-                );
+                if interface != 0 {
+                    tracing::info!(
+                        event = "link",
+                        port = port.0,
+                        interface,
+                        "a port goes on by the interface that has its name now"
+                    );
+                }
                 tell(Order::Change { port, changes });
             }
             Err(error) => {
@@ -220,6 +222,9 @@ impl Taking {
 
     fn change(&self, change: impl FnOnce(&Settings, &str) -> io::Result<()>) {
         let interface = self.taker.interface();
+        if interface == 0 {
+            return;
+        }
         if let Err(error) = ethtool::name(interface).and_then(|name| change(&self.settings, &name)) {
             tracing::warn!(%error, interface, "joined segments cannot be sent on by channels: ethtool -K DEV gro off lro off");
         }

@@ -1,12 +1,14 @@
-//! AF_XDP sockets of an interface that was deleted and made again.
+//! AF_XDP sockets of an interface that was deleted and made again, or that comes later than the node.
 //!
 //! A socket is bound to an interface by its number, so a new interface of the same name needs new sockets. They have
 //! memory of their own, apart from the first common one: sockets that share memory are opened through one that is open
 //! already, and those are with the worker. The memory of the old ones goes with them. Numbers of sockets, and with them
-//! tickets and counters, stay.
+//! tickets and counters, stay. A port that has waited gets the next ones that are free.
 
-use super::{Copying, Layout, QueueSocket, Report, Wanted, connect, explain, without};
+use super::{Copying, Layout, QueueSocket, Report, SOCKETS, Wanted, check_mtu, connect, explain, waiting, without};
 use crate::config::{XdpFile, XdpMode};
+use crate::frame::WorkerId;
+use crate::kernel::{KernelHalf, Steering};
 use crate::sys::ethtool;
 use crate::sys::xsk::XskSocket;
 use std::sync::Arc;
@@ -15,45 +17,92 @@ use std::sync::Arc;
 pub struct Again {
     file: XdpFile,
     ports: Vec<Wanted>,
-    /// Bytes of the largest MTU of a port with sockets.
-    largest: usize,
+    /// Number and name of ports whose interfaces have not been there yet.
+    waiting: Vec<(usize, String)>,
+    workers: WorkerId,
+    /// What takes frames there: the kernel half where it stands, else a program for this alone.
+    half: Option<Arc<KernelHalf>>,
+    own: Option<Arc<Steering>>,
     report: Arc<Report>,
 }
 
 impl Again {
-    pub(super) fn new(file: XdpFile, ports: Vec<Wanted>, largest: usize, report: Arc<Report>) -> Again {
-        Again { file, ports, largest, report }
+    pub(super) fn new(
+        file: XdpFile,
+        (ports, waiting): (Vec<Wanted>, Vec<(usize, String)>),
+        workers: WorkerId,
+        (half, own): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>),
+        report: Arc<Report>,
+    ) -> Again {
+        Again { file, ports, waiting, workers, half, own, report }
+    }
+
+    /// The interface of a port is gone, with its sockets.
+    pub fn leave(&self, number: usize) {
+        self.report.renew((waiting(number), None));
     }
 
     /// The sockets of a port whose interface is another one now, before which its program stands already. Those of the one before must be
-    /// closed. Nothing: it has none, and the log says why if it had some.
-    pub fn open(&self, number: usize, interface: u32) -> Option<Vec<QueueSocket>> {
-        let before = self.ports.iter().find(|port| port.number == number)?;
-        match self.try_open(before, interface) {
+    /// closed. Packets have up to `mtu` bytes. Nothing: it has none, and the log says why if it was to have some.
+    pub fn open(&mut self, number: usize, interface: u32, mtu: usize) -> Option<Vec<QueueSocket>> {
+        let at = self.ports.iter().position(|port| port.number == number);
+        let waited = self.waiting.iter().find(|(waiting, _)| *waiting == number).map(|(_, name)| name);
+        let name = at.map(|at| &self.ports[at].name).or(waited)?.clone();
+        let opened = self.wanted(at, number, &name, (interface, mtu)).and_then(|port| {
+            let queues = self.try_open(&port, mtu)?;
+            if at.is_none() {
+                self.ports.push(port);
+            }
+            Ok(queues)
+        });
+        match opened {
             Ok(queues) => Some(queues),
             Err(why) => {
-                self.report.renew((without(number, &before.name, before.queues, &why), None));
+                self.report.renew((without(number, &name, 0, &why), None));
                 None
             }
         }
     }
 
-    fn try_open(&self, before: &Wanted, interface: u32) -> Result<Vec<QueueSocket>, String> {
-        let name = ethtool::name(interface).map_err(|error| error.to_string())?;
-        let queues = ethtool::queues(&name).map_err(|error| format!("its queues cannot be counted: {error}"))?;
-        let sockets = before.sockets.min(queues);
-        let senders = before.senders.min(sockets);
-        let port = Wanted { interface, queues, sockets, senders, before: 0, ..before.clone() };
-        let sockets = self.sockets(&port)?;
-        let (queues, entry) = connect(&self.file, &port, sockets).map_err(|error| error.to_string())?;
+    /// What a port is to have, that was the one at `at` if it had some before.
+    fn wanted(
+        &self,
+        at: Option<usize>,
+        number: usize,
+        name: &str,
+        (interface, mtu): (u32, usize),
+    ) -> Result<Wanted, String> {
+        check_mtu(mtu)?;
+        let device = ethtool::name(interface).map_err(|error| error.to_string())?;
+        let queues = ethtool::queues(&device).map_err(|error| format!("its queues cannot be counted: {error}"))?;
+        let behind = self.half.as_ref().filter(|half| half.interface(number as u32) == Some(interface));
+        let steering = match (behind, &self.own) {
+            (Some(half), _) => Arc::new(Steering::of(half.clone()).map_err(|error| error.to_string())?),
+            (None, Some(own)) => own.clone(),
+            (None, None) => return Err("no program takes frames there".into()),
+        };
+        let (first, sockets) = match at.map(|at| &self.ports[at]) {
+            Some(before) => (before.first, before.sockets.min(queues)),
+            None => {
+                let first = self.ports.iter().map(|port| port.first + port.sockets).max().unwrap_or(0);
+                (first, queues.min(self.file.queues_max).min(SOCKETS - first))
+            }
+        };
+        let senders = sockets.min(self.workers.into());
+        Ok(Wanted { number, name: name.into(), interface, steering, queues, sockets, senders, first, before: 0 })
+    }
+
+    fn try_open(&self, port: &Wanted, mtu: usize) -> Result<Vec<QueueSocket>, String> {
+        let sockets = self.sockets(port, mtu)?;
+        let (queues, entry) = connect(&self.file, port, sockets).map_err(|error| error.to_string())?;
         self.report.renew(entry);
         Ok(queues)
     }
 
-    fn sockets(&self, port: &Wanted) -> Result<Vec<XskSocket>, String> {
+    fn sockets(&self, port: &Wanted, mtu: usize) -> Result<Vec<XskSocket>, String> {
         let frames = self.file.frames_per_queue;
         let open = |copying| {
-            let layout = Layout::new(std::slice::from_ref(port), self.largest, frames)?;
+            let layout = Layout::new(std::slice::from_ref(port), mtu, frames)?;
             layout.open(port, 0, None, copying, self.file.busy_poll_us)
         };
         let done = match self.file.mode {

@@ -12,7 +12,7 @@ use crate::graph::half::ChannelHalf;
 use crate::kernel::Settings;
 use crate::link::meter::LinkMeter;
 use crate::manage::kernel::Left;
-use crate::manage::ports::{OpenPort, Opener, explain};
+use crate::manage::ports::{OpenPort, Opener, close_all, open_all};
 use crate::node::proofs::Guard;
 use crate::port::BeforeStack;
 use crate::sys::poll::Ready;
@@ -93,9 +93,8 @@ impl Worker {
         let mut of_others: Vec<Vec<OpenPort>> = (0..others).map(|_| Vec::new()).collect();
         let largest = ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let mut takers = Vec::new();
-        for (at, (plan, before)) in ways.into_iter().enumerate() {
-            let opened = OpenPort::open(PortId(at as u16), plan, before, (largest, others as WorkerId + 1));
-            let (all, taker) = opened.map_err(|error| explain(&ports[at].name, error))?;
+        let names = ports.iter().map(|port| port.name.clone()).collect();
+        for (all, taker) in open_all(names, ways, (largest, others as WorkerId + 1))? {
             let mut all = all.into_iter();
             self.take_ports(all.by_ref().take(1))?;
             of_others.iter_mut().zip(all).for_each(|(other, port)| other.push(port));
@@ -106,6 +105,14 @@ impl Worker {
             front.opener = Some(opener);
         }
         Ok(of_others)
+    }
+
+    /// Ends it: its ports are closed last, and several at once.
+    pub(in crate::manage) fn close(mut self) {
+        let ports = std::mem::take(&mut self.around.ports);
+        // The poll has their sockets once more.
+        drop(self);
+        close_all(ports);
     }
 
     /// These are its next ports.

@@ -4,7 +4,7 @@
 //! that moves no packets and handed to the port that receives by them.
 
 use crate::broker;
-use crate::classify::rule::Rule;
+use crate::classify::rule::{Layer, Rule};
 use crate::frame::PortId;
 use crate::frame::WorkerId;
 use crate::kernel::{Filters, Which};
@@ -13,6 +13,7 @@ use crate::sys::discovery::DiscoverySocket;
 use crate::sys::packet::{PacketSocket, Room};
 use crate::wire::ethernet::ethertype;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// `ETH_P_ALL`: frames of every Ethernet type.
 const ALL: u16 = 3;
@@ -42,8 +43,8 @@ pub struct Channels {
 
 /// What a port receives by otherwise from now on.
 pub enum Change {
-    /// Everything.
-    Interface(Sockets),
+    /// Everything; nothing: its interface is not there, and it waits for it.
+    Interface(Option<Sockets>),
     /// What takes packets of channels.
     Channels(Option<Channels>),
 }
@@ -59,21 +60,33 @@ pub struct Taker {
     workers: WorkerId,
     /// Whether there is what takes packets of channels alone.
     channels: bool,
+    /// What knows of no channels, where no program of the node's stands before and none has come yet.
+    plain: Option<Plain>,
+    /// How many frames may wait in each socket.
+    room: Room,
+}
+
+/// Guard and sockets once more, whose programs are changed when the first channel comes: those that know of channels take
+/// the kernel's verifier long.
+struct Plain {
+    guard: Link,
+    sockets: Vec<OwnedFd>,
 }
 
 impl Taker {
-    /// For the port `id` on the interface with this index, and frames of up to `longest` bytes; behind an XDP program
-    /// of the node's or not.
+    /// For the port `id` on the interface with this index, which is 0 if it is not there yet, and frames of up to `longest`
+    /// bytes; behind an XDP program of the node's or not.
     pub(super) fn open(
         id: PortId,
         interface: u32,
         longest: usize,
         behind_program: bool,
-        workers: WorkerId,
-    ) -> io::Result<(Taker, Vec<Sockets>)> {
+        (workers, room): (WorkerId, Room),
+    ) -> io::Result<(Taker, Vec<Option<Sockets>>)> {
         let filters = Filters::create()?;
-        let mut taker = Taker { filters, id, interface, longest, behind_program, workers, channels: false };
-        let all = taker.sockets()?;
+        let (channels, plain) = (false, None);
+        let mut taker = Taker { filters, id, interface, longest, behind_program, workers, channels, plain, room };
+        let all = taker.sockets_or_none()?;
         Ok((taker, all))
     }
 
@@ -92,12 +105,13 @@ impl Taker {
         !self.filters.is_empty()
     }
 
-    /// Takes frames of another interface instead; channels stay. What each worker has then.
+    /// Takes frames of another interface instead, or of none if its index is 0; channels stay. What each worker has then.
     pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<Vec<Change>> {
         (self.interface, self.behind_program, self.channels) = (interface, behind_program, false);
-        let mut all = self.sockets()?;
+        self.plain = None;
+        let mut all = self.sockets_or_none()?;
         if self.has_channels()
-            && let Some(Sockets { before: Before::Program { channels, .. }, .. }) = all.first_mut()
+            && let Some(Some(Sockets { before: Before::Program { channels, .. }, .. })) = all.first_mut()
         {
             *channels = Some(self.channels()?);
             self.channels = true;
@@ -111,9 +125,12 @@ impl Taker {
         if filter.port.is_some_and(|port| port != self.id) {
             return Ok(());
         }
-        if exists && self.behind_program && !self.channels {
+        if exists && self.behind_program && !self.channels && self.interface != 0 {
             tell(Change::Channels(Some(self.channels()?)));
             self.channels = true;
+        }
+        if exists && filter.layer != Layer::Anep {
+            self.know_channels()?;
         }
         let done = self.filters.change(filter, exists);
         if self.channels && self.filters.is_empty() {
@@ -128,24 +145,49 @@ impl Taker {
         self.filters.listen(false)
     }
 
+    /// The sockets of each worker, or none while the interface is not there.
+    fn sockets_or_none(&mut self) -> io::Result<Vec<Option<Sockets>>> {
+        match self.interface {
+            0 => Ok((0..self.workers).map(|_| None).collect()),
+            _ => Ok(self.sockets()?.into_iter().map(Some).collect()),
+        }
+    }
+
     /// The sockets of each worker, the first with what stands before the Linux stack.
     fn sockets(&mut self) -> io::Result<Vec<Sockets>> {
-        let (filters, interface, longest) = (&mut self.filters, self.interface, self.longest);
-        let filter = filters.filter(Which::All)?;
+        let (filters, interface, longest, room) = (&mut self.filters, self.interface, self.longest, self.room);
         if self.behind_program {
+            let filter = filters.filter(Which::Own)?;
             let arp = broker::packet(interface, ethertype::ARP, longest, Room::Little, Some(&filter), None)?;
             let discovery = broker::discovery(interface)?;
-            let main = broker::packet(interface, ethertype::PASSED_UP, longest, Room::Much, None, None)?;
+            let main = broker::packet(interface, ethertype::PASSED_UP, longest, room, None, None)?;
             let first = Sockets { main, before: Before::Program { arp, discovery, channels: None } };
             return self.with_others(first, ethertype::PASSED_UP, None);
         }
         // Both are there before either takes a frame: between the two a capsule would be lost, or doubled.
         filters.listen(false)?;
-        let guard = filters.guard(interface, Which::All)?;
-        let main = broker::packet(interface, ALL, longest, Room::Much, Some(&filter), None)?;
+        let which = if filters.is_empty() { Which::Own } else { Which::All };
+        let filter = filters.filter(which)?;
+        let guard = filters.guard_at(interface, which)?;
+        let again = guard.try_clone()?;
+        let main = broker::packet(interface, ALL, longest, room, Some(&filter), None)?;
         let all = self.with_others(Sockets { main, before: Before::Guard { _link: guard } }, ALL, Some(&filter))?;
         self.filters.listen(true)?;
+        if which == Which::Own {
+            let sockets = all.iter().map(|it| it.main.as_fd().try_clone_to_owned()).collect::<io::Result<_>>()?;
+            self.plain = Some(Plain { guard: again, sockets });
+        }
         Ok(all)
+    }
+
+    /// Has guard and sockets know of channels from now on. There are none that they could see differently yet.
+    fn know_channels(&mut self) -> io::Result<()> {
+        let Some(Plain { guard, sockets }) = &self.plain else { return Ok(()) };
+        guard.update(&self.filters.guard(Which::All)?)?;
+        let filter = self.filters.filter(Which::All)?;
+        sockets.iter().try_for_each(|socket| PacketSocket::set_filter(socket.as_fd(), &filter))?;
+        self.plain = None;
+        Ok(())
     }
 
     /// The sockets of the first worker, and those of the others, each with the frames of its receive queues.
@@ -154,16 +196,16 @@ impl Taker {
         let mut all = vec![first];
         for _ in 1..self.workers {
             let beside = all.first().map(|first| &first.main);
-            let main = broker::packet(interface, kind, longest, Room::Much, filter, beside)?;
+            let main = broker::packet(interface, kind, longest, self.room, filter, beside)?;
             all.push(Sockets { main, before: Before::First { program: self.behind_program } });
         }
         Ok(all)
     }
 
     fn channels(&self) -> io::Result<Channels> {
-        let guard = self.filters.guard(self.interface, Which::Channels)?;
+        let guard = self.filters.guard_at(self.interface, Which::Channels)?;
         let filter = self.filters.filter(Which::Channels)?;
-        let socket = broker::packet(self.interface, ALL, self.longest, Room::Much, Some(&filter), None)?;
+        let socket = broker::packet(self.interface, ALL, self.longest, self.room, Some(&filter), None)?;
         Ok(Channels { socket, _guard: guard })
     }
 }

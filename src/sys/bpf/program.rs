@@ -346,6 +346,11 @@ impl Link {
         Link(fd)
     }
 
+    /// The same link once more.
+    pub fn try_clone(&self) -> io::Result<Link> {
+        self.0.try_clone().map(Link)
+    }
+
     /// The interface an XDP program stands at, 0 if it is gone, and the program's number.
     pub fn target(&self) -> io::Result<(u32, u32)> {
         let info: [u8; 32] = info(&self.0)?;

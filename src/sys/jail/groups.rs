@@ -159,6 +159,11 @@ fn remove_tree(parent: &Path) {
     let _ = fs::remove_dir(parent);
 }
 
+/// Removes what nodes that were killed have left in the groups that this process is in, and in the uppermost ones.
+pub fn remove_all_left() {
+    hierarchy::places().iter().for_each(|base| remove_left(base));
+}
+
 /// Removes parents whose owners are gone.
 fn remove_left(base: &Path) {
     let Ok(found) = fs::read_dir(base) else { return };

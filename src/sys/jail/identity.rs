@@ -49,6 +49,16 @@ pub fn hold_places(places: &[Place]) -> io::Result<Option<File>> {
     hold_places_at(Path::new(LOCKS), places)
 }
 
+/// Whether somebody has a place alone; the question keeps nobody from it.
+pub fn is_held(place: Place) -> io::Result<bool> {
+    is_locked(&open(Path::new(LOCKS))?, byte_of(0, place))
+}
+
+/// The place that stands for an interface of a network namespace: no directory is on a device of such a number.
+pub fn place_of_interface(network: u64, name: &str) -> Place {
+    (network | 1 << 63, fnv(name.as_bytes()))
+}
+
 fn hold_places_at(path: &Path, places: &[Place]) -> io::Result<Option<File>> {
     let file = open(path)?;
     for place in places {
@@ -95,9 +105,12 @@ fn tell(file: &File, uid: u32, places: &[Place]) -> io::Result<()> {
 /// The byte that says that a user keeps files in a place: far behind those of users, and hardly ever that of another (FNV-1a).
 fn byte_of(uid: u32, (device, number): Place) -> i64 {
     let words = [uid.into(), device, number].map(u64::to_le_bytes);
+    (fnv(words.as_flattened()) >> 2) as i64 | 1 << 40
+}
+
+fn fnv(bytes: &[u8]) -> u64 {
     let mix = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    let mixed = words.as_flattened().iter().fold(0xcbf2_9ce4_8422_2325, mix);
-    (mixed >> 2) as i64 | 1 << 40
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 fn take_at(path: &Path, first: u32, last: u32, known: &[u32], passed: &mut Vec<u32>) -> io::Result<(u32, File)> {

@@ -1,14 +1,12 @@
 //! One question to the kernel, and its answer in several datagrams. Unknown messages are skipped.
 
+use super::news::HEADER;
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 use std::io;
-
-/// Bytes of a netlink message's header.
-const HEADER: usize = 16;
 
 /// Bytes of one answer of the kernel.
 pub(super) const ANSWER: usize = 64 << 10;

@@ -167,8 +167,8 @@ fn a_port_has_so_many_sockets_and_no_more() {
                   [\"10.0.0.1/24\"]\n[plan]\ntcp = \"127.0.0.1:0\"\n";
     let file = NodeFile::parse(config).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let mut acts = Acts::new(configurations(&file, dir.path()), dir.path().into(), None, std::process::id() as i32);
-    let packet = Request::Packet { interface: 1, kind: 0x0806, longest: 1664, much: false, beside: false };
+    let acts = Acts::new(configurations(&file, dir.path()), dir.path().into(), None, std::process::id() as i32);
+    let packet = Request::Packet { interface: 1, kind: 0x0806, longest: 1664, ring: 0, beside: false };
     let kinds = [
         (packet, PACKETS_MAX, "lo has"),
         (Request::Discovery { interface: 1 }, DISCOVERIES_MAX, "lo has"),
@@ -204,11 +204,11 @@ fn the_file_system_of_a_node_has_so_many_names_and_no_more() {
     }
     let file = NodeFile::parse("name = \"a\"\n[[port]]\npacket = \"lo\"\n[sizes]\ncodes = 8\n").unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let mut acts = Acts::new(configurations(&file, dir.path()), dir.path().into(), None, std::process::id() as i32);
+    let acts = Acts::new(configurations(&file, dir.path()), dir.path().into(), None, std::process::id() as i32);
     acts.carry_out(&Request::Pins(PinRequest::Open), &[]).unwrap();
     let shape = Shape { kind: 2, key: 4, value: 4, entries: 1 };
     let map = acts.carry_out(&Request::Map { name: "zero_map".into(), shape }, &[]).unwrap().descriptor().unwrap();
-    let mut asked = |request: PinRequest| {
+    let asked = |request: PinRequest| {
         let with = matches!(request, PinRequest::Keep(_)).then(|| map.try_clone().unwrap());
         acts.carry_out(&Request::Pins(request), with.as_slice()).map(drop).map_err(|error| error.to_string())
     };

@@ -156,7 +156,7 @@ pub(super) fn value(file: &NodeFile, planned: &Planned) -> Value {
         "run_dir": file.run_dir(),
         "ports": seen(file, planned).map(port).collect::<Vec<_>>(),
         "neighbours": config.neighbours.iter().map(neighbour).collect::<Vec<_>>(),
-        "routes": config.routes.iter().map(|(to, next)| json!({"to": to, "via": next.via, "port": next.port.0})).collect::<Vec<_>>(),
+        "routes": config.routes.next_hops().map(|(to, next)| json!({"to": to, "via": next.via, "port": next.port.0})).collect::<Vec<_>>(),
         "environments": environments.iter().map(|environment| &environment.name).collect::<Vec<_>>(),
         "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(),
         "sizes": config.sizes,

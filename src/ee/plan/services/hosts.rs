@@ -124,7 +124,7 @@ pub fn route_table(at: &mut At<'_>, given: &[Value], state: &mut State<'_>) -> G
         }
     }
     let routes = at.env.topology().routes();
-    for (prefix, next) in routes.iter().filter(|(prefix, _)| prefix.length == 128).take(TABLE_MAX - lines.len()) {
+    for (prefix, next) in routes.next_hops().filter(|(prefix, _)| prefix.length == 128).take(TABLE_MAX - lines.len()) {
         let via = if next.via.is_unspecified() { prefix.addr } else { next.via };
         lines.push(line(prefix.addr, via, next.port, 0)?);
     }

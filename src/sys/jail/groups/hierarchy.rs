@@ -61,6 +61,16 @@ pub fn hierarchies() -> Vec<Hierarchy> {
     all
 }
 
+/// Where parents may be, whatever can be had there: our own group of each hierarchy, and the uppermost one.
+pub fn places() -> Vec<PathBuf> {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let all = found(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"));
+    let mut places: Vec<PathBuf> = all.into_iter().flat_map(|hierarchy| [hierarchy.base, hierarchy.top]).collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
+
 /// The hierarchies that are mounted, with our own group in each.
 fn found(mounts: &str, own: &str) -> Vec<Hierarchy> {
     let mut all: Vec<Hierarchy> = Vec::new();

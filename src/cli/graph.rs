@@ -1,0 +1,163 @@
+//! `anode graph`: graphs of engines in Click's language. They are checked, shown, formatted, and run over captures.
+//!
+//! Nothing here asks a running node, and nothing is sent: devices of a graph are files with packets. docs/graphs.md has the language and
+//! the classes.
+
+mod run;
+mod show;
+
+use crate::clean;
+use anyhow::{Context as _, Result};
+use clap::Subcommand;
+use click::diagnostic::{Diagnostic, Severity, render_all};
+use click::source::Sources;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Bytes of a graph's text.
+const TEXT_MAX: u64 = 4 << 20;
+
+/// What follows `anode graph`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Say what is wrong with graphs: their form, connections, classes and arguments
+    Check {
+        /// The files; `-` is standard input
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        variables: Variables,
+    },
+    /// Put graphs into their canonical form, in place
+    Fmt {
+        /// The files; `-` is standard input, written to standard output
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        /// Write nothing; name the files that are not in canonical form and fail if there are any
+        #[arg(long)]
+        check: bool,
+    },
+    /// Show a graph without compounds, and how packets go through each port
+    Show {
+        /// The file; `-` is standard input
+        file: PathBuf,
+        #[command(flatten)]
+        variables: Variables,
+    },
+    /// Say what classes there are, or what one does
+    Doc {
+        /// The class
+        class: Option<String>,
+    },
+    /// Run a graph over captures, in the captures' own time
+    Run(run::RunArgs),
+}
+
+/// Variables of a text.
+#[derive(clap::Args)]
+pub(super) struct Variables {
+    /// The value of a variable of the graph, as `rate=10`
+    #[arg(short = 'D', long = "define", value_name = "NAME=VALUE")]
+    define: Vec<String>,
+}
+
+impl Variables {
+    fn pairs(&self) -> Result<Vec<(&str, &str)>> {
+        self.define
+            .iter()
+            .map(|text| text.split_once('=').with_context(|| format!("--define {text}: NAME=VALUE")))
+            .collect()
+    }
+}
+
+/// Runs `anode graph VERB`.
+pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
+    let good = match arguments.verb {
+        Verb::Check { files, variables } => check(&files, &variables)?,
+        Verb::Fmt { files, check } => format(&files, check)?,
+        Verb::Show { file, variables } => show::show(&file, &variables)?,
+        Verb::Doc { class } => show::doc(class.as_deref())?,
+        Verb::Run(arguments) => run::run(&arguments)?,
+    };
+    Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn is_input(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// The text of a graph.
+fn read(file: &Path) -> Result<String> {
+    use std::io::Read as _;
+    let name = || file.display().to_string();
+    let source: Box<dyn std::io::Read> = if is_input(file) {
+        Box::new(std::io::stdin())
+    } else {
+        Box::new(std::fs::File::open(file).with_context(name)?)
+    };
+    let mut bytes = Vec::new();
+    source.take(TEXT_MAX + 1).read_to_end(&mut bytes).with_context(name)?;
+    anyhow::ensure!(bytes.len() as u64 <= TEXT_MAX, "{}: a graph has at most {TEXT_MAX} bytes", name());
+    String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{}: this is no text", name()))
+}
+
+/// Shows what is wrong.
+fn complain(file: &Path, text: &str, diagnostics: &[Diagnostic]) {
+    let mut sources = Sources::default();
+    sources.add(&file.display().to_string(), "", text);
+    let cleaned = sources.shown_as(clean::line, clean::blotted);
+    let colour = std::io::stderr().is_terminal();
+    let shown = render_all(diagnostics, &cleaned, Severity::Error, colour);
+    let _ = std::io::stderr().write_all(shown.as_bytes());
+}
+
+/// The graph of a text; nothing if mistakes were shown.
+fn load(file: &Path, text: &str, variables: &Variables) -> Result<Option<crate::graph::table::Graph>> {
+    match crate::graph::load::load(text, &variables.pairs()?) {
+        Ok(graph) => Ok(Some(graph)),
+        Err(wrong) => {
+            complain(file, text, &wrong);
+            Ok(None)
+        }
+    }
+}
+
+fn check(files: &[PathBuf], variables: &Variables) -> Result<bool> {
+    let mut good = true;
+    for file in files {
+        let text = read(file)?;
+        match load(file, &text, variables)? {
+            Some(graph) => crate::say!("{}: {} engines", file.display(), graph.engines().len()),
+            None => good = false,
+        }
+    }
+    Ok(good)
+}
+
+fn format(files: &[PathBuf], check: bool) -> Result<bool> {
+    let mut good = true;
+    for file in files {
+        let text = read(file)?;
+        match click::format::format(&text) {
+            Err(wrong) => {
+                complain(file, &text, &wrong);
+                good = false;
+            }
+            Ok(formatted) if is_input(file) => std::io::stdout().write_all(formatted.as_bytes())?,
+            Ok(formatted) if formatted == text => {}
+            Ok(_) if check => {
+                crate::say!("{}", file.display());
+                good = false;
+            }
+            Ok(formatted) => super::replace(file, formatted.as_bytes()).with_context(|| file.display().to_string())?,
+        }
+    }
+    Ok(good)
+}

@@ -1,0 +1,47 @@
+//! ICMP headers that are right.
+
+use crate::frame::Frame;
+use crate::graph::class::{EngineClass, Make};
+use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::packet;
+use crate::wire::checksum;
+
+/// `CheckICMPHeader`.
+pub const CLASS: EngineClass = EngineClass {
+    name: "CheckICMPHeader",
+    doc: "Passes packets whose ICMP header and checksum are right; others leave by output 1. Handler: drops",
+    make: Make::with("1/1-2", "a/ah", "x/x", |args| {
+        args.ignore(&["VERBOSE", "DETAILS"]);
+        Some(Box::<Check>::default())
+    }),
+};
+
+/// Bytes of a header.
+const LEAST: usize = 8;
+
+#[derive(Default)]
+struct Check(u64);
+
+impl Check {
+    fn is_right(frame: &Frame) -> bool {
+        let Some(ip) = packet::ip(frame).filter(|ip| ip.protocol() == packet::protocol::ICMP) else { return false };
+        let (segment, ends) = (ip.payload(), (ip.source(), ip.destination()));
+        if ip.is_fragment() || segment.len() < LEAST {
+            return ip.is_fragment();
+        }
+        let _ = ends;
+        checksum::checksum(segment) == 0
+    }
+}
+
+impl Engine for Check {
+    fn push(&mut self, _: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
+        let right = Check::is_right(&frame);
+        self.0 += u64::from(!right);
+        Pushed::To(u16::from(!right), frame)
+    }
+
+    fn read(&self, handler: &str) -> Option<String> {
+        (handler == "drops").then(|| self.0.to_string())
+    }
+}

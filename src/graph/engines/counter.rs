@@ -1,0 +1,55 @@
+//! Packets and bytes are counted on their way.
+
+use crate::frame::Frame;
+use crate::graph::class::{EngineClass, Make};
+use crate::graph::engine::{Engine, GraphCx, Pushed};
+
+/// `Counter`.
+pub const CLASS: EngineClass = EngineClass {
+    name: "Counter",
+    doc: "Counts packets and bytes. Handlers: count, byte_count, reset (write)",
+    make: Make::element("1/1", |args| {
+        args.ignore(&["COUNT_CALL", "BYTE_COUNT_CALL"]);
+        Some(Box::<Counter>::default())
+    }),
+};
+
+#[derive(Default)]
+struct Counter {
+    packets: u64,
+    bytes: u64,
+}
+
+impl Engine for Counter {
+    #[inline]
+    fn push(&mut self, _: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
+        self.packets += 1;
+        self.bytes += frame.len() as u64;
+        Pushed::To(0, frame)
+    }
+
+    fn read(&self, handler: &str) -> Option<String> {
+        match handler {
+            "count" => Some(self.packets.to_string()),
+            "byte_count" => Some(self.bytes.to_string()),
+            _ => None,
+        }
+    }
+
+    fn write(&mut self, handler: &str, _: &str) -> Option<Result<(), String>> {
+        (handler == "reset" || handler == "reset_counts").then(|| {
+            *self = Counter::default();
+            Ok(())
+        })
+    }
+
+    fn take_state(&mut self, before: &mut dyn Engine) {
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<Counter>()) {
+            (self.packets, self.bytes) = (before.packets, before.bytes);
+        }
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
+        Some(self)
+    }
+}

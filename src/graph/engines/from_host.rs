@@ -1,0 +1,16 @@
+//! Where packets come from that the host sends.
+
+use crate::graph::class::{EngineClass, Make};
+use crate::graph::place::{Entrance, IGNORED, Place};
+
+/// `FromHost`.
+pub const CLASS: EngineClass = EngineClass {
+    name: "FromHost",
+    doc: "Gives packets that the host sends by a device. FromHost(DEVNAME, [ADDRESS]). Handler: count",
+    make: Make::with("0/1-2", "/h", "x/x", |args| {
+        let name = args.must("DEVNAME")?;
+        args.may("ADDRESS", String::new())?;
+        args.ignore(IGNORED);
+        Some(Box::new(Entrance::new(Place::Host, name)))
+    }),
+};

@@ -1,0 +1,14 @@
+//! A queue of which the oldest packet gives way.
+
+use crate::graph::class::{EngineClass, Make};
+use crate::graph::store::Store;
+
+/// `FrontDropQueue`.
+pub const CLASS: EngineClass = EngineClass {
+    name: "FrontDropQueue",
+    doc: "As Queue, but of a full one the oldest packet is dropped. FrontDropQueue([CAPACITY])",
+    make: Make::with("1/1", "h/l", "x/x", |args| {
+        let capacity = args.may("CAPACITY", 1000)?;
+        Store::make(args, capacity, true)
+    }),
+};

@@ -1,0 +1,22 @@
+//! Headers in front are taken off.
+
+use crate::frame::Frame;
+use crate::graph::class::{EngineClass, Make};
+use crate::graph::engine::{Engine, GraphCx, Pushed};
+
+/// `Strip`.
+pub const CLASS: EngineClass = EngineClass {
+    name: "Strip",
+    doc: "Takes bytes off in front. Strip(LENGTH)",
+    make: Make::element("1/1", |args| Some(Box::new(Strip(args.must("LENGTH")?)))),
+};
+
+struct Strip(u16);
+
+impl Engine for Strip {
+    #[inline]
+    fn push(&mut self, _: u16, mut frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
+        frame.strip(self.0.into());
+        Pushed::To(0, frame)
+    }
+}

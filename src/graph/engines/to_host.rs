@@ -1,0 +1,15 @@
+//! Where packets go to the host.
+
+use crate::graph::class::{EngineClass, Make};
+use crate::graph::place::{Gate, IGNORED, Place};
+
+/// `ToHost`.
+pub const CLASS: EngineClass = EngineClass {
+    name: "ToHost",
+    doc: "Gives packets to the host, as if a device had received them. ToHost([DEVNAME]). Handler: count",
+    make: Make::task("1/0-2", "a/h", |args| {
+        let name = args.may("DEVNAME", String::new())?;
+        args.ignore(IGNORED);
+        Some(Box::new(Gate::new(Place::Host, name)))
+    }),
+};

@@ -1,0 +1,177 @@
+//! From a text in Click's language to a graph that runs.
+//!
+//! `click` checks names, connections, push and pull; here each engine is made by its class from its arguments, and linked. All mistakes of
+//! all engines are told together, each at its place. Nothing is opened: devices are names until somebody gives them packets.
+
+use super::arguments::{AddressNames, Arguments, Net4, Value, words_of};
+use super::class::{EngineClass, Make};
+use super::engines;
+use super::scratch::Hop;
+use super::table::{Graph, GraphLink, Placed};
+use crate::frame::PortId;
+use crate::wire::ethernet::Mac;
+use click::check::CheckedGraph;
+use click::check_with;
+use click::classes::{Class, Classes, Processing};
+use click::diagnostic::Diagnostic;
+use click::graph::{Element, Hop as ClickHop};
+use std::collections::HashMap;
+
+/// Engines of one graph, at most.
+pub const GRAPH_MAX: usize = 4096;
+
+/// What the language is told of the classes of this node.
+pub struct ClassTable {
+    known: HashMap<&'static str, Class>,
+}
+
+impl Default for ClassTable {
+    fn default() -> ClassTable {
+        let of = |name: &'static str| Some((name, interface(engines::class(name)?)?));
+        ClassTable { known: engines::names().filter_map(of).collect() }
+    }
+}
+
+/// Ports of a class as the language has them.
+fn interface(class: &EngineClass) -> Option<Class> {
+    match &class.make {
+        Make::Module { .. } => None,
+        Make::Remark => Class::new("0/0").ok().map(Class::optional),
+        Make::Element { codes: [ports, processing, flow], is_loose, .. } => {
+            let made = Class::new(ports).and_then(|it| it.processing(processing)).and_then(|it| it.flow(flow)).ok()?;
+            Some(if *is_loose { made.optional() } else { made })
+        }
+    }
+}
+
+impl Classes for ClassTable {
+    fn class(&self, name: &str) -> Option<&Class> {
+        self.known.get(name)
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.known.keys().copied().collect()
+    }
+
+    fn package(&self, name: &str) -> bool {
+        // Features that other programs have in packages of their own, and this one always.
+        matches!(name, "click" | "anode" | "userlevel")
+    }
+}
+
+/// Reads a text, with variables of the caller's: name and value.
+pub fn load(text: &str, variables: &[(&str, &str)]) -> Result<Graph, Vec<Diagnostic>> {
+    let checked = check_with(text, &ClassTable::default(), variables);
+    match checked.graph {
+        Some(graph) => build(&graph),
+        None => Err(checked.diagnostics),
+    }
+}
+
+/// Makes the engines of a checked graph, and links them.
+pub fn build(checked: &CheckedGraph) -> Result<Graph, Vec<Diagnostic>> {
+    let elements = &checked.graph.elements;
+    let mut wrong = Vec::new();
+    if let Some(beyond) = elements.get(GRAPH_MAX) {
+        let what = format!("more than {GRAPH_MAX} elements");
+        return Err(vec![Diagnostic::new(beyond.span, what, "this is one too many")]);
+    }
+    let names = addresses(elements, &mut wrong);
+    let mut graph = Graph::default();
+    // The number of each element's engine; remarks have none.
+    let mut numbers = vec![None; elements.len()];
+    for ((element, ports), number) in elements.iter().zip(&checked.ports).zip(&mut numbers) {
+        let Some(class) = engines::class(&element.class) else { continue };
+        let Make::Element { is_task, make, .. } = &class.make else { continue };
+        let count = (ports.inputs.len() as u16, ports.outputs.len() as u16);
+        let about = (element.name.as_str(), element.class.as_str(), element.span);
+        let before = wrong.len();
+        let mut args = Arguments::new(&element.arguments, about, count, &names, &mut wrong);
+        let engine = make(&mut args);
+        if engine.is_some() {
+            args.end();
+        }
+        let Some(engine) = engine else {
+            if wrong.len() == before {
+                let what = format!("'{}' cannot be made", element.name);
+                wrong.push(Diagnostic::new(element.span, what, format!("arguments of class {}", element.class)));
+            }
+            continue;
+        };
+        let at = graph.engines.len() as u16;
+        *number = Some(at);
+        let pulls = ports.inputs.iter().any(|port| port.processing == Processing::Pull);
+        let pushes = ports.outputs.iter().any(|port| port.processing == Processing::Push);
+        if *is_task && (pulls || pushes) {
+            graph.tasks.push(at);
+        }
+        let links = ports.outputs.iter().map(|_| GraphLink { to: Hop::End, packets: 0 }).collect();
+        let before = ports.inputs.iter().map(|_| (u16::MAX, 0)).collect();
+        graph.engines.push(Placed { class, name: element.name.as_str().into(), engine: Some(engine), links, before });
+    }
+    if !wrong.is_empty() {
+        return Err(wrong);
+    }
+    link(&mut graph, checked, &numbers);
+    meet(&mut graph);
+    Ok(graph)
+}
+
+fn link(graph: &mut Graph, checked: &CheckedGraph, numbers: &[Option<u16>]) {
+    let number = |hop: &ClickHop| numbers.get(hop.element).copied().flatten();
+    for connection in &checked.graph.connections {
+        let (Some(from), Some(to)) = (number(&connection.from), number(&connection.to)) else { continue };
+        let (output, input) = (connection.from.port as u16, connection.to.port as u16);
+        let processing = checked.ports.get(connection.from.element).and_then(|it| it.outputs.get(usize::from(output)));
+        let pushes = processing.is_none_or(|port| port.processing == Processing::Push);
+        if pushes {
+            let links = graph.engines.get_mut(usize::from(from)).map(|placed| &mut placed.links);
+            if let Some(link) = links.and_then(|links| links.get_mut(usize::from(output))) {
+                link.to = Hop::Engine(to, input);
+            }
+        } else if let Some(before) = graph.engines.get_mut(usize::from(to)).map(|placed| &mut placed.before) {
+            before.iter_mut().skip(input.into()).take(1).for_each(|place| *place = (from, output));
+        }
+    }
+    // A packet that leaves by a last output to which nothing is connected is dropped as by one that there is not.
+}
+
+/// Engines at the edges learn the numbers of their places.
+fn meet(graph: &mut Graph) {
+    let Graph { engines, entrances, places, .. } = graph;
+    for (at, placed) in (0..).zip(engines) {
+        let port: Option<PortId> = placed.engine.as_mut().and_then(|engine| engine.meet(places));
+        entrances.extend(port.map(|port| (port, at)));
+    }
+}
+
+/// The names that `AddressInfo` gives.
+fn addresses(elements: &[Element], wrong: &mut Vec<Diagnostic>) -> AddressNames {
+    let mut names = AddressNames::default();
+    for argument in elements.iter().filter(|it| it.class == "AddressInfo").flat_map(|it| &it.arguments) {
+        let words = words_of(argument);
+        let Some((name, values)) = words.split_first() else { continue };
+        for value in values {
+            let plain = AddressNames::default();
+            if let Some(mac) = Mac::read(value, &plain) {
+                names.ethernet.insert((*name).to_owned(), mac);
+            } else if let Some(net) = Net4::read(value, &names) {
+                let has_length = value.contains('/');
+                let known = names.ip.get(*name).copied();
+                let length = if has_length { net.length } else { known.map_or(32, |(_, length)| length) };
+                let address = if has_length && known.is_some() { known.unwrap_or_default().0 } else { net.address.0 };
+                names.ip.insert((*name).to_owned(), (address, length));
+            } else if let Some(mac) = Mac::read(value, &names) {
+                names.ethernet.insert((*name).to_owned(), mac);
+            } else {
+                wrong
+                    .push(argument.wrong(format!("'{value}' is no address"), "an IPv4 or Ethernet address, or a name"));
+            }
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

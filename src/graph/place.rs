@@ -1,0 +1,158 @@
+//! Where a graph meets what is around it: devices, captures and the host. Each place is a port of the graph, by its name.
+
+use super::engine::{Engine, GraphCx, Pushed};
+use crate::frame::{Frame, PortId};
+
+/// Keywords of devices that change nothing here.
+pub const IGNORED: &[&str] = &[
+    "SNIFFER",
+    "PROMISC",
+    "SNAPLEN",
+    "FORCE_IP",
+    "METHOD",
+    "CAPTURE",
+    "BPF_FILTER",
+    "PROTOCOL",
+    "OUTBOUND",
+    "HEADROOM",
+    "ENCAP",
+    "BURST",
+    "TIMESTAMP",
+    "ACTIVE",
+    "TIMING",
+    "STOP",
+    "UNBUFFERED",
+    "EXTRA_LENGTH",
+    "NO_PAD",
+    "DEBUG",
+    "ALLOW_NONEXISTENT",
+    "QUIET",
+    "CLEANUP_SKB",
+    "TYPE",
+    "HEADER",
+    "USE_ENCAP_FROM",
+    "FORCE_IP",
+    "END_CALL",
+    "MTU",
+];
+
+/// What kind of place it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// An interface.
+    Device,
+    /// A file of captured packets.
+    Dump,
+    /// The host that the graph is on.
+    Host,
+}
+
+/// The places of a graph, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    /// Their kinds and names; a frame's port is the number of one.
+    pub all: Vec<(Place, String)>,
+}
+
+impl Places {
+    /// The number of a place.
+    pub fn port(&mut self, kind: Place, name: &str) -> PortId {
+        let at = self.all.iter().position(|(other, known)| *other == kind && known == name).unwrap_or_else(|| {
+            self.all.push((kind, name.to_owned()));
+            self.all.len() - 1
+        });
+        PortId(at as u16)
+    }
+}
+
+/// Where packets come in.
+pub struct Entrance {
+    place: (Place, String),
+    port: PortId,
+    count: u64,
+}
+
+impl Entrance {
+    /// By this place.
+    pub fn new(kind: Place, name: String) -> Entrance {
+        Entrance { place: (kind, name), port: PortId(0), count: 0 }
+    }
+}
+
+impl Engine for Entrance {
+    /// What comes from outside comes in here, by no input.
+    fn push(&mut self, _: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
+        self.count += 1;
+        Pushed::To(0, frame)
+    }
+
+    fn meet(&mut self, places: &mut Places) -> Option<PortId> {
+        self.port = places.port(self.place.0, &self.place.1);
+        Some(self.port)
+    }
+
+    fn read(&self, handler: &str) -> Option<String> {
+        (handler == "count").then(|| self.count.to_string())
+    }
+}
+
+/// Where packets leave.
+pub struct Gate {
+    place: (Place, String),
+    port: PortId,
+    count: u64,
+}
+
+impl Gate {
+    /// By this place.
+    pub fn new(kind: Place, name: String) -> Gate {
+        Gate { place: (kind, name), port: PortId(0), count: 0 }
+    }
+
+    fn leave(&mut self, mut frame: Frame, cx: &mut GraphCx<'_>) {
+        self.count += 1;
+        if cx.has_output(0) {
+            let mut copy = cx.copy(&frame);
+            copy.port = self.port;
+            cx.leave(copy);
+            cx.emit(0, frame);
+        } else {
+            frame.port = self.port;
+            cx.leave(frame);
+        }
+    }
+}
+
+impl Engine for Gate {
+    fn push(&mut self, _: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+        self.leave(frame, cx);
+        Pushed::Kept
+    }
+
+    fn pull(&mut self, _: u16, cx: &mut GraphCx<'_>) -> Option<Frame> {
+        let frame = cx.pull(0)?;
+        let mut copy = cx.copy(&frame);
+        (copy.port, self.count) = (self.port, self.count + 1);
+        cx.leave(copy);
+        Some(frame)
+    }
+
+    fn run(&mut self, cx: &mut GraphCx<'_>) -> bool {
+        let Some(frame) = cx.pull(0) else { return false };
+        self.leave(frame, cx);
+        true
+    }
+
+    fn next_run(&self) -> u64 {
+        0
+    }
+
+    fn meet(&mut self, places: &mut Places) -> Option<PortId> {
+        self.port = places.port(self.place.0, &self.place.1);
+        None
+    }
+
+    fn read(&self, handler: &str) -> Option<String> {
+        (handler == "count").then(|| self.count.to_string())
+    }
+}
