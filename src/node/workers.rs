@@ -124,6 +124,11 @@ impl Node {
         self.cx.control.workers.guarded = ports.map(|port| demands(port) || has_key(port)).collect();
     }
 
+    /// Another worker sends to this next hop, and has known its link address for long.
+    pub fn link_is_old(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
+        self.cx.look_up_for_others(turn, port, addr);
+    }
+
     /// The domain at the first worker that this one stands for.
     pub fn at_first(&self, domain: DomainId) -> DomainId {
         self.cx.core.domains.by_id(domain).and_then(|own| own.at_first).unwrap_or(domain)
@@ -152,6 +157,12 @@ impl Node {
 }
 
 impl Cx {
+    /// Whether there are other workers to tell.
+    #[inline]
+    pub(super) fn leads_others(&self) -> bool {
+        self.control.workers.leads().is_some()
+    }
+
     /// Tells the other workers, if there are any.
     #[inline]
     pub(super) fn tell_workers(&self, turn: &mut Turn<'_>, order: impl FnOnce(&Cx) -> WorkerOrder) {

@@ -120,6 +120,7 @@ impl Outside for Around {
     fn effect(&mut self, Driven { node, turn }: &mut Driven<'_>, effect: Effect) {
         let front = match (&mut self.place, effect) {
             (Place::Further(first), Effect::Heard(list)) => return first.heard(list),
+            (Place::Further(first), Effect::AskLink(port, addr)) => return first.ask_link(port, addr),
             // All else the first worker asks for.
             (Place::Further(_), _) => return,
             (Place::First(front), Effect::Workers(order)) => {
@@ -140,7 +141,8 @@ impl Outside for Around {
             Effect::Plan(wish, _) => node.wished_in_vain(turn, wish),
             // Neighbours tell it again.
             Effect::Revoke(..) => node.revocation_unjudged(),
-            Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) | Effect::Heard(_) => {}
+            Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) => {}
+            Effect::Heard(_) | Effect::AskLink(..) => {}
         }
     }
 }

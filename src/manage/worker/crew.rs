@@ -75,6 +75,11 @@ impl First {
         self.way.order(Order::Do(command));
     }
 
+    /// The first worker is told of a link address that this one has known for long.
+    pub(super) fn ask_link(&self, port: PortId, addr: Addr) {
+        self.way.order(Order::Do(Box::new(move |node, turn| node.link_is_old(turn, port, addr))));
+    }
+
     /// Takes back empty frames.
     pub fn take_back(&mut self, mut keep: impl FnMut(Frame)) {
         while let Ok(frame) = self.empty.pop() {
