@@ -39,6 +39,8 @@ pub enum Part {
     Routes,
     /// Shares of neighbours at the entrance.
     Entry,
+    /// What ports may bring and neighbours ask for in a second.
+    Rates,
     /// How the CPU is divided, and what the node gets of it.
     Cpu,
     /// What a port says of its link, and how far bounds reach that come in by it.
@@ -54,10 +56,13 @@ pub enum Part {
 }
 
 /// What becomes of a change at a place, and the first that fits counts; `*` stands for any step.
-const PLACES: [(&[&str], Part); 15] = [
+const PLACES: [(&[&str], Part); 18] = [
     (&["role"], Part::Roles),
     (&["route"], Part::Routes),
     (&["entry"], Part::Entry),
+    (&["sizes", "ingress_packets_per_second"], Part::Rates),
+    (&["sizes", "fetch_bytes_per_second"], Part::Rates),
+    (&["sizes", "look_ups_per_second"], Part::Rates),
     (&["cpu", "scheduler"], Part::Cpu),
     (&["cpu", "share"], Part::Cpu),
     (&["cpu", "capsules_weight"], Part::Cpu),

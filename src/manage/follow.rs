@@ -158,8 +158,9 @@ impl Follower {
         Ok([self.followed.patience(), due].into_iter().flatten().min())
     }
 
-    /// From now on the node has this configuration, of as many ports, and these neighbours.
-    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
+    /// From now on the node has this configuration, of as many ports, and these neighbours; whether its routes are others, and
+    /// what it says of ports.
+    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>, (routes, ports): (bool, bool)) -> Result<()> {
         self.config.neighbours = neighbours;
         for (port, of_file) in self.config.ports.iter_mut().zip(&file.ports) {
             if port.link == Link::Overlay {
@@ -167,11 +168,13 @@ impl Follower {
             }
         }
         self.file = file;
-        if self.routes || self.plans.iter().any(|plan| plan.opening.interface().is_some()) {
-            self.look()?;
+        let native = self.plans.iter().any(|plan| plan.opening.interface().is_some());
+        let changed = ports && native && self.look_at_ports(&netlink::interfaces()?)?;
+        if routes || changed {
+            self.renew_ports()?;
+            self.tell_routes()?;
         }
-        self.renew_ports()?;
-        self.tell_routes()
+        Ok(())
     }
 
     /// Looks at interfaces and rules anew. An error: the node is gone.

@@ -30,6 +30,7 @@ impl Node {
         let Node { cx: Cx { core, order, control, .. }, .. } = before;
         let own = &mut self.cx.core;
         (own.topology, own.gauges, own.ledger) = (core.topology, core.gauges, core.ledger);
+        own.ingress = core.ingress;
         (own.drops, own.log, own.meters, own.resolver) = (core.drops, core.log, core.meters, core.resolver);
         self.cx.order.entry = order.entry.abandon();
         (self.cx.control.workers, self.cx.control.roles) = (control.workers, control.roles);

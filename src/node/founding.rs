@@ -87,7 +87,7 @@ impl Control {
 }
 
 /// The bucket of a port's ceiling, if it has one.
-fn ingress_bucket(sizes: &Sizes) -> Option<TokenBucket> {
+pub(super) fn ingress_bucket(sizes: &Sizes) -> Option<TokenBucket> {
     let rate = sizes.ingress_packets_per_second;
     (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))
 }

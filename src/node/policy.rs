@@ -17,7 +17,7 @@ use super::output::{Effect, KernelOrder, Turn};
 use super::overrun::held_by_code;
 use super::proofs::Guard;
 use super::trust::review;
-use super::{Capsules, Cx, Node};
+use super::{Capsules, Cx, Node, Sizes, founding};
 use crate::core::domain::DomainId;
 use crate::frame::{PeerId, PortId};
 use crate::schedule::Policy;
@@ -68,6 +68,8 @@ pub struct Amendment {
     pub ports: Vec<(PortId, Ceiling, u64)>,
     /// Active nodes that are configured, of all ports.
     pub neighbours: Option<Vec<Neighbour>>,
+    /// What ports may bring, and neighbours ask for; tables stay as large as they are.
+    pub rates: Option<Sizes>,
     /// Tenths of a second between hellos of ports; nothing: they say none.
     pub hellos: Vec<(PortId, Option<u16>)>,
 }
@@ -75,7 +77,11 @@ pub struct Amendment {
 impl Node {
     /// Takes over what an operator changes, between two packets: the next one finds all of it.
     pub fn amend(&mut self, turn: &mut Turn<'_>, amendment: Amendment) {
-        let Amendment { roles, entry, scheduler, weights, guard, ports, neighbours, hellos } = amendment;
+        let Amendment { roles, entry, scheduler, weights, guard, ports, neighbours, rates, hellos } = amendment;
+        if let Some(sizes) = rates {
+            self.cx.core.ingress.fill_with(|| founding::ingress_bucket(&sizes));
+            self.ask(|capsules: &mut Capsules, _| capsules.renew_rates(turn.now, &sizes));
+        }
         if let Some(neighbours) = neighbours {
             self.configure_neighbours(&neighbours);
         }
@@ -145,6 +151,12 @@ impl Node {
 }
 
 impl Capsules {
+    fn renew_rates(&mut self, now: u64, sizes: &Sizes) {
+        self.serving.renew(now, sizes.fetch_bytes_per_second);
+        let burst = sizes.look_ups_per_second.max(sizes.codes as u64);
+        self.look_ups.renew(now, sizes.look_ups_per_second, burst);
+    }
+
     fn renew_roles(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, renewal: &Renewal) {
         let names: Vec<Digest> = self.codes.ready().map(|(name, _)| *name).collect();
         // What others were refused for may be granted now.
@@ -167,7 +179,8 @@ impl Capsules {
         let is = cx.control.roles.iter().find(|role| role.name == ready.grant.role.name).cloned();
         let shared = ready.bpf.is_some() || cx.control.workers.leads().is_some() || cx.is_further();
         let Some(is) = is.filter(|is| stays(&ready.grant.role, is, shared)) else {
-            tracing::info!(node = cx.core.name, code = %name.short(), role = ready.grant.role.name, "code is judged anew");
+            let role = &ready.grant.role.name;
+            tracing::info!(event = "code", node = cx.core.name, code = %name.short(), role, "code is judged anew");
             self.withdraw(cx, turn, name);
             return;
         };

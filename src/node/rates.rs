@@ -28,6 +28,12 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         Rates { list: HashMap::default(), charges: 0, per_second, burst }
     }
 
+    /// Each neighbour may have so much from now on; what it has left stays, as far as there is room for it.
+    pub(super) fn renew(&mut self, now: u64, per_second: u64, burst: u64) {
+        (self.per_second, self.burst) = (per_second, burst);
+        self.list.values_mut().for_each(|rate| rate.bucket.renew(now, per_second, burst));
+    }
+
     /// Charges a neighbour; false if that is beyond its rate.
     pub(super) fn charge(&mut self, now: u64, who: K, amount: u64) -> bool {
         if self.list.len() >= PEERS_MAX && !self.list.contains_key(&who) {
@@ -46,6 +52,15 @@ impl<K: Copy + Eq + Hash> Rates<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn another_rate_gives_nobody_more_at_once_than_is_left() {
+        let mut rates = Rates::new(1, 100);
+        assert!(rates.charge(0, 0, 90));
+        rates.renew(0, 1000, 50);
+        assert!(!rates.charge(0, 0, 11) && rates.charge(0, 0, 10) && rates.charge(0, 1, 50) && !rates.charge(0, 1, 1));
+        assert!(rates.charge(50_000_000, 0, 50));
+    }
 
     #[test]
     fn many_neighbours_give_none_a_full_bucket_who_goes_on_asking() {

@@ -52,10 +52,19 @@ pub(super) struct Serving {
     rates: Rates<Payer>,
 }
 
+/// What one may ask for at once: two of the largest objects at least.
+fn burst(bytes_per_second: u64) -> u64 {
+    bytes_per_second.max(2 * fetch::MAX_OBJECT as u64)
+}
+
 impl Serving {
     pub(super) fn new(bytes_per_second: u64) -> Serving {
-        let burst = bytes_per_second.max(2 * fetch::MAX_OBJECT as u64);
-        Serving { asked: VecDeque::new(), rates: Rates::new(bytes_per_second, burst) }
+        Serving { asked: VecDeque::new(), rates: Rates::new(bytes_per_second, burst(bytes_per_second)) }
+    }
+
+    /// Each neighbour may ask for so much from now on.
+    pub(super) fn renew(&mut self, now: u64, bytes_per_second: u64) {
+        self.rates.renew(now, bytes_per_second, burst(bytes_per_second));
     }
 
     /// Requests that wait for the store.

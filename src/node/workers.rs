@@ -251,11 +251,15 @@ impl Capsules {
         ready.domain = domain;
         ready.slot = turn.runtime.install(program);
         cx.share_code(&ready, &common);
-        let doubted = ready.grant.is_unvouched();
+        let (doubted, in_force) = (ready.grant.is_unvouched(), cx.has_role(&ready.grant.role));
         self.enter(cx, turn, code, Code::Ready(Box::new(ready)));
         // Somebody's packet may say whom to ask for what it came without: the first worker does, when it is handed one.
         self.codes.set_doubted(&code, doubted, false, turn.now);
         self.codes.set_alone(&code, alone);
+        if !in_force {
+            // The first worker does not know yet what this one knows already.
+            self.renew_code(cx, turn, &code);
+        }
     }
 }
 

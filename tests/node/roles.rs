@@ -100,6 +100,7 @@ fn signed_code_is_judged_anew_when_somebody_else_is_trusted_and_goes_with_its_ro
     bench.supply.add(&bundle);
     let role = |bench: &mut Bench| {
         bench.receive(0, &packet(&capsule_of(bundle.name()), b"x"));
+        until_ready(bench);
         bench.driver.node.status().codes[0].role.clone().unwrap()
     };
     assert_eq!(role(&mut bench), "one");
@@ -113,6 +114,17 @@ fn signed_code_is_judged_anew_when_somebody_else_is_trusted_and_goes_with_its_ro
     assert_eq!(role(&mut bench), "three");
     renew(&mut bench, Vec::new());
     assert_eq!(role(&mut bench), "anyone");
+}
+
+/// Until nobody has had the credentials of a code that is on its way.
+fn until_ready(bench: &mut Bench) {
+    for _ in 0..100 {
+        if bench.driver.node.status().codes.iter().any(|code| code.role.is_some()) {
+            return;
+        }
+        bench.next_timer();
+        bench.settle();
+    }
 }
 
 fn capsule_of(code: Digest) -> anode::wire::capsule::Header {
@@ -136,16 +148,20 @@ fn code_that_was_judged_by_roles_of_before_is_judged_by_those_that_are_in_force(
     let mut amendment = Some(Amendment { roles: Some(now.clone()), ..Amendment::default() });
     let before = bench.supply.judge.clone().unwrap().1;
     bench.supply.judge = Some(("bench".into(), (*now).clone()));
-    bench.settle_with(|driven, effect| match effect {
-        Effect::Authorise(claim, _) if amendment.is_some() => {
-            let answer = before.authorise("bench", 0, &claim).map_err(|error| error.to_string());
-            driven.node.amend(&mut driven.turn, amendment.take().unwrap());
-            driven.node.authorised(&mut driven.turn, claim.code, answer);
-            late.push(claim.code);
-            None
-        }
-        other => Some(other),
-    });
+    while late.is_empty() {
+        bench.next_timer();
+        bench.settle_with(|driven, effect| match effect {
+            Effect::Authorise(claim, _) if amendment.is_some() => {
+                let answer = before.authorise("bench", 0, &claim).map_err(|error| error.to_string());
+                driven.node.amend(&mut driven.turn, amendment.take().unwrap());
+                driven.node.authorised(&mut driven.turn, claim.code, answer);
+                late.push(claim.code);
+                None
+            }
+            other => Some(other),
+        });
+    }
+    until_ready(&mut bench);
     assert_eq!(late, [bundle.name()]);
     let status = bench.driver.node.status();
     assert_eq!((status.codes[0].role.as_deref(), status.codes[0].limits.unwrap().packets_per_second), (Some("one"), 5));

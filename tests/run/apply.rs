@@ -6,6 +6,7 @@ use anode::broker::message::OPERATOR_SOCKET;
 use anode::broker::operator;
 use serde_json::{Value, json};
 use std::fs;
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -128,6 +129,24 @@ fn of_two_who_apply_at_once_one_is_refused_and_told_who_the_other_is() {
 }
 
 #[test]
+fn of_many_who_apply_at_once_each_is_done_or_told_why_not() {
+    let node = Node::start(&role(1000));
+    let all: Vec<_> = (1..=6).map(|at| file(&node, &format!("{at}.toml"), &role(at))).collect();
+    let said: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = all.iter().map(|path| scope.spawn(|| apply(path, &[]))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (done, said) in &said {
+        let known = ["has given another configuration meanwhile", "changes the configuration right now", "look again"];
+        assert!(*done || known.iter().any(|known| said.contains(known)), "{said}");
+    }
+    let done = said.iter().filter(|(done, _)| *done).count();
+    assert!(done > 0);
+    assert_eq!(standing(&node)["applied"], done);
+    assert_eq!(history(&node).len(), 1 + done, "each of them ran");
+}
+
+#[test]
 fn what_nobody_confirms_is_taken_back_and_what_somebody_does_stays() {
     let node = Node::start(&role(1000));
     let other = file(&node, "other.toml", &(role(7) + "[cpu]\nshare = 0.5\n"));
@@ -234,6 +253,40 @@ fn a_node_gets_its_configuration_from_nobody_but_its_operator() {
         assert!(answer.starts_with("{\"error\":\"request not understood"), "{garbage:?}: {answer}");
     }
     assert_eq!(standing(&node)["applied"], 0);
+}
+
+#[test]
+fn neighbours_come_move_and_go_with_configurations() {
+    let near = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (first, second) = (near(), near());
+    let port = |neighbours: String| {
+        format!(
+            "{}[[port]]\nname = \"two\"\nudp = \"127.0.0.1:0\"\naddress = [\"10.5.0.1/24\"]\nhello_interval_ms = 100\n\
+             neighbours = [{neighbours}]\n",
+            role(1000)
+        )
+    };
+    let at = |socket: &UdpSocket| format!("{{ address = \"10.5.0.2\", at = \"{}\" }}", socket.local_addr().unwrap());
+    let node = Node::start(&port(String::new()));
+    let known = || {
+        let all = node.control().status().unwrap()["neighbours"].as_array().unwrap().clone();
+        all.iter().filter(|near| near["port"] == "two").count()
+    };
+    let hears = |socket: &UdpSocket| {
+        socket.set_read_timeout(Some(wait::PATIENCE)).unwrap();
+        socket.recv_from(&mut [0; 2048]).unwrap().1
+    };
+    assert_eq!(known(), 0);
+    let (done, said) = apply(&file(&node, "x.toml", &port(at(&first))), &[]);
+    assert!(done && said.starts_with("+ port two neighbours 10.5.0.2\n"), "{said}");
+    let from = hears(&first);
+    assert_eq!(known(), 1);
+    assert!(apply(&file(&node, "x.toml", &port(at(&second))), &[]).0);
+    assert_eq!(hears(&second), from, "the socket is the same");
+    assert!(apply(&file(&node, "x.toml", &port(String::new())), &[]).0);
+    assert_eq!(known(), 0);
+    let status = node.control().status().unwrap();
+    assert_eq!((&status["unaccounted"], &status["configuration"]["applied"]), (&json!(0), &json!(3)));
 }
 
 /// An environment that a shell is.

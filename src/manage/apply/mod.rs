@@ -37,6 +37,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use wish::{Fulfils, Standing, Wish};
 
+/// Changes that the log has of one configuration.
+const LINES_MAX: usize = 20;
+
 /// The longest wait for a confirmation.
 pub const CONFIRM_MAX: Duration = Duration::from_secs(86_400);
 
@@ -142,11 +145,18 @@ impl Applier {
 
 impl Fulfils for Applier {
     fn fulfil(&self, wish: Wish, who: &str) -> Answer {
+        // Who only looks waits for his turn.
+        if wish.change().is_none() {
+            return self.have_done(wish, who);
+        }
         let claimed = {
             let mut at_it = lock(&self.at_it);
             match &*at_it {
                 Some(other) => Err(format!("{other} changes the configuration right now; look at it, then ask again")),
-                None => Ok(*at_it = Some(who.to_owned())),
+                None => {
+                    *at_it = Some(who.to_owned());
+                    Ok(())
+                }
             }
         };
         let answer = claimed.and_then(|()| {
@@ -226,7 +236,13 @@ impl Applying {
                     return Err("no configuration waits to be confirmed".into());
                 };
                 lock(&self.board).deadline = None;
-                tracing::info!(who, number = self.number(), given = before.who, "configuration confirmed");
+                tracing::info!(
+                    event = "node",
+                    who,
+                    number = self.number(),
+                    given = before.who,
+                    "configuration confirmed"
+                );
                 Ok(json!({ "number": self.number() }))
             }
             Wish::History => Ok(shown(&history()?)),
@@ -275,9 +291,18 @@ impl Applying {
         let (before, guard) = (self.number(), self.parts.guard.clone());
         let running = core::mem::replace(&mut self.parts.file, target);
         prepared.carry_out(&mut self.parts)?;
-        for change in &left {
-            tracing::info!(who = kept.who, number = kept.number, "configuration: {change}");
+        // One event, and as many lines as somebody reads.
+        tracing::info!(
+            event = "node",
+            who = kept.who,
+            number = kept.number,
+            changes = left.len(),
+            "configuration applied"
+        );
+        for change in left.iter().take(LINES_MAX) {
+            tracing::info!(number = kept.number, "configuration: {change}");
         }
+        self.parts.handle.was_configured(&kept.text, self.parts.file.store.as_deref());
         let mut board = lock(&self.board);
         board.standing = Standing {
             number: Some(kept.number),
@@ -318,7 +343,12 @@ impl Applying {
                 board.standing.reverted += 1;
                 board.standing.number = number;
                 board.standing.who = Some("nobody confirmed the one of ".to_owned() + &who);
-                tracing::warn!(who, number, "nobody has confirmed the configuration: the one before it runs again");
+                tracing::warn!(
+                    event = "node",
+                    who,
+                    number,
+                    "nobody has confirmed the configuration: the one before it runs again"
+                );
             }
             Err(why) => {
                 tracing::error!(who, why, "nobody has confirmed the configuration, and it cannot be taken back")
@@ -334,11 +364,12 @@ impl Applying {
         self.parts.file = file;
         // First of all: what the broker has then is no more than an operator has given.
         let held = number.ok_or_else(|| "it has no number".to_owned()).and_then(hold_again);
-        if let Err(why) = &held {
-            tracing::warn!(why, "the broker does not know that the node has gone back");
+        match &held {
+            Ok(kept) => self.parts.handle.was_configured(&kept.text, self.parts.file.store.as_deref()),
+            Err(why) => tracing::warn!(why, "the broker does not know that the node has gone back"),
         }
         prepared.carry_out(&mut self.parts)?;
-        Ok(held.ok().or(number))
+        Ok(held.ok().map(|kept| kept.number).or(number))
     }
 }
 
@@ -395,11 +426,11 @@ fn one_before(history: &[Kept]) -> Result<u64, String> {
     before.map(|kept| kept.number).ok_or_else(|| "no other configuration has run before this one".into())
 }
 
-/// Tells the broker that one that ran before runs again; its number then.
-fn hold_again(number: u64) -> Result<u64, String> {
+/// Tells the broker that one that ran before runs again, and what that is then.
+fn hold_again(number: u64) -> Result<Kept, String> {
     let Offer { kept, .. } = offer(&Wanted::Again { number, who: "nobody: the one before was not confirmed".into() })?;
     let hold = Request::Hold { number: kept.number, partly: true };
-    broker::ask(&hold, &[]).map(|_| kept.number).map_err(|error| error.to_string())
+    broker::ask(&hold, &[]).map(|_| kept).map_err(|error| error.to_string())
 }
 
 /// A list of configurations for people and programs: without their texts.

@@ -25,8 +25,8 @@ pub(super) struct Prepared {
     environments: Option<(Vec<Environment>, BTreeSet<String>)>,
     /// Which neighbour has which number then.
     peers: Option<Peers>,
-    /// For whoever follows routes and ports.
-    followed: Option<NodeFile>,
+    /// The configuration, for whoever follows routes and ports, and whether there is something new of them.
+    followed: (NodeFile, (bool, bool)),
 }
 
 impl Prepared {
@@ -48,6 +48,7 @@ impl Prepared {
             let limits = file.entry.limits()?;
             (amendment.entry, prepared_entry) = (Some(limits), Some(limits.permille));
         }
+        amendment.rates = has(Part::Rates).then_some(file.sizes);
         let (is, was) = (&file.cpu, &parts.file.cpu);
         amendment.scheduler = (is.scheduler != was.scheduler).then(|| is.scheduler.unwrap_or_default());
         let weights = (is.capsules_weight, is.plan_weight);
@@ -79,8 +80,8 @@ impl Prepared {
             Ok::<_, String>((file.environments(&roles).map_err(said)?, names))
         });
         let environments = environments.transpose()?;
-        let follows = [Part::Routes, Part::Ports, Part::Guard, Part::Neighbours].into_iter().any(has);
-        if follows {
+        let (routes, ports) = (has(Part::Routes) || has(Part::Neighbours), has(Part::Ports) || has(Part::Guard));
+        if routes {
             let following = parts.following.lock().unwrap_or_else(PoisonError::into_inner);
             let neighbours = peers.as_ref().unwrap_or(&parts.peers).neighbours(file);
             following.check(file, neighbours).map_err(|error| format!("{error:#}"))?;
@@ -92,13 +93,13 @@ impl Prepared {
             permille: prepared_entry,
             environments,
             peers,
-            followed: (follows || has(Part::Roles)).then(|| file.clone()),
+            followed: (file.clone(), (routes, ports)),
         })
     }
 
     /// Carries it out. An error: the node is going down.
     pub fn carry_out(self, parts: &mut Parts) -> Result<(), String> {
-        let Prepared { amendment, cpu, permille, environments, peers, followed } = self;
+        let Prepared { amendment, cpu, permille, environments, peers, followed: (file, news) } = self;
         // Those who judge first: what a worker asks them from now on is answered by the new policy.
         if let Some(roles) = &amendment.roles {
             parts.roles.replace(roles.clone());
@@ -116,16 +117,15 @@ impl Prepared {
             parts.handle.order_each(|worker, workers| Order::Share(cpu.of_worker(worker, workers)))?;
         }
         if let Some(peers) = peers {
-            for (port, places) in peers.places(followed.as_ref().unwrap_or(&parts.file)) {
+            for (port, places) in peers.places(&file) {
                 parts.handle.order_each(|_, _| Order::Peers { port, peers: places.clone() })?;
             }
             parts.peers = peers;
         }
-        if let Some(file) = followed {
-            let neighbours = parts.peers.neighbours(&file);
-            let mut following = parts.following.lock().unwrap_or_else(PoisonError::into_inner);
-            following.renew(file, neighbours).map_err(|error| format!("{error:#}"))?;
-        }
+        let neighbours = parts.peers.neighbours(&file);
+        let mut following = parts.following.lock().unwrap_or_else(PoisonError::into_inner);
+        following.renew(file, neighbours, news).map_err(|error| format!("{error:#}"))?;
+        drop(following);
         if let Some((all, changed)) = environments {
             parts.management.renew(all, changed);
         }
