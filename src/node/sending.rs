@@ -5,7 +5,7 @@
 //! capsule are the capsule's own, so plain routers forward it like any packet.
 
 use super::handing::HandedAs;
-use super::output::{EventKind, Turn};
+use super::output::{Effect, EventKind, Turn};
 use super::workers::WorkerOrder;
 use super::{Cx, Node};
 use crate::classify::Native;
