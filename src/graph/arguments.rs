@@ -1,5 +1,5 @@
 //! Arguments of an engine, as its class reads them. Example: `RatedSource("x", RATE 10, LIMIT 3)` has one by its place and two by
-//! keywords; whatever is missing, left over or no number is said at its place in the text.
+//! keywords. Whatever is missing, left over or no number is said at its place in the text.
 
 use crate::wire::Prefix;
 use crate::wire::ethernet::Mac;
@@ -33,7 +33,7 @@ pub struct Arguments<'a> {
 }
 
 /// What an argument can be read as.
-pub trait Value: Sized {
+pub trait FromArgument: Sized {
     /// What is wanted, for whoever wrote something else.
     const WANTED: &'static str;
 
@@ -77,7 +77,7 @@ impl<'a> Arguments<'a> {
         Some((argument, of(argument)?))
     }
 
-    fn value<T: Value>(&mut self, argument: &Argument, text: &str) -> Option<T> {
+    fn value<T: FromArgument>(&mut self, argument: &Argument, text: &str) -> Option<T> {
         let value = T::read(text, self.names);
         if value.is_none() {
             let shown: String = text.chars().take(40).collect();
@@ -97,7 +97,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// One that must be there, at its place or by its keyword.
-    pub fn must<T: Value>(&mut self, keyword: &str) -> Option<T> {
+    pub fn must<T: FromArgument>(&mut self, keyword: &str) -> Option<T> {
         let given = self.next(keyword).map(|argument| (argument, argument.text.as_str()));
         let given = given.or_else(|| self.keyword(keyword));
         match given {
@@ -111,7 +111,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// One that may be there, at its place or by its keyword.
-    pub fn may<T: Value>(&mut self, keyword: &str, otherwise: T) -> Option<T> {
+    pub fn may<T: FromArgument>(&mut self, keyword: &str, otherwise: T) -> Option<T> {
         let given = self.next(keyword).map(|argument| (argument, argument.text.as_str()));
         match given.or_else(|| self.keyword(keyword)) {
             Some((argument, text)) => self.value(argument, text),
@@ -120,7 +120,7 @@ impl<'a> Arguments<'a> {
     }
 
     /// One that may be there by its keyword alone.
-    pub fn key<T: Value>(&mut self, keyword: &str, otherwise: T) -> Option<T> {
+    pub fn key<T: FromArgument>(&mut self, keyword: &str, otherwise: T) -> Option<T> {
         match self.keyword(keyword) {
             Some((argument, text)) => self.value(argument, text),
             None => Some(otherwise),
@@ -169,7 +169,7 @@ fn number(text: &str) -> Option<u64> {
 
 macro_rules! numbers {
     ($($type:ty, $wanted:literal;)+) => {$(
-        impl Value for $type {
+        impl FromArgument for $type {
             const WANTED: &'static str = $wanted;
 
             fn read(text: &str, _: &AddressNames) -> Option<$type> {
@@ -190,7 +190,7 @@ numbers! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Most(pub u64);
 
-impl Value for Most {
+impl FromArgument for Most {
     const WANTED: &'static str = "a number, negative for no bound";
 
     fn read(text: &str, _: &AddressNames) -> Option<Most> {
@@ -201,7 +201,7 @@ impl Value for Most {
     }
 }
 
-impl Value for bool {
+impl FromArgument for bool {
     const WANTED: &'static str = "true or false";
 
     fn read(text: &str, _: &AddressNames) -> Option<bool> {
@@ -213,7 +213,7 @@ impl Value for bool {
     }
 }
 
-impl Value for f64 {
+impl FromArgument for f64 {
     const WANTED: &'static str = "a number";
 
     fn read(text: &str, _: &AddressNames) -> Option<f64> {
@@ -221,7 +221,7 @@ impl Value for f64 {
     }
 }
 
-impl Value for String {
+impl FromArgument for String {
     const WANTED: &'static str = "a string";
 
     fn read(text: &str, _: &AddressNames) -> Option<String> {
@@ -233,7 +233,7 @@ impl Value for String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Data(pub Vec<u8>);
 
-impl Value for Data {
+impl FromArgument for Data {
     const WANTED: &'static str = "a string, or bytes as \\<00ff>";
 
     fn read(text: &str, _: &AddressNames) -> Option<Data> {
@@ -245,7 +245,7 @@ impl Value for Data {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span64(pub u64);
 
-impl Value for Span64 {
+impl FromArgument for Span64 {
     const WANTED: &'static str = "a time, as 1.5, 20ms or 3us";
 
     fn read(text: &str, _: &AddressNames) -> Option<Span64> {
@@ -269,7 +269,7 @@ impl Value for Span64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BytesPerSecond(pub u64);
 
-impl Value for BytesPerSecond {
+impl FromArgument for BytesPerSecond {
     const WANTED: &'static str = "a bandwidth, as 1000 (bytes a second), 100kBps or 10Mbps";
 
     fn read(text: &str, _: &AddressNames) -> Option<BytesPerSecond> {
@@ -292,7 +292,7 @@ impl Value for BytesPerSecond {
     }
 }
 
-impl Value for Mac {
+impl FromArgument for Mac {
     const WANTED: &'static str = "an Ethernet address, as 00:11:22:33:44:55";
 
     fn read(text: &str, names: &AddressNames) -> Option<Mac> {
@@ -311,7 +311,7 @@ impl core::fmt::Display for Ip4 {
     }
 }
 
-impl Value for Ip4 {
+impl FromArgument for Ip4 {
     const WANTED: &'static str = "an IPv4 address, as 10.0.0.1";
 
     fn read(text: &str, names: &AddressNames) -> Option<Ip4> {
@@ -346,7 +346,7 @@ impl Net4 {
     }
 }
 
-impl Value for Net4 {
+impl FromArgument for Net4 {
     const WANTED: &'static str = "an IPv4 network, as 10.0.0.0/8";
 
     fn read(text: &str, names: &AddressNames) -> Option<Net4> {
@@ -367,15 +367,15 @@ impl Value for Net4 {
     }
 }
 
-/// Words, with spaces between them.
+/// WordList, with spaces between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words(pub Vec<String>);
+pub struct WordList(pub Vec<String>);
 
-impl Value for Words {
+impl FromArgument for WordList {
     const WANTED: &'static str = "words";
 
-    fn read(text: &str, _: &AddressNames) -> Option<Words> {
-        Some(Words(words(text).into_iter().map(str::to_owned).collect()))
+    fn read(text: &str, _: &AddressNames) -> Option<WordList> {
+        Some(WordList(words(text).into_iter().map(str::to_owned).collect()))
     }
 }
 
@@ -400,7 +400,7 @@ impl core::fmt::Display for Choice {
     }
 }
 
-impl Value for Choice {
+impl FromArgument for Choice {
     const WANTED: &'static str = "the number of a port, or negative for none";
 
     fn read(text: &str, _: &AddressNames) -> Option<Choice> {

@@ -9,9 +9,9 @@
 //! bounded ([`crate::frame::assembly`]): the oldest unfinished group of whoever has most gives way. Which engines there are says the
 //! table of classes ([`super::class`]).
 
-use super::place::Places;
+use super::class::EngineClass;
+use super::edges::GraphEdges;
 use super::scratch::{Hop, Scratch};
-use super::table::Placed;
 use crate::core::reason::Reason;
 use crate::frame::assembly::{Assemblies, AssemblyLimits};
 use crate::frame::{Frame, FramePool, Notes, Payer, PortId};
@@ -105,7 +105,7 @@ pub trait Engine: Send {
     }
 
     /// It is told its place in what is around the graph, if it is an edge of it; by which port packets come in here, if they do.
-    fn meet(&mut self, places: &mut Places) -> Option<PortId> {
+    fn meet(&mut self, places: &mut GraphEdges) -> Option<PortId> {
         let _ = places;
         None
     }
@@ -118,6 +118,29 @@ pub trait Engine: Send {
 
 /// Who sent a packet: who pays for it, and its address and port, if its protocols name them.
 pub type Origin = (Payer, Option<(Addr, u16)>);
+
+/// Where an output leads, and how many packets have gone there.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphLink {
+    /// Where.
+    pub to: Hop,
+    /// How many.
+    pub packets: u64,
+}
+
+/// An engine in its graph.
+pub struct Placed {
+    /// Its class.
+    pub class: &'static EngineClass,
+    /// Its name.
+    pub name: Box<str>,
+    /// Itself, unless it is being asked.
+    pub(super) engine: Option<Box<dyn Engine>>,
+    /// Behind its outputs.
+    pub links: Box<[GraphLink]>,
+    /// Before its inputs, where they pull: an engine and its output.
+    pub(super) before: Box<[(u16, u16)]>,
+}
 
 /// What an engine is called with.
 pub struct GraphCx<'a> {

@@ -1,9 +1,9 @@
 //! Filters of IP packets as `IPClassifier` and `IPFilter` write them, by the classifier of taught protocols.
 //!
-//! Example: `src 10.0.0.0/8 && tcp dst port 80` becomes `ip src net 10.0.0.0/8 and tcp dst port 80`, a pcap filter ([`pcap`]). So there is one
-//! classifier for rules of the node and of graphs; what is written here only has other words.
+//! Example: `src 10.0.0.0/8 && tcp dst port 80` becomes `ip src net 10.0.0.0/8 and tcp dst port 80`, a pcap filter ([`pcap`]). So there
+//! is one classifier for rules of the node and of graphs; what is written here only has other words.
 
-use super::arguments::{AddressNames, Arguments, Ip4, Net4, Value};
+use super::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4};
 use super::engine::{Engine, GraphCx, Pushed};
 use super::packet;
 use crate::classify::taught::classifier::{Classifier, MatchMode};

@@ -3,11 +3,12 @@
 //! `click` checks names, connections, push and pull; here each engine is made by its class from its arguments, and linked. All mistakes of
 //! all engines are told together, each at its place. Nothing is opened: devices are names until somebody gives them packets.
 
-use super::arguments::{AddressNames, Arguments, Net4, Value, words_of};
+use super::arguments::{AddressNames, Arguments, FromArgument, Net4, words_of};
 use super::class::{EngineClass, Make};
+use super::engine::{GraphLink, Placed};
 use super::engines;
 use super::scratch::Hop;
-use super::table::{Graph, GraphLink, Placed};
+use super::table::Graph;
 use crate::frame::PortId;
 use crate::wire::ethernet::Mac;
 use click::check::CheckedGraph;
@@ -173,5 +174,4 @@ fn addresses(elements: &[Element], wrong: &mut Vec<Diagnostic>) -> AddressNames 
 }
 
 #[cfg(test)]
-#[path = "load_tests.rs"]
 mod tests;

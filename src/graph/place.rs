@@ -1,5 +1,6 @@
 //! Where a graph meets what is around it: devices, captures and the host. Each place is a port of the graph, by its name.
 
+use super::edges::{EdgeKind, GraphEdges};
 use super::engine::{Engine, GraphCx, Pushed};
 use crate::frame::{Frame, PortId};
 
@@ -36,45 +37,16 @@ pub const IGNORED: &[&str] = &[
     "MTU",
 ];
 
-/// What kind of place it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
-    /// An interface.
-    Device,
-    /// A file of captured packets.
-    Dump,
-    /// The host that the graph is on.
-    Host,
-}
-
-/// The places of a graph, each once.
-#[derive(Clone, Debug, Default)]
-pub struct Places {
-    /// Their kinds and names; a frame's port is the number of one.
-    pub all: Vec<(Place, String)>,
-}
-
-impl Places {
-    /// The number of a place.
-    pub fn port(&mut self, kind: Place, name: &str) -> PortId {
-        let at = self.all.iter().position(|(other, known)| *other == kind && known == name).unwrap_or_else(|| {
-            self.all.push((kind, name.to_owned()));
-            self.all.len() - 1
-        });
-        PortId(at as u16)
-    }
-}
-
 /// Where packets come in.
 pub struct Entrance {
-    place: (Place, String),
+    place: (EdgeKind, String),
     port: PortId,
     count: u64,
 }
 
 impl Entrance {
     /// By this place.
-    pub fn new(kind: Place, name: String) -> Entrance {
+    pub fn new(kind: EdgeKind, name: String) -> Entrance {
         Entrance { place: (kind, name), port: PortId(0), count: 0 }
     }
 }
@@ -86,7 +58,7 @@ impl Engine for Entrance {
         Pushed::To(0, frame)
     }
 
-    fn meet(&mut self, places: &mut Places) -> Option<PortId> {
+    fn meet(&mut self, places: &mut GraphEdges) -> Option<PortId> {
         self.port = places.port(self.place.0, &self.place.1);
         Some(self.port)
     }
@@ -98,14 +70,14 @@ impl Engine for Entrance {
 
 /// Where packets leave.
 pub struct Gate {
-    place: (Place, String),
+    place: (EdgeKind, String),
     port: PortId,
     count: u64,
 }
 
 impl Gate {
     /// By this place.
-    pub fn new(kind: Place, name: String) -> Gate {
+    pub fn new(kind: EdgeKind, name: String) -> Gate {
         Gate { place: (kind, name), port: PortId(0), count: 0 }
     }
 
@@ -147,7 +119,7 @@ impl Engine for Gate {
         0
     }
 
-    fn meet(&mut self, places: &mut Places) -> Option<PortId> {
+    fn meet(&mut self, places: &mut GraphEdges) -> Option<PortId> {
         self.port = places.port(self.place.0, &self.place.1);
         None
     }

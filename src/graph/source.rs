@@ -8,21 +8,21 @@ use crate::frame::{FRAME, Frame};
 pub const RANDOM: &[u8] = b"These bytes say nothing. They fill a packet of sixty-four bytes, so.";
 
 /// Packets of the same bytes.
-pub struct Source {
+pub struct PacketSource {
     bytes: Vec<u8>,
     /// How many there were.
     pub count: u64,
 }
 
-impl Source {
+impl PacketSource {
     /// Packets of these bytes, repeated or cut to that length unless it is 0.
-    pub fn new(data: Data, length: u16) -> Source {
+    pub fn new(data: Data, length: u16) -> PacketSource {
         let mut bytes = data.0;
         if length > 0 {
             bytes = bytes.iter().copied().cycle().take(length.into()).collect();
         }
         bytes.truncate(FRAME);
-        Source { bytes, count: 0 }
+        PacketSource { bytes, count: 0 }
     }
 
     /// One more.

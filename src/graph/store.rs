@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub const CAPACITY_MAX: u32 = 1 << 16;
 
 /// Packets that wait, at most so many.
-pub struct Store {
+pub struct FrameQueue {
     frames: VecDeque<Frame>,
     capacity: u32,
     /// Whether the oldest gives way where there is no room, and not the newest.
@@ -18,7 +18,7 @@ pub struct Store {
     drops: u64,
 }
 
-impl Store {
+impl FrameQueue {
     /// An empty one; nothing if it would be too large, which is said.
     pub fn make(args: &mut Arguments<'_>, capacity: u32, front: bool) -> Option<Box<dyn Engine>> {
         if capacity > CAPACITY_MAX {
@@ -27,11 +27,11 @@ impl Store {
         }
         // In steady state nothing is allocated.
         let frames = VecDeque::with_capacity(capacity as usize);
-        Some(Box::new(Store { frames, capacity, front, high: 0, drops: 0 }))
+        Some(Box::new(FrameQueue { frames, capacity, front, high: 0, drops: 0 }))
     }
 }
 
-impl Engine for Store {
+impl Engine for FrameQueue {
     #[inline]
     fn push(&mut self, _: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         if self.frames.len() >= self.capacity as usize {
@@ -79,7 +79,7 @@ impl Engine for Store {
     }
 
     fn take_state(&mut self, before: &mut dyn Engine) {
-        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<Store>()) {
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<FrameQueue>()) {
             let room = (self.capacity as usize).saturating_sub(self.frames.len());
             self.frames.extend(before.frames.drain(..room.min(before.frames.len())));
             (self.high, self.drops) = (before.high, before.drops);

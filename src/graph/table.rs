@@ -9,10 +9,10 @@
 //! so calls that push do not nest however long a graph is. The graph of a channel is a chain, and each packet comes to an end since its
 //! links lead one way; other graphs are checked for circles before they are made ([`super::load`]).
 
-use super::class::{EngineClass, Make};
-use super::engine::{Engine, GraphCx, INWARD, OUTWARD, Origin, Pushed};
+use super::class::Make;
+use super::edges::GraphEdges;
+use super::engine::{GraphCx, GraphLink, INWARD, OUTWARD, Origin, Placed, Pushed};
 use super::engines;
-use super::place::Places;
 use super::scratch::{Hop, Scratch};
 use crate::frame::{Frame, FramePool, Notes, Payer, PortId};
 use crate::nodeos::interface::Error;
@@ -23,29 +23,6 @@ pub const ENGINES_MAX: usize = 4;
 /// Packets that a graph takes on while it has its turn, at most, beside those that its engines hold.
 const TURNS_MAX: usize = 256;
 
-/// Where an output leads, and how many packets have gone there.
-#[derive(Clone, Copy, Debug)]
-pub struct GraphLink {
-    /// Where.
-    pub to: Hop,
-    /// How many.
-    pub packets: u64,
-}
-
-/// An engine in its graph.
-pub struct Placed {
-    /// Its class.
-    pub class: &'static EngineClass,
-    /// Its name.
-    pub name: Box<str>,
-    /// Itself, unless it is being asked.
-    pub(super) engine: Option<Box<dyn Engine>>,
-    /// Behind its outputs.
-    pub links: Box<[GraphLink]>,
-    /// Before its inputs, where they pull: an engine and its output.
-    pub(super) before: Box<[(u16, u16)]>,
-}
-
 /// Engines, and where they lead.
 #[derive(Default)]
 pub struct Graph {
@@ -55,7 +32,7 @@ pub struct Graph {
     /// Where packets of which port come in.
     pub(super) entrances: Vec<(PortId, u16)>,
     /// What is around it.
-    pub places: Places,
+    pub places: GraphEdges,
 }
 
 impl core::fmt::Debug for Graph {

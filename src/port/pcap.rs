@@ -191,7 +191,7 @@ pub fn headers(room: &mut [u8; HEADERS], from: SocketAddr, to: SocketAddr, lengt
 }
 
 /// A packet that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
     /// The name of its interface.
     pub interface: String,
@@ -208,7 +208,7 @@ pub struct Packet {
 /// The packets of a capture, of this format in this host's byte order or of the older one (pcap) in either, as far as it is whole.
 pub fn packets(bytes: &[u8]) -> Vec<Packet> {
     match old::packets(bytes) {
-        Some(packets) => packets,
+        Some(packets) => packets.into_iter().map(|(at, bytes)| Packet { at, bytes, ..Packet::default() }).collect(),
         None => new_packets(bytes),
     }
 }

@@ -119,8 +119,14 @@ fn wrong_graphs_are_refused_with_their_place_and_nothing_is_written() {
 fn names_in_graphs_lead_to_no_other_files() {
     let folder = tempfile::tempdir().unwrap();
     let graph = folder.path().join("g.click");
-    std::fs::write(&graph, "FromDump(/etc/passwd) -> ToDump(../../outside); FromDump(../x) -> Discard; s :: InfiniteSource(LIMIT 1) -> ToDump(..);")
-        .unwrap();
+    std::fs::write(
+        &graph,
+        concat!(
+            "FromDump(/etc/passwd) -> ToDump(../../outside); FromDump(../x) -> Discard;",
+            "s :: InfiniteSource(LIMIT 1) -> ToDump(..);",
+        ),
+    )
+    .unwrap();
     let to = folder.path().join("out");
     let done = anode(&["run", graph.to_str().unwrap(), "--to", to.to_str().unwrap()]);
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));

@@ -20,6 +20,7 @@ const CIRCLES: &[Circle] = &[
     ("code/run", 5, "run-times bind the calls, and calls answer in the run-times' terms"),
     ("config", 6, "sections of the file refer to each other, and it has them all"),
     ("ee/plan", 30, "evaluation, waiting, routing and services share the state of one environment"),
+    ("graph", 2, "a class makes engines, and an engine in its graph knows its class"),
     ("kernel", 20, "the half holds its parts, and they its maps"),
     ("lab", 3, "a lab starts nodes and reports on its links, which are both told of labs"),
     ("labfile", 5, "a topology is resolved when it is read, from the types that it has"),

@@ -1,9 +1,9 @@
-//! A graph over captures. Packets come in at the times when they were captured; engines that wait do so in the same time, so a run takes as
-//! long as the work does, and gives the same packets each time.
+//! A graph over captures. Packets come in at the times when they were captured, and engines that wait do so in the same
+//! time. So a run takes as long as the work does, and gives the same packets each time.
 
 use super::{Variables, load, read};
 use crate::frame::{FRAME, Frame, FramePool};
-use crate::graph::place::Place;
+use crate::graph::edges::EdgeKind;
 use crate::graph::scratch::Scratch;
 use crate::graph::table::Graph;
 use crate::port::pcap::{self, Beginning, Capture, Captured, Packet};
@@ -112,7 +112,7 @@ fn all_packets(graph: &mut Graph, arguments: &RunArgs) -> Result<Vec<(Packet, u1
         given.insert(name, PathBuf::from(file));
     }
     for (port, (place, name)) in (0..).zip(&graph.places.all) {
-        let beside = || beside(&arguments.file, name).filter(|_| *place == Place::Dump && graph.is_entrance(port));
+        let beside = || beside(&arguments.file, name).filter(|_| *place == EdgeKind::Dump && graph.is_entrance(port));
         let Some(file) = given.get(name.as_str()).cloned().or_else(beside) else { continue };
         if !graph.is_entrance(port) {
             continue;
@@ -233,15 +233,15 @@ impl Sinks {
 }
 
 /// The file of a place: of its name only what is harmless in one.
-fn file_name(kind: Place, name: &str) -> String {
+fn file_name(kind: EdgeKind, name: &str) -> String {
     let plain: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect();
     let plain = plain.trim_start_matches('.');
-    let plain = if plain.is_empty() && kind != Place::Host { "unnamed" } else { plain };
+    let plain = if plain.is_empty() && kind != EdgeKind::Host { "unnamed" } else { plain };
     match kind {
-        Place::Device => format!("{plain}.pcapng"),
-        Place::Host => format!("host{}{plain}.pcapng", if plain.is_empty() { "" } else { "-" }),
-        Place::Dump => {
+        EdgeKind::Device => format!("{plain}.pcapng"),
+        EdgeKind::Host => format!("host{}{plain}.pcapng", if plain.is_empty() { "" } else { "-" }),
+        EdgeKind::Dump => {
             format!("{}.pcapng", plain.trim_end_matches(".pcapng").trim_end_matches(".pcap").trim_end_matches(".dump"))
         }
     }

@@ -1,7 +1,7 @@
 //! Ethernet headers for IP packets: link addresses are asked for (RFC 826).
 
 use crate::frame::Frame;
-use crate::graph::arguments::{Ip4, Span64, Value};
+use crate::graph::arguments::{FromArgument, Ip4, Span64};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet;
@@ -12,7 +12,9 @@ use std::collections::{HashMap, VecDeque};
 /// `ARPQuerier`.
 pub const CLASS: EngineClass = EngineClass {
     name: "ARPQuerier",
-    doc: "Puts an Ethernet header in front of IP packets (input 0), asks for addresses that are not known, and hears answers (input 1). ARPQuerier(IP, MAC, [CAPACITY], [TIMEOUT n]). Handlers: table, queries, drops, length",
+    doc: "Puts an Ethernet header in front of IP packets (input 0), asks for addresses that are not known, and \
+          hears answers (input 1). ARPQuerier(IP, MAC, [CAPACITY], [TIMEOUT n]). Handlers: table, queries, \
+          drops, length",
     make: Make::with("2/1-2", "h/h", "xy/x", |args| {
         let (ip, mac) = if args.count() == 1 {
             let name: String = args.must("NAME")?;

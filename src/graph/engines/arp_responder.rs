@@ -1,7 +1,7 @@
 //! Answers to questions for link addresses (RFC 826).
 
 use crate::frame::Frame;
-use crate::graph::arguments::{Arguments, Ip4, Net4, Value, words_of};
+use crate::graph::arguments::{Arguments, FromArgument, Ip4, Net4, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::wire::arp;

@@ -9,7 +9,8 @@ use crate::graph::rate::Measured;
 /// `BandwidthMeter`.
 pub const CLASS: EngineClass = EngineClass {
     name: "BandwidthMeter",
-    doc: "Sends packets to output 0 up to the first rate, to output 1 up to the second, and so on. BandwidthMeter(RATE1, ...), in bytes a second",
+    doc: "Sends packets to output 0 up to the first rate, to output 1 up to the second, and so on. \
+          BandwidthMeter(RATE1, ...), in bytes a second",
     make: Make::with("1/2-", "h/h", "x/x", |args| {
         let mut rates = Vec::new();
         for _ in 1..args.ports.1.max(2) {

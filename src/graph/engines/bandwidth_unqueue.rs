@@ -8,7 +8,8 @@ use crate::graph::rate::Rate;
 /// `BandwidthRatedUnqueue`.
 pub const CLASS: EngineClass = EngineClass {
     name: "BandwidthRatedUnqueue",
-    doc: "Pulls packets and pushes them on, at most RATE bytes a second. BandwidthRatedUnqueue(RATE, [BURST_DURATION]). Handlers: rate, count",
+    doc: "Pulls packets and pushes them on, at most RATE bytes a second. BandwidthRatedUnqueue(RATE, \
+          [BURST_DURATION]). Handlers: rate, count",
     make: Make::task("1/1", "l/h", |args| {
         args.ignore(&["BURST_DURATION", "BURST_SIZE"]);
         let rate = args.must::<BytesPerSecond>("RATE")?.0;

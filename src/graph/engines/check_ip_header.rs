@@ -2,7 +2,7 @@
 
 use crate::frame::FRAME;
 use crate::frame::Frame;
-use crate::graph::arguments::{Arguments, Ip4, Net4, Value, Words, words_of};
+use crate::graph::arguments::{Arguments, FromArgument, Ip4, Net4, WordList, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet;
@@ -11,7 +11,9 @@ use crate::wire::ipv4;
 /// `CheckIPHeader`.
 pub const CLASS: EngineClass = EngineClass {
     name: "CheckIPHeader",
-    doc: "Passes IPv4 packets whose header, checksum and source are right, notes where the header is, and cuts padding off; others leave by output 1. CheckIPHeader([OFFSET or BADSRC], [INTERFACES], [BADSRC], [GOODDST], [OFFSET n], [CHECKSUM]). Handler: drops",
+    doc: "Passes IPv4 packets whose header, checksum and source are right, notes where the header is, and cuts \
+          padding off; others leave by output 1. CheckIPHeader([OFFSET or BADSRC], [INTERFACES], [BADSRC], \
+          [GOODDST], [OFFSET n], [CHECKSUM]). Handler: drops",
     make: Make::with("1/1-2", "a/ah", "x/x", make),
 };
 
@@ -21,9 +23,9 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
         sums: args.key("CHECKSUM", true)?,
         ..Default::default()
     };
-    let near = args.key("INTERFACES", Words::default())?;
-    let mut bad = args.key("BADSRC", Words::default())?;
-    let good = args.key("GOODDST", Words::default())?;
+    let near = args.key("INTERFACES", WordList::default())?;
+    let mut bad = args.key("BADSRC", WordList::default())?;
+    let good = args.key("GOODDST", WordList::default())?;
     args.ignore(&["VERBOSE", "DETAILS", "BADSRC*"]);
     if let Some(first) = args.rest().first() {
         match first.text.parse() {
@@ -31,7 +33,7 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
             _ => bad.0.extend(words_of(first).into_iter().map(str::to_owned)),
         }
     }
-    let mut read = |words: &Words| {
+    let mut read = |words: &WordList| {
         let read: Option<Vec<_>> = words.0.iter().map(|word| Net4::read(word, args.names)).collect();
         if read.is_none() {
             args.say_all(

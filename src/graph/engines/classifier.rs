@@ -9,7 +9,8 @@ use crate::graph::engine::{Engine, GraphCx, Pushed};
 /// `Classifier`.
 pub const CLASS: EngineClass = EngineClass {
     name: "Classifier",
-    doc: "Sends packets to the output of the first pattern that holds. Classifier(OFFSET/BYTES%MASK ..., ...): BYTES in hexadecimal with ? for any digit, ! for not; - holds for all",
+    doc: "Sends packets to the output of the first pattern that holds. Classifier(OFFSET/BYTES%MASK ..., ...): \
+          BYTES in hexadecimal with ? for any digit, ! for not; - holds for all",
     make: Make::with("1/-", "h/h", "x/x", make),
 };
 

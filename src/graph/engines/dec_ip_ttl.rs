@@ -8,7 +8,8 @@ use crate::graph::packet;
 /// `DecIPTTL`.
 pub const CLASS: EngineClass = EngineClass {
     name: "DecIPTTL",
-    doc: "Takes one off the time to live of IPv4 packets; those with none left leave by output 1, unchanged. Handler: drops",
+    doc: "Takes one off the time to live of IPv4 packets; those with none left leave by output 1, unchanged. \
+          Handler: drops",
     make: Make::with("1/1-2", "a/ah", "x/x", |args| {
         args.ignore(&["MULTICAST", "ACTIVE"]);
         Some(Box::<DecIpTtl>::default())

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 /// `EtherSwitch`.
 pub const CLASS: EngineClass = EngineClass {
     name: "EtherSwitch",
-    doc: "Sends frames to where their receiver was heard, and to all others if that is not known. EtherSwitch([TIMEOUT n], in seconds). Handler: table",
+    doc: "Sends frames to where their receiver was heard, and to all others if that is not known. \
+          EtherSwitch([TIMEOUT n], in seconds). Handler: table",
     make: Make::with("-/=", "h/h", "#/[^#]", |args| {
         let timeout = args.key("TIMEOUT", 300u64)?;
         Some(Box::new(EtherSwitch { timeout: timeout.max(1) * 1_000_000_000, stations: HashMap::new() }))

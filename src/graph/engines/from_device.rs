@@ -1,7 +1,8 @@
 //! Where packets come from that a device receives.
 
 use crate::graph::class::{EngineClass, Make};
-use crate::graph::place::{Entrance, IGNORED, Place};
+use crate::graph::edges::EdgeKind;
+use crate::graph::place::{Entrance, IGNORED};
 
 /// `FromDevice`.
 pub const CLASS: EngineClass = EngineClass {
@@ -10,6 +11,6 @@ pub const CLASS: EngineClass = EngineClass {
     make: Make::with("0/1-2", "/h", "x/x", |args| {
         let name = args.must("DEVNAME")?;
         args.ignore(IGNORED);
-        Some(Box::new(Entrance::new(Place::Device, name)))
+        Some(Box::new(Entrance::new(EdgeKind::Device, name)))
     }),
 };

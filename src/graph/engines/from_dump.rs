@@ -1,7 +1,8 @@
 //! Where packets come from that are in a capture.
 
 use crate::graph::class::{EngineClass, Make};
-use crate::graph::place::{Entrance, IGNORED, Place};
+use crate::graph::edges::EdgeKind;
+use crate::graph::place::{Entrance, IGNORED};
 
 /// `FromDump`.
 pub const CLASS: EngineClass = EngineClass {
@@ -10,6 +11,6 @@ pub const CLASS: EngineClass = EngineClass {
     make: Make::with("0/1-2", "/h", "x/x", |args| {
         let name = args.must("FILENAME")?;
         args.ignore(IGNORED);
-        Some(Box::new(Entrance::new(Place::Dump, name)))
+        Some(Box::new(Entrance::new(EdgeKind::Dump, name)))
     }),
 };

@@ -1,7 +1,8 @@
 //! Where packets come from that the host sends.
 
 use crate::graph::class::{EngineClass, Make};
-use crate::graph::place::{Entrance, IGNORED, Place};
+use crate::graph::edges::EdgeKind;
+use crate::graph::place::{Entrance, IGNORED};
 
 /// `FromHost`.
 pub const CLASS: EngineClass = EngineClass {
@@ -11,6 +12,6 @@ pub const CLASS: EngineClass = EngineClass {
         let name = args.must("DEVNAME")?;
         args.may("ADDRESS", String::new())?;
         args.ignore(IGNORED);
-        Some(Box::new(Entrance::new(Place::Host, name)))
+        Some(Box::new(Entrance::new(EdgeKind::Host, name)))
     }),
 };

@@ -1,7 +1,7 @@
 //! A queue of which the oldest packet gives way.
 
 use crate::graph::class::{EngineClass, Make};
-use crate::graph::store::Store;
+use crate::graph::store::FrameQueue;
 
 /// `FrontDropQueue`.
 pub const CLASS: EngineClass = EngineClass {
@@ -9,6 +9,6 @@ pub const CLASS: EngineClass = EngineClass {
     doc: "As Queue, but of a full one the oldest packet is dropped. FrontDropQueue([CAPACITY])",
     make: Make::with("1/1", "h/l", "x/x", |args| {
         let capacity = args.may("CAPACITY", 1000)?;
-        Store::make(args, capacity, true)
+        FrameQueue::make(args, capacity, true)
     }),
 };

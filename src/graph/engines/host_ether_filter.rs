@@ -8,7 +8,8 @@ use crate::wire::ethernet::{FrameView, Mac};
 /// `HostEtherFilter`.
 pub const CLASS: EngineClass = EngineClass {
     name: "HostEtherFilter",
-    doc: "Passes Ethernet frames for an address, for groups and for all; others leave by output 1. HostEtherFilter(ADDRESS, [DROP_OWN], [DROP_OTHER])",
+    doc: "Passes Ethernet frames for an address, for groups and for all; others leave by output 1. \
+          HostEtherFilter(ADDRESS, [DROP_OWN], [DROP_OTHER])",
     make: Make::with("1/1-2", "a/ah", "x/x", |args| {
         let (mac, own, other) = (args.must("ADDRESS"), args.may("DROP_OWN", false)?, args.may("DROP_OTHER", true)?);
         args.ignore(&["OFFSET"]);

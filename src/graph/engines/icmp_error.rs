@@ -1,7 +1,7 @@
 //! Errors about packets (RFC 792, RFC 1812 §4.3.2).
 
 use crate::frame::Frame;
-use crate::graph::arguments::{Arguments, Ip4, Words};
+use crate::graph::arguments::{Arguments, Ip4, WordList};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet;
@@ -10,7 +10,8 @@ use crate::wire::{checksum, icmp, ipv4};
 /// `ICMPError`.
 pub const CLASS: EngineClass = EngineClass {
     name: "ICMPError",
-    doc: "Makes an ICMP error about each packet, unless RFC 1812 forbids that; it asks for a source address (FixIPSrc). ICMPError(SRC, TYPE, [CODE], [BADADDRS], [MTU])",
+    doc: "Makes an ICMP error about each packet, unless RFC 1812 forbids that; it asks for a source address \
+          (FixIPSrc). ICMPError(SRC, TYPE, [CODE], [BADADDRS], [MTU])",
     make: Make::element("1/1", make),
 };
 
@@ -38,7 +39,7 @@ const CODES: &[(u8, &str, u8)] = &[
 fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
     let (source, kind): (Option<Ip4>, Option<String>) = (args.must("SRC"), args.must("TYPE"));
     let code = args.may("CODE", "0".to_owned())?;
-    let (_, mtu) = (args.may("BADADDRS", Words::default())?, args.may("MTU", 0u16)?);
+    let (_, mtu) = (args.may("BADADDRS", WordList::default())?, args.may("MTU", 0u16)?);
     args.ignore(&["SET_FIX_ANNO", "PMTU", "USE_FIX_ANNO"]);
     let (source, kind) = (source?, kind?);
     let number = TYPES.iter().find(|(name, _)| *name == kind).map(|(_, number)| *number).or_else(|| kind.parse().ok());

@@ -4,24 +4,30 @@ use crate::frame::Frame;
 use crate::graph::arguments::{Data, Most};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx};
-use crate::graph::source::{RANDOM, Source};
+use crate::graph::source::{PacketSource, RANDOM};
 
 /// `InfiniteSource`.
 pub const CLASS: EngineClass = EngineClass {
     name: "InfiniteSource",
-    doc: "Makes packets as fast as they are taken. InfiniteSource([DATA], [LIMIT], [BURST], [ACTIVE], [LENGTH n]). Handlers: count, active (read, write), reset (write)",
+    doc: "Makes packets as fast as they are taken. InfiniteSource([DATA], [LIMIT], [BURST], [ACTIVE], [LENGTH \
+          n]). Handlers: count, active (read, write), reset (write)",
     make: Make::task("0/1", "/a", |args| {
         let data = args.may("DATA", Data(RANDOM.into()))?;
         let (limit, burst) = (args.may("LIMIT", Most(u64::MAX))?, args.may("BURST", 1u32)?);
         let (active, _) = (args.may("ACTIVE", true)?, args.key("STOP", false)?);
         let length = args.key("LENGTH", 0u16)?;
         args.ignore(&["TIMESTAMP", "HEADROOM", "END_CALL"]);
-        Some(Box::new(InfiniteSource { data: Source::new(data, length), burst: burst.max(1), limit: limit.0, active }))
+        Some(Box::new(InfiniteSource {
+            data: PacketSource::new(data, length),
+            burst: burst.max(1),
+            limit: limit.0,
+            active,
+        }))
     }),
 };
 
 struct InfiniteSource {
-    data: Source,
+    data: PacketSource,
     burst: u32,
     limit: u64,
     active: bool,

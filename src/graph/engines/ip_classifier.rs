@@ -6,7 +6,8 @@ use crate::graph::ip_filters::IpFilters;
 /// `IPClassifier`.
 pub const CLASS: EngineClass = EngineClass {
     name: "IPClassifier",
-    doc: "Sends IP packets to the output of the first filter that holds. IPClassifier(FILTER, ...): as src 10.0.0.1 && tcp dst port 80; - holds for all",
+    doc: "Sends IP packets to the output of the first filter that holds. IPClassifier(FILTER, ...): as src \
+          10.0.0.1 && tcp dst port 80; - holds for all",
     make: Make::with("1/-", "h/h", "x/x", |args| {
         let rules = args
             .rest()

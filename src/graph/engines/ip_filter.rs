@@ -8,7 +8,8 @@ use crate::graph::ip_filters::IpFilters;
 /// `IPFilter`.
 pub const CLASS: EngineClass = EngineClass {
     name: "IPFilter",
-    doc: "Passes or drops IP packets by the first rule that holds. IPFilter(ACTION FILTER, ...): ACTION is allow, deny, or an output",
+    doc: "Passes or drops IP packets by the first rule that holds. IPFilter(ACTION FILTER, ...): ACTION is \
+          allow, deny, or an output",
     make: Make::with("1/-", "h/h", "x/x", make),
 };
 

@@ -8,7 +8,8 @@ use crate::graph::packet;
 /// `IPFragmenter`.
 pub const CLASS: EngineClass = EngineClass {
     name: "IPFragmenter",
-    doc: "Sends IPv4 packets longer than MTU in pieces; those that must not be leave by output 1. IPFragmenter(MTU, [HONOR_DF]). Handlers: drops, fragments",
+    doc: "Sends IPv4 packets longer than MTU in pieces; those that must not be leave by output 1. \
+          IPFragmenter(MTU, [HONOR_DF]). Handlers: drops, fragments",
     make: Make::with("1/1-2", "h/h", "x/x", |args| {
         let (mtu, honour): (Option<u16>, _) = (args.must("MTU"), args.may("HONOR_DF", true)?);
         args.ignore(&["VERBOSE", "HEADROOM"]);

@@ -1,7 +1,7 @@
 //! Options of IP that routers act upon (RFC 791 §3.1, RFC 1812 §5.2.4).
 
 use crate::frame::Frame;
-use crate::graph::arguments::{Ip4, Value, Words};
+use crate::graph::arguments::{FromArgument, Ip4, WordList};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet;
@@ -9,10 +9,11 @@ use crate::graph::packet;
 /// `IPGWOptions`.
 pub const CLASS: EngineClass = EngineClass {
     name: "IPGWOptions",
-    doc: "Writes addresses into record route and timestamp options; packets with wrong options leave by output 1. IPGWOptions(MYADDR, [OTHERADDRS]). Handler: drops",
+    doc: "Writes addresses into record route and timestamp options; packets with wrong options leave by output \
+          1. IPGWOptions(MYADDR, [OTHERADDRS]). Handler: drops",
     make: Make::with("1/1-2", "a/ah", "x/x", |args| {
         let mine: Option<Ip4> = args.must("MYADDR");
-        let others = args.may("OTHERADDRS", Words::default())?;
+        let others = args.may("OTHERADDRS", WordList::default())?;
         let read = others.0.iter().map(|word| Ip4::read(word, args.names)).collect::<Option<Vec<_>>>();
         if read.is_none() {
             args.say_all("OTHERADDRS has what is no address", "IPv4 addresses with spaces between them");

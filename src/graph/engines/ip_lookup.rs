@@ -1,7 +1,7 @@
 //! Routes: the longest prefix that holds.
 
 use crate::frame::Frame;
-use crate::graph::arguments::{AddressNames, Arguments, Ip4, Net4, Value, words_of};
+use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use std::collections::HashMap;
@@ -9,7 +9,9 @@ use std::collections::HashMap;
 /// `LinearIPLookup`.
 pub const CLASS: EngineClass = EngineClass {
     name: "LinearIPLookup",
-    doc: "Sends packets to the output of the longest prefix that holds the address where they go next, and notes its gateway. LinearIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...). Handlers: table, add, remove (write)",
+    doc: "Sends packets to the output of the longest prefix that holds the address where they go next, and \
+          notes its gateway. LinearIPLookup(ADDR/MASK [GATEWAY] OUTPUT, ...). Handlers: table, add, remove \
+          (write)",
     make: Make::with("1/-", "h/h", "x/x", make),
 };
 

@@ -1,7 +1,7 @@
 //! Other ends for flows: network address translation (RFC 3022).
 
 use crate::frame::Frame;
-use crate::graph::arguments::{AddressNames, Arguments, Ip4, Span64, Value, words_of};
+use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Span64, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet::{self, FlowEnds};
@@ -10,7 +10,9 @@ use std::collections::HashMap;
 /// `IPRewriter`.
 pub const CLASS: EngineClass = EngineClass {
     name: "IPRewriter",
-    doc: "Gives TCP and UDP flows other addresses and ports, and their answers the first ones back. IPRewriter(INPUT0, ...): drop, pass OUTPUT, keep FOUT ROUT, or pattern SADDR SPORT DADDR DPORT FOUT ROUT. Handlers: mappings, nmappings, mapping_failures",
+    doc: "Gives TCP and UDP flows other addresses and ports, and their answers the first ones back. \
+          IPRewriter(INPUT0, ...): drop, pass OUTPUT, keep FOUT ROUT, or pattern SADDR SPORT DADDR DPORT FOUT \
+          ROUT. Handlers: mappings, nmappings, mapping_failures",
     make: Make::with("1-/1-", "h/h", "x/x", make),
 };
 

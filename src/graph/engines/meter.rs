@@ -8,7 +8,8 @@ use crate::graph::rate::Measured;
 /// `Meter`.
 pub const CLASS: EngineClass = EngineClass {
     name: "Meter",
-    doc: "Sends packets to output 0 up to the first rate, to output 1 up to the second, and so on. Meter(RATE1, ...), in packets a second",
+    doc: "Sends packets to output 0 up to the first rate, to output 1 up to the second, and so on. \
+          Meter(RATE1, ...), in packets a second",
     make: Make::with("1/2-", "h/h", "x/x", |args| {
         let mut rates = Vec::new();
         for _ in 1..args.ports.1.max(2) {

@@ -8,7 +8,8 @@ use crate::graph::engine::{Engine, GraphCx};
 /// `PullSwitch`.
 pub const CLASS: EngineClass = EngineClass {
     name: "PullSwitch",
-    doc: "Takes packets from one input: from none if it is negative. PullSwitch([INPUT]). Handler: switch (read, write)",
+    doc: "Takes packets from one input: from none if it is negative. PullSwitch([INPUT]). Handler: switch \
+          (read, write)",
     make: Make::with("-/1", "l/l", "x/x", |args| {
         let input = args.may("INPUT", Choice(Some(0)))?;
         Some(Box::new(PullSwitch(input)))

@@ -8,7 +8,8 @@ use crate::graph::engine::{Engine, GraphCx, Pushed};
 /// `RandomSample`.
 pub const CLASS: EngineClass = EngineClass {
     name: "RandomSample",
-    doc: "Passes each packet with a probability; others leave by output 1. RandomSample([SAMPLE], [DROP p]). Handlers: sampling_prob, drop_prob, drops",
+    doc: "Passes each packet with a probability; others leave by output 1. RandomSample([SAMPLE], [DROP p]). \
+          Handlers: sampling_prob, drop_prob, drops",
     make: Make::with("1/1-2", "a/ah", "x/x", |args| {
         let drop = args.key("DROP", -1.0)?;
         let otherwise = if drop >= 0.0 { 1.0 - drop } else { 1.0 };

@@ -5,24 +5,25 @@ use crate::graph::arguments::{Data, Most};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx};
 use crate::graph::rate::Rate;
-use crate::graph::source::{RANDOM, Source};
+use crate::graph::source::{PacketSource, RANDOM};
 
 /// `RatedSource`.
 pub const CLASS: EngineClass = EngineClass {
     name: "RatedSource",
-    doc: "Makes packets at a rate. RatedSource([DATA], [RATE], [LIMIT], [ACTIVE], [LENGTH n]). Handlers: count, active (read, write), reset (write)",
+    doc: "Makes packets at a rate. RatedSource([DATA], [RATE], [LIMIT], [ACTIVE], [LENGTH n]). Handlers: \
+          count, active (read, write), reset (write)",
     make: Make::task("0/1", "/a", |args| {
         let (data, rate) = (args.may("DATA", Data(RANDOM.into()))?, args.may("RATE", 10u32)?);
         let (limit, active) = (args.may("LIMIT", Most(u64::MAX))?, args.may("ACTIVE", true)?);
         let (length, _) = (args.key("LENGTH", 0u16)?, args.key("STOP", false)?);
         args.ignore(&["BANDWIDTH", "HEADROOM", "END_CALL"]);
         let rate = Rate::new(rate.into());
-        Some(Box::new(RatedSource { data: Source::new(data, length), rate, limit: limit.0, active, next: 0 }))
+        Some(Box::new(RatedSource { data: PacketSource::new(data, length), rate, limit: limit.0, active, next: 0 }))
     }),
 };
 
 struct RatedSource {
-    data: Source,
+    data: PacketSource,
     rate: Rate,
     limit: u64,
     active: bool,

@@ -7,7 +7,8 @@ use crate::graph::rate::Rate;
 /// `RatedUnqueue`.
 pub const CLASS: EngineClass = EngineClass {
     name: "RatedUnqueue",
-    doc: "Pulls packets and pushes them on, at most RATE packets a second. RatedUnqueue(RATE, [BURST_DURATION]). Handlers: rate, count",
+    doc: "Pulls packets and pushes them on, at most RATE packets a second. RatedUnqueue(RATE, \
+          [BURST_DURATION]). Handlers: rate, count",
     make: Make::task("1/1", "l/h", |args| {
         args.ignore(&["BURST_DURATION", "BURST_SIZE"]);
         let rate = args.must::<u32>("RATE")?.into();

@@ -8,7 +8,8 @@ use crate::graph::engine::{Engine, GraphCx, Pushed};
 /// `RED`.
 pub const CLASS: EngineClass = EngineClass {
     name: "RED",
-    doc: "Drops packets by chance, the more the longer the queues behind it are. RED(MIN_THRESH, MAX_THRESH, MAX_P, [STABILITY]). Handlers: drops, avg_queue_size",
+    doc: "Drops packets by chance, the more the longer the queues behind it are. RED(MIN_THRESH, MAX_THRESH, \
+          MAX_P, [STABILITY]). Handlers: drops, avg_queue_size",
     make: Make::with("1/1-2", "a/ah", "x/x", |args| {
         args.ignore(&["QUEUES", "GENTLE"]);
         let (min, max): (Option<u32>, Option<u32>) = (args.must("MIN_THRESH"), args.must("MAX_THRESH"));

@@ -3,7 +3,7 @@
 use crate::graph::arguments::{Data, Most, Span64};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx};
-use crate::graph::source::{RANDOM, Source};
+use crate::graph::source::{PacketSource, RANDOM};
 
 /// `TimedSource`.
 pub const CLASS: EngineClass = EngineClass {
@@ -14,12 +14,12 @@ pub const CLASS: EngineClass = EngineClass {
         let (limit, active) = (args.may("LIMIT", Most(u64::MAX))?, args.key("ACTIVE", true)?);
         args.ignore(&["STOP", "HEADROOM"]);
         let interval = interval.0.max(1);
-        Some(Box::new(TimedSource { data: Source::new(data, 0), interval, limit: limit.0, active, next: 0 }))
+        Some(Box::new(TimedSource { data: PacketSource::new(data, 0), interval, limit: limit.0, active, next: 0 }))
     }),
 };
 
 struct TimedSource {
-    data: Source,
+    data: PacketSource,
     interval: u64,
     limit: u64,
     active: bool,

@@ -1,7 +1,8 @@
 //! Where packets leave by a device.
 
 use crate::graph::class::{EngineClass, Make};
-use crate::graph::place::{Gate, IGNORED, Place};
+use crate::graph::edges::EdgeKind;
+use crate::graph::place::{Gate, IGNORED};
 
 /// `ToDevice`.
 pub const CLASS: EngineClass = EngineClass {
@@ -10,6 +11,6 @@ pub const CLASS: EngineClass = EngineClass {
     make: Make::task("1/0-2", "l/h", |args| {
         let name = args.must("DEVNAME")?;
         args.ignore(IGNORED);
-        Some(Box::new(Gate::new(Place::Device, name)))
+        Some(Box::new(Gate::new(EdgeKind::Device, name)))
     }),
 };

@@ -1,7 +1,8 @@
 //! Where packets go to the host.
 
 use crate::graph::class::{EngineClass, Make};
-use crate::graph::place::{Gate, IGNORED, Place};
+use crate::graph::edges::EdgeKind;
+use crate::graph::place::{Gate, IGNORED};
 
 /// `ToHost`.
 pub const CLASS: EngineClass = EngineClass {
@@ -10,6 +11,6 @@ pub const CLASS: EngineClass = EngineClass {
     make: Make::task("1/0-2", "a/h", |args| {
         let name = args.may("DEVNAME", String::new())?;
         args.ignore(IGNORED);
-        Some(Box::new(Gate::new(Place::Host, name)))
+        Some(Box::new(Gate::new(EdgeKind::Host, name)))
     }),
 };

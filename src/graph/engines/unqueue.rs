@@ -7,7 +7,8 @@ use crate::graph::engine::{Engine, GraphCx};
 /// `Unqueue`.
 pub const CLASS: EngineClass = EngineClass {
     name: "Unqueue",
-    doc: "Pulls packets and pushes them on. Unqueue([BURST], [ACTIVE], [LIMIT]). Handlers: count, active (read, write)",
+    doc: "Pulls packets and pushes them on. Unqueue([BURST], [ACTIVE], [LIMIT]). Handlers: count, active \
+          (read, write)",
     make: Make::task("1/1", "l/h", |args| {
         let burst = args.may("BURST", 1u32)?;
         let (active, limit) = (args.key("ACTIVE", true)?, args.key("LIMIT", Most(u64::MAX))?);

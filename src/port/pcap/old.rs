@@ -1,9 +1,7 @@
 //! Captures in the older format (pcap), of either byte order, with microseconds or nanoseconds. They are only read.
 
-use super::Packet;
-
-/// The packets of a capture, as far as it is whole; nothing if it is of another format.
-pub(super) fn packets(bytes: &[u8]) -> Option<Vec<Packet>> {
+/// The packets of a capture with their times in nanoseconds, as far as it is whole; nothing if it is of another format.
+pub(super) fn packets(bytes: &[u8]) -> Option<Vec<(u64, Vec<u8>)>> {
     let magic = bytes.first_chunk::<4>()?;
     let (number, unit): (fn([u8; 4]) -> u32, u64) = match u32::from_be_bytes(*magic) {
         0xa1b2_c3d4 => (u32::from_be_bytes, 1_000),
@@ -17,13 +15,7 @@ pub(super) fn packets(bytes: &[u8]) -> Option<Vec<Packet>> {
         let word = |at: usize| number([record[at], record[at + 1], record[at + 2], record[at + 3]]);
         let Some((frame, behind)) = behind.split_at_checked(word(8) as usize) else { break };
         let at = u64::from(word(0)) * 1_000_000_000 + u64::from(word(4)) * unit;
-        found.push(Packet {
-            interface: String::new(),
-            at,
-            inward: None,
-            bytes: frame.to_vec(),
-            comment: String::new(),
-        });
+        found.push((at, frame.to_vec()));
         rest = behind;
     }
     Some(found)
@@ -45,12 +37,12 @@ mod tests {
             old.extend(frame);
         }
         let read = packets(&old).unwrap();
-        assert_eq!(read.iter().map(|packet| &*packet.bytes).collect::<Vec<_>>(), [&[1u8, 2][..], &[], &[3]]);
-        assert_eq!(read[0].at, 7_000_005_000);
+        assert_eq!(read.iter().map(|(_, bytes)| &**bytes).collect::<Vec<_>>(), [&[1u8, 2][..], &[], &[3]]);
+        assert_eq!(read[0].0, 7_000_005_000);
         assert_eq!(packets(&old[..old.len() - 1]).unwrap().len(), 2, "what is cut off is left out");
         let swapped = [&[0xa1, 0xb2, 0x3c, 0x4d][..], &[0; 20], &[0; 7], &[9, 0, 0, 0, 1, 0, 0, 0, 1, 9]].concat();
         let read = packets(&swapped).unwrap();
-        assert_eq!((read[0].bytes.clone(), read[0].at), (vec![9], 9), "nanoseconds");
+        assert_eq!((read[0].1.clone(), read[0].0), (vec![9], 9), "nanoseconds");
         assert_eq!(packets(b"no capture, and long enough to be one").map(|it| it.len()), None);
     }
 }

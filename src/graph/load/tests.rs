@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::{Frame, FramePool};
-use crate::graph::place::Place;
+use crate::graph::edges::EdgeKind;
 use crate::graph::scratch::Scratch;
 
 #[test]
@@ -32,7 +32,7 @@ impl Rig {
 
     fn give(&mut self, device: &str, bytes: &[u8]) {
         let mut frame = Frame::from_bytes(bytes);
-        frame.port = self.graph.places.port(Place::Device, device);
+        frame.port = self.graph.places.port(EdgeKind::Device, device);
         self.came += 1;
         self.graph.receive(frame, self.now, &mut self.pool, &mut self.scratch);
         while self.graph.work(self.now, &mut self.pool, &mut self.scratch) {}
@@ -43,7 +43,6 @@ impl Rig {
         let places = &self.graph.places.all;
         let of = |frame: Frame| (places[usize::from(frame.port.0)].1.clone(), frame.bytes().to_vec());
         let out: Vec<_> = self.scratch.out.drain(..).map(of).collect();
-        self.came -= 0;
         out
     }
 
@@ -101,7 +100,8 @@ fn schedulers_share_what_is_pulled() {
         ("StrideSched(2, 1)", vec![0, 1, 0, 0, 1, 1]),
     ] {
         let mut rig = Rig::new(&format!(
-            "a :: FromDevice(a) -> Queue -> [0] s :: {sched}; FromDevice(b) -> Queue -> [1] s; s -> u :: Unqueue(ACTIVE false) -> Queue -> ToDevice(c);",
+            "a :: FromDevice(a) -> Queue -> [0] s :: {sched}; FromDevice(b) -> Queue -> [1] s;
+             s -> u :: Unqueue(ACTIVE false) -> Queue -> ToDevice(c);",
         ));
         for _ in 0..3 {
             rig.give("a", &[0]);
