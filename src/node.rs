@@ -14,8 +14,9 @@
 //! interface, engines, cut-through). `sending` finds the next hop and puts headers on.
 //!
 //! What is off that way is in a module of its own: `founding` makes a node, `api` has what a driver tells and asks it,
-//! `timers` does what is due. `codes` knows what each code name means, `loading` brings absent code here, `vouching` asks
-//! others for what it came without, `serving` answers neighbours that ask for code.
+//! `timers` does what is due, `moving` takes a domain to another worker (`workers`, `handing`). `codes` knows what each
+//! code name means, `loading` brings absent code here, `vouching` asks others for what it came without, `serving`
+//! answers neighbours that ask for code.
 
 mod alarms;
 mod anew;
@@ -40,6 +41,7 @@ pub mod handing;
 pub mod hello;
 pub mod hosts;
 mod loading;
+pub mod moving;
 pub mod objects;
 pub mod os;
 mod outgoing;
@@ -62,12 +64,12 @@ pub mod survey;
 mod tiers;
 mod timers;
 mod trust;
+pub mod turning;
 mod unproved;
 mod vouching;
 pub mod workers;
 
 use crate::classify::Class;
-use crate::classify::shapes::Found;
 use crate::core::Core;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
@@ -81,6 +83,7 @@ pub use config::{NodeConfig, Sizes};
 pub use ending::{Ended, EndedBy};
 use environment::{Environments, OwnType, Row};
 use founding::{below_root, secret, secret_word};
+use handing::Handed;
 pub use output::{
     Cause, Delivery, Effect, Event, EventKind, Ingress, KernelOrder, Linked, Output, Prepare, SentEnd, Shared, Turn,
 };
@@ -166,6 +169,7 @@ impl Node {
     /// A frame has come in by `frame.port`.
     pub fn receive(&mut self, turn: &mut Turn<'_>, mut frame: Frame) {
         let mut seen = Seen::Nowhere;
+        self.cx.renew_rules(turn);
         self.cx.see(&mut frame, &mut seen);
         self.take_in(turn, frame, &seen);
     }
@@ -173,15 +177,17 @@ impl Node {
     /// A frame has come in of which this is known. A packet goes to the environment of its kind.
     #[inline(always)]
     fn take_in(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
-        if self.cx.is_further() && !self.cx.is_for_here(&frame, seen) {
-            return self.hand_frame(turn, frame);
+        if self.cx.control.workers.are_several()
+            && let Some((to, what)) = self.cx.elsewhere(&frame, seen)
+        {
+            return self.cx.hand_frame(turn, Handed { to, what, frame });
         }
         self.cx.count_received(&frame);
         let (admitted, native) = match seen {
             Seen::Class(Ok(Class::Anep(range, native))) => {
                 (self.cx.let_in(turn, &mut frame, range.clone()), native.as_ref())
             }
-            Seen::Channel(found) => return self.receive_channel(turn, frame, found),
+            Seen::Channel(found) => return self.receive_channel(turn, frame, found.owner),
             Seen::PassedUp => (Ok(self.cx.let_in_punt(&mut frame)), None),
             _ => return self.cx.take_in_other(turn, frame, seen),
         };
@@ -213,7 +219,7 @@ impl Node {
 
     /// A frame has come in that is a channel's.
     #[inline(always)]
-    fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, found: &Found<Taker>) {
+    fn receive_channel(&mut self, turn: &mut Turn<'_>, mut frame: Frame, owner: Taker) {
         frame.authenticated = false;
         if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
             return self.cx.turn_away(turn, frame, Reason::EntryShare);
@@ -221,7 +227,7 @@ impl Node {
         self.cx.count_taken(frame.port);
         turn.out.event(frame.trace, EventKind::Received(frame.port));
         let run = self.cx.begin(turn.now, frame.payer, true);
-        self.enter_channel(turn, frame, found.owner);
+        self.enter_channel(turn, frame, owner);
         self.cx.end(turn.now, run);
     }
 
@@ -229,7 +235,7 @@ impl Node {
     /// one's turn where packets wait.
     #[inline]
     fn enter_channel(&mut self, turn: &mut Turn<'_>, frame: Frame, owner: Taker) {
-        let Taker { channel: id, domain } = owner;
+        let Taker { channel: id, domain, .. } = owner;
         self.cx.on_domain(turn.now, domain);
         let Some(channel) = self.cx.graphs.channels.ins.get_mut(id) else {
             return self.cx.drop(turn, frame, Reason::ChannelGone);

@@ -11,14 +11,16 @@ use std::time::Instant;
 use super::capsules::micro::{Stand, compiler};
 use super::guests::{Guests, compile};
 use super::micro::{COST, Micro};
+use super::nodeos::stand::{Stand as Channels, Two};
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::{Error, Settings};
 use anode::code::author::AuthorOptions;
 use anode::code::bundle::{Bundle, Kind};
-use anode::core::common::Common;
 use anode::manage::worker::crew::{Way, between};
 use anode::node::Sizes;
+use anode::node::workers::Joint;
+use anode::schedule::Policy;
 use anode::sys::poll::Waker;
 use std::cell::RefCell;
 use std::sync::mpsc::channel;
@@ -48,6 +50,13 @@ const RATE: &str = "capsules";
 const HANDING: &str = "handing over";
 const DIRECT: &str = "taken in by the first worker";
 const HANDED: &str = "taken in by the second, handed to the first";
+
+const HANDING_CHANNEL: &str = "handing over, packets of channels";
+const AT_OWN: &str = "taken in by its domain's worker";
+const AT_OTHER: &str = "taken in by the other, handed to it";
+
+/// Bytes of a packet of a channel, IP header included.
+const SIZE: usize = 84;
 
 const MEMORY: &str = "memory";
 const MORE: &str = "one more worker, 100 codes";
@@ -89,10 +98,22 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
         .collect();
     report.targets.extend(Target::at_most("a packet handed over, added ns", &added, 60.0));
     all.extend(handing);
+    let channels = channels(settings)?;
+    let key = |variant: &str| Key {
+        variant: variant.into(),
+        size: None,
+        regime: HANDING_CHANNEL.into(),
+        metric: COST,
+        unit: "ns",
+    };
+    let added = channels.values(&key(AT_OTHER)).iter().zip(channels.values(&key(AT_OWN)));
+    let added: Vec<f64> = added.map(|(with, without)| with - without).collect();
+    report.targets.extend(Target::at_most("a packet of a channel handed over, added ns", &added, 60.0));
+    all.extend(channels);
     let (memory, key) = memory(settings, &codes)?;
     report.targets.extend(Target::at_most(format!("{MORE}, MiB"), memory.values(&key), 24.0));
     all.extend(memory);
-    report.rows = all.rows(&[NODES, DIRECT]);
+    report.rows = all.rows(&[NODES, DIRECT, AT_OWN]);
     report.note(
         "Both threads of a variant begin together; the rate is that of all their capsules until the last has ended.",
     );
@@ -105,10 +126,10 @@ fn rate(variant: &str, regime: &str) -> Key {
 
 /// Two stands that are workers of one node, the second knowing what the first has told.
 fn joined(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
-    let common = Common::new(2, Sizes::default().state_entries);
+    let joint = Joint::new(2, Sizes::default().state_entries);
     let mut stands = [Stand::empty(codes[0])?, Stand::empty(codes[1])?];
     for (id, stand) in (0..).zip(&mut stands) {
-        stand.driver.node.set_worker(id, common.clone());
+        stand.driver.node.set_worker(id, joint.clone());
     }
     let [first, second] = &mut stands;
     let compiler = compiler()?;
@@ -182,12 +203,12 @@ fn handing(settings: &Settings, code: &Bundle) -> Result<Series, Error> {
         let (orders, _) = channel();
         Ok(Way { orders, waker: Waker::new().map_err(|error| Error::Node(error.to_string()))? })
     };
-    let (mut further, mut ring) = between(way()?, way()?);
+    let (mut further, mut ring) = between((0, way()?), (1, way()?));
     let mut direct = Stand::new(code)?;
-    let common = Common::new(2, 64);
+    let joint = Joint::new(2, 64);
     let [mut first, mut second] = [Stand::empty(code)?, Stand::empty(code)?];
-    first.driver.node.set_worker(0, common.clone());
-    second.driver.node.set_worker(1, common);
+    first.driver.node.set_worker(0, joint.clone());
+    second.driver.node.set_worker(1, joint);
     // The second is not told: it can go on with nothing.
     first.load(code, &compiler()?)?;
     let second = RefCell::new(second);
@@ -202,12 +223,23 @@ fn handing(settings: &Settings, code: &Bundle) -> Result<Series, Error> {
                 }
             }
             let now = second.now;
-            further.take(&mut first.driver.at(now));
+            further.take(&mut first.driver.at(now), &mut |_, _| {});
             ring.take_back(|frame| second.keep(frame));
             // What the first has sent goes back to its pool, out of which the empty frame has come.
             first.driver.out.frames.drain(..).for_each(|frame| first.driver.out.pool.give(frame));
         })
         .run(settings)
+}
+
+/// A packet of a channel that comes to one worker and is of a domain at the other, beside one that comes to that.
+fn channels(settings: &Settings) -> Result<Series, Error> {
+    let mut direct = Channels::new(Policy::Wfq, 1, SIZE)?;
+    let two = RefCell::new(Two::new(Policy::Wfq, 1, SIZE)?);
+    let series = Micro::new(HANDING_CHANNEL, None)
+        .variant(AT_OWN, || direct.pass())
+        .variant(AT_OTHER, || two.borrow_mut().pass())
+        .run(settings)?;
+    two.borrow().balanced().map(|()| series)
 }
 
 /// Bytes in RAM of this process.
@@ -222,9 +254,9 @@ fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error>
     let mut series = Series::default();
     let key = Key { variant: MORE.into(), size: None, regime: MEMORY.into(), metric: "resident", unit: "MiB" };
     settings.rounds(MEMORY, |_| {
-        let common = Common::new(2, Sizes::default().state_entries);
+        let joint = Joint::new(2, Sizes::default().state_entries);
         let mut first = Stand::empty(&codes[0])?;
-        first.driver.node.set_worker(0, common.clone());
+        first.driver.node.set_worker(0, joint.clone());
         let (mut orders, compiler) = (Vec::new(), compiler()?);
         for code in codes {
             orders.extend(first.load(code, &compiler)?);
@@ -232,7 +264,7 @@ fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error>
         let before = resident()?;
         let mut second = Stand::empty(&codes[0])?;
         second.driver.out.pool = anode::frame::FramePool::new(anode::frame::FRAME, 512);
-        second.driver.node.set_worker(1, common);
+        second.driver.node.set_worker(1, joint);
         for order in orders {
             second.driver.turn(0, |node, turn| node.obey(turn, order));
         }

@@ -59,6 +59,13 @@ pub enum Ask {
     RetryCode,
     /// All domains: [`crate::domains::Domains`].
     Domains,
+    /// Has another worker run an environment: [`crate::code::Moved`].
+    MoveDomain {
+        /// The number of its first domain.
+        domain: u32,
+        /// The worker.
+        worker: u16,
+    },
     /// Ends a domain and all below it.
     KillDomain {
         /// Its number.
@@ -167,6 +174,9 @@ impl Ask {
             Ask::AddCode { .. } => (Kind::Code, "code was given".into()),
             Ask::RemoveCode { name } => (Kind::Code, format!("code {name} was taken out")),
             Ask::RetryCode => (Kind::Code, "refused modules are tried again".into()),
+            Ask::MoveDomain { domain, worker } => {
+                (Kind::Session, format!("domain {domain} was moved to worker {worker}"))
+            }
             Ask::KillDomain { domain } => (Kind::Session, format!("domain {domain} was ended")),
             Ask::Cut(cut) => (Kind::Session, format!("domain {} was made to cut packets through", cut.title)),
             Ask::LoadService { name, .. } => (Kind::Code, format!("service {name} was loaded")),

@@ -34,6 +34,17 @@ pub struct Made {
     pub domain: u32,
 }
 
+/// A domain that has another worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Its number, which stays.
+    pub domain: u32,
+    /// The worker before.
+    pub from: u16,
+    /// The worker now.
+    pub worker: u16,
+}
+
 /// What ended with a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Freed {

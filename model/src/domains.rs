@@ -31,6 +31,9 @@ pub struct Domain {
     pub role: String,
     /// Who runs it; 0 is the node.
     pub host: u32,
+    /// The worker that runs its packets, if there are several and it is one's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u16>,
     /// What its role grants it.
     pub grants: Grants,
     /// What it has used; of a code's domain, in the user half.

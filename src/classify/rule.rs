@@ -28,7 +28,7 @@ pub enum Layer {
 }
 
 /// Which packets are meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Rule {
     /// The port, or any.
     pub port: Option<PortId>,

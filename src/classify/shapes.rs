@@ -118,6 +118,21 @@ impl<T: Copy + PartialEq> Demux<T> {
         }
     }
 
+    /// A rule has another owner, and else stays as it is.
+    pub fn replace(&mut self, rule: &Rule, before: T, after: T) {
+        let shape = Shape::of(rule);
+        if let Some(group) = self.groups.iter_mut().find(|group| group.shape == shape) {
+            group.flows.replace(&Flow::of(rule), &rule.key, before, after);
+        }
+    }
+
+    /// Whose a rule is that has no key.
+    #[cfg(test)]
+    pub(crate) fn owner(&self, rule: &Rule) -> Option<T> {
+        let group = self.groups.iter().find(|group| group.shape == Shape::of(rule))?;
+        group.flows.owner(&Flow::of(rule), &[])
+    }
+
     /// Asks for the memory that [`Demux::find`] will look at.
     #[inline]
     pub fn foresee(&self, port: PortId, layers: &Layers, bytes: &[u8]) {

@@ -35,6 +35,18 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
+    /// Have another worker of the node run an environment: its first domain and all below it
+    Move {
+        /// The node's name, or its run directory
+        node: String,
+        /// The domain: its number, or its title if no other has that
+        domain: String,
+        /// The worker: 0 is the first
+        worker: u16,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// End a domain and all below it, with all that they own
     Kill {
         /// The node's name, or its run directory
@@ -64,6 +76,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 crate::say!("{}", serde_json::to_string_pretty(found)?)
             } else {
                 crate::say!("{}", describe_one(&clean::tree(found.clone())))
+            }
+        }
+        Verb::Move { node, domain, worker, json } => {
+            let mut control = Control::connect(&run_dir(&node))?;
+            let found = find(&domains(&mut control)?, &domain)?.clone();
+            let moved = control.ask(&json!({"do": "move-domain", "domain": found["id"], "worker": worker}))?;
+            if json {
+                crate::say!("{moved}");
+            } else {
+                let (title, from) = (clean::line(word(&found, "title")), number(&moved, "from"));
+                if from == u64::from(worker) {
+                    crate::say!("{title} is at worker {worker} already");
+                } else {
+                    crate::say!("{title} moved from worker {from} to worker {worker}");
+                }
             }
         }
         Verb::Kill { node, domain, json } => {
@@ -110,9 +137,21 @@ fn find<'a>(all: &'a Value, wanted: &str) -> anyhow::Result<&'a Value> {
 
 fn describe(all: &Value) -> String {
     let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();
+    let are_several = list("domains").iter().any(|domain| domain["worker"].is_u64());
+    let worker = |word: String| if are_several { format!(" {word:>6}") } else { String::new() };
     let mut text = format!(
-        "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}\n",
-        "id", "domain", "role", "packets", "bytes", "cpu ms", "memory B", "dropped", "channels", "in kernel"
+        "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}{}\n",
+        "id",
+        "domain",
+        "role",
+        "packets",
+        "bytes",
+        "cpu ms",
+        "memory B",
+        "dropped",
+        "channels",
+        "in kernel",
+        worker("worker".into())
     );
     let mut depth: HashMap<u64, usize> = HashMap::new();
     for domain in list("domains") {
@@ -124,7 +163,7 @@ fn describe(all: &Value) -> String {
             usage["drops"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
         let _ = writeln!(
             text,
-            "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}",
+            "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}{}",
             number(&domain, "id"),
             format!("{}{}", "  ".repeat(own), word(&domain, "title")),
             word(&domain, "role"),
@@ -135,6 +174,7 @@ fn describe(all: &Value) -> String {
             dropped,
             number(&domain, "channels"),
             domain["kernel"]["packets"].as_u64().map_or("-".into(), |packets| packets.to_string()),
+            worker(domain["worker"].as_u64().map_or("all".into(), |worker| worker.to_string())),
         );
     }
     describe_rest(&mut text, all);

@@ -1,7 +1,9 @@
 //! `[[ee]]`: execution environments of a node, with program, role and restarts.
 
+use super::cpu::Workers;
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::bundle::Kind;
+use crate::frame::WorkerId;
 use crate::nodeos::file::check_holder;
 use crate::sys::jail::Part;
 use crate::trust::{ANYONE, Role, Roles};
@@ -47,6 +49,8 @@ pub struct Environment {
     pub role: String,
     /// When it is started again.
     pub restart: Restart,
+    /// The worker that runs its packets.
+    pub worker: WorkerId,
 }
 
 /// What an environment is.
@@ -121,6 +125,9 @@ pub struct EnvironmentFile {
     /// What its process may read besides the system's programs and libraries, and the directory of its program.
     #[serde(default)]
     pub reads: Vec<PathBuf>,
+    /// The worker that runs its packets: 0 is the first of those that `[cpu] workers` says.
+    #[serde(default)]
+    pub worker: WorkerId,
 }
 
 fn anyone() -> String {
@@ -135,6 +142,9 @@ impl NodeFile {
 
     /// The environments, as far as they make sense in these roles.
     pub fn environments(&self, roles: &Roles) -> Result<Vec<Environment>, ConfigError> {
+        if let Workers::Count(workers) = self.cpu.workers {
+            self.check_workers(workers)?;
+        }
         self.environments
             .iter()
             .map(|environment| environment.plan(roles, self.jail.users, &self.jails_require()))
@@ -142,7 +152,27 @@ impl NodeFile {
     }
 }
 
+impl NodeFile {
+    /// Whether there are the workers that environments are to have.
+    pub fn check_workers(&self, workers: WorkerId) -> Result<(), ConfigError> {
+        self.environments.iter().try_for_each(|environment| environment.check_worker(workers))
+    }
+}
+
 impl EnvironmentFile {
+    /// Whether there is the worker that it is to have.
+    fn check_worker(&self, workers: WorkerId) -> Result<(), ConfigError> {
+        let (name, worker) = (&self.name, self.worker);
+        if worker < workers {
+            return Ok(());
+        }
+        let last = workers.saturating_sub(1);
+        wrong(format!(
+            "ee {name}: worker = {worker}: the node's last one is {last}; [cpu] workers = {} would do",
+            worker + 1
+        ))
+    }
+
     fn plan(&self, roles: &Roles, users: (u32, u32), required: &[Part]) -> Result<Environment, ConfigError> {
         let name = &self.name;
         if check_holder(name).is_err() {
@@ -158,7 +188,8 @@ impl EnvironmentFile {
         } else {
             Program::Object(self.object(role)?)
         };
-        Ok(Environment { name: name.clone(), program, role: self.role.clone(), restart: self.restart })
+        let (role, restart, worker) = (self.role.clone(), self.restart, self.worker);
+        Ok(Environment { name: name.clone(), program, role, restart, worker })
     }
 
     /// A shared object, if the role trusts it with the node.
@@ -258,6 +289,8 @@ mod tests {
             ("name = \"f\"\ncommand = [\"x\"]\nrestart = \"often\"", "on-failure"),
             ("name = \"f\"\ncommand = [\"x\"]\n[[ee]]\nname = \"f\"\ncommand = [\"x\"]", "[[ee]] name: f stands twice"),
             ("name = \"f\"", "ee f: command: the program and its arguments"),
+            ("name = \"f\"\ncommand = [\"x\"]\nworker = 2\n[cpu]\nworkers = 2", "[cpu] workers = 3 would do"),
+            ("name = \"f\"\ncommand = [\"x\"]\nworker = -1", "worker"),
             ("name = \"f\"\nlibrary = [\"/f.so\"]\nrole = \"ee\"", "the role ee does not include native code"),
             ("name = \"f\"\nlibrary = [\"/f.so\"]", "the role anyone does not include native code"),
             ("name = \"f\"\nlibrary = [\"f.so\"]\nrole = \"ee\"", "'f.so' is not absolute"),

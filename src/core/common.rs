@@ -15,6 +15,7 @@ mod sync;
 use super::domain::DomainId;
 use super::kept::SharedState;
 use super::share::SharedAccount;
+use super::table::SharedPlaces;
 use crate::frame::WorkerId;
 use crate::trust::limits::Limits;
 pub use account::CommonAccount;
@@ -26,8 +27,23 @@ use std::sync::Arc;
 pub struct Common {
     /// Workers there are.
     pub workers: WorkerId,
-    /// The soft state of all codes.
+    /// The soft state of all codes, and of domains that may be anywhere.
     pub state: Arc<CommonStore>,
+    /// Places of what has a name.
+    pub names: SharedNames,
+}
+
+/// The places of each kind that has names: they are good at all workers, and an entry takes its own along when it moves.
+#[derive(Clone, Debug, Default)]
+pub struct SharedNames {
+    /// Of domains.
+    pub domains: SharedPlaces,
+    /// Of memory pools.
+    pub pools: SharedPlaces,
+    /// Of incoming, outgoing and cut-through channels.
+    pub channels: [SharedPlaces; 3],
+    /// Of hosts.
+    pub hosts: SharedPlaces,
 }
 
 /// What workers have in common of one code.
@@ -42,13 +58,23 @@ pub struct OfCode {
 impl Common {
     /// For so many workers, with room for so many entries of soft state.
     pub fn new(workers: WorkerId, state_entries: usize) -> Common {
-        Common { workers, state: Arc::new(CommonStore::new(state_entries)) }
+        Common { workers, state: Arc::new(CommonStore::new(state_entries)), names: SharedNames::default() }
     }
 
     /// What they have in common of the code that this domain of the first worker pays for; it shares soft state with a group.
     pub fn code(&self, owner: DomainId, group: u64, limits: &Limits) -> OfCode {
         let state = Arc::new(CommonState::new(self.state.clone(), owner, group, limits));
         OfCode { state, account: Arc::new(CommonAccount::new(self.workers)) }
+    }
+}
+
+/// The group of all domains below one that is an environment's: no other has this bit.
+const OF_ENVIRONMENT: u64 = 1 << 62;
+
+impl Common {
+    /// The soft state of a domain, wherever it is, which shares with all below `top`.
+    pub fn domain(&self, owner: DomainId, top: DomainId, limits: &Limits) -> OfCode {
+        self.code(owner, OF_ENVIRONMENT | u64::from(top.0), limits)
     }
 }
 

@@ -11,7 +11,7 @@
 mod pool;
 
 use super::domain::DomainId;
-use super::table::Table;
+use super::table::{SharedPlaces, Table};
 use crate::sys::cache;
 use libanode::error::Error;
 use pool::{Pool, Rest, Standing};
@@ -65,6 +65,12 @@ struct Holding {
 impl Holding {
     /// Of no domain: there is no place of that number.
     const NONE: Holding = Holding { domain: DomainId(u32::MAX), pool: PoolId(u32::MAX), bytes: 0 };
+}
+
+/// Pools on their way to another worker, with what domains hold.
+pub struct MovedPools {
+    pools: Vec<(PoolId, Pool)>,
+    holdings: Vec<Holding>,
 }
 
 /// The pools of a node.
@@ -130,6 +136,41 @@ impl Pools {
         Ok(())
     }
 
+    /// Gives no name from now on that another worker has given.
+    pub fn share_names(&mut self, places: &SharedPlaces) {
+        self.table.share(places);
+    }
+
+    /// Names that were given are nobody's any more.
+    pub fn give_up_names(&mut self) {
+        self.table.give_up();
+    }
+
+    /// Takes out the pools of domains, which are sorted, for another worker. No other domain uses them, and they are part of no other's.
+    pub fn send_off(&mut self, domains: &[DomainId]) -> MovedPools {
+        let holdings: Vec<_> = domains.iter().filter_map(|domain| self.holding(*domain)).collect();
+        holdings.iter().for_each(|holding| self.holdings[holding.domain.index()] = Holding::NONE);
+        let owned = self.table.iter().filter(|(_, pool)| domains.binary_search(&pool.rest.owner).is_ok());
+        let owned: Vec<_> = owned.map(|(id, _)| id).collect();
+        self.over.retain(|over| !owned.contains(over));
+        MovedPools {
+            pools: owned.into_iter().filter_map(|id| Some((id, self.table.send_off(id)?))).collect(),
+            holdings,
+        }
+    }
+
+    /// Takes in what another worker has sent off.
+    pub fn take_in(&mut self, MovedPools { pools, holdings }: MovedPools) {
+        for (id, pool) in pools {
+            if pool.standing != Standing::Within {
+                self.over.push(id);
+            }
+            self.table.take_in(id, pool);
+        }
+        self.over.reserve(self.table.len().saturating_sub(self.over.len()));
+        holdings.into_iter().for_each(|holding| self.hold(holding));
+    }
+
     /// The owner of the pool.
     pub fn owner(&self, id: PoolId) -> Option<DomainId> {
         self.table.get(id).map(|pool| pool.rest.owner)
@@ -141,14 +182,18 @@ impl Pools {
             return Err(Error::Exists);
         }
         self.table.get_mut(id).ok_or(Error::Stale)?.rest.users.push(domain);
-        let at = domain.index();
+        self.hold(Holding { domain, pool: id, bytes: 0 });
+        Ok(())
+    }
+
+    fn hold(&mut self, holding: Holding) {
+        let at = holding.domain.index();
         if at >= self.holdings.len() {
             // Once for each domain there ever is at the same time.
             cache::make_room(&mut self.holdings, at + 1);
             self.holdings.resize(at + 1, Holding::NONE);
         }
-        self.holdings[at] = Holding { domain, pool: id, bytes: 0 };
-        Ok(())
+        self.holdings[at] = holding;
     }
 
     /// The pool that a domain uses.

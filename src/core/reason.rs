@@ -301,10 +301,10 @@ reasons! {
     DomainEnded = "domain-ended" was "path-ended", "the domain of a packet ended before its turn";
     /// The code of a capsule went out of service while it was on its way.
     CodeGone = "code-gone" was "path-ended", "the code of a capsule went out of service before its turn; the next capsule finds it anew";
-    /// Too many packets are on their way from one worker of the node to the first.
+    /// Too many packets are on their way from one worker of the node to another.
     HandOver = "hand-over",
-        "more packets came to a worker that only the first worker of the node can go on with than that one takes: \
-         packets without code here, or of applications and channels ([cpu])";
+        "more packets came to a worker that only another worker of the node can go on with than that one takes: packets without \
+         code here, of applications, or of channels of domains that are there ([cpu], anode domain move)";
     /// A worker of the node has panicked while it had a packet.
     WorkerPanic = "worker-panic",
         "a worker of the node has panicked while it had these packets, and has begun anew: a bug, please report it \

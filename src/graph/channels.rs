@@ -9,12 +9,14 @@ use super::exit::Target;
 use super::form::{Exit, Form};
 use super::half::{CutCounts, SharedCut};
 use super::head::Head;
+use super::rules::{SharedRules, Taker};
 use super::table::Graph;
 use crate::classify::rule::{Layer, Rule};
 use crate::classify::shapes::{Demux, NoPlace};
 use crate::core::domain::DomainId;
 use crate::core::share::Bandwidth;
 use crate::core::table::Table;
+use crate::frame::WorkerId;
 use crate::nodeos::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
 use std::collections::HashMap;
 
@@ -39,15 +41,6 @@ impl Traffic {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
-}
-
-/// Whose packets an incoming channel brings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Taker {
-    /// The channel.
-    pub channel: InChanId,
-    /// Its domain.
-    pub domain: DomainId,
 }
 
 impl From<NoPlace> for Error {
@@ -190,8 +183,15 @@ pub struct Channels {
     pub outs: Table<OutChanId, OutChan>,
     /// Cut-through.
     pub cuts: Table<CutChanId, CutChan>,
-    /// Which packet is for which incoming channel.
+    /// Which packet is for which incoming channel, of all workers.
     pub demux: Demux<Taker>,
+    /// Which worker this is, and what all of them tell each other of rules, if there are several.
+    pub(super) worker: WorkerId,
+    pub(super) shared: Option<SharedRules>,
+    /// Rules that have another worker now: whose they were, and whose they are.
+    pub(super) moved: Vec<(Taker, Taker)>,
+    /// Rules of channels of this worker that are no more, and are still to be withdrawn.
+    pub(super) left: Vec<(Rule, Taker)>,
     /// Those of the node's own environments.
     pub own: Vec<Own>,
     /// Incoming channels with engines, which may keep pieces of packets, by domain.
@@ -212,6 +212,10 @@ impl Channels {
             outs: Table::new(CHANNELS_MAX),
             cuts: Table::new(CHANNELS_MAX),
             demux: Demux::with_secret(secret),
+            worker: 0,
+            shared: None,
+            moved: Vec::new(),
+            left: Vec::new(),
             own: Vec::new(),
             keepers: HashMap::new(),
         }
@@ -224,20 +228,32 @@ impl Channels {
         (filter, graph): (Rule, Graph),
         spec: &ChanSpec,
     ) -> Result<InChanId, Error> {
-        let keeps = !graph.is_empty();
         let channel = InChan::new(domain, (filter.clone(), graph), spec);
         let id = self.ins.add(channel).map_err(|_| Error::Full)?;
-        if let Err(why) = self.demux.add(&filter, Taker { channel: id, domain }) {
+        if let Err(why) = self.claim(&filter, self.taker(id, domain)) {
             self.ins.remove(id);
             return Err(why.into());
         }
-        if keeps {
+        if self.ins.get(id).is_some_and(|channel| !channel.graph.is_empty()) {
             self.keepers.entry(domain).or_default().push(id);
         }
         Ok(id)
     }
 
-    /// Takes an incoming channel out, and the cut-through channel that it is part of.
+    /// An incoming channel has come with its engines.
+    pub(super) fn note_keeper(&mut self, id: InChanId, channel: &InChan) {
+        if !channel.graph.is_empty() {
+            self.keepers.entry(channel.domain).or_default().push(id);
+        }
+    }
+
+    /// The channels of a domain have gone with their engines.
+    pub(super) fn forget_keepers(&mut self, domain: DomainId) {
+        self.keepers.remove(&domain);
+    }
+
+    /// Takes an incoming channel out, and the cut-through channel that it is part of. Its rule stays its own until that is withdrawn
+    /// ([`super::Graphs::withdraw`]).
     pub fn remove_in(&mut self, id: InChanId) -> Option<InChan> {
         let channel = self.ins.remove(id)?;
         if let Some(keepers) = self.keepers.get_mut(&channel.domain) {
@@ -246,7 +262,6 @@ impl Channels {
                 self.keepers.remove(&channel.domain);
             }
         }
-        self.demux.remove(&channel.filter, Taker { channel: id, domain: channel.domain });
         if let Some(cut) = channel.form.cut() {
             self.cuts.remove(cut);
         }
@@ -326,7 +341,7 @@ impl Channels {
     }
 
     /// Takes out all channels of these domains, which are sorted: the incoming ones, and how many outgoing ones.
-    pub fn remove_all(&mut self, domains: &[DomainId]) -> (Vec<InChan>, usize) {
+    pub fn remove_all(&mut self, domains: &[DomainId]) -> (Vec<(InChanId, InChan)>, usize) {
         let is_theirs = |domain: DomainId| domains.binary_search(&domain).is_ok();
         // Both ends of a cut-through channel are of its domain.
         let cuts: Vec<_> = self.cuts.iter().filter(|(_, cut)| is_theirs(cut.domain)).map(|(id, _)| id).collect();
@@ -335,7 +350,7 @@ impl Channels {
         let outs: Vec<_> =
             self.outs.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
         outs.iter().for_each(|id| drop(self.outs.remove(*id)));
-        (ins.into_iter().filter_map(|id| self.remove_in(id)).collect(), outs.len())
+        (ins.into_iter().filter_map(|id| Some((id, self.remove_in(id)?))).collect(), outs.len())
     }
 }
 

@@ -2,13 +2,14 @@
 //! half is told which there are, and what passes there is added to the accounts of this one.
 
 use super::Graphs;
-use super::channels::{CarriedCut, CutChan};
+use super::channels::{CarriedCut, CutChan, InChan};
 use super::half::{ChannelHalf, Cut, CutCounts, Whose};
+use super::rules::Taker;
 use crate::classify::rule::Rule;
 use crate::core::Core;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::nodeos::interface::{CutChanId, Error, OutChanId};
+use crate::nodeos::interface::{CutChanId, Error, InChanId, OutChanId};
 
 impl Graphs {
     /// Packets of a filter are an incoming channel's from now on: whoever looks at them first has to know.
@@ -157,9 +158,15 @@ impl Graphs {
         }
     }
 
-    /// Packets of a filter are nobody's any more.
-    pub fn withdraw(&mut self, filter: &Rule) {
-        withdraw(&mut self.halves, filter);
+    /// Packets of an incoming channel, which has ended, are nobody's any more. Only then another worker may have the same.
+    pub fn withdraw(&mut self, id: InChanId, channel: &InChan) {
+        self.withdraw_rule(&channel.filter, self.channels.taker(id, channel.domain));
+    }
+
+    /// The same of a channel that is known by its rule alone.
+    pub fn withdraw_rule(&mut self, rule: &Rule, taker: Taker) {
+        withdraw(&mut self.halves, rule);
+        self.channels.release(rule, taker);
     }
 }
 

@@ -11,7 +11,7 @@ use crate::core::domain::DomainId;
 use crate::core::ledger::{Balance, gone_on};
 use crate::core::share::{SharedAccount, SharedBytes};
 use crate::nodeos::interface::OutChanId;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What looks at frames before the node does. Errors say for people why it did not do it.
 pub trait ChannelHalf: Send {
@@ -30,6 +30,49 @@ pub trait ChannelHalf: Send {
 
     /// A domain has ended, or an outgoing channel: nothing is shared with it any more.
     fn forget(&mut self, whose: Whose);
+}
+
+/// What looks at frames before the node does, for several workers: one call at a time.
+#[derive(Clone)]
+pub struct SharedHalf(Arc<Mutex<Box<dyn ChannelHalf>>>);
+
+impl SharedHalf {
+    /// The same for whoever has a clone.
+    pub fn new(half: Box<dyn ChannelHalf>) -> SharedHalf {
+        SharedHalf(Arc::new(Mutex::new(half)))
+    }
+
+    fn half(&self) -> MutexGuard<'_, Box<dyn ChannelHalf>> {
+        // A call that panicked has told the kernel of a channel or has not: what the next one says is right all the same.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// As graphs take them.
+pub fn boxed(halves: Vec<SharedHalf>) -> Vec<Box<dyn ChannelHalf>> {
+    halves.into_iter().map(|half| Box::new(half) as Box<dyn ChannelHalf>).collect()
+}
+
+impl ChannelHalf for SharedHalf {
+    fn change(&mut self, filter: &Rule, exists: bool) -> Result<(), String> {
+        self.half().change(filter, exists)
+    }
+
+    fn begin(&mut self, cut: &Cut<'_>) -> Result<Option<SharedCut>, String> {
+        self.half().begin(cut)
+    }
+
+    fn passed(&self, number: u32) -> CutCounts {
+        self.half().passed(number)
+    }
+
+    fn end(&mut self, number: u32, filter: &Rule) -> Result<(), String> {
+        self.half().end(number, filter)
+    }
+
+    fn forget(&mut self, whose: Whose) {
+        self.half().forget(whose);
+    }
 }
 
 /// Who shares a budget.

@@ -53,6 +53,11 @@ impl Head {
         Head { until: 0, changes: 0, port, mtu: 0, sums: [0; 2], stack: Stack::V4, is_plain, bytes: [0; LENGTH_MAX] }
     }
 
+    /// They are nothing to whoever has the channel now.
+    pub fn forget(&mut self) {
+        self.until = 0;
+    }
+
     /// Whether these headers are those of a packet of so many bytes now.
     #[inline]
     pub fn holds(&self, now: u64, changes: u32, length: usize) -> bool {

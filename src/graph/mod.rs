@@ -12,12 +12,13 @@
 //! One description, several forms: the form of a channel's graph is chosen when the channel is made and when a cut-through channel joins it
 //! or leaves it, so a packet for which there is nothing to do takes no step for that. `engine` is what engines are,
 //! `engines` has them and their table, `table` the form of graphs that have any; `cut` has cut-through channels, which the other
-//! half of the node can carry too (`half`). Nothing here sends a packet or hands it to anybody: the node does, with
-//! what it finds here.
+//! half of the node can carry too (`half`); `rules` are those of all workers of a node. Nothing here sends a packet or
+//! hands it to anybody: the node does, with what it finds here.
 
 pub mod arguments;
 mod chance;
 pub mod channels;
+mod claims;
 pub mod class;
 pub mod cut;
 pub mod edges;
@@ -29,20 +30,24 @@ pub mod half;
 pub mod head;
 mod ip_filters;
 pub mod load;
+mod moving;
 pub mod own;
 mod packet;
 mod place;
 mod rate;
+pub mod rules;
 pub mod scratch;
 mod source;
 mod store;
 pub mod table;
 
 use crate::core::ledger::Balance;
-pub use channels::{Channels, InChan, OutChan, Taker, Traffic};
+pub use channels::{Channels, InChan, OutChan, Traffic};
 pub use exit::Target;
 pub use form::{Exit, Form};
 use half::ChannelHalf;
+pub use moving::MovedChannels;
+pub use rules::Taker;
 use scratch::Scratch;
 
 /// The graphs of a node.

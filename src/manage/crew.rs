@@ -5,15 +5,16 @@ use super::control::Others;
 use super::cpu::{self, Cpu};
 use super::loader::Loader;
 use super::ports::OpenPort;
-use super::worker::crew::{First, Further, Way, between};
+use super::worker::crew::{Link, Way, between_all};
 use super::worker::{FirstSeat, Order, Parts, Seat, Worker};
 use crate::config::cpu::{CpuFile, Workers};
 use crate::config::{NodeFile, Plan};
-use crate::core::common::Common;
 use crate::frame::WorkerId;
+use crate::graph::half::{SharedHalf, boxed};
 use crate::node::NodeConfig;
 use crate::node::entry::EntryLimits;
 use crate::node::proofs::Guard;
+use crate::node::workers::Joint;
 use crate::seen::ring::Teller;
 use crate::sys::clock::Clock;
 use crate::sys::ethtool;
@@ -38,16 +39,18 @@ pub(super) fn first(
     (entry, clock): (EntryLimits, Clock),
 ) -> Result<(Worker, Crew, Arc<cpu::Report>)> {
     let workers = count(&file.cpu, plans);
+    file.check_workers(workers)?;
     let mut config = config;
     let ceiling = &mut config.sizes.ingress_packets_per_second;
     *ceiling = part_of(*ceiling, 0, workers);
-    let (crew, others) = Crew::of(workers, &config, &way)?;
+    let (crew, links) = Crew::of(workers, &config, &way)?;
     let cpu = Cpu::new(&file.cpu.of_worker(0, workers));
     let report = cpu.report();
     let parts = Parts {
         config,
-        seat: Seat::First(Box::new(FirstSeat { plan, apps, loader, others })),
-        common: crew.common.clone(),
+        seat: Seat::First(Box::new(FirstSeat { plan, apps, loader })),
+        links,
+        joint: crew.joint.clone(),
         busy_poll_us: file.xdp.busy_poll_us,
         cpu,
         entry,
@@ -133,13 +136,13 @@ struct Seated {
     id: WorkerId,
     orders: Receiver<Order>,
     way: Way,
-    first: First,
+    links: Vec<Link>,
 }
 
 /// The workers beyond the first, before their ports are open.
 pub(super) struct Crew {
     /// What all workers have in common, if there are several.
-    common: Option<Common>,
+    joint: Option<Joint>,
     /// How many there are, the first included.
     pub workers: WorkerId,
     /// The way to the first one.
@@ -156,18 +159,20 @@ pub(super) struct Running {
 }
 
 impl Crew {
-    /// For so many workers, of which the first is reached so; with what that one has of each other.
-    fn of(workers: WorkerId, config: &NodeConfig, first: &Way) -> Result<(Crew, Vec<Further>)> {
-        let common = (workers > 1).then(|| Common::new(workers, config.sizes.state_entries));
-        let (mut seated, mut others) = (Vec::new(), Vec::new());
-        for id in 1..workers {
+    /// For so many workers, of which the first is reached so; with what that one has of the others.
+    fn of(workers: WorkerId, config: &NodeConfig, first: &Way) -> Result<(Crew, Vec<Link>)> {
+        let joint = (workers > 1).then(|| Joint::new(workers, config.sizes.state_entries));
+        let (mut ways, mut inboxes) = (vec![first.clone()], Vec::new());
+        for _ in 1..workers {
             let (sender, orders) = channel();
-            let way = Way { orders: sender, waker: Waker::new()? };
-            let (further, first) = between(first.clone(), way.clone());
-            others.push(further);
-            seated.push(Seated { id, orders, way, first });
+            ways.push(Way { orders: sender, waker: Waker::new()? });
+            inboxes.push(orders);
         }
-        Ok((Crew { common, workers, first: first.clone(), seated }, others))
+        let mut links = between_all(&ways).into_iter();
+        let own = links.next().unwrap_or_default();
+        let others = (1..).zip(ways.into_iter().skip(1)).zip(inboxes).zip(links);
+        let seated = others.map(|(((id, way), orders), links)| Seated { id, orders, way, links }).collect();
+        Ok((Crew { joint, workers, first: first.clone(), seated }, own))
     }
 
     /// Somebody watches, and is told by each of these, the first by the first worker; before the threads are started.
@@ -183,10 +188,10 @@ impl Crew {
         file: &NodeFile,
         config: &NodeConfig,
         (entry, guard, clock): (&EntryLimits, &Guard, Clock),
-        ports: Vec<Vec<OpenPort>>,
+        (ports, halves): (Vec<Vec<OpenPort>>, &[SharedHalf]),
     ) -> Result<Running> {
         let mut running = Running::default();
-        for (Seated { id, orders, way, first }, ports) in self.seated.into_iter().zip(ports) {
+        for (Seated { id, orders, way, links }, ports) in self.seated.into_iter().zip(ports) {
             let cpu = Cpu::new(&file.cpu.of_worker(id, self.workers));
             running.reports.push(cpu.report());
             let mut config = config.clone();
@@ -196,8 +201,9 @@ impl Crew {
             config.seed = config.seed.wrapping_add(u64::from(id));
             let parts = Parts {
                 config,
-                seat: Seat::Further { id, first },
-                common: self.common.clone(),
+                seat: Seat::Further(id),
+                links,
+                joint: self.joint.clone(),
                 busy_poll_us: file.xdp.busy_poll_us,
                 cpu,
                 entry: *entry,
@@ -206,9 +212,11 @@ impl Crew {
                 clock,
             };
             let (guard, all, (telling, told)) = (guard.clone(), self.first.clone(), sync_channel(1));
+            let halves = halves.to_vec();
             let work = move || {
                 let mut worker = Worker::new(parts)?;
                 worker.leave_guard(&guard);
+                worker.set_channel_halves(boxed(halves));
                 worker.take_ports(ports.into_iter())?;
                 // Whoever starts it waits for this.
                 let _ = telling.send(());

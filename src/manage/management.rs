@@ -26,6 +26,7 @@ pub use supervisor::{BACK_OFF_MAX, State};
 use super::ee::ObjectHost;
 use crate::config::environments::{Environment, Program, Restart};
 use crate::core::domain::DomainId;
+use crate::frame::WorkerId;
 use crate::node::EndedBy;
 use crate::sys::jail::{Groups, Part, Starter, Weights};
 use crate::sys::poll::Waker;
@@ -86,8 +87,8 @@ pub struct Member {
 
 /// What the management environment asks of the node.
 pub trait Domains: Send + 'static {
-    /// Creates a domain of an environment, below the management environment's.
-    fn create(&self, name: &str, role: &str) -> Result<DomainId, String>;
+    /// Creates a domain of an environment, below the management environment's, at a worker.
+    fn create(&self, name: &str, role: &str, worker: WorkerId) -> Result<DomainId, String>;
     /// Ends a domain and all below it.
     fn end(&self, domain: DomainId);
     /// Who has ended this domain against its will: the node, for its budgets, its memory or a thread that hung, or the

@@ -17,6 +17,7 @@ mod domains;
 pub mod ee;
 pub mod files;
 mod follow;
+mod homes;
 pub mod kernel;
 pub mod linker;
 pub mod loader;
@@ -43,6 +44,7 @@ use crate::config::environments::Environment;
 use crate::config::{self, NodeFile, Plan, RouteSource};
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
+use crate::graph::half::{SharedHalf, boxed};
 use crate::kernel::{KernelHalf, Setting, Settings, Steering};
 use crate::link::meter::LinkMeter;
 use crate::node::proofs::Guard;
@@ -190,9 +192,9 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
         files
     });
     worker.prepare(left)?;
-    let (xdp, ports) =
+    let (xdp, ports, halves) =
         open_ports(&mut worker, file, (&routing, &plans), (half.as_ref(), crew.workers), &settings, &orders, warm)?;
-    let crew = crew.start(file, &routing, (&entry, &guard, clock), ports)?;
+    let crew = crew.start(file, &routing, (&entry, &guard, clock), (ports, &halves))?;
     worker.say_hello(&hellos);
     let (kernel, links) = (file.routes == RouteSource::Kernel, Arc::<follow::Links>::default());
     let followed = kernel.then(Arc::<follow::Report>::default);
@@ -209,18 +211,11 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let domains = NodeDomains { acceptor: acceptor.clone(), files };
     let management = Arc::new(Management::start(environments, starter(&dir)?, domains)?);
     undo.management = Some(management.clone());
-    let handle = handle.with_management(management.clone());
-    let stop = Arc::new(AtomicBool::new(false));
+    let (handle, stop) = (handle.with_management(management.clone()), Arc::new(AtomicBool::new(false)));
     tick(compiler, Watchdog::new(handle.rounds(), file.cpu.hang_s), stop.clone())?;
-    let before = (half.clone(), xdp.own.clone(), xdp.again);
-    let follower = follow::Follower::new(
-        file.clone(),
-        (routing, plans),
-        handle.clone(),
-        before,
-        settings.clone(),
-        (followed, links),
-    )?;
+    let (before, told) = ((half.clone(), xdp.own.clone(), xdp.again), (followed, links));
+    let follower =
+        follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), told)?;
     let following = follower.follow()?;
     let handle = with_applier(file, handle, (guard, in_force), (following, management.clone()), clock)?;
     listen_for_others(&dir, &handle, acceptor)?;
@@ -263,10 +258,11 @@ fn open_ports(
     settings: &Arc<Settings>,
     orders: &Sender<Order>,
     warm: JoinHandle<()>,
-) -> Result<(sockets::Opened, Vec<Vec<OpenPort>>)> {
+) -> Result<(sockets::Opened, Vec<Vec<OpenPort>>, Vec<SharedHalf>)> {
     let mut xdp = sockets::open(routing, plans, &file.xdp, half, workers);
     let without_tags = kernel::leave_all_tags(settings, plans, &xdp.ports);
-    worker.set_channel_halves(kernel::channels(half, plans.len(), &xdp));
+    let halves: Vec<_> = kernel::channels(half, plans.len(), &xdp).into_iter().map(SharedHalf::new).collect();
+    worker.set_channel_halves(boxed(halves.clone()));
     let before = std::mem::take(&mut xdp.ports);
     // Packets that bring code find somebody who compiles it. One that panicked has said so.
     let _ = warm.join();
@@ -277,7 +273,7 @@ fn open_ports(
     listen(half, xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
     half.map_or(Ok(()), KernelHalf::settle).context("the kernel half cannot take its place")?;
     kernel::take_tags_again(settings, &without_tags);
-    Ok((xdp, of_others))
+    Ok((xdp, of_others, halves))
 }
 
 /// What the next packets need of what a process before this one has left: neighbours, and codes that the store has.
@@ -404,9 +400,11 @@ struct NodeDomains {
 }
 
 impl Domains for NodeDomains {
-    fn create(&self, name: &str, role: &str) -> Result<DomainId, String> {
+    fn create(&self, name: &str, role: &str, worker: WorkerId) -> Result<DomainId, String> {
         let asked = (name.to_owned(), role.to_owned());
-        let domain = self.acceptor.handle.with_node(move |node, _| node.add_environment(&asked.0, &asked.1))??;
+        let handle = &self.acceptor.handle;
+        let domain = handle.with_worker(worker, move |node, _| node.add_environment(&asked.0, &asked.1))??;
+        handle.homes().enter(domain, worker);
         let roles = self.acceptor.roles.now();
         let quota = roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
         if let Some((files, quota)) = self.files.as_ref().zip(quota)
@@ -420,7 +418,9 @@ impl Domains for NodeDomains {
 
     fn end(&self, domain: DomainId) {
         // A node that is going down ends all of them.
-        let _ = self.acceptor.handle.with_node(move |node, turn| node.end_environment(turn, domain));
+        let (handle, homes) = (&self.acceptor.handle, self.acceptor.handle.homes());
+        let _ = handle.with_home(&homes.of(domain), move |node, turn| node.end_environment(turn, domain));
+        homes.forget(domain);
         if let Some(files) = &self.files {
             files.leave(domain);
         }
@@ -440,11 +440,14 @@ impl Domains for NodeDomains {
     }
 
     fn felled_by(&self, domain: DomainId) -> Option<EndedBy> {
-        self.acceptor.handle.with_node(move |node, _| node.felled_by(domain)).ok().flatten()
+        let each = self.acceptor.handle.with_each(move |node, _| node.felled_by(domain)).ok()?;
+        each.into_iter().flatten().next()
     }
 
     fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>> {
-        self.acceptor.handle.with_node(move |node, _| node.living(domains)).ok()
+        let _still = self.acceptor.handle.homes().still();
+        let each = self.acceptor.handle.with_each(move |node, _| node.living(domains.clone())).ok()?;
+        Some(each.into_iter().flatten().collect())
     }
 
     fn with_files(&self) -> Option<Vec<DomainId>> {

@@ -19,8 +19,9 @@ use super::cpu::Cpu;
 use super::ee::{Account, Desk, Half};
 use super::loader::{Loaded, Loader};
 use super::ports::OpenPort;
+use crate::classify::rule::Rule;
 use crate::config::cpu::CpuFile;
-use crate::core::common::Common;
+use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
 use crate::frame::WorkerId;
@@ -29,6 +30,7 @@ use crate::node::EndedBy;
 use crate::node::entry::EntryLimits;
 use crate::node::paths::Round;
 use crate::node::survey::Survey;
+use crate::node::workers::Joint;
 use crate::node::{Node, NodeConfig, Turn};
 use crate::nodeos::interface::HostId;
 use crate::port::packet::{AROUND, Change};
@@ -37,7 +39,7 @@ use crate::seen::ring::Teller;
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use around::{Around, Front, Place};
-use crew::{First, Further};
+use crew::Link;
 use slices::Slices;
 use std::io;
 use std::net::SocketAddr;
@@ -88,6 +90,24 @@ pub enum Order {
     Attach(HostId, Box<Half>),
     /// It has gone.
     Detach(HostId),
+    /// A domain goes to another worker; who asks is told whether it can, and then when it is there.
+    Move {
+        /// The first domain of an environment.
+        domain: DomainId,
+        /// The worker.
+        to: WorkerId,
+        /// Why it cannot, or that it is on its way.
+        begun: Sender<Result<(), String>>,
+        /// That it is there.
+        arrived: Sender<()>,
+    },
+    /// The first worker has packets of a channel taken, or not any more.
+    Channel {
+        /// The packets.
+        filter: Box<Rule>,
+        /// Whether the channel exists.
+        exists: bool,
+    },
     /// What the processes of an environment use is charged to its domain from now on.
     Charge(Arc<Account>),
     /// The interface of a native port is another one, behind a program of the node's or not.
@@ -162,13 +182,8 @@ pub struct Worker {
 pub enum Seat {
     /// The first, which has the tables of the node.
     First(Box<FirstSeat>),
-    /// Another one.
-    Further {
-        /// Its number.
-        id: WorkerId,
-        /// The first one.
-        first: First,
-    },
+    /// Another one: its number.
+    Further(WorkerId),
 }
 
 /// What only the first worker of a node has.
@@ -179,8 +194,6 @@ pub struct FirstSeat {
     pub apps: Apps,
     /// The loader.
     pub loader: Loader,
-    /// The other workers.
-    pub others: Vec<Further>,
 }
 
 /// What a worker is made from.
@@ -189,8 +202,10 @@ pub struct Parts {
     pub config: NodeConfig,
     /// Which worker of it this is.
     pub seat: Seat,
+    /// The other workers.
+    pub links: Vec<Link>,
     /// What all of them have in common, if there are several.
-    pub common: Option<Common>,
+    pub joint: Option<Joint>,
     /// For how long drivers are polled when a frame has come, in microseconds.
     pub busy_poll_us: u32,
     /// What it gets of the CPU.
@@ -210,10 +225,10 @@ impl Worker {
     pub fn new(parts: Parts) -> io::Result<Worker> {
         let id = match &parts.seat {
             Seat::First(_) => 0,
-            Seat::Further { id, .. } => *id,
+            Seat::Further(id) => *id,
         };
         let making = anew::Making::of(&parts, id);
-        let Parts { config, seat, busy_poll_us, cpu, orders, waker, clock, .. } = parts;
+        let Parts { config, seat, links, busy_poll_us, cpu, orders, waker, clock, .. } = parts;
         let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
@@ -221,18 +236,24 @@ impl Worker {
         let mut node = making.node(&cpu, clock);
         let place = match seat {
             Seat::First(seat) => {
-                let FirstSeat { plan, apps, loader, others } = *seat;
+                let FirstSeat { plan, apps, loader } = *seat;
                 poll.add(apps.socket(), APPS)?;
                 node.speak_plan(*plan);
-                Place::First(Box::new(Front { apps, loader, opener: None, others }))
+                Place::First(Box::new(Front { apps, loader, opener: None }))
             }
-            Seat::Further { first, .. } => Place::Further(first),
+            Seat::Further(_) => Place::Further,
         };
         let mut driver = Driver::new(node);
         driver.out.pool = pool;
         Ok(Worker {
             driver,
-            around: Around { ports: Vec::new(), processes: Desk::default(), place, watchers: Watchers::default() },
+            around: Around {
+                ports: Vec::new(),
+                processes: Desk::default(),
+                place,
+                links,
+                watchers: Watchers::default(),
+            },
             orders,
             waker,
             poll,
@@ -527,6 +548,17 @@ impl Worker {
                     if let Some(domain) = self.around.processes.detach(host, &self.poll) {
                         self.driver.node.fell(domain, EndedBy::Node);
                     }
+                }
+                Order::Move { domain, to, begun, arrived } => {
+                    // Whoever asked may have gone away meanwhile.
+                    let _ = begun.send(self.send_off(domain, to, arrived));
+                }
+                Order::Channel { filter, exists } => {
+                    self.around
+                        .place
+                        .opener()
+                        .into_iter()
+                        .for_each(|opener| opener.take_for((*filter).clone(), exists));
                 }
                 Order::Charge(account) => self.around.processes.open_account(account),
                 Order::Reopen { port, interface, program } => self.reopen(port, interface, program),

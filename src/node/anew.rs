@@ -3,7 +3,8 @@
 //! Example: a packet of worker 1 meets a mistake of this program, and 12 others wait there. All 13 are dropped under
 //! `worker-panic`. A node at rest takes the counters over, with the ports, routes and neighbours, and is told again
 //! which codes can run. So sums over the workers go on, and the balance holds. What the two have in common with others
-//! stays where it was: soft state, budgets, rings and ports.
+//! stays where it was: soft state, budgets, rings and ports. Environments that it had end, with all their domains: others
+//! have their rules and their names then.
 
 use super::codes::Code;
 use super::handing::HandedAs;
@@ -19,14 +20,16 @@ impl Node {
     /// Frames that have come in so far, with those in `out` that are another worker's to count.
     pub fn looked_at(&self, out: &Output) -> u64 {
         let came = self.cx.core.gauges.iter().map(|gauge| gauge.received).fold(0, u64::wrapping_add);
-        let others = out.handed.iter().filter(|handed| handed.what == HandedAs::Frame).count();
-        came.wrapping_add(others as u64)
+        let others =
+            out.handed.iter().filter(|handed| matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_))).count();
+        came.wrapping_add(others as u64).wrapping_add(self.cx.control.workers.turns.held_frames())
     }
 
     /// This node at rest goes on in the place of `before`, which has panicked. So many frames had been taken from a port,
     /// and nobody had looked at them.
-    pub fn go_on_from(&mut self, turn: &mut Turn<'_>, before: Node, unseen: u64) {
+    pub fn go_on_from(&mut self, turn: &mut Turn<'_>, mut before: Node, unseen: u64) {
         let used = before.used_by_codes();
+        before.give_up_names();
         let Node { cx: Cx { core, order, control, .. }, .. } = before;
         let own = &mut self.cx.core;
         (own.topology, own.gauges, own.ledger) = (core.topology, core.gauges, core.ledger);
@@ -34,6 +37,8 @@ impl Node {
         (own.drops, own.log, own.meters, own.resolver) = (core.drops, core.log, core.meters, core.resolver);
         self.cx.order.entry = order.entry.abandon();
         (self.cx.control.workers, self.cx.control.roles) = (control.workers, control.roles);
+        let (turns, channels) = (&mut self.cx.control.workers.turns, &self.cx.graphs.channels);
+        turns.keep_gone(|domain| channels.has_left(domain));
         for told in self.cx.control.workers.told_to_run() {
             self.obey(turn, WorkerOrder::Run(Box::new(told)));
         }

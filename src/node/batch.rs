@@ -43,6 +43,7 @@ pub(super) enum Seen {
 impl Node {
     /// Frames have come in by their ports, in this order. They are taken out of the list; [`Node::received`] follows.
     pub fn receive_all(&mut self, turn: &mut Turn<'_>, frames: &mut Vec<Frame>) {
+        self.cx.renew_rules(turn);
         self.cx.begin_batch(frames.len());
         if self.cx.graphs.channels.ins.len() <= CACHED_CHANNELS {
             // What packets look at is near, and looking ahead is not for nothing.
@@ -126,7 +127,7 @@ impl Cx {
     #[inline(always)]
     pub(super) fn find(&self, frame: &mut Frame, layers: &Layers) -> Option<Found<Taker>> {
         let found = self.graphs.channels.demux.find(frame.port, layers, frame.bytes())?;
-        let Taker { channel, domain } = found.owner;
+        let Taker { channel, domain, .. } = found.owner;
         self.graphs.channels.ins.foresee(channel.index());
         self.core.domains.foresee(domain);
         self.order.paths.foresee(domain);

@@ -7,7 +7,7 @@
 use super::codes::{Codes, FoundCode};
 use super::ending::Gone;
 use super::environment::{Environment, OwnType, PacketKind};
-use super::handing::HandedAs;
+use super::handing::{FIRST, HandedAs};
 use super::objects::Objects;
 use super::output::{Ingress, Turn};
 use super::rates::Rates;
@@ -95,7 +95,7 @@ impl Capsules {
             return None;
         };
         if cx.is_further() && index == NONE && cx.may_be_neighbour(&source) {
-            cx.hand_on(turn, frame, HandedAs::Capsule { native });
+            cx.hand_on(turn, frame, FIRST, HandedAs::Capsule { native });
             return None;
         }
         cx.tell_new_neighbours(turn);

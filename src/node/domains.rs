@@ -13,6 +13,7 @@ use super::{Cx, Node};
 use crate::core::common::account::Leased;
 use crate::core::domain::{Domain, DomainId, Usage};
 use crate::core::memory_pool::PoolStatus;
+use crate::frame::WorkerId;
 use crate::graph::Traffic;
 use crate::nodeos::interface::{DomainSpec, Error, HostId};
 use crate::trust::SecurityCounts;
@@ -33,6 +34,9 @@ pub struct DomainStatus {
     pub role: String,
     /// Who runs it; 0 is the node.
     pub host: u32,
+    /// The worker that runs its packets, if there are several and it is one's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerId>,
     /// What its role grants it.
     pub grants: Grants,
     /// What it has used; of a code's domain, in the user half.
@@ -212,6 +216,7 @@ impl Cx {
             title: domain.title.clone(),
             role: domain.role.name.clone(),
             host: domain.host.0,
+            worker: self.worker_of(id, domain),
             grants: domain.grants,
             memory: core.pools.of_domain(id).and_then(|pool| core.pools.status(pool)),
             memory_bytes: core.pools.held_by(id),

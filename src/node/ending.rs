@@ -122,6 +122,7 @@ impl Cx {
         ended.bytes = self.core.pools.end_all(&all);
         for (id, domain) in gone {
             self.core.state.forget(&mut self.core.domains, id);
+            domain.common.iter().for_each(|common| common.state.forget());
             ended.events += self.control.events.cancel_all(id);
             self.control.ended.push_back(Gone { domain: id, host: domain.host, tell: tell(domain.host) });
         }
@@ -134,10 +135,11 @@ impl Cx {
     /// Ends the channels of domains that are no more; how many there were. The domains are sorted.
     fn end_channels(&mut self, turn: &mut Turn<'_>, domains: &[DomainId]) -> usize {
         let (ins, outs) = self.graphs.channels.remove_all(domains);
-        self.core.drops.count_many(Reason::ChannelGone, ins.iter().map(InChan::pieces).sum());
-        ins.iter().for_each(|channel| self.graphs.withdraw(&channel.filter));
+        self.core.drops.count_many(Reason::ChannelGone, ins.iter().map(|(_, channel)| channel.pieces()).sum());
+        ins.iter().for_each(|(id, channel)| self.graphs.withdraw(*id, channel));
         let ended = ins.len() + outs;
-        let ends = |channel: InChan| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
+        let ends =
+            |(_, channel): (_, InChan)| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
         turn.out.effects.extend(ins.into_iter().map(ends));
         ended
     }

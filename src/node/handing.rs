@@ -1,28 +1,37 @@
-//! What a worker hands to the first worker of its node, since only that one can do it.
+//! What a worker hands to another worker of its node: to the first what only that one can do, and packets of channels to
+//! the worker that has their domain.
 //!
 //! ```text
 //! worker 1: frame ─▶ code ready here? ─ yes ─▶ runs ─▶ next hop known? ─ yes ─▶ port
 //!                          └ no ─▶ ring ─▶ worker 0        └ no ─▶ ring ─▶ worker 0 ─▶ ARP, port
 //! ```
 //!
-//! A frame that is no capsule is handed over as it came, and counts as received by worker 0. A capsule whose code or
+//! A frame that is no capsule is handed over as it came, and counts as received by worker 0; a frame of a channel by who
+//! has the channel's domain. A capsule whose code or
 //! whose sender this worker does not know is handed over behind its headers; so is what is for an application, and what
 //! leaves by a next hop whose link address is not known. Each of these counts as handed over here and as taken over there
 //! ([`crate::core::ledger::Ledger::handed`]): over all workers the sum is what is in the rings.
 
 use super::batch::Seen;
 use super::output::{Delivery, EventKind, Turn};
+use super::turning::Mark;
 use super::{Capsules, Cx, Node};
 use crate::classify::Class;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, Link, PeerId, PortId};
+use crate::frame::{Frame, Link, PeerId, PortId, WorkerId};
+use crate::graph::Taker;
 use crate::topology::NextHop;
 use crate::wire::anep::{self, type_id};
 use crate::wire::{Addr, capsule};
 use core::ops::Range;
 
-/// A packet on its way from one worker to the first one.
+/// The worker that has the tables of the node.
+pub(super) const FIRST: WorkerId = 0;
+
+/// A packet on its way from one worker to another.
 pub struct Handed {
+    /// To whom.
+    pub to: WorkerId,
     /// What is to be done with it.
     pub what: HandedAs,
     /// The packet.
@@ -34,6 +43,12 @@ pub struct Handed {
 pub enum HandedAs {
     /// It has come in by its port.
     Frame,
+    /// The same, and it is this channel's.
+    Channel(Taker),
+    /// It is an ANEP packet that begins its frame, has been let in, and is this channel's.
+    Anep(Taker),
+    /// It is no packet, and says that those before it are where they should be.
+    Mark(Mark),
     /// It is a capsule that begins its frame, in an IP packet or in none, and has been let in.
     Capsule {
         /// Whether it came in an IP packet.
@@ -63,9 +78,39 @@ impl Cx {
 
     /// Hands a packet over that has been counted here.
     #[cold]
-    pub(super) fn hand_on(&mut self, turn: &mut Turn<'_>, frame: Frame, what: HandedAs) {
+    pub(super) fn hand_on(&mut self, turn: &mut Turn<'_>, frame: Frame, to: WorkerId, what: HandedAs) {
         self.core.ledger.handed = self.core.ledger.handed.wrapping_add(1);
-        turn.out.handed.push(Handed { what, frame });
+        turn.out.handed.push(Handed { to, what, frame });
+    }
+
+    /// Which other worker a frame is for that came in, and what it is to that one.
+    #[inline(always)]
+    pub(super) fn elsewhere(&self, frame: &Frame, seen: &Seen) -> Option<(WorkerId, HandedAs)> {
+        match seen {
+            Seen::Channel(found) => Some((self.way_of(&found.owner)?, HandedAs::Channel(found.owner))),
+            _ => (self.is_further() && !self.is_for_here(frame, seen)).then_some((FIRST, HandedAs::Frame)),
+        }
+    }
+
+    /// Hands over a frame that came in, and is counted where it is taken over.
+    #[inline]
+    pub(super) fn hand_frame(&mut self, turn: &mut Turn<'_>, handed: Handed) {
+        match handed.what {
+            HandedAs::Channel(owner) => self.hand_to(turn, owner.domain, handed),
+            _ => turn.out.handed.push(handed),
+        }
+    }
+
+    /// Hands over an ANEP packet that was let in and is a channel's.
+    #[cold]
+    pub(super) fn hand_anep(&mut self, turn: &mut Turn<'_>, frame: Frame, to: WorkerId, owner: Taker) {
+        self.core.ledger.handed = self.core.ledger.handed.wrapping_add(1);
+        self.hand_to(turn, owner.domain, Handed { to, what: HandedAs::Anep(owner), frame });
+    }
+
+    /// Whether an incoming channel is here, under the name that a packet was handed over with.
+    fn has_channel(&self, owner: &Taker) -> bool {
+        self.graphs.channels.ins.get(owner.channel).is_some_and(|channel| channel.domain == owner.domain)
     }
 
     /// Whether a frame that came in is for this worker: a capsule, where nobody proves who sends it.
@@ -81,37 +126,33 @@ impl Cx {
 }
 
 impl Node {
-    /// A frame came in that only the first worker can do something with.
-    #[cold]
-    pub(super) fn hand_frame(&mut self, turn: &mut Turn<'_>, frame: Frame) {
-        turn.out.handed.push(Handed { what: HandedAs::Frame, frame });
-    }
-
-    /// The first worker could not be handed a packet: too many are on their way to it.
+    /// Another worker could not be handed a packet: too many are on their way to it.
     #[cold]
     pub fn not_handed(&mut self, turn: &mut Turn<'_>, handed: Handed) {
-        let Handed { what, frame } = handed;
-        match what {
-            HandedAs::Frame => {
-                self.cx.count_received(&frame);
-                self.cx.turn_away(turn, frame, Reason::HandOver);
-            }
-            _ => {
-                self.cx.core.ledger.handed = self.cx.core.ledger.handed.wrapping_sub(1);
-                self.cx.drop(turn, frame, Reason::HandOver);
-            }
-        }
+        self.cx.refuse_handed(turn, handed);
     }
 
     /// Another worker has handed a packet over.
     pub fn take_handed(&mut self, turn: &mut Turn<'_>, handed: Handed) {
-        let Handed { what, mut frame } = handed;
-        if what == HandedAs::Frame {
-            return self.receive(turn, frame);
+        let Handed { what, mut frame, .. } = handed;
+        self.cx.renew_rules(turn);
+        match what {
+            HandedAs::Channel(owner) if self.cx.has_channel(&owner) => {
+                self.cx.count_received(&frame);
+                return self.receive_channel(turn, frame, owner);
+            }
+            // It has ended meanwhile, or has gone to another worker.
+            HandedAs::Frame | HandedAs::Channel(_) => return self.receive(turn, frame),
+            HandedAs::Mark(mark) => {
+                turn.out.pool.give(frame);
+                return self.take_mark(turn, mark);
+            }
+            _ => {}
         }
         self.cx.core.ledger.handed = self.cx.core.ledger.handed.wrapping_sub(1);
         match what {
-            HandedAs::Frame => {}
+            HandedAs::Frame | HandedAs::Channel(_) | HandedAs::Mark(_) => {}
+            HandedAs::Anep(owner) => self.take_anep(turn, frame, owner),
             HandedAs::Capsule { native } => self.take_capsule(turn, frame, native),
             HandedAs::Deliver(port) => {
                 let takes = self.ask(|capsules: &mut Capsules, _| capsules.applications.contains(&port));
@@ -139,6 +180,25 @@ impl Node {
                 }
             }
         }
+    }
+
+    /// A packet of a type of ANEP is a channel's of this worker, or was when it was handed over.
+    fn take_anep(&mut self, turn: &mut Turn<'_>, mut frame: Frame, owner: Taker) {
+        let head = anep::Packet::new_checked(frame.bytes()).map(|packet| (packet.type_id(), packet.header_len()));
+        let Ok((kind, header)) = head else { return self.cx.drop(turn, frame, Reason::MalformedAnep) };
+        if !self.cx.has_channel(&owner) {
+            // It has ended meanwhile, or has gone to another worker.
+            let payload = frame.bytes().get(header..).unwrap_or_default();
+            return match self.cx.graphs.channels.demux.find_anep(frame.port, kind, payload) {
+                None => self.cx.drop(turn, frame, Reason::ChannelGone),
+                Some(owner) => match self.cx.way_of(&owner) {
+                    Some(to) => self.cx.hand_anep(turn, frame, to, owner),
+                    None => self.take_payload(turn, frame, header, owner),
+                },
+            };
+        }
+        self.cx.order.entry.note(&mut frame);
+        self.take_payload(turn, frame, header, owner);
     }
 
     fn take_capsule(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: bool) {

@@ -1,6 +1,7 @@
 //! Who runs domains: environments in the node's process, called directly, and those in processes of their own, told through
 //! [`super::Output::upcalls`]. They are an environment of the node, whose packets come by channels: `forms` runs those.
 
+use crate::core::table::Table;
 use crate::nodeos::interface::{DomainId, HostId, NodeOs, Upcall};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -22,8 +23,8 @@ pub trait InProcess: Send {
     }
 }
 
-enum Host {
-    Free,
+/// Who runs domains.
+pub(super) enum Host {
     Node,
     Remote,
     Local(Box<dyn InProcess>),
@@ -38,37 +39,26 @@ pub(super) enum Reached<'a> {
 }
 
 /// The hosts of a node. The first is the node itself.
-pub(super) struct Hosts(Vec<Host>);
+pub(super) struct Hosts(pub(super) Table<HostId, Host>);
 
 impl Default for Hosts {
     fn default() -> Hosts {
-        Hosts(vec![Host::Node])
+        let mut table = Table::new(HOSTS_MAX);
+        let first = table.add(Host::Node).ok();
+        debug_assert_eq!(first, Some(HostId::NODE));
+        Hosts(table)
     }
 }
 
 impl Hosts {
-    fn add(&mut self, host: Host) -> Option<HostId> {
-        match self.0.iter().position(|host| matches!(host, Host::Free)) {
-            Some(at) => {
-                self.0[at] = host;
-                Some(HostId(at as u32))
-            }
-            None if self.0.len() < HOSTS_MAX => {
-                self.0.push(host);
-                Some(HostId(self.0.len() as u32 - 1))
-            }
-            None => None,
-        }
-    }
-
     /// One in a process of its own.
     pub fn add_remote(&mut self) -> Option<HostId> {
-        self.add(Host::Remote)
+        self.0.add(Host::Remote).ok()
     }
 
     /// One in the node's process.
     pub fn add_local(&mut self, environment: Box<dyn InProcess>) -> Option<HostId> {
-        self.add(Host::Local(environment))
+        self.0.add(Host::Local(environment)).ok()
     }
 
     /// One in the node's process, or in one of its own.
@@ -81,7 +71,7 @@ impl Hosts {
 
     /// Another environment in the place of one of this process.
     pub fn replace(&mut self, host: HostId, environment: Box<dyn InProcess>) -> bool {
-        match self.0.get_mut(host.0 as usize) {
+        match self.0.get_mut(host) {
             Some(Host::Local(place)) => {
                 let_go(core::mem::replace(place, environment));
                 true
@@ -93,8 +83,7 @@ impl Hosts {
     /// One is no more.
     pub fn remove(&mut self, host: HostId) {
         if host != HostId::NODE
-            && let Some(place) = self.0.get_mut(host.0 as usize)
-            && let Host::Local(environment) = core::mem::replace(place, Host::Free)
+            && let Some(Host::Local(environment)) = self.0.remove(host)
         {
             let_go(environment);
         }
@@ -102,13 +91,13 @@ impl Hosts {
 
     /// Hosts there are.
     pub fn len(&self) -> usize {
-        self.0.iter().filter(|host| !matches!(host, Host::Free)).count()
+        self.0.len()
     }
 
     /// Where a host is.
     #[inline]
     pub fn reach(&mut self, host: HostId) -> Reached<'_> {
-        match self.0.get_mut(host.0 as usize) {
+        match self.0.get_mut(host) {
             Some(Host::Remote) => Reached::Remote,
             Some(Host::Local(environment)) => Reached::Local(&mut **environment),
             _ => Reached::Nobody,

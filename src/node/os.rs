@@ -238,7 +238,9 @@ impl NodeOs for Os<'_, '_> {
         let added = graphs.channels.add_in(domain, (filter, graph), spec);
         let added = added.and_then(|channel| {
             graphs.announce(&self.cx.core.name, &told).map(|()| channel).inspect_err(|_| {
-                graphs.channels.remove_in(channel);
+                if let Some(gone) = graphs.channels.remove_in(channel) {
+                    graphs.withdraw(channel, &gone);
+                }
             })
         });
         let channel = added.inspect_err(|_| self.cx.core.pools.free(domain, bytes))?;
@@ -254,7 +256,7 @@ impl NodeOs for Os<'_, '_> {
         }
         if let Some(gone) = self.cx.graphs.channels.remove_in(channel) {
             self.cx.count_lost(domain, &mut vec![(Reason::ChannelGone, gone.pieces())]);
-            self.cx.graphs.withdraw(&gone.filter);
+            self.cx.graphs.withdraw(channel, &gone);
             self.cx.core.pools.free(domain, gone.graph.bytes(INWARD));
             let filter = Box::new(gone.into_filter());
             self.turn.out.effects.push(Effect::Channel { filter, exists: false });
@@ -330,11 +332,13 @@ impl NodeOs for Os<'_, '_> {
 
     fn state_get(&mut self, domain: DomainId, key: u64) -> Result<Value, Error> {
         self.may(domain)?;
+        self.cx.keep_in_common(domain);
         self.cx.core.state_value(domain, key, self.turn.now).map_err(as_error)?.ok_or(Error::Unknown)
     }
 
     fn state_change(&mut self, domain: DomainId, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, Error> {
         self.may(domain)?;
+        self.cx.keep_in_common(domain);
         let changed = self.cx.core.change_state(domain, key, change, keep_ms, self.turn.now);
         changed.map_err(as_error)
     }

@@ -71,6 +71,9 @@ struct Place {
 /// No place.
 const NONE: u16 = u16::MAX;
 
+/// No domain: there is no place of that number.
+const NOBODY: DomainId = DomainId(u32::MAX);
+
 /// The packets of a domain: places in [`Paths::places`], linked.
 #[derive(Clone, Copy)]
 struct Queue {
@@ -284,6 +287,24 @@ impl Paths {
         let queue = self.queues.get(domain.index()).filter(|queue| alone && queue.domain == domain);
         let place = queue.and_then(|queue| self.places.get(usize::from(queue.first)));
         place.is_some_and(|place| place.work.joins && place.frame.as_ref().is_some_and(|frame| frame.payer == payer))
+    }
+
+    /// Takes the first packet that waits for a domain.
+    pub(super) fn take_of(&mut self, domain: DomainId) -> Option<(Frame, Work, u32)> {
+        if self.knows(domain) { self.pop(domain.index()) } else { None }
+    }
+
+    /// Nothing waits for a domain, and it has no place in the order any more.
+    pub(super) fn forget(&mut self, domain: DomainId) {
+        if !self.knows(domain) {
+            return;
+        }
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.leave(domain.index());
+        }
+        if let Some(queue) = self.queues.get_mut(domain.index()) {
+            (queue.domain, queue.came) = (NOBODY, 0);
+        }
     }
 
     /// Takes the first packet of a queue.

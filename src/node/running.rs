@@ -1,7 +1,7 @@
 //! Runs capsules: the code of each, and the actions of its verdict.
 
 use super::codes::FoundCode;
-use super::handing::HandedAs;
+use super::handing::{FIRST, HandedAs};
 use super::output::{Delivery, EventKind, Turn};
 use super::paths::Work;
 use super::{Capsules, Cx};
@@ -136,7 +136,7 @@ impl Capsules {
     #[cold]
     fn hand_capsule(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
         let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
-        cx.hand_on(turn, frame, HandedAs::Capsule { native });
+        cx.hand_on(turn, frame, FIRST, HandedAs::Capsule { native });
     }
 
     /// The capsule's code runs on it, and the verdict is carried out.
@@ -295,7 +295,7 @@ impl Capsules {
             domain.delivered += 1;
         }
         if cx.is_further() {
-            return cx.hand_on(turn, frame, HandedAs::Deliver(port));
+            return cx.hand_on(turn, frame, FIRST, HandedAs::Deliver(port));
         }
         cx.core.ledger.delivered += 1;
         turn.out.event(frame.trace, EventKind::Delivered(port));

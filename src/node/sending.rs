@@ -4,7 +4,7 @@
 //! headers of its link: none on an overlay port, UDP, IP and Ethernet headers natively. The IP addresses of a native
 //! capsule are the capsule's own, so plain routers forward it like any packet.
 
-use super::handing::HandedAs;
+use super::handing::{FIRST, HandedAs};
 use super::output::{Effect, EventKind, Turn};
 use super::workers::WorkerOrder;
 use super::{Cx, Node};
@@ -154,7 +154,7 @@ impl Cx {
         let (next, peer) = next;
         let via = if next.via.is_unspecified() { destination } else { next.via };
         if self.is_further() && self.control.workers.guards(next.port) {
-            self.hand_on(turn, frame, HandedAs::Prove { next, peer, ends: (source, destination) });
+            self.hand_on(turn, frame, FIRST, HandedAs::Prove { next, peer, ends: (source, destination) });
             return Ok(());
         }
         if let Err(reason) = self.prove(turn.now, &mut frame, next.port, via) {
@@ -188,7 +188,7 @@ impl Cx {
             return self.send_ethernet(turn, frame, port, own, to, via.is_v4());
         }
         let ask = match self.core.resolver.known(turn.now, port, via) {
-            None if self.is_further() => return self.hand_on(turn, frame, HandedAs::Leave(port, via)),
+            None if self.is_further() => return self.hand_on(turn, frame, FIRST, HandedAs::Leave(port, via)),
             Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
                 if ask && self.is_further() {

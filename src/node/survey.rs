@@ -237,7 +237,9 @@ impl Cx {
         match (found, survey.stage) {
             (Some(row), _) => {
                 survey.at += 1;
-                survey.channels.extend(row);
+                // Those of the node's own environments are the same at each worker: the first one tells of them.
+                let is_own = |row: &ChannelStatus| self.control.kept.contains(&DomainId(row.domain));
+                survey.channels.extend(row.filter(|row| !self.is_further() || !is_own(row)));
             }
             (None, Stage::Ins) => survey.go_on(Stage::Outs),
             (None, Stage::Outs) => survey.go_on(Stage::Cuts),

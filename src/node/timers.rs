@@ -28,6 +28,7 @@ impl Node {
         self.environments.timers(&mut self.cx, turn);
         if turn.now >= self.cx.control.next_sweep {
             self.cx.control.next_sweep = turn.now + SWEEP;
+            self.expire_turns(turn);
             self.cx.share_out(turn.now);
             let core = &mut self.cx.core;
             let share = core.state.capacity().div_ceil(SWEEP_SHARE);

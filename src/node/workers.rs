@@ -6,15 +6,18 @@
 //! for it ([`super::handing`]). So it stands to the first as the kernel half does.
 
 use super::codes::{Code, Ready};
+use super::hosts::Hosts;
 use super::output::{Effect, Turn};
 use super::proofs::Guard;
+use super::turning::Turns;
 use super::{Capsules, Cx, Node};
 use crate::code::run::LoadedProgram;
 use crate::core::common::{Common, OfCode};
-use crate::core::domain::DomainId;
+use crate::core::domain::{Domain, DomainId, EnvironmentId};
 use crate::core::share::OtherHalf;
 use crate::frame::PortId;
 use crate::frame::WorkerId;
+use crate::graph::rules::SharedRules;
 use crate::nodeos::interface::HostId;
 use crate::topology::{Router, Routes, Topology};
 use crate::wire::ethernet::Mac;
@@ -22,11 +25,27 @@ use crate::wire::{Addr, Digest};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// What all workers of a node have in common.
+#[derive(Clone, Debug)]
+pub struct Joint {
+    common: Common,
+    rules: SharedRules,
+}
+
+impl Joint {
+    /// For so many workers, with room for so many entries of soft state.
+    pub fn new(workers: WorkerId, state_entries: usize) -> Joint {
+        Joint { common: Common::new(workers, state_entries), rules: SharedRules::new(workers) }
+    }
+}
+
 /// Which worker of its node this is, and what all of them have in common.
 #[derive(Default)]
 pub(super) struct Workers {
     id: WorkerId,
     common: Option<Common>,
+    /// Moves of domains that are under way.
+    pub(super) turns: Turns,
     /// Changes of routes, ports and neighbours that the others have been told.
     told: ([u32; 2], u64),
     /// Of each port, whether it demands anything or somebody behind it has a key: there the first worker alone proves and is
@@ -41,6 +60,22 @@ impl Workers {
     #[inline(always)]
     pub(super) fn is_further(&self) -> bool {
         self.id > 0
+    }
+
+    /// Its number.
+    pub(super) fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    /// Whether there are several.
+    #[inline(always)]
+    pub(super) fn are_several(&self) -> bool {
+        self.common.is_some()
+    }
+
+    /// What all have in common, if there are several.
+    pub(super) fn common(&self) -> Option<&Common> {
+        self.common.as_ref()
     }
 
     /// Whether only the first worker lets packets in by a port, and sends by it.
@@ -110,10 +145,25 @@ pub struct RunOrder {
 
 impl Node {
     /// This is one worker of several, which have that in common; to be said before the first packet.
-    pub fn set_worker(&mut self, id: WorkerId, common: Common) {
+    pub fn set_worker(&mut self, id: WorkerId, joint: Joint) {
+        let Joint { common, rules } = joint;
         // The kernel half hears of the first one only.
         self.cx.control.mirror.on &= id == 0;
+        self.cx.core.domains.share_names(&common.names.domains);
+        self.cx.core.pools.share_names(&common.names.pools);
+        self.cx.graphs.channels.share_names(&common.names);
+        self.cx.graphs.channels.share_rules(&rules, id);
+        self.cx.control.events.name_as(id);
+        self.ask(|hosts: &mut Hosts, _| hosts.0.share(&common.names.hosts));
         self.cx.control.workers = Workers { id, common: Some(common), ..Workers::default() };
+    }
+
+    /// Names that this one has given are nobody's: another node goes on in its place.
+    pub(super) fn give_up_names(&mut self) {
+        self.cx.core.domains.give_up_names();
+        self.cx.core.pools.give_up_names();
+        self.cx.graphs.channels.give_up_names();
+        self.ask(|hosts: &mut Hosts, _| hosts.0.give_up());
     }
 
     /// As [`Node::set_guard`], of a worker that is not the first: what is proved goes by that one.
@@ -163,6 +213,12 @@ impl Cx {
         self.control.workers.leads().is_some()
     }
 
+    /// The worker of a domain that is an environment's, if there are several.
+    pub(super) fn worker_of(&self, id: DomainId, domain: &Domain) -> Option<WorkerId> {
+        let is_own = self.control.kept.contains(&id) || domain.environment == EnvironmentId::default();
+        (self.control.workers.are_several() && !is_own).then(|| self.control.workers.id())
+    }
+
     /// Tells the other workers, if there are any.
     #[inline]
     pub(super) fn tell_workers(&self, turn: &mut Turn<'_>, order: impl FnOnce(&Cx) -> WorkerOrder) {
@@ -184,10 +240,11 @@ impl Cx {
         if self.control.workers.leads().is_none() {
             return;
         }
+        // One that an operator ends has taken its state along already.
         if let Some(common) = self.core.domains.of(domain).and_then(|domain| domain.common.take()) {
             common.state.forget();
-            turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Stop(*code))));
         }
+        turn.out.effects.push(Effect::Workers(Box::new(WorkerOrder::Stop(*code))));
     }
 
     /// Tells them of ports, neighbours and routes, if those have changed.

@@ -7,6 +7,8 @@
 //! counted and taken away without looking at others'.
 
 use super::interface::{DomainId, Error, EventId};
+use crate::frame::WorkerId;
+use std::collections::HashMap;
 
 /// Events of a node.
 pub const EVENTS_MAX: usize = 1 << 18;
@@ -39,6 +41,19 @@ struct Entry {
     sibling_before: u32,
 }
 
+/// Bits of the number of an entry; those above them say in names which worker has given it.
+const PLACE_BITS: u32 = EVENTS_MAX.trailing_zeros();
+const _: () = assert!(EVENTS_MAX.is_power_of_two());
+
+/// An event on its way to another worker.
+#[derive(Clone, Copy, Debug)]
+pub struct MovedEvent {
+    event: EventId,
+    domain: DomainId,
+    due: u64,
+    argument: u64,
+}
+
 /// The events of one domain.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
@@ -56,6 +71,10 @@ pub struct Events {
     /// The slots of each level that hold something.
     held: [u64; LEVELS],
     owners: Vec<Owner>,
+    /// Those that other workers have named, by name and by entry.
+    moved: HashMap<EventId, u32>,
+    names: HashMap<u32, EventId>,
+    worker: WorkerId,
     /// The tick that is worked on: all before it is done.
     tick: u64,
     count: usize,
@@ -69,6 +88,9 @@ impl Default for Events {
             slots: vec![(NONE, NONE); LEVELS * SLOTS].into(),
             held: [0; LEVELS],
             owners: Vec::new(),
+            moved: HashMap::new(),
+            names: HashMap::new(),
+            worker: 0,
             tick: 0,
             count: 0,
         }
@@ -79,8 +101,52 @@ impl Events {
     /// Has an event come to a domain at a time of the node's clock, in nanoseconds. [`Error::Full`] when [`EVENTS_MAX`] are waiting.
     pub fn schedule(&mut self, domain: DomainId, due_ns: u64, argument: u64) -> Result<EventId, Error> {
         let at = self.place()?;
+        let due = due_ns.div_ceil(TICK_NS);
+        self.enter(at, domain, due, argument);
+        Ok(self.name_of(at))
+    }
+
+    /// Names events as this worker's from now on.
+    pub fn name_as(&mut self, worker: WorkerId) {
+        self.worker = worker;
+    }
+
+    /// Takes out all events of a domain, for another worker.
+    pub fn send_off(&mut self, domain: DomainId) -> Vec<MovedEvent> {
+        let mut all = Vec::new();
+        while let Some(first) = self.first_of(domain) {
+            let Entry { due, argument, .. } = self.entries[first as usize];
+            all.push(MovedEvent { event: self.name_of(first), domain, due, argument });
+            self.unlink(first);
+            self.release(first);
+        }
+        // The list of a domain has the last one first.
+        all.reverse();
+        all
+    }
+
+    /// Takes in what another worker has sent off: each keeps its name. Beyond [`EVENTS_MAX`] they are dropped, and never come.
+    pub fn take_in(&mut self, events: Vec<MovedEvent>) {
+        for MovedEvent { event, domain, due, argument } in events {
+            let Ok(at) = self.place() else { return };
+            self.enter(at, domain, due, argument);
+            self.moved.insert(event, at);
+            self.names.insert(at, event);
+        }
+    }
+
+    /// The name of an entry in use.
+    fn name_of(&self, at: u32) -> EventId {
+        let own = || {
+            let generation = self.entries.get(at as usize).map_or(0, |entry| entry.generation);
+            EventId(u64::from(generation) << 32 | u64::from(self.worker) << PLACE_BITS | u64::from(at))
+        };
+        if self.names.is_empty() { own() } else { self.names.get(&at).copied().unwrap_or_else(own) }
+    }
+
+    fn enter(&mut self, at: u32, domain: DomainId, due: u64, argument: u64) {
         // The last millisecond that a clock can show is the last one that comes.
-        let due = due_ns.div_ceil(TICK_NS).min(u64::MAX / TICK_NS);
+        let due = due.min(u64::MAX / TICK_NS);
         if domain.index() >= self.owners.len() {
             // Once for each domain there ever is at the same time.
             self.owners.resize(domain.index() + 1, Owner { first: NONE, count: 0 });
@@ -97,7 +163,6 @@ impl Events {
         (entry.sibling, entry.sibling_before) = (sibling, NONE);
         self.count += 1;
         self.link(at);
-        Ok(EventId(u64::from(generation) << 32 | u64::from(at)))
     }
 
     /// Takes an event back and says whose it was, unless it has come or was taken back before.
@@ -116,13 +181,16 @@ impl Events {
     pub fn cancel_all(&mut self, domain: DomainId) -> usize {
         let mut count = 0;
         // The list is that of the domain's place: whoever had the place before took its events along when it ended.
-        while let Some(first) = self.owners.get(domain.index()).map(|owner| owner.first).filter(|first| *first != NONE)
-        {
+        while let Some(first) = self.first_of(domain) {
             self.unlink(first);
             self.release(first);
             count += 1;
         }
         count
+    }
+
+    fn first_of(&self, domain: DomainId) -> Option<u32> {
+        self.owners.get(domain.index()).map(|owner| owner.first).filter(|first| *first != NONE)
     }
 
     /// Events of a domain that are waiting.
@@ -162,7 +230,7 @@ impl Events {
                 self.link(at);
                 continue;
             }
-            let event = EventId(u64::from(self.entries[at as usize].generation) << 32 | u64::from(at));
+            let event = self.name_of(at);
             let (domain, argument) = self.release(at);
             tell(domain, event, argument);
             told += 1;
@@ -214,9 +282,10 @@ impl Events {
     }
 
     fn known(&self, event: EventId) -> Option<u32> {
-        let (generation, at) = ((event.0 >> 32) as u32, event.0 as u32);
-        let entry = self.entries.get(at as usize)?;
-        (entry.generation == generation && generation % 2 == 1).then_some(at)
+        let (generation, at) = ((event.0 >> 32) as u32, event.0 as u32 & (EVENTS_MAX as u32 - 1));
+        let entry = self.entries.get(at as usize);
+        let is_own = entry.is_some_and(|entry| entry.generation == generation && generation % 2 == 1);
+        if is_own && self.name_of(at) == event { Some(at) } else { self.moved.get(&event).copied() }
     }
 
     /// Puts an entry into the slot of its time: on the lowest level whose turn it shares with the tick.
@@ -264,6 +333,11 @@ impl Events {
 
     /// Frees an entry that is in no slot any more.
     fn release(&mut self, at: u32) -> (DomainId, u64) {
+        if !self.names.is_empty()
+            && let Some(name) = self.names.remove(&at)
+        {
+            self.moved.remove(&name);
+        }
         let entry = &mut self.entries[at as usize];
         let Entry { domain, argument, sibling, sibling_before, .. } = *entry;
         entry.generation = entry.generation.wrapping_add(1);

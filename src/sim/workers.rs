@@ -13,12 +13,12 @@ use super::Simulation;
 use super::host::{Host, Inmate};
 use super::run::Action;
 use super::world::World;
-use crate::core::common::Common;
 use crate::core::ledger::Balance;
 use crate::frame::{Frame, Link, PortId, WorkerId};
 use crate::labfile::shape::below;
 use crate::node::handing::Handed;
 use crate::node::status::Status;
+use crate::node::workers::Joint;
 use crate::node::workers::WorkerOrder;
 use crate::node::{Node, Turn};
 use crate::wire::Addr;
@@ -74,7 +74,7 @@ impl Host {
         if workers < 2 {
             return Workers { first, others: Vec::new() };
         }
-        let common = Common::new(workers, sizes.state_entries);
+        let common = Joint::new(workers, sizes.state_entries);
         first.set_worker(0, common.clone());
         let further = |id: WorkerId| {
             let mut config = self.config.clone();

@@ -26,6 +26,8 @@ mod queues;
 mod redirects;
 mod remains;
 mod restart;
+#[path = "../running/restless.rs"]
+mod restless;
 mod routers;
 mod routes;
 #[path = "../running/mod.rs"]

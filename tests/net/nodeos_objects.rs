@@ -31,7 +31,18 @@ struct Node {
 }
 
 impl Node {
+    /// With one worker.
     fn start(object: &str, arguments: &[&str]) -> Node {
+        Node::configured(object, arguments, "")
+    }
+
+    /// With two, of which the second has the environment.
+    fn at_second_worker(object: &str, arguments: &[&str]) -> Node {
+        Node::configured(object, arguments, "worker = 1\n[cpu]\nworkers = 2\n")
+    }
+
+    /// With these lines behind those of the environment.
+    fn configured(object: &str, arguments: &[&str], more: &str) -> Node {
         let dir = tempfile::tempdir().unwrap();
         let object = build(object, dir.path(), &["-O1", "-pthread"], Linked::Here);
         let sockets: Vec<_> = (0..2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
@@ -46,7 +57,7 @@ impl Node {
         };
         let path = |name: &str| dir.path().join(name);
         let text = format!(
-            "name = \"n\"\nrun_dir = {:?}\nfiles = {:?}\n{}{}{ROLE}{}",
+            "name = \"n\"\nrun_dir = {:?}\nfiles = {:?}\n{}{}{ROLE}{}{more}",
             path("run"),
             path("files"),
             port(0, 1),
@@ -95,21 +106,25 @@ impl Drop for Node {
 #[test]
 fn every_bad_argument_gives_the_error_that_it_gives_a_process() {
     Node::start("tests/nodeos/arguments.c", &[]).await_end();
+    Node::at_second_worker("tests/nodeos/arguments.c", &[]).await_end();
 }
 
 #[test]
 fn events_functions_and_files_do_what_the_header_says() {
     Node::start("tests/nodeos/services.c", &[]).await_end();
+    Node::at_second_worker("tests/nodeos/services.c", &[]).await_end();
 }
 
 #[test]
 fn calls_that_race_with_destruction_give_errors() {
     Node::start("tests/nodeos/race.c", &[]).await_end();
+    Node::at_second_worker("tests/nodeos/race.c", &[]).await_end();
 }
 
 #[test]
 fn an_object_changes_soft_state_as_a_process_does() {
     Node::start("tests/nodeos/state.c", &[]).await_end();
+    Node::at_second_worker("tests/nodeos/state.c", &[]).await_end();
 }
 
 #[test]

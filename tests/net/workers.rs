@@ -1,6 +1,9 @@
 //! A node with two workers, each with a receive queue of its own: real processes on veth interfaces with two queues.
 
-use crate::running::{self, HOSTS, Running, guest, sockets};
+use crate::build::{Linked, build};
+use crate::restless::Restless;
+use crate::running::{self, HOSTS, PATIENCE, Running, guest, sockets};
+use crate::wait;
 use anode::wire::{Addr, Digest, anep, capsule};
 use serde_json::Value;
 use std::net::UdpSocket;
@@ -118,5 +121,115 @@ fn each_worker_has_a_queue_of_every_port_and_both_keep_one_state() {
         assert!(received(0) > 20 && received(1) > 20, "{name}: {workers:?}");
         assert_eq!(counted(&net, code), u64::from(COUNT), "{name}: {status}");
         assert!(status["drops"].as_object().unwrap().is_empty(), "{status}");
+    }
+}
+
+const EE: &str = "[[role]]\nname = \"ee\"\nrepresentations = [\"native\"]\n[role.grants]\nchannels = 16\nbandwidth = 1_000_000_000\n\
+                  memory_bytes = 67_108_864\n";
+
+/// Flows whose packets go through an environment: each comes to a queue.
+const FLOWS: u16 = 8;
+
+/// Sends packets of all flows, and expects each once and in order.
+fn pass(net: &Running, senders: &[UdpSocket], there: &UdpSocket) {
+    let mut room = [0; 2048];
+    let mut last = [0u32; FLOWS as usize];
+    for round in 0..400u32 {
+        for number in 1..=4 {
+            for (flow, sender) in senders.iter().enumerate() {
+                let mut bytes = [0; 8];
+                bytes[0] = flow as u8;
+                bytes[4..].copy_from_slice(&(round * 4 + number).to_be_bytes());
+                sender.send(&bytes).or_else(|_| sender.send(&bytes)).unwrap();
+            }
+        }
+        for _ in 0..4 * FLOWS {
+            let length = there.recv(&mut room).unwrap_or_else(|why| panic!("round {round}: {why} {}", net.status("r")));
+            let (flow, number) = (usize::from(room[0]), u32::from_be_bytes(*room[4..length].first_chunk().unwrap()));
+            assert_eq!(number, last[flow] + 1, "flow {flow} in order, none lost, none twice");
+            last[flow] = number;
+        }
+    }
+}
+
+/// Moves an environment from a worker to the other one, and then ends it.
+fn order_moves(net: &Running, is: u64) {
+    // As operators do it, and what they are told.
+    let order = |domain: &str, to: &str| {
+        let mut anode = Command::new(running::ANODE);
+        let done = anode.args(["domain", "move"]).arg(net.dir("r")).args([domain, to]).output().unwrap();
+        format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
+    };
+    let other = 1 - is;
+    for (domain, to, said) in [
+        ("forwarder", other.to_string(), format!("forwarder moved from worker {is} to worker {other}\n")),
+        ("forwarder", other.to_string(), format!("forwarder is at worker {other} already\n")),
+        ("forwarder", "2".into(), "there is no worker 2: this node has workers 0 to 1".into()),
+        ("capsules", "1".into(), "capsules is the node's own, and at every worker".into()),
+        ("plan", "1".into(), "plan stays at worker 0".into()),
+        ("nobody", "1".into(), "there is no domain nobody".into()),
+    ] {
+        let told = order(domain, &to);
+        assert!(told.contains(&said), "{domain} {to}: {told}");
+    }
+    // It ends wherever it is, and its rule with it.
+    let mut anode = Command::new(running::ANODE);
+    assert!(anode.args(["domain", "kill"]).arg(net.dir("r")).arg("forwarder").status().unwrap().success());
+    wait::told(net.dir("r"), "channels", |all| {
+        all.as_array().unwrap().iter().all(|it| it["kind"] != "in" || it["title"] != "forwarder").then_some(())
+    });
+}
+
+/// An environment of each kind, at the second worker from its beginning, and then moved while packets pass.
+#[test]
+fn an_environment_gets_the_packets_of_all_queues_in_order_and_loses_none_while_it_moves() {
+    for (name, key, linked) in [("wke", "command", Linked::Static), ("wko", "library", Linked::Here)] {
+        let folder = tempfile::tempdir().unwrap();
+        let program = build("examples/nodeos/forwarder.c", folder.path(), &["-O2"], linked);
+        let words =
+            [program.to_str().unwrap(), "ee", "if0/ip/udp", "10.0.1.2:5000", "if1/ip/udp", "*:6000 -> 10.0.2.2:7000"];
+        let text = format!("{EE}[[ee]]\nname = \"forwarder\"\nrole = \"ee\"\nworker = 1\n{key} = {words:?}\n");
+        let Some(mut net) = two_queues(name) else { return };
+        net.start(&with_workers(2, |_: &str, config: &mut toml::Table| {
+            config.extend(text.parse::<toml::Table>().unwrap())
+        }));
+        wait::channel(net.dir("r"), "in");
+        let of = |it: &Value| it["title"] == "forwarder";
+        let worker = || {
+            net.control("r").ask(&serde_json::json!({"do": "domains"})).unwrap()["domains"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|it| of(it))
+                .unwrap()["worker"]
+                .as_u64()
+        };
+        assert_eq!(worker(), Some(1));
+        let from = |flow: u16| {
+            let socket = net.lab.enter("a", || UdpSocket::bind((A, 4000 + flow)).unwrap()).unwrap();
+            socket.connect("10.0.1.2:5000").unwrap();
+            socket
+        };
+        let senders: Vec<_> = (0..FLOWS).map(from).collect();
+        let there = net.lab.enter("b", || UdpSocket::bind((B, 7000)).unwrap()).unwrap();
+        let mut room = [0; 2048];
+        there.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
+        wait::unannounced("a channel does not say from when on Linux leaves it its packets", || {
+            let _ = senders[0].send(&[0; 8]);
+            there.recv(&mut room).map_err(|error| error.to_string())
+        });
+        while there.recv(&mut room).is_ok() {}
+        there.set_read_timeout(Some(PATIENCE)).unwrap();
+        let before = net.status("r");
+        let restless = Restless::start(net.dir("r"));
+        pass(&net, &senders, &there);
+        let moves = restless.end();
+        assert!(moves > 10, "{moves}");
+        let status = net.status("r");
+        assert_eq!(status["drops"], before["drops"], "{status}");
+        let received = |at: usize| status["workers"][at]["balance"]["received"].as_u64().unwrap();
+        assert!(received(0) > 0 && received(1) > 0);
+        let is = worker().unwrap();
+        order_moves(&net, is);
     }
 }

@@ -22,6 +22,7 @@ mod hello;
 mod interleaved;
 mod keeper;
 mod links;
+mod moves;
 mod node_bench;
 mod nodeos_ending;
 mod panics;

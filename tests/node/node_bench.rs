@@ -3,13 +3,13 @@
 
 use anode::code::bundle::{Bundle, Kind};
 use anode::code::run::wasm::{Backstop, Compiler};
-use anode::core::common::Common;
 use anode::core::ledger::Unaccounted;
 use anode::core::log::Line;
 use anode::core::reason::{Drops, Reason};
 use anode::driver::{Driven, Driver, Outside, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::status::Status;
+use anode::node::workers::Joint;
 use anode::node::{Effect, Node, NodeConfig, Sizes};
 use anode::topology::{Ceiling, Neighbour, NextHop, Port, Routes};
 use anode::wire::{Addr, Digest, Prefix, anep, capsule, ethernet, fetch, ipv4, udp};
@@ -101,7 +101,7 @@ impl Bench {
     }
 
     fn hire(&mut self, mut config: NodeConfig) {
-        let common = Common::new(2, config.sizes.state_entries);
+        let common = Joint::new(2, config.sizes.state_entries);
         (config.sizes.state_entries, config.seed) = (0, 8);
         let mut driver = Driver::new(Node::new(config));
         self.driver.node.set_worker(0, common.clone());

@@ -1,13 +1,12 @@
 //! Two workers of one node: what comes to the second, what it hands to the first, and what both have in common.
 
 use crate::node_bench::{Bench, FAR, HERE, LEFT, MAC, RIGHT, header, module, native, packet};
-use anode::core::common::Common;
 use anode::core::ledger::{Balance, Unaccounted};
 use anode::core::reason::Reason;
 use anode::driver::{Driver, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::proofs::{Guard, NeighbourKey};
-use anode::node::workers::WorkerOrder;
+use anode::node::workers::{Joint, WorkerOrder};
 use anode::node::{Shared, Sizes};
 use anode::topology::{Ceiling, NextHop, Port, Routes};
 use anode::wire::ethernet::{self, Mac, ethertype};
@@ -48,10 +47,10 @@ impl Two {
     }
 
     pub fn of(mut first: Bench, other: Bench) -> Two {
-        let common = Common::new(2, 256);
-        first.driver.node.set_worker(0, common.clone());
+        let joint = Joint::new(2, 256);
+        first.driver.node.set_worker(0, joint.clone());
         let (mut second, outside) = (other.into_driver(), Supply::new(first.supply.compiler.clone()));
-        second.node.set_worker(1, common);
+        second.node.set_worker(1, joint);
         Two { first, second, outside, told: Vec::new() }
     }
 
@@ -229,6 +228,18 @@ fn one_budget_is_spent_by_both_and_no_more() {
     let sent = (first + second) as u64;
     assert!(sent >= burst && sent <= burst + 2 * 32 + 2, "{sent} of {burst}");
     assert!(first as u64 > burst / 3 && second as u64 > burst / 3, "each has had its part: {first}, {second}");
+}
+
+#[test]
+fn code_whose_domain_an_operator_ends_runs_nowhere() {
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    two.receive(1, 0, &packet(&header(code), b"x"));
+    let (now, domain) = (two.first.now, two.first.driver.node.status().codes[0].domain.unwrap());
+    two.first.driver.turn(now, |node, turn| node.end_domain(turn, anode::nodeos::interface::DomainId(domain), true));
+    two.settle();
+    assert_eq!(two.told.last(), Some(&"stop"));
+    assert!(two.second.node.status().codes.is_empty());
 }
 
 #[test]

@@ -27,7 +27,11 @@ mod observe;
 mod old_configurations;
 mod overlay;
 mod overlay_workers;
+#[path = "../running/pace.rs"]
+mod pace;
 mod package;
+#[path = "../running/restless.rs"]
+mod restless;
 #[path = "../running/mod.rs"]
 mod running;
 mod sending;

@@ -1,9 +1,13 @@
 //! The C library against a node, without privileges: an overlay node with two ports that are each other's neighbours. A
 //! packet that a channel sends by the first comes in by the second.
 //!
+//! Most tests are made twice: at a node with one worker, and at one with two, between which somebody moves the
+//! programs' domains all the time.
+//!
 //! The programs are in `tests/nodeos/`; they are built with the system's C compiler and linked to the static library.
 
 use crate::build::{Linked, build};
+use crate::restless::Restless;
 use crate::wait;
 use anode::config::NodeFile;
 use anode::manage::assemble;
@@ -18,8 +22,20 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 
 struct Node {
+    /// Who moves domains; ends before the node does.
+    restless: Option<Restless>,
     folder: tempfile::TempDir,
     handle: Handle,
+}
+
+/// The same at a node with one worker, and at one with two between which domains move.
+fn at_both(test: impl Fn(&Node)) {
+    test(&Node::start());
+    let mut node = Node::configured("[cpu]\nworkers = 2\n");
+    node.restless = Some(Restless::start(node.folder.path()));
+    test(&node);
+    let moves = node.restless.take().map_or(0, Restless::end);
+    println!("{moves} moves");
 }
 
 impl Node {
@@ -57,7 +73,7 @@ impl Node {
             ready.send(node.handle()).unwrap();
             node.run().unwrap();
         });
-        Node { folder, handle: started.recv().unwrap() }
+        Node { restless: None, folder, handle: started.recv().unwrap() }
     }
 
     fn socket(&self) -> PathBuf {
@@ -89,6 +105,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
+        self.restless = None;
         // It may have failed already.
         let _ = self.handle.order(Order::Stop);
     }
@@ -96,22 +113,22 @@ impl Drop for Node {
 
 #[test]
 fn every_bad_argument_gives_its_error() {
-    Node::start().run("arguments", &["-O1"]);
+    at_both(|node| node.run("arguments", &["-O1"]));
 }
 
 #[test]
 fn specifications_live_for_one_call() {
-    Node::start().run("specifications", &["-O1", "-g", "-fsanitize=address"]);
+    at_both(|node| node.run("specifications", &["-O1", "-g", "-fsanitize=address"]));
 }
 
 #[test]
 fn events_functions_and_files_do_what_the_header_says() {
-    Node::start().run("services", &["-O1"]);
+    at_both(|node| node.run("services", &["-O1"]));
 }
 
 #[test]
 fn soft_state_of_domains_is_changed_in_one_step() {
-    Node::start().run("state", &["-O1", "-pthread"]);
+    at_both(|node| node.run("state", &["-O1", "-pthread"]));
 }
 
 #[test]
@@ -154,7 +171,7 @@ fn calls_about_files_are_billed_to_their_domain() {
 
 #[test]
 fn a_thread_that_hangs_takes_its_domain_with_it_and_nothing_else() {
-    Node::start().run("threads", &["-O1"]);
+    at_both(|node| node.run("threads", &["-O1"]));
 }
 
 #[test]
@@ -164,15 +181,15 @@ fn a_node_and_a_process_that_poll_sleep_in_the_end_and_lose_nothing() {
 
 #[test]
 fn what_has_ended_runs_nothing_whoever_ended_it() {
-    Node::start().run("ending", &["-O1", "-g", "-pthread", "-fsanitize=address"]);
+    at_both(|node| node.run("ending", &["-O1", "-g", "-pthread", "-fsanitize=address"]));
 }
 
 #[test]
 fn a_process_without_memory_or_threads_is_told_so_and_lives() {
-    Node::start().run("memory", &["-O1", "-pthread"]);
+    at_both(|node| node.run("memory", &["-O1", "-pthread"]));
 }
 
 #[test]
 fn calls_that_race_with_destruction_give_errors() {
-    Node::start().run("race", &["-O1", "-pthread"]);
+    at_both(|node| node.run("race", &["-O1", "-pthread"]));
 }

@@ -5,7 +5,7 @@
 //! spread evenly over many domains, each with channels of its own, shows what they cost each other (Snow on Silk §5
 //! measured one path at a time).
 
-mod stand;
+pub(crate) mod stand;
 
 use std::cell::RefCell;
 use std::time::Instant;

@@ -2,14 +2,18 @@
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use crate::Error;
 use anode::driver::{Driven, Driver};
-use anode::frame::{Frame, Link, PeerId, PortId};
+use anode::frame::{Frame, Link as Medium, PeerId, PortId};
+use anode::manage::worker::crew::{Link, Way, between};
 use anode::node::hosts::InProcess;
+use anode::node::workers::Joint;
 use anode::node::{Node, NodeConfig, Sizes, Turn};
 use anode::nodeos::interface::{self, ChanSpec, DomainId, DomainSpec, NodeOs, OutChanId, Upcall};
 use anode::schedule::Policy;
+use anode::sys::poll::Waker;
 use anode::topology::{Ceiling, Port, Routes};
 use anode::trust::Role;
 use anode::trust::grants::Grants;
@@ -49,7 +53,7 @@ impl InProcess for Relay {
 }
 
 /// The node, and a packet for each of its domains.
-pub(super) struct Stand {
+pub(crate) struct Stand {
     driver: Driver,
     now: u64,
     top: DomainId,
@@ -68,9 +72,13 @@ pub(super) struct Stand {
 }
 
 impl Stand {
-    pub(super) fn new(policy: Policy, domains: usize, size: usize) -> Result<Stand, Error> {
+    pub(crate) fn new(policy: Policy, domains: usize, size: usize) -> Result<Stand, Error> {
+        Stand::of(Node::new(config()), policy, domains, size)
+    }
+
+    fn of(node: Node, policy: Policy, domains: usize, size: usize) -> Result<Stand, Error> {
         let mut stand = Stand {
-            driver: Driver::new(Node::new(config())),
+            driver: Driver::new(node),
             now: 1,
             top: DomainId(0),
             packet: packet(size),
@@ -165,7 +173,7 @@ impl Stand {
 
     /// One packet through the node, for another domain each time.
     #[inline]
-    pub(super) fn pass(&mut self) {
+    pub(crate) fn pass(&mut self) {
         let mut frame = self.frame.take().unwrap_or_else(|| self.driver.out.pool.take());
         self.fill(&mut frame);
         self.now += GAP;
@@ -219,11 +227,69 @@ impl Stand {
         (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
     }
 
-    pub(super) fn balanced(&self) -> Result<(), Error> {
+    pub(crate) fn balanced(&self) -> Result<(), Error> {
         match self.lost {
             0 => Ok(()),
             lost => Err(Error::Node(format!("{lost} packets of the benchmark were dropped"))),
         }
+    }
+}
+
+/// Two workers of a node: packets come to the second, and their domains are at the first.
+pub(crate) struct Two {
+    other: Driver,
+    home: Stand,
+    /// Each worker, as the other one sees it.
+    links: (Link, Link),
+}
+
+impl Two {
+    pub(crate) fn new(policy: Policy, domains: usize, size: usize) -> Result<Two, Error> {
+        let joint = Joint::new(2, 64);
+        let mut nodes = [1, 0].map(|id| {
+            let mut node = Node::new(config());
+            node.set_worker(id, joint.clone());
+            node
+        });
+        nodes[0].set_scheduler(policy, 1);
+        let [other, home] = nodes;
+        let way = || -> Result<Way, Error> {
+            let waker = Waker::new().map_err(|error| Error::Node(error.to_string()))?;
+            Ok(Way { orders: channel().0, waker })
+        };
+        let links = between((1, way()?), (0, way()?));
+        Ok(Two { other: Driver::new(other), home: Stand::of(home, policy, domains, size)?, links })
+    }
+
+    /// One packet that the second worker hands to the first, for another domain each time.
+    #[inline]
+    pub(crate) fn pass(&mut self) {
+        let Two { other, home, links: (to_home, to_other) } = self;
+        let mut frame = home.frame.take().unwrap_or_else(|| other.out.pool.take());
+        home.fill(&mut frame);
+        home.now += GAP;
+        other.receive(home.now, frame);
+        while let Some(handed) = other.out.handed.pop() {
+            if let Err(handed) = to_home.hand(handed) {
+                other.turn(home.now, |node, turn| node.not_handed(turn, handed));
+            }
+        }
+        let mut driven = home.driver.at(home.now);
+        to_other.take(&mut driven, &mut |_, _| {});
+        if home.queues
+            && let Some(ran) = driven.node.run_next(&mut driven.turn)
+        {
+            driven.node.ran(ran, GAP / 4, home.now);
+        }
+        to_home.take_back(|frame| other.out.pool.give(frame));
+        match home.driver.out.frames.pop() {
+            Some(frame) => home.driver.out.pool.give(frame),
+            None => home.lost += 1,
+        }
+    }
+
+    pub(crate) fn balanced(&self) -> Result<(), Error> {
+        self.home.balanced()
     }
 }
 
@@ -270,7 +336,7 @@ fn packet(size: usize) -> Vec<u8> {
 fn config() -> NodeConfig {
     let port = |number: u8| Port {
         name: format!("eth{number}"),
-        link: Link::Ethernet { mac: mac(number), answers: false },
+        link: Medium::Ethernet { mac: mac(number), answers: false },
         addresses: vec![(Addr::v4([10, 0, number, 1]), Prefix::new(Addr::v4([10, 0, number, 0]), 120))],
         mtu: 1500,
         bits_per_second: 0,

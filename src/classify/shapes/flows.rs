@@ -163,6 +163,16 @@ impl<T: Copy + PartialEq> Flows<T> {
         }
     }
 
+    /// A rule has another owner, in the place of the one before.
+    pub(super) fn replace(&mut self, flow: &Flow, key: &[KeyTuple], before: T, after: T) {
+        let at = self.place(flow);
+        let Some(Some(entry)) = self.places.get_mut(at) else { return };
+        let keyed = entry.keyed.iter_mut().flat_map(|keyed| keyed.iter_mut());
+        let of_key = keyed.filter(|(other, _)| other == key).map(|(_, owner)| owner);
+        let owner = if key.is_empty() { entry.plain.as_mut() } else { of_key.last() };
+        owner.into_iter().filter(|owner| **owner == before).for_each(|owner| *owner = after);
+    }
+
     /// Frees a place, and moves those behind it up that had to go past it.
     fn close(&mut self, mut hole: usize) {
         let mask = self.places.len() - 1;

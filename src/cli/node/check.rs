@@ -90,12 +90,13 @@ fn describe(file: &NodeFile, planned: &Planned, own_users: bool) {
 }
 
 /// What an environment is.
-fn describe_environment(Environment { name, program, role, restart }: Environment, own_users: bool) {
+fn describe_environment(Environment { name, program, role, restart, worker }: Environment, own_users: bool) {
     let (what, words) = match program {
         Program::Process(process) => (describe_jail(&process, own_users), process.command),
         Program::Object(words) => ("in this process".into(), words),
     };
-    crate::say!("  environment {name} in the role {role}, restarted {restart}, {what}: {}", words.join(" "));
+    let at = if worker == 0 { String::new() } else { format!(" at worker {worker}") };
+    crate::say!("  environment {name} in the role {role}{at}, restarted {restart}, {what}: {}", words.join(" "));
 }
 
 /// What the process of an environment has.

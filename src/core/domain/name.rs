@@ -7,12 +7,13 @@ object_name! {
     DomainId
 }
 
-/// The host of a domain: an environment in the node's process or in one of its own. Domains inherit it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct HostId(pub u32);
+object_name! {
+    /// The host of a domain: an environment in the node's process or in one of its own. Domains inherit it.
+    HostId
+}
 
 impl HostId {
-    /// The node itself.
+    /// The node itself: the first of all hosts.
     pub const NODE: HostId = HostId(0);
 }
 

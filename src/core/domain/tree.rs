@@ -3,7 +3,7 @@
 use super::name::DomainId;
 use super::payer::Domain;
 use crate::core::kept::{Allowance, Books, Held};
-use crate::core::table::Table;
+use crate::core::table::{SharedPlaces, Table};
 use crate::trust::grants::DOMAINS_MAX;
 use crate::trust::limits::Limits;
 
@@ -25,6 +25,45 @@ impl Default for Domains {
 }
 
 impl Domains {
+    /// Gives no name from now on that another worker has given.
+    pub fn share_names(&mut self, places: &SharedPlaces) {
+        self.table.share(places);
+    }
+
+    /// Names that were given are nobody's any more.
+    pub fn give_up_names(&mut self) {
+        self.table.give_up();
+    }
+
+    /// Takes out a domain and all below it, each behind the one above it, for another worker. The root stays.
+    pub fn send_off(&mut self, top: DomainId) -> Vec<(DomainId, Domain)> {
+        let order = self.with_those_below(top);
+        self.leave_parent(top, order.len());
+        order.into_iter().filter_map(|id| Some((id, self.table.send_off(id)?))).collect()
+    }
+
+    /// Takes in what another worker has sent off. The first of them is below a domain that both have.
+    pub fn take_in(&mut self, domains: Vec<(DomainId, Domain)>) {
+        if let Some((top, parent)) = domains.first().and_then(|(top, domain)| Some((*top, domain.parent?))) {
+            if let Some(above) = self.table.get_mut(parent) {
+                above.children.push(top);
+            }
+            self.count_below(parent, domains.len() as i32);
+        }
+        domains.into_iter().for_each(|(id, domain)| self.table.take_in(id, domain));
+    }
+
+    /// A domain is no child of another any more, with so many domains.
+    fn leave_parent(&mut self, id: DomainId, count: usize) {
+        let parent = self.table.get(id).and_then(|domain| domain.parent);
+        if let Some(above) = parent
+            && let Some(domain) = self.table.get_mut(above)
+        {
+            domain.children.retain(|child| *child != id);
+            self.count_below(above, -(count as i32));
+        }
+    }
+
     /// The root.
     pub fn root(&self) -> DomainId {
         self.root
@@ -113,13 +152,7 @@ impl Domains {
     /// Ends a domain and all below it, those below first, and gives their last accounts. The root stays.
     pub fn end(&mut self, id: DomainId) -> Vec<(DomainId, Domain)> {
         let order = self.with_those_below(id);
-        let parent = self.table.get(id).and_then(|domain| domain.parent);
-        if let Some(above) = parent
-            && let Some(domain) = self.table.get_mut(above)
-        {
-            domain.children.retain(|child| *child != id);
-            self.count_below(above, -(order.len() as i32));
-        }
+        self.leave_parent(id, order.len());
         order.into_iter().rev().filter_map(|id| Some((id, self.table.remove(id)?))).collect()
     }
 

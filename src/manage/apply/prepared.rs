@@ -112,7 +112,9 @@ impl Prepared {
         {
             tracing::error!(%error, "the kernel half goes on with its old share");
         }
+        let still = parts.handle.homes().still();
         parts.handle.with_each(move |node, turn| node.amend(turn, amendment.clone()))?;
+        drop(still);
         if let Some(cpu) = cpu {
             parts.handle.order_each(|worker, workers| Order::Share(cpu.of_worker(worker, workers)))?;
         }

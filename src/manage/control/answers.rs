@@ -137,6 +137,7 @@ impl Handle {
             Ask::RetryCode => ok(&self.forgive()?),
             Ask::Domains => ok(&domains::list(self)?),
             Ask::KillDomain { domain } => ok(&domains::kill(self, DomainId(domain))?),
+            Ask::MoveDomain { domain, worker } => ok(&domains::move_to(self, DomainId(domain), worker)?),
             Ask::Channels => ok(&self.channels()?),
             Ask::Cut(wanted) => ok(&domains::cut(self, wanted)?),
             Ask::LoadService { name, signature, module } => ok(&self.load_service(name, &signature, &module)?),

@@ -3,10 +3,12 @@
 
 use super::sources::Sources;
 use super::workers::Others;
+use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
 use crate::manage::apply::wish::{Fulfils, Wish};
 use crate::manage::connections::Connections;
 use crate::manage::files::Files;
+use crate::manage::homes::{Home, Homes};
 use crate::manage::loader::Shelf;
 use crate::manage::management::Management;
 use crate::manage::observe::Observed;
@@ -22,6 +24,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+
+/// The worker that has the tables of the node.
+const FIRST: WorkerId = 0;
 
 /// For how long ports are waited for, less than clients wait for an answer.
 const SETTLED_WITHIN: Duration = Duration::from_secs(8);
@@ -46,6 +51,7 @@ pub struct Handle {
     pub(in crate::manage) sources: Sources,
     pub(in crate::manage) watching: Option<Arc<Watching>>,
     pub(in crate::manage) others: Others,
+    pub(super) homes: Homes,
     pub(in crate::manage) observed: Arc<Observed>,
     pub(in crate::manage) applier: Option<Arc<dyn Fulfils>>,
 }
@@ -75,6 +81,7 @@ impl Handle {
             sources: Sources::default(),
             watching,
             others: Others::default(),
+            homes: Homes::default(),
             observed: Arc::default(),
             applier: None,
         }
@@ -165,29 +172,82 @@ impl Handle {
         &self,
         work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
     ) -> Result<R, String> {
+        self.with_worker(FIRST, work)
+    }
+
+    /// The same of any worker.
+    pub(in crate::manage) fn with_worker<R: Send + 'static>(
+        &self,
+        worker: WorkerId,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, String> {
         let (reply, answer) = channel();
         let command = Box::new(move |node: &mut Node, turn: &mut Turn<'_>| {
             // Whoever asked may have gone away meanwhile.
             let _ = reply.send(work(node, turn));
         });
-        self.order(Order::Do(command))?;
+        self.order_of(worker, Order::Do(command))?;
         answer.recv().map_err(|_| "the node is going down".into())
     }
 
-    /// Waits until the worker has carried out what follows from the orders so far: the ports know of new channels.
+    /// The same of the worker that has an environment.
+    pub(in crate::manage) fn with_home<R: Send + 'static>(
+        &self,
+        home: &Home,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, String> {
+        let worker = home.hold();
+        self.with_worker(*worker, work)
+    }
+
+    /// Waits until the workers have carried out what follows from the orders so far: the ports know of new channels. The first one
+    /// comes last, since others ask it for theirs.
     pub fn settle(&self) -> Result<(), String> {
-        let (reply, answer) = channel();
-        self.order(Order::Settle(reply))?;
-        answer.recv_timeout(SETTLED_WITHIN).map_err(|why| match why {
-            RecvTimeoutError::Timeout => "the ports are not ready yet; ask again".into(),
-            RecvTimeoutError::Disconnected => "the node is going down".into(),
+        let workers = self.others.ways.len() as WorkerId;
+        (FIRST + 1..=workers).chain([FIRST]).try_for_each(|worker| {
+            let (reply, answer) = channel();
+            self.order_of(worker, Order::Settle(reply))?;
+            answer.recv_timeout(SETTLED_WITHIN).map_err(|why| match why {
+                RecvTimeoutError::Timeout => "the ports are not ready yet; ask again".into(),
+                RecvTimeoutError::Disconnected => "the node is going down".to_string(),
+            })
         })
     }
 
-    /// Gives the worker an order.
+    /// Gives the first worker an order.
     pub fn order(&self, order: Order) -> Result<(), String> {
         self.orders.send(order).map_err(|_| "the node is going down".to_string())?;
         self.waker.wake();
         Ok(())
+    }
+
+    /// Gives the worker that has an environment an order.
+    pub(in crate::manage) fn order_home(&self, home: &Home, order: Order) -> Result<(), String> {
+        let worker = home.hold();
+        self.order_of(*worker, order)
+    }
+
+    /// Gives any worker an order.
+    pub(in crate::manage) fn order_of(&self, worker: WorkerId, order: Order) -> Result<(), String> {
+        match worker.checked_sub(FIRST + 1) {
+            None => self.order(order),
+            Some(at) => {
+                let way =
+                    self.others.ways.get(usize::from(at)).ok_or_else(|| format!("there is no worker {worker}"))?;
+                way.orders.send(order).map_err(|_| "the node is going down".to_string())?;
+                way.waker.wake();
+                Ok(())
+            }
+        }
+    }
+
+    /// How many workers there are.
+    pub(in crate::manage) fn workers(&self) -> WorkerId {
+        self.others.ways.len() as WorkerId + 1
+    }
+
+    /// Which worker has which environment.
+    pub(in crate::manage) fn homes(&self) -> &Homes {
+        &self.homes
     }
 }

@@ -51,7 +51,8 @@ pub struct Bills {
     total: f64,
 }
 
-struct Billed {
+/// One of them.
+pub struct Billed {
     account: Arc<Account>,
     /// What was used and is charged.
     charged: u64,
@@ -85,6 +86,17 @@ impl Bills {
             return;
         }
         self.list.push(Billed { account, charged: 0, paid: Paid::default(), moved: None, work: 0.0 });
+    }
+
+    /// Takes out those whose domain goes to another worker.
+    pub fn send_off(&mut self, goes: impl Fn(DomainId) -> bool) -> Vec<Billed> {
+        self.list.extract_if(.., |billed| goes(billed.account.domain())).collect()
+    }
+
+    /// Takes in what another worker has sent off.
+    pub fn take_in(&mut self, billed: Vec<Billed>) {
+        // How far its domain had been moved there says nothing of here.
+        self.list.extend(billed.into_iter().map(|billed| Billed { moved: None, ..billed }));
     }
 
     /// Bills packets that processes were given since the last time.

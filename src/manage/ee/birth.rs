@@ -28,7 +28,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// From now on what its processes use is charged to its domain, whether they ever connect or not.
 pub fn attend(acceptor: Acceptor, mut member: Member, socket: SeqPacket) -> io::Result<()> {
     let kept = acceptor.accounts.of_groups(member.domain, &member.groups, member.pid, member.weights.take())?;
-    let (member, kept) = (Arc::new(member), Arc::new(acceptor.charge(kept)?));
+    let home = acceptor.handle.homes().of(member.domain);
+    let (member, kept) = (Arc::new(member), Arc::new(acceptor.charge(kept, &home)?));
     let serve = move || {
         let costs = Costs::of_thread(&acceptor, Holder::Environment(member.domain));
         // Who has asked for more than it may cost is heard again when that is paid.

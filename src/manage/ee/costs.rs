@@ -9,9 +9,10 @@ use super::Acceptor;
 use super::seats::Holder;
 use crate::core::domain::DomainId;
 use crate::manage::control::Handle;
+use crate::manage::homes::Home;
 use crate::node::{Node, Turn};
 use crate::sys::clock::{Clock, thread_cpu};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 /// Nanoseconds of a thread that its domain is billed by an order of their own. Less waits for a call that the worker carries out.
 const WORTH_AN_ORDER: u64 = 1_000_000;
@@ -19,6 +20,8 @@ const WORTH_AN_ORDER: u64 = 1_000_000;
 /// What a thread that serves one holder costs.
 pub struct Costs {
     handle: Handle,
+    /// Where the domains are that it calls for.
+    home: RefCell<Home>,
     clock: Clock,
     seats: super::Seats,
     holder: Holder,
@@ -32,8 +35,13 @@ pub struct Costs {
 impl Costs {
     /// Those of the calling thread since it began.
     pub fn of_thread(acceptor: &Acceptor, holder: Holder) -> Costs {
+        let home = match holder {
+            Holder::Environment(domain) => acceptor.handle.homes().of(domain),
+            Holder::User(_) => Home::default(),
+        };
         Costs {
             handle: acceptor.handle.clone(),
+            home: RefCell::new(home),
             clock: acceptor.clock,
             seats: acceptor.seats.clone(),
             holder,
@@ -41,6 +49,16 @@ impl Costs {
             worked: Cell::new(0),
             unbilled: Cell::new(0),
         }
+    }
+
+    /// It calls for a domain of its own from now on.
+    pub fn move_in(&self, home: Home) {
+        self.home.replace(home);
+    }
+
+    /// Where the domains are that it calls for.
+    pub fn home(&self) -> Home {
+        self.home.borrow().clone()
     }
 
     /// Lets the worker do something at the expense of a domain, which pays for what is unbilled too. Without one that is paid later.
@@ -62,7 +80,7 @@ impl Costs {
             }
             (result, cost)
         };
-        let (result, cost) = self.handle.with_node(measured)?;
+        let (result, cost) = self.handle.with_home(&self.home(), measured)?;
         self.worked.set(self.worked.get() + cost);
         if payer.is_none() {
             self.unbilled.set(beside + cost);

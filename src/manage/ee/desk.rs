@@ -5,9 +5,10 @@
 //! waiting while others wait.
 
 use super::accounts::Account;
-use super::bills::Bills;
+use super::bills::{Billed, Bills};
 use super::half::{Half, Sent, Taken};
 use crate::core::reason::Reason;
+use crate::node::moving::Moving;
 use crate::node::{Node, Turn};
 use crate::nodeos::interface::{DomainId, Error, HostId, NodeOs, Upcall};
 use crate::sys::poll::Poll;
@@ -22,7 +23,13 @@ const TAKEN_MAX: usize = 64;
 /// next; until then the node takes what it has when it is awake anyway.
 const VAIN_MAX: u32 = 100;
 
-/// The halves of all processes, by their hosts.
+/// Processes on their way to another worker.
+pub struct MovedProcesses {
+    halves: Vec<(HostId, Box<Half>)>,
+    bills: Vec<Billed>,
+}
+
+/// The halves of all processes, by the places of their hosts.
 pub struct Desk {
     halves: Vec<Option<Box<Half>>>,
     /// Those that were told something since they were notified last.
@@ -42,13 +49,39 @@ impl Default for Desk {
 impl Desk {
     /// A process has connected; its waker has the token of its host behind `first`.
     pub fn attach(&mut self, host: HostId, half: Box<Half>, poll: &Poll, first: u64) -> io::Result<()> {
-        let at = host.0 as usize;
+        let at = host.index();
         if self.halves.len() <= at {
             self.halves.resize_with(at + 1, || None);
         }
-        poll.add_edge(half.waker(), first + u64::from(host.0))?;
+        poll.add_edge(half.waker(), first + at as u64)?;
         self.halves[at] = Some(half);
         Ok(())
+    }
+
+    /// Takes out the processes that run a domain which goes to another worker, and what they use.
+    pub fn send_off(&mut self, moving: &Moving, poll: &Poll) -> MovedProcesses {
+        let mut halves = Vec::new();
+        for host in moving.hosts() {
+            let Some(half) = self.halves.get_mut(host.index()).and_then(Option::take) else { continue };
+            if !half.deaf {
+                // It was added when it was attached.
+                let _ = poll.remove(half.waker());
+            }
+            halves.push((host, half));
+        }
+        MovedProcesses { halves, bills: self.bills.send_off(|domain| moving.has(domain)) }
+    }
+
+    /// Takes in what another worker has sent off; wakers have the tokens of their hosts behind `first`.
+    pub fn take_in(&mut self, MovedProcesses { halves, bills }: MovedProcesses, poll: &Poll, first: u64) {
+        for (host, mut half) in halves {
+            // What it has written meanwhile is looked at once.
+            (half.marked, half.deaf, half.vain) = (true, false, 0);
+            if let Err(error) = self.attach(host, half, poll, first) {
+                tracing::warn!(%error, "what a process sends is not noticed");
+            }
+        }
+        self.bills.take_in(bills);
     }
 
     /// What a process uses is charged from now on.
@@ -70,13 +103,20 @@ impl Desk {
     /// A process has gone.
     /// Gives its domain if the node has given the process up.
     pub fn detach(&mut self, host: HostId, poll: &Poll) -> Option<DomainId> {
-        let half = self.halves.get_mut(host.0 as usize).and_then(Option::take)?;
+        let half = self.halves.get_mut(host.index()).and_then(Option::take)?;
         // It was added when it was attached.
         let _ = poll.remove(half.waker());
         half.broken().then_some(half.domain)
     }
 
-    /// A process has written to its waker.
+    /// Gives all processes up: the node that had their domains is no more.
+    #[cold]
+    pub fn give_up(&mut self) {
+        self.halves.iter_mut().flatten().for_each(|half| half.give_up());
+        self.told.clear();
+    }
+
+    /// The process of the host at this place has written to its waker.
     pub fn mark(&mut self, host: u64) {
         if let Some(Some(half)) = self.halves.get_mut(host as usize) {
             half.marked = true;
@@ -97,7 +137,7 @@ impl Desk {
     /// Tells a process what happens to one of its domains.
     #[inline]
     pub fn tell(&mut self, host: HostId, domain: DomainId, upcall: Upcall, node: &mut Node, turn: &mut Turn<'_>) {
-        let Some(Some(half)) = self.halves.get_mut(host.0 as usize) else {
+        let Some(Some(half)) = self.halves.get_mut(host.index()) else {
             if let Upcall::Packet { frame, .. } = upcall {
                 node.refused_by_process(turn, frame, Reason::HostGone, domain);
             }
@@ -123,7 +163,7 @@ impl Desk {
     pub fn notify(&mut self, node: &mut Node, now: u64) {
         self.bills.charge_told(node, now);
         for host in self.told.drain(..) {
-            if let Some(Some(half)) = self.halves.get_mut(host.0 as usize) {
+            if let Some(Some(half)) = self.halves.get_mut(host.index()) {
                 half.notify();
             }
         }

@@ -19,11 +19,12 @@ mod seats;
 
 pub use accounts::{Account, AccountCounts, Accounts};
 pub use birth::attend;
-pub use desk::Desk;
+pub use desk::{Desk, MovedProcesses};
 pub use half::Half;
 pub use object::{Entrance, ObjectHost};
 
 use super::control::Handle;
+use super::homes::Home;
 use super::management::Member;
 use super::worker::Order;
 use crate::core::reason::Reason;
@@ -103,7 +104,10 @@ impl Acceptor {
     /// What the processes at the other end of a connection use is charged to its domain, or to that of the oldest of their connections.
     fn account(&self, peer: &Peer, domain: DomainId) -> Option<Arc<Kept>> {
         let kept = match peer {
-            Peer::User { pid, .. } => self.accounts.of_process(domain, *pid).and_then(|kept| self.charge(kept)),
+            Peer::User { pid, .. } => {
+                let home = self.handle.homes().of(domain);
+                self.accounts.of_process(domain, *pid).and_then(|kept| self.charge(kept, &home))
+            }
             Peer::Environment(_, kept) => return Some(kept.clone()),
         };
         // Then nobody pays for it; its packets are paid for all the same.
@@ -111,8 +115,8 @@ impl Acceptor {
     }
 
     /// Has an account charged by the worker.
-    fn charge(&self, kept: Kept) -> io::Result<Kept> {
-        self.handle.order(Order::Charge(kept.account())).map_err(io::Error::other)?;
+    fn charge(&self, kept: Kept, home: &Home) -> io::Result<Kept> {
+        self.handle.order_home(home, Order::Charge(kept.account())).map_err(io::Error::other)?;
         Ok(kept)
     }
 
@@ -149,7 +153,10 @@ impl Acceptor {
         };
         let (host, domain) = costs.with_node(own, connect).unwrap_or(Err(Error::Ended))?;
         match own {
-            None => opened.enter(domain, &spec.title),
+            None => {
+                costs.move_in(self.handle.homes().of(domain));
+                opened.enter(domain, &spec.title);
+            }
             // A second connection has a domain below that of the first.
             Some(own) if own != domain => opened.inherit(domain, own),
             Some(_) => {}
@@ -286,7 +293,10 @@ impl<'a> Session<'a> {
         let wake = waker.descriptor()?;
         let mut half = Box::new(Half::new(memory, self.domain, waker, self.connection.clone()));
         half.account = self.kept.as_ref().map(|kept| kept.account());
-        self.acceptor.handle.order(Order::Attach(self.host, half)).map_err(io::Error::other)?;
+        self.acceptor
+            .handle
+            .order_home(&self.costs.home(), Order::Attach(self.host, half))
+            .map_err(io::Error::other)?;
         let welcome = Answer::Welcome { domain: self.domain.0, geometry, origin: self.acceptor.clock.origin() as i64 };
         let mut message = Vec::new();
         welcome.encode(number, &mut message);
@@ -346,7 +356,7 @@ impl Drop for Session<'_> {
     fn drop(&mut self) {
         let (host, payer) = (self.host, self.above.unwrap_or(self.domain));
         // First the half, then the host: its number may be another's at once.
-        let detached = self.acceptor.handle.order(Order::Detach(host));
+        let detached = self.acceptor.handle.order_home(&self.costs.home(), Order::Detach(host));
         let disconnect = move |node: &mut Node, turn: &mut Turn<'_>| {
             let ended = node.disconnect(turn, host);
             let upcalls = core::mem::take(&mut turn.out.upcalls);
@@ -361,6 +371,9 @@ impl Drop for Session<'_> {
             }
             ended
         };
+        if self.above.is_none() {
+            self.acceptor.handle.homes().forget(self.domain);
+        }
         if let Ok(ended) = detached.and_then(|()| self.costs.with_node(Some(payer), disconnect)) {
             tracing::info!(
                 event = "session",

@@ -13,6 +13,7 @@ use super::files::{self, Opened};
 use crate::code::run::trusted;
 use crate::frame::{Frame, HEADROOM};
 use crate::manage::control::Handle;
+use crate::manage::homes::Home;
 use crate::manage::worker::Order;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
@@ -44,8 +45,9 @@ pub struct ObjectHost {
     pub handle: Handle,
     /// The node's clock.
     pub clock: Clock,
-    /// The domain of its environment.
+    /// The domain of its environment, and where that is.
     pub domain: DomainId,
+    home: Home,
     /// Its role.
     pub role: Arc<Role>,
     /// Its connections.
@@ -55,14 +57,15 @@ pub struct ObjectHost {
 impl ObjectHost {
     /// For the program of an environment.
     pub fn new(handle: Handle, clock: Clock, domain: DomainId, role: Arc<Role>) -> ObjectHost {
-        ObjectHost { handle, clock, domain, role, sessions: Mutex::default() }
+        let home = handle.homes().of(domain);
+        ObjectHost { handle, clock, domain, home, role, sessions: Mutex::default() }
     }
 
     /// Ends what the program has not: when this returns none of its functions runs, nor any thread of a domain's.
     pub fn finish(&self) {
         let domain = self.domain;
         // A node that goes down has ended it.
-        let _ = self.handle.with_node(move |node, turn| node.end_environment(turn, domain));
+        let _ = self.handle.with_home(&self.home, move |node, turn| node.end_environment(turn, domain));
         let sessions = core::mem::take(&mut *lock(&self.sessions));
         sessions.iter().filter_map(Weak::upgrade).for_each(|session| session.disconnect());
     }
@@ -91,7 +94,7 @@ impl Host for Entrance {
         });
         let (own, told) = (host.domain, Told { shared: shared.clone(), session: None, channels: Vec::new() });
         let join = move |node: &mut Node, _: &mut Turn<'_>| node.join(own, &spec, Some(Box::new(told)));
-        let (_, domain) = host.handle.with_node(join).unwrap_or(Err(Error::Ended))?;
+        let (_, domain) = host.handle.with_home(&host.home, join).unwrap_or(Err(Error::Ended))?;
         // Nobody else sets it.
         let _ = shared.domain.set(domain);
         if own != domain {
@@ -132,7 +135,8 @@ impl Shared {
                 return Err(Error::Ended);
             }
             let domain = self.domain();
-            let done = self.host.handle.with_node(move |node, turn| node.with_os(turn, domain, |os| work(os)));
+            let host = &self.host;
+            let done = host.handle.with_home(&host.home, move |node, turn| node.with_os(turn, domain, |os| work(os)));
             done.map_err(|_| Error::Ended)
         })
     }
@@ -273,7 +277,7 @@ impl Link for Near {
             let domain = self.0.domain();
             let command = move |node: &mut Node, turn: &mut Turn<'_>| node.with_os(turn, domain, |os| free(os));
             // With the node all packets have gone.
-            let _ = self.0.host.handle.order(Order::Do(Box::new(command)));
+            let _ = self.0.host.handle.order_home(&self.0.host.home, Order::Do(Box::new(command)));
         }
         Ok(())
     }

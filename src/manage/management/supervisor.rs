@@ -274,8 +274,8 @@ impl Supervisor {
     fn start(&mut self, at: usize) {
         let place = &mut self.places[at];
         place.due = None;
-        let Environment { name, role, .. } = &place.environment;
-        let domain = match self.domains.create(name, role) {
+        let Environment { name, role, worker, .. } = &place.environment;
+        let domain = match self.domains.create(name, role, *worker) {
             Ok(domain) => domain,
             Err(why) => {
                 self.failed(at, format!("no domain: {why}"), false);

@@ -65,6 +65,8 @@ impl Handle {
     /// A snapshot of the counters, begun after this was called.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>, String> {
         self.observed.counters.fresh(|| {
+            // No domain is between two workers.
+            let _still = self.homes().still();
             let surveys = self.survey(Surveyed::Counters)?;
             let cost = most(&surveys);
             let snapshot = put_together(surveys, cost).ok_or("the workers were surveyed for something else")?;
@@ -76,10 +78,10 @@ impl Handle {
     /// All channels, as they are after this was called.
     pub fn channel_list(&self) -> Result<Arc<Vec<ChannelStatus>>, String> {
         self.observed.channels.fresh(|| {
-            // Channels are the first worker's.
-            let mut surveys = self.survey(Surveyed::Channels)?;
+            let _still = self.homes().still();
+            let surveys = self.survey(Surveyed::Channels)?;
             let cost = most(&surveys);
-            Ok((surveys.swap_remove(0).channels(), Duration::from_nanos(cost.worked_ns)))
+            Ok((surveys.into_iter().flat_map(Survey::channels).collect(), Duration::from_nanos(cost.worked_ns)))
         })
     }
 
@@ -120,6 +122,11 @@ fn put_together(surveys: Vec<Survey>, cost: SurveyCost) -> Option<Snapshot> {
         for more in theirs.iter().filter(|more| more.code.is_some()) {
             domains.iter_mut().filter(|own| own.code == more.code).for_each(|own| own.add(more));
         }
+        // Those that are this worker's: each worker has the node's own, below which they are.
+        let theirs: Vec<_> = theirs.into_iter().filter(|domain| domain.worker.is_some()).collect();
+        let above = theirs.first().and_then(|top| domains.iter().position(|domain| Some(domain.id) == top.parent));
+        let at = above.map_or(domains.len(), |above| above + 1);
+        domains.splice(at..at, theirs);
     }
     Some(Snapshot { status, domains, workers, cost })
 }

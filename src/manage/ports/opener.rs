@@ -12,6 +12,7 @@ use crate::port::packet::{Change, Taker};
 use crate::sys::ethtool;
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -133,6 +134,7 @@ fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<
         let _ = orders.send(order);
         waker.wake();
     };
+    let mut channels: HashMap<Rule, i32> = HashMap::new();
     loop {
         let next = all.iter().filter_map(|taking| taking.joins).min();
         let wish = match next.map(|at| at.saturating_duration_since(Instant::now())) {
@@ -149,7 +151,11 @@ fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<
             Err(RecvTimeoutError::Disconnected) => return,
         };
         match wish {
-            Wish::Channel(filter, exists) => all.iter_mut().for_each(|taking| taking.take_for(&filter, exists, &tell)),
+            Wish::Channel(filter, exists) => {
+                if is_another(&mut channels, &filter, exists) {
+                    all.iter_mut().for_each(|taking| taking.take_for(&filter, exists, &tell));
+                }
+            }
             Wish::Interface(port, interface, program) => {
                 let of_port = all.iter_mut().filter(|taking| taking.taker.port() == port);
                 of_port.for_each(|taking| taking.reopen(interface, program, &tell));
@@ -162,6 +168,19 @@ fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<
             }
         }
     }
+}
+
+/// Whether the first channel with a filter begins, or the last one ends. Of several workers, one may tell of the end of a channel when
+/// another has told of the next one's beginning.
+fn is_another(channels: &mut HashMap<Rule, i32>, filter: &Rule, exists: bool) -> bool {
+    let change = if exists { 1 } else { -1 };
+    let count = channels.entry(filter.clone()).or_insert(0);
+    *count += change;
+    let count = *count;
+    if count == 0 {
+        channels.remove(filter);
+    }
+    count == i32::from(exists)
 }
 
 impl Taking {

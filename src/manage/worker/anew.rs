@@ -6,11 +6,11 @@
 
 use super::{Parts, Worker};
 use crate::code::run::Runtime;
-use crate::core::common::Common;
 use crate::frame::WorkerId;
 use crate::manage::cpu::Cpu;
 use crate::manage::watchdog;
 use crate::node::entry::EntryLimits;
+use crate::node::workers::Joint;
 use crate::node::{Node, NodeConfig};
 use crate::sys::clock::Clock;
 use crate::sys::threads::WORKERS_MAX;
@@ -22,15 +22,15 @@ pub(super) struct Making {
     config: NodeConfig,
     entry: EntryLimits,
     worker: WorkerId,
-    common: Option<Common>,
+    joint: Option<Joint>,
     /// Nodes there were before.
     panics: u64,
 }
 
 impl Making {
     pub(super) fn of(parts: &Parts, worker: WorkerId) -> Making {
-        let Parts { config, common, entry, .. } = parts;
-        Making { config: config.clone(), entry: *entry, worker, common: common.clone(), panics: 0 }
+        let Parts { config, joint, entry, .. } = parts;
+        Making { config: config.clone(), entry: *entry, worker, joint: joint.clone(), panics: 0 }
     }
 
     /// The worker's number.
@@ -47,7 +47,7 @@ impl Making {
         node.set_scheduler(cpu.scheduler(), 0);
         node.set_entry(self.entry);
         node.set_clock(Box::new(super::work_clock::thread_clock(clock, cpu.gaps())));
-        self.common.iter().for_each(|common| node.set_worker(self.worker, common.clone()));
+        self.joint.iter().for_each(|joint| node.set_worker(self.worker, joint.clone()));
         let (capsules, plan) = cpu.weights();
         node.set_weights(capsules, plan);
         node
@@ -85,6 +85,8 @@ impl Worker {
         let fresh = self.making.node(&self.cpu, self.clock);
         let before = std::mem::replace(&mut self.driver.node, fresh);
         self.driver.runtime = Runtime::default();
+        // Domains of environments were that node's: their processes are told by the end of their connections.
+        self.around.processes.give_up();
         let now = self.read();
         self.driver.turn(now, |node, turn| node.go_on_from(turn, before, taken));
         self.cpu.count_panic();
@@ -107,11 +109,11 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 
-    fn parts(port: Port) -> (Parts, Way, crate::manage::worker::crew::Further) {
+    fn parts(port: Port) -> (Parts, Way, crate::manage::worker::crew::Link) {
         let ((to_first, _), (sender, orders)) = (channel(), channel());
         let first = Way { orders: to_first, waker: Waker::new().unwrap() };
         let way = Way { orders: sender, waker: Waker::new().unwrap() };
-        let (further, first) = between(first, way.clone());
+        let (further, first) = between((0, first), (1, way.clone()));
         let config = NodeConfig {
             name: "further".into(),
             ports: vec![port],
@@ -124,8 +126,9 @@ mod tests {
         };
         let parts = Parts {
             config,
-            seat: Seat::Further { id: 1, first },
-            common: Some(Common::new(2, 64)),
+            seat: Seat::Further(1),
+            links: vec![first],
+            joint: Some(Joint::new(2, 64)),
             busy_poll_us: 0,
             cpu: Cpu::new(&CpuFile::default()),
             entry: EntryLimits::default(),

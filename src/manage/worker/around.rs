@@ -1,6 +1,7 @@
 //! The outside of a worker: ports, applications, processes, the loader, which carry out the node's output.
 
-use super::crew::{First, Further};
+use super::Order;
+use super::crew::Link;
 use super::watch::Watchers;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
@@ -19,6 +20,8 @@ pub(super) struct Around {
     pub(super) ports: Vec<OpenPort>,
     pub(super) processes: Desk,
     pub(super) place: Place,
+    /// The other workers, in the order of their numbers.
+    pub(super) links: Vec<Link>,
     /// Those who watch packets.
     pub(super) watchers: Watchers,
 }
@@ -27,8 +30,8 @@ pub(super) struct Around {
 pub(super) enum Place {
     /// The first.
     First(Box<Front>),
-    /// Another one, which has a way to the first.
-    Further(First),
+    /// Another one.
+    Further,
 }
 
 /// What the first worker has around it.
@@ -37,8 +40,6 @@ pub(super) struct Front {
     pub(super) loader: Loader,
     /// What opens sockets for the ports of all workers, once they are open.
     pub(super) opener: Option<Opener>,
-    /// The other workers.
-    pub(super) others: Vec<Further>,
 }
 
 impl Place {
@@ -47,7 +48,7 @@ impl Place {
     pub(super) fn front(&mut self) -> Option<&mut Front> {
         match self {
             Place::First(front) => Some(front),
-            Place::Further(_) => None,
+            Place::Further => None,
         }
     }
 
@@ -93,9 +94,9 @@ impl Outside for Around {
 
     #[cold]
     fn hand(&mut self, driven: &mut Driven<'_>, handed: Handed) {
-        let refused = match &mut self.place {
-            Place::First(_) => Err(handed),
-            Place::Further(first) => first.hand(handed),
+        let refused = match self.links.iter_mut().find(|link| link.to() == handed.to) {
+            Some(link) => link.hand(handed),
+            None => Err(handed),
         };
         if let Err(handed) = refused {
             driven.node.not_handed(&mut driven.turn, handed);
@@ -119,12 +120,21 @@ impl Outside for Around {
 
     fn effect(&mut self, Driven { node, turn }: &mut Driven<'_>, effect: Effect) {
         let front = match (&mut self.place, effect) {
-            (Place::Further(first), Effect::Heard(list)) => return first.heard(list),
-            (Place::Further(first), Effect::AskLink(port, addr)) => return first.ask_link(port, addr),
+            // The first of the others is the first of all.
+            (Place::Further, Effect::Heard(list)) => {
+                return self.links.iter().take(1).for_each(|first| first.heard(list.clone()));
+            }
+            (Place::Further, Effect::Channel { filter, exists }) => {
+                let order = || Order::Channel { filter: filter.clone(), exists };
+                return self.links.iter().take(1).for_each(|first| first.way().order(order()));
+            }
+            (Place::Further, Effect::AskLink(port, addr)) => {
+                return self.links.iter().take(1).for_each(|first| first.ask_link(port, addr));
+            }
             // All else the first worker asks for.
-            (Place::Further(_), _) => return,
-            (Place::First(front), Effect::Workers(order)) => {
-                return front.others.iter().for_each(|further| further.tell((*order).clone()));
+            (Place::Further, _) => return,
+            (Place::First(_), Effect::Workers(order)) => {
+                return self.links.iter().for_each(|link| link.tell((*order).clone()));
             }
             (Place::First(front), Effect::Channel { filter, exists }) => {
                 // Before ports are open there are no channels.

@@ -1,7 +1,7 @@
 //! Changes of ports' sockets: the worker wishes, the [`Opener`](crate::manage::ports::Opener) opens, the worker takes
 //! the open sockets.
 
-use super::crew::Further;
+use super::crew::Link;
 use super::{Order, PORTS, Worker};
 use crate::frame::PortId;
 use crate::port::packet::Change;
@@ -16,7 +16,7 @@ impl Worker {
         let Some(port) = self.around.ports.get_mut(at) else { return };
         if let Some(front) = self.around.place.front() {
             front.opener.iter().for_each(|opener| opener.reopen(id, interface, program));
-            let others = front.others.iter().map(Further::way);
+            let others = self.around.links.iter().map(Link::way);
             others.for_each(|way| way.order(Order::Reopen { port: id, interface, program }));
         }
         if let Err(error) = port.leave_interface(&mut self.poll, PORTS + at as u64) {
@@ -30,10 +30,9 @@ impl Worker {
         let at = usize::from(id.0);
         let mut changes = changes.into_iter();
         let (Some(port), Some(change)) = (self.around.ports.get_mut(at), changes.next()) else { return };
-        if let Some(front) = self.around.place.front() {
-            let others = front.others.iter().zip(changes);
-            others.for_each(|(other, change)| other.way().order(Order::Change { port: id, changes: vec![change] }));
-        }
+        // Only the first worker is told of those of others.
+        let others = self.around.links.iter().zip(changes);
+        others.for_each(|(other, change)| other.way().order(Order::Change { port: id, changes: vec![change] }));
         match port.change(change, &mut self.poll, PORTS + at as u64) {
             Ok(before) => match self.around.place.opener() {
                 Some(opener) => before.into_iter().for_each(|before| opener.close(before)),
@@ -56,10 +55,10 @@ impl Worker {
         let at = usize::from(id.0);
         let Some(port) = self.around.ports.get_mut(at) else { return };
         let sockets = match self.around.place.front() {
-            Some(front) => {
-                let mut parts = parts(sockets, front.others.len() as u16 + 1).into_iter();
+            Some(_) => {
+                let mut parts = parts(sockets, self.around.links.len() as u16 + 1).into_iter();
                 let own = parts.next().unwrap_or_default();
-                let others = front.others.iter().zip(parts);
+                let others = self.around.links.iter().zip(parts);
                 others.for_each(|(other, sockets)| other.way().order(Order::Sockets { port: id, sockets }));
                 own
             }

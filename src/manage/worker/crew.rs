@@ -1,23 +1,27 @@
-//! The workers of one node as threads, and the rings between them.
+//! The workers of one node as threads, and the rings between any two of them.
 //!
 //! Example: worker 1 has 12 capsules whose code only worker 0 can fetch. It puts them into its ring, wakes worker 0, and
 //! finds 12 empty frames in the ring back: so no frame is allocated or lost however long that goes on. A ring holds
-//! 1,024 packets; what finds no room is dropped under `hand-over`.
+//! 1,024 packets; what finds no room is dropped under `hand-over`. A domain that moves goes by the same ring, with its
+//! processes, so that packets that are handed over later are behind it.
 
-use super::{Command, Order, Worker};
+use super::{Command, Order, PROCESSES, Worker};
+use crate::core::domain::DomainId;
 use crate::driver::Driven;
-use crate::frame::{Frame, FramePool, PortId};
+use crate::frame::{Frame, FramePool, PortId, WorkerId};
+use crate::manage::ee::MovedProcesses;
 use crate::node::handing::Handed;
+use crate::node::moving::Moving;
 use crate::node::workers::WorkerOrder;
 use crate::sys::poll::Waker;
 use crate::wire::Addr;
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::sync::mpsc::Sender;
 
-/// Packets on their way from one worker to the first, at most.
+/// Packets on their way from one worker to another, at most.
 const RING: usize = 1024;
 
-/// Packets that the first worker takes from one ring before ports have their turn.
+/// Packets that a worker takes from one ring before ports have their turn.
 const TAKEN_MAX: usize = 64;
 
 /// A way to a worker for orders.
@@ -38,35 +42,88 @@ impl Way {
     }
 }
 
-/// A further worker, as the first one sees it.
-pub struct Further {
-    way: Way,
-    packets: Consumer<Handed>,
-    empty: Producer<Frame>,
+/// What goes from one worker to another.
+pub enum Parcel {
+    /// A packet.
+    Packet(Handed),
+    /// A domain.
+    Domain(Box<Cargo>),
 }
 
-/// The first worker, as a further one sees it.
-pub struct First {
+/// A domain on its way, with the processes that run it.
+pub struct Cargo {
+    moving: Box<Moving>,
+    processes: MovedProcesses,
+    /// Who is told that it has arrived.
+    arrived: Sender<()>,
+}
+
+/// Another worker, as one sees it.
+pub struct Link {
+    to: WorkerId,
     way: Way,
-    packets: Producer<Handed>,
+    sent: Producer<Parcel>,
     empty: Consumer<Frame>,
+    came: Consumer<Parcel>,
+    back: Producer<Frame>,
     /// Whether it is to be woken.
     new: bool,
 }
 
-/// The ends of what is between two workers, with the ways to them.
-pub fn between(first: Way, further: Way) -> (Further, First) {
-    let (packets, handed) = RingBuffer::new(RING);
-    let (back, empty) = RingBuffer::new(RING);
-    (Further { way: further, packets: handed, empty: back }, First { way: first, packets, empty, new: false })
+/// The ends of what is between two workers, each a number with the way to it: what the first has, and what the other has.
+pub fn between(one: (WorkerId, Way), other: (WorkerId, Way)) -> (Link, Link) {
+    let (sent, other_came) = RingBuffer::new(RING);
+    let (other_sent, came) = RingBuffer::new(RING);
+    let (back, other_empty) = RingBuffer::new(RING);
+    let (other_back, empty) = RingBuffer::new(RING);
+    let new = false;
+    (
+        Link { to: other.0, way: other.1, sent, empty, came, back, new },
+        Link { to: one.0, way: one.1, sent: other_sent, empty: other_empty, came: other_came, back: other_back, new },
+    )
 }
 
-impl First {
+/// What each of several workers has of all others, in the order of their numbers.
+pub fn between_all(ways: &[Way]) -> Vec<Vec<Link>> {
+    let mut all: Vec<Vec<Link>> = ways.iter().map(|_| Vec::new()).collect();
+    for (one, way) in ways.iter().enumerate() {
+        for (other, other_way) in ways.iter().enumerate().skip(one + 1) {
+            let number = |at: usize| at as WorkerId;
+            let (first, second) = between((number(one), way.clone()), (number(other), other_way.clone()));
+            all[one].push(first);
+            all[other].push(second);
+        }
+    }
+    all
+}
+
+impl Link {
+    /// Which worker it is.
+    pub fn to(&self) -> WorkerId {
+        self.to
+    }
+
     /// Hands a packet over; it comes back if the ring is full.
     pub fn hand(&mut self, handed: Handed) -> Result<(), Handed> {
-        self.packets.push(handed).map_err(|rtrb::PushError::Full(handed)| handed)?;
+        match self.sent.push(Parcel::Packet(handed)) {
+            Err(rtrb::PushError::Full(Parcel::Packet(handed))) => return Err(handed),
+            // A packet is what was to be pushed.
+            Err(rtrb::PushError::Full(Parcel::Domain(_))) | Ok(()) => {}
+        }
         self.new = true;
         Ok(())
+    }
+
+    /// Whether there is room for one parcel more.
+    fn has_room(&self) -> bool {
+        self.sent.slots() > 0
+    }
+
+    /// Sends a domain, for which there is room.
+    fn send_domain(&mut self, cargo: Cargo) {
+        let sent = self.sent.push(Parcel::Domain(Box::new(cargo)));
+        debug_assert!(sent.is_ok());
+        self.way.waker.wake();
     }
 
     /// The first worker is told whom this one hears.
@@ -80,32 +137,9 @@ impl First {
         self.way.order(Order::Do(Box::new(move |node, turn| node.link_is_old(turn, port, addr))));
     }
 
-    /// Takes back empty frames.
-    pub fn take_back(&mut self, mut keep: impl FnMut(Frame)) {
-        while let Ok(frame) = self.empty.pop() {
-            keep(frame);
-        }
-    }
-
-    /// At the end of a round: takes empty frames back, and wakes the first worker if there is something for it.
-    pub(super) fn settle(&mut self, pool: &mut FramePool) {
-        self.take_back(|frame| pool.give(frame));
-        if std::mem::take(&mut self.new) {
-            self.way.waker.wake();
-        }
-    }
-}
-
-impl Further {
     /// Tells it something.
     pub(super) fn tell(&self, order: WorkerOrder) {
         self.way.order(Order::Do(Box::new(move |node, turn| node.obey(turn, order))));
-    }
-
-    /// Whether it has handed something over.
-    #[inline]
-    fn has_some(&self) -> bool {
-        !self.packets.is_empty()
     }
 
     /// The way to it.
@@ -113,18 +147,50 @@ impl Further {
         &self.way
     }
 
-    /// Takes packets that it has handed over; how many, and whether there may be more.
-    pub fn take(&mut self, driven: &mut Driven<'_>) -> (usize, bool) {
+    /// Takes back empty frames.
+    pub fn take_back(&mut self, mut keep: impl FnMut(Frame)) {
+        while let Ok(frame) = self.empty.pop() {
+            keep(frame);
+        }
+    }
+
+    /// At the end of a round: takes empty frames back, and wakes the other worker if there is something for it.
+    pub(super) fn settle(&mut self, pool: &mut FramePool) {
+        self.take_back(|frame| pool.give(frame));
+        if std::mem::take(&mut self.new) {
+            self.way.waker.wake();
+        }
+    }
+
+    /// Whether it has handed something over.
+    #[inline]
+    fn has_some(&self) -> bool {
+        !self.came.is_empty()
+    }
+
+    /// Takes packets that it has handed over, and gives domains to `unload`; how many, and whether there may be more.
+    pub fn take(
+        &mut self,
+        driven: &mut Driven<'_>,
+        unload: &mut dyn FnMut(&mut Driven<'_>, Box<Cargo>),
+    ) -> (usize, bool) {
         for count in 0..TAKEN_MAX {
-            let Ok(handed) = self.packets.pop() else { return (count, false) };
+            let handed = match self.came.pop() {
+                Ok(Parcel::Packet(handed)) => handed,
+                Ok(Parcel::Domain(cargo)) => {
+                    unload(driven, cargo);
+                    continue;
+                }
+                Err(_) => return (count, false),
+            };
             // For each one that comes an empty one goes back. There is room: the rings are of one length.
             let empty = driven.turn.out.pool.take();
-            if let Err(rtrb::PushError::Full(empty)) = self.empty.push(empty) {
+            if let Err(rtrb::PushError::Full(empty)) = self.back.push(empty) {
                 driven.turn.out.pool.give(empty);
             }
             driven.node.take_handed(&mut driven.turn, handed);
         }
-        (TAKEN_MAX, !self.packets.is_empty())
+        (TAKEN_MAX, !self.came.is_empty())
     }
 }
 
@@ -132,16 +198,23 @@ impl Worker {
     /// Takes what other workers have handed over; whether there may be more.
     #[inline]
     pub(super) fn take_handed(&mut self) -> bool {
-        let some = self.around.place.front().is_some_and(|front| front.others.iter().any(Further::has_some));
+        let some = self.around.links.iter().any(Link::has_some);
         some && self.take_some_handed()
     }
 
     fn take_some_handed(&mut self) -> bool {
         let now = self.read();
         let began = self.driver.node.worked(now);
-        let Some(front) = self.around.place.front() else { return false };
         let mut driven = self.driver.at(now);
-        let taken = front.others.iter_mut().map(|further| further.take(&mut driven));
+        let (processes, poll) = (&mut self.around.processes, &self.poll);
+        let mut unload = |driven: &mut Driven<'_>, cargo: Box<Cargo>| {
+            let Cargo { moving, processes: moved, arrived } = *cargo;
+            driven.node.take_in_domain(&mut driven.turn, moving);
+            processes.take_in(moved, poll, PROCESSES);
+            // Whoever has asked for it may have gone away meanwhile.
+            let _ = arrived.send(());
+        };
+        let taken = self.around.links.iter_mut().map(|link| link.take(&mut driven, &mut unload));
         let (count, more) = taken.fold((0, false), |sum, (count, more)| (sum.0 + count, sum.1 | more));
         let done = self.read();
         let spent = self.driver.node.worked(done) - began;
@@ -150,5 +223,22 @@ impl Worker {
             self.received += spent;
         }
         more
+    }
+
+    /// A domain goes to another worker, with its processes; who waits for that is told when it is there.
+    #[cold]
+    pub(super) fn send_off(&mut self, domain: DomainId, to: WorkerId, arrived: Sender<()>) -> Result<(), String> {
+        let now = self.read();
+        // What was done for it so far is told, sent and handed over.
+        self.settle(now).map_err(|error| error.to_string())?;
+        let link = self.around.links.iter_mut().find(|link| link.to == to);
+        let link = link.ok_or_else(|| format!("there is no worker {to}"))?;
+        if !link.has_room() {
+            return Err(format!("too many packets are on their way to worker {to}: ask again"));
+        }
+        let moving = self.driver.turn(now, |node, turn| node.send_off(turn, domain, to))?;
+        let processes = self.around.processes.send_off(&moving, &self.poll);
+        link.send_domain(Cargo { moving, processes, arrived });
+        Ok(())
     }
 }

@@ -89,7 +89,7 @@ impl Worker {
         settings: &Arc<Settings>,
         orders: Sender<Order>,
     ) -> io::Result<Vec<Vec<OpenPort>>> {
-        let others = self.around.place.front().map_or(0, |front| front.others.len());
+        let others = self.around.links.len();
         let mut of_others: Vec<Vec<OpenPort>> = (0..others).map(|_| Vec::new()).collect();
         let largest = ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let mut takers = Vec::new();

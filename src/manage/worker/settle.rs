@@ -1,7 +1,6 @@
 //! The end of a worker's round: the node's effects are carried out, and queued frames are sent.
 
 use super::Worker;
-use super::around::Place;
 use crate::core::reason::Reason;
 use crate::frame::PortId;
 use crate::manage::ports::OpenPort;
@@ -28,9 +27,8 @@ impl Worker {
                 self.send(at)?;
             }
         }
-        if let Place::Further(first) = &mut self.around.place {
-            first.settle(&mut self.driver.out.pool);
-        }
+        let pool = &mut self.driver.out.pool;
+        self.around.links.iter_mut().for_each(|link| link.settle(pool));
         // Packets that wait for their turn are on their way inside the node too: none of their flow may overtake them in the kernel half.
         if !self.driver.node.has_work() && !self.around.ports.iter().any(|port| port.blocked) {
             self.around.ports.iter_mut().for_each(OpenPort::settled);
