@@ -105,6 +105,7 @@ enum numbers {
     NUMBER(ACT),
     NUMBER(FAMILY),
     NUMBER(LATER),
+    NUMBER(FOUND),
     NUMBER(CUT),
     NUMBER(LOOK),
     /* Filters. */

@@ -22,9 +22,9 @@ enum {
 /* Where a capsule header can stand in a frame: its form. Map `programs` has the program of each code at its slot. */
 enum { BEHIND_IPV4 = 42, BEHIND_UDP = 50, BEHIND_IPV6 = 62, BEHIND_UDP6 = 70 };
 
-/* Map `stations`: programs of our own that others jump to: what looks closely, since no code has run; and where a packet goes whose
- * code has run. */
-enum { LEARN, ACT, FAMILY, LATER, STATIONS };
+/* Map `stations`: programs of our own that others jump to: what looks closely, since no code has run; where a packet goes whose
+ * code has run; and where goes what is not the node's, while another program stood at an interface before. */
+enum { LEARN, ACT, FAMILY, LATER, FOUND, STATIONS };
 
 /* Map `program_slots`: programs that are there only while a process of the node's is and has channels (cut.bpf.c). */
 enum { CUT, LOOK, PROGRAM_SLOTS };
@@ -365,6 +365,14 @@ MAP(programs_map);
 MAP(transmit_map);
 MAP(stations_map);
 MAP(program_slots_map);
+
+/* The end of the way of what is not the node's: to the program that was found at the interface, or to the Linux stack. The jump
+ * is not there while none was found at any. */
+INLINE int pass(struct xdp *ctx)
+{
+    tail_call(ctx, stations_map, FOUND);
+    return XDP_PASS;
+}
 MAP(routes_map);
 MAP(neighbours_map);
 MAP(state_map);

@@ -42,7 +42,7 @@ INLINE void leave(u32 cut)
 INLINE int act(struct xdp *ctx, const struct plain *it, const struct cut_flow *flow)
 {
     if (flow->what == TO_STACK)
-        return XDP_PASS;
+        return pass(ctx);
     if (LIKELY(flow->what == TO_CUT)) {
         int done;
 
@@ -85,7 +85,7 @@ INLINE int look_at(struct xdp *ctx, const struct port *port, struct scratch *on,
     const struct plain *it = &on->plain;
 
     if (!find_owner(ctx, port, on))
-        return XDP_PASS;
+        return pass(ctx);
     u64 until = jiffies() + TICKS;
     /* Nobody must believe it while it changes. */
     flow->until = 0;
@@ -145,7 +145,7 @@ SECTION("xdp") int cut(struct xdp *ctx)
             return act(ctx, &it, flow);
     }
     tail_call(ctx, program_slots_map, LOOK);
-    return XDP_PASS;
+    return pass(ctx);
 }
 
 /* All others. */
@@ -157,14 +157,14 @@ SECTION("xdp") int look(struct xdp *ctx)
     const u8 *data = packet(ctx);
 
     if (!port || !port->present || !on || data + sizeof(struct ethernet) > packet_end(ctx) || !is_for(data, port))
-        return XDP_PASS;
+        return pass(ctx);
     if (read_plain(ctx, &on->plain)) {
         forget();
         struct cut_flow *flow = place_flow(&on->plain, interface);
-        return flow ? look_at(ctx, port, on, flow) : XDP_PASS;
+        return flow ? look_at(ctx, port, on, flow) : pass(ctx);
     }
     if (!find_owner(ctx, port, on) || !on->found.is_channel)
-        return XDP_PASS;
+        return pass(ctx);
     if (on->found.cut)
         leave(on->found.cut);
     return punt_channel(ctx, 0, 0);

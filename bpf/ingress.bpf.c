@@ -98,5 +98,5 @@ SECTION("xdp") int ingress(struct xdp *ctx)
         tail_call(ctx, stations_map, LEARN);
     /* A jump that is not there while there are no channels to look for. */
     tail_call(ctx, program_slots_map, CUT);
-    return XDP_PASS;
+    return pass(ctx);
 }

@@ -144,8 +144,9 @@ SECTION("xdp") int learn(struct xdp *ctx)
         return go_on(ctx, now);
     if (verdict >= PUNT)
         verdict = punt(ctx, 1, verdict == FOLLOW);
+    if (verdict != XDP_PASS)
+        return verdict;
     /* What is no capsule, though the ingress could not see that, may be a channel's. */
-    if (verdict == XDP_PASS)
-        tail_call(ctx, program_slots_map, CUT);
-    return verdict;
+    tail_call(ctx, program_slots_map, CUT);
+    return pass(ctx);
 }

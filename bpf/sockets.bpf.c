@@ -12,5 +12,5 @@ SECTION("xdp") int sockets(struct xdp *ctx)
     if (done != XDP_PASS)
         return done;
     tail_call(ctx, program_slots_map, CUT);
-    return XDP_PASS;
+    return pass(ctx);
 }

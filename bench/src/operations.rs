@@ -6,6 +6,7 @@
 
 mod apply;
 mod client;
+mod interfaces;
 mod routes;
 
 use super::report::Report;
@@ -17,7 +18,12 @@ use super::{Error, Settings};
 type Part = (&'static str, fn(&Settings, &mut Report) -> Result<Series, Error>);
 
 /// All parts, one after the other.
-const PARTS: [Part; 3] = [("configurations", apply::run), ("observation", observed::run), ("routes", routes::run)];
+const PARTS: [Part; 4] = [
+    ("configurations", apply::run),
+    ("observation", observed::run),
+    ("routes", routes::run),
+    ("interfaces", interfaces::run),
+];
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {

@@ -41,6 +41,7 @@ pub const ALL: &[Target] = &[
     ("classifier", classifying::texts),
     ("click_source", click_source),
     ("compiler", compiler),
+    ("control", control),
     ("credential", credential),
     ("ethernet", reading::ethernet),
     ("fetch", reading::fetch),
@@ -78,6 +79,15 @@ fn broker(bytes: &[u8]) {
     }
     if let Some(answer) = Answer::decode(bytes) {
         assert_eq!(Answer::decode(&answer.encode()), Some(answer));
+    }
+}
+
+/// A request of the control socket: what is understood is written and understood again, and what it changes can be said.
+fn control(bytes: &[u8]) {
+    if let Ok(ask) = serde_json::from_slice::<model::Ask>(bytes) {
+        let text = serde_json::to_string(&ask).expect("what was read can be written");
+        assert_eq!(serde_json::from_str::<model::Ask>(&text).ok().as_ref(), Some(&ask));
+        ask.change().into_iter().for_each(|(kind, what)| assert!(!kind.name().is_empty() && !what.is_empty()));
     }
 }
 

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Kernel {
     /// Where it stands.
     pub ports: Vec<KernelPort>,
+    /// Ports that were to have it and do not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<WithoutKernel>,
     /// The codes that run there.
     pub codes: Vec<KernelCode>,
     /// Capsules at the ingress.
@@ -30,8 +33,20 @@ pub struct KernelPort {
     /// Why not in the driver.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The program that was found there, and has what is not the node's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<String>,
     /// Bytes of the largest packet that is redirected to it; 0: none would arrive.
     pub redirected: u32,
+}
+
+/// A port that was to have it and does not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WithoutKernel {
+    /// Its number in the node.
+    pub port: u32,
+    /// Why.
+    pub why: String,
 }
 
 /// A code that runs there.

@@ -76,7 +76,7 @@ impl Acts {
                 Ok(done)
             }
             Request::Attach { place, .. } => {
-                let [program] = these(&with)?;
+                let ([program] | [program, _]) = &with[..] else { return Err(io::ErrorKind::InvalidInput.into()) };
                 let id = bpf::Program::adopt(program.try_clone_to_owned()?).info()?.id;
                 let name = self.had().programs.iter().find(|(known, _)| *known == id).map(|(_, name)| name.clone());
                 self.all().allowed().check_program(name.as_deref(), *place).map_err(refused)?;

@@ -38,6 +38,19 @@ impl Done {
         Done { descriptors: vec![descriptor], ..Done::default() }
     }
 
+    /// With an object, and what a program is called that stands behind it.
+    pub fn of_named(descriptor: OwnedFd, name: String) -> Done {
+        Done { answer: Answer::Names(vec![name]), descriptors: vec![descriptor] }
+    }
+
+    /// What a program is called that stands behind the object, if one does.
+    pub fn behind(&self) -> Option<String> {
+        match &self.answer {
+            Answer::Names(names) => names.first().cloned(),
+            _ => None,
+        }
+    }
+
     /// With names.
     pub fn of_names(names: Vec<String>) -> Done {
         Done { answer: Answer::Names(names), descriptors: Vec::new() }

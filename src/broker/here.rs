@@ -6,7 +6,7 @@
 use super::client::Done;
 use super::listen::listen_here;
 use super::message::Request;
-use crate::kernel::{Setting, Settings, own, pins};
+use crate::kernel::{Setting, Settings, found, own, pins};
 use crate::sys::bpf::Program;
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::packet::Room;
@@ -55,9 +55,17 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
         }
         Request::Program { name } => Done::of(own::load_program(name, with)?.into()),
         Request::Attach { interface, place } => {
-            let [program] = these(with)?;
+            let ([program] | [program, _]) = with else { return Err(io::ErrorKind::InvalidInput.into()) };
             let program = Program::adopt(program.try_clone_to_owned()?);
-            Done::of(own::attach_here(&program, *interface, *place)?.into())
+            match (own::attach_here(&program, *interface, *place), with.get(1), home.run_dir) {
+                (Err(error), Some(map), Some(run_dir)) if own::is_taken(&error) => {
+                    let root = pins::root_of(run_dir);
+                    let (link, name) =
+                        found::put_before(&root, *interface, *map, || own::attach_here(&program, *interface, *place))?;
+                    Done::of_named(link.into(), name)
+                }
+                (attached, ..) => Done::of(attached?.into()),
+            }
         }
         Request::Pins(request) => pins::carry_out(&pins::root_of(run_dir()?), request, with.first().copied())?,
         Request::Neighbour { interface, addr } => {

@@ -91,7 +91,8 @@ pub enum Request {
         /// As this project calls it.
         name: String,
     },
-    /// Puts a program before an interface. Descriptor: the program.
+    /// Puts a program before an interface. Descriptors: the program; a map of programs, if one that stands there by netlink may be
+    /// jumped to by it.
     Attach {
         /// The interface's index.
         interface: u32,
@@ -295,6 +296,11 @@ pub enum PinRequest {
     Remove {
         /// The set.
         set: u32,
+    },
+    /// Puts back what was found at an interface, or at all.
+    GiveBack {
+        /// The interface's index.
+        interface: Option<u32>,
     },
     /// Takes the file system away.
     Close,

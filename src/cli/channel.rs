@@ -3,7 +3,9 @@
 use crate::clean;
 use crate::manage::client::{Control, run_dir};
 use clap::Subcommand;
-use serde_json::json;
+use model::code::Made;
+use model::domains::Channel;
+use model::{Ask, Cut};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -54,18 +56,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 [protocol.to_owned(), address.trim().to_owned()]
             };
             let (from, to) = (end(&from), end(&to));
-            let wanted =
-                json!({"do": "cut", "title": title, "role": role, "from": from, "to": to, "bandwidth": bandwidth});
-            let made = Control::connect(&run_dir(&node))?.ask(&wanted)?;
+            let wanted = Ask::Cut(Cut { title, role, from, to, bandwidth });
+            let made: Made = Control::connect(&run_dir(&node))?.asked(&wanted)?;
             if json {
-                crate::say!("{made}");
+                crate::say!("{}", serde_json::to_string(&made)?);
             } else {
-                crate::say!("domain {}", made["domain"]);
+                crate::say!("domain {}", made.domain);
             }
             return Ok(ExitCode::SUCCESS);
         }
     };
-    let channels = Control::connect(&run_dir(&node))?.ask(&json!({"do": "channels"}))?;
+    let channels = Control::connect(&run_dir(&node))?.ask(&Ask::Channels)?;
     if json {
         crate::say!("{}", serde_json::to_string_pretty(&channels)?);
         return Ok(ExitCode::SUCCESS);
@@ -82,20 +83,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         "dropped",
         "in kernel"
     );
-    for channel in clean::tree(channels).as_array().into_iter().flatten() {
-        let number = |key: &str| channel[key].as_u64().unwrap_or(0);
-        let word = |key: &str| channel[key].as_str().unwrap_or("?");
+    let channels: Vec<Channel> = serde_json::from_value(clean::tree(channels))?;
+    for Channel { id, kind, title, protocol, address, packets, bytes, dropped, in_kernel, .. } in channels {
+        let in_kernel = in_kernel.map_or(String::new(), |packets| packets.to_string());
         crate::say!(
-            "{:>10}  {:4} {:20} {:24} {:32} {:>12} {:>14} {:>10} {:>12}",
-            number("id"),
-            word("kind"),
-            word("title"),
-            word("protocol"),
-            word("address"),
-            number("packets"),
-            number("bytes"),
-            number("dropped"),
-            channel["in_kernel"].as_u64().map_or(String::new(), |packets| packets.to_string())
+            "{id:>10}  {kind:4} {title:20} {protocol:24} {address:32} {packets:>12} {bytes:>14} {dropped:>10} {in_kernel:>12}"
         );
     }
     Ok(ExitCode::SUCCESS)

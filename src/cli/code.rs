@@ -224,7 +224,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
             }
         }
         Verb::Retry { node, print } => {
-            print.show(&Control::connect(&run_dir(&node))?.ask(&json!({"do": "retry-code"}))?);
+            print.show(&Control::connect(&run_dir(&node))?.ask(&model::Ask::RetryCode)?);
         }
         Verb::State { node, code, print } => running::state(&node, &code, &print)?,
         Verb::Rm { what, place, print } => match &what[..] {

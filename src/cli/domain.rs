@@ -2,9 +2,12 @@
 
 use crate::clean;
 use crate::manage::client::{Control, run_dir};
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Subcommand;
-use serde_json::{Value, json};
+use model::Ask;
+use model::code::{Freed, Moved};
+use model::domains::{Domain, Domains, Space};
+use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -62,11 +65,11 @@ enum Verb {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Ls { node, json } => {
-            let all = domains(&mut Control::connect(&run_dir(&node))?)?;
+            let all = Control::connect(&run_dir(&node))?.ask(&Ask::Domains)?;
             if json {
                 crate::say!("{}", serde_json::to_string_pretty(&all)?)
             } else {
-                crate::say!("{}", describe(&clean::tree(all)))
+                crate::say!("{}", describe(&serde_json::from_value(clean::tree(all))?))
             }
         }
         Verb::Show { node, domain, json } => {
@@ -75,18 +78,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if json {
                 crate::say!("{}", serde_json::to_string_pretty(found)?)
             } else {
-                crate::say!("{}", describe_one(&clean::tree(found.clone())))
+                crate::say!("{}", describe_one(&clean::tree(serde_json::to_value(found)?)))
             }
         }
         Verb::Move { node, domain, worker, json } => {
             let mut control = Control::connect(&run_dir(&node))?;
             let found = find(&domains(&mut control)?, &domain)?.clone();
-            let moved = control.ask(&json!({"do": "move-domain", "domain": found["id"], "worker": worker}))?;
+            let moved: Moved = control.asked(&Ask::MoveDomain { domain: found.id, worker })?;
             if json {
-                crate::say!("{moved}");
+                crate::say!("{}", serde_json::to_string(&moved)?);
             } else {
-                let (title, from) = (clean::line(word(&found, "title")), number(&moved, "from"));
-                if from == u64::from(worker) {
+                let (title, from) = (clean::line(&found.title), moved.from);
+                if from == worker {
                     crate::say!("{title} is at worker {worker} already");
                 } else {
                     crate::say!("{title} moved from worker {from} to worker {worker}");
@@ -95,20 +98,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Verb::Kill { node, domain, json } => {
             let mut control = Control::connect(&run_dir(&node))?;
-            let id = find(&domains(&mut control)?, &domain)?["id"].clone();
-            let freed = control.ask(&json!({"do": "kill-domain", "domain": id}))?;
+            let id = find(&domains(&mut control)?, &domain)?.id;
+            let freed: Freed = control.asked(&Ask::KillDomain { domain: id })?;
             if json {
-                crate::say!("{freed}");
+                crate::say!("{}", serde_json::to_string(&freed)?);
             } else {
-                let number = |what: &str| freed[what].as_u64().unwrap_or(0);
+                let Freed { domains, channels, codes, bytes, events, files } = freed;
                 crate::say!(
-                    "ended {} domains; freed {} channels, {} events, {} codes, {} B of memory, {} open files",
-                    number("domains"),
-                    number("channels"),
-                    number("events"),
-                    number("codes"),
-                    number("bytes"),
-                    number("files")
+                    "ended {domains} domains; freed {channels} channels, {events} events, {codes} codes, {bytes} B of memory, \
+                     {files} open files"
                 );
             }
         }
@@ -116,18 +114,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn domains(control: &mut Control) -> anyhow::Result<Value> {
-    Ok(control.ask(&json!({"do": "domains"}))?)
+fn domains(control: &mut Control) -> anyhow::Result<Domains> {
+    Ok(control.asked(&Ask::Domains)?)
 }
 
 /// The domain of this number or title.
-fn find<'a>(all: &'a Value, wanted: &str) -> anyhow::Result<&'a Value> {
-    let list = all["domains"].as_array().context("the node gave no list of domains")?;
-    let number = wanted.parse::<u64>().ok();
-    if let Some(found) = list.iter().find(|domain| number.is_some() && domain["id"].as_u64() == number) {
+fn find<'a>(all: &'a Domains, wanted: &str) -> anyhow::Result<&'a Domain> {
+    let number = wanted.parse::<u32>().ok();
+    if let Some(found) = all.domains.iter().find(|domain| number == Some(domain.id)) {
         return Ok(found);
     }
-    let titled: Vec<_> = list.iter().filter(|domain| domain["title"] == wanted).collect();
+    let titled: Vec<_> = all.domains.iter().filter(|domain| domain.title == wanted).collect();
     match titled[..] {
         [found] => Ok(found),
         [] => bail!("there is no domain {wanted}: see anode domain ls"),
@@ -135,9 +132,8 @@ fn find<'a>(all: &'a Value, wanted: &str) -> anyhow::Result<&'a Value> {
     }
 }
 
-fn describe(all: &Value) -> String {
-    let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();
-    let are_several = list("domains").iter().any(|domain| domain["worker"].is_u64());
+fn describe(all: &Domains) -> String {
+    let are_several = all.domains.iter().any(|domain| domain.worker.is_some());
     let worker = |word: String| if are_several { format!(" {word:>6}") } else { String::new() };
     let mut text = format!(
         "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}{}\n",
@@ -153,28 +149,26 @@ fn describe(all: &Value) -> String {
         "in kernel",
         worker("worker".into())
     );
-    let mut depth: HashMap<u64, usize> = HashMap::new();
-    for domain in list("domains") {
-        let usage = &domain["usage"];
-        let above = domain["parent"].as_u64().and_then(|parent| depth.get(&parent));
+    let mut depth: HashMap<u32, usize> = HashMap::new();
+    for domain in &all.domains {
+        let usage = &domain.usage;
+        let above = domain.parent.and_then(|parent| depth.get(&parent));
         let own = above.map_or(0, |above| above + 1);
-        depth.insert(number(&domain, "id"), own);
-        let dropped: u64 =
-            usage["drops"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
+        depth.insert(domain.id, own);
         let _ = writeln!(
             text,
             "{:>10}  {:28} {:12} {:>12} {:>14} {:>10} {:>12} {:>10} {:>8} {:>12}{}",
-            number(&domain, "id"),
-            format!("{}{}", "  ".repeat(own), word(&domain, "title")),
-            word(&domain, "role"),
-            number(usage, "packets"),
-            number(usage, "bytes"),
-            number(usage, "cpu_ns") / 1_000_000,
-            number(&domain, "memory_bytes"),
-            dropped,
-            number(&domain, "channels"),
-            domain["kernel"]["packets"].as_u64().map_or("-".into(), |packets| packets.to_string()),
-            worker(domain["worker"].as_u64().map_or("all".into(), |worker| worker.to_string())),
+            domain.id,
+            format!("{}{}", "  ".repeat(own), domain.title),
+            domain.role,
+            usage.packets,
+            usage.bytes,
+            usage.cpu_ns / 1_000_000,
+            domain.memory_bytes,
+            usage.drops.drops.values().sum::<u64>(),
+            domain.channels,
+            domain.kernel.map_or("-".into(), |kernel| kernel.packets.to_string()),
+            worker(domain.worker.map_or("all".into(), |worker| worker.to_string())),
         );
     }
     describe_rest(&mut text, all);
@@ -182,43 +176,30 @@ fn describe(all: &Value) -> String {
 }
 
 /// The environments, the name spaces and the security module.
-fn describe_rest(text: &mut String, all: &Value) {
-    let list = |key: &str| all[key].as_array().cloned().unwrap_or_default();
-    for environment in list("environments") {
-        let pid = environment["pid"].as_u64().map(|pid| format!(", process {pid}")).unwrap_or_default();
-        let ended = environment["ended"].as_str().map(|how| format!(", ended last: {how}")).unwrap_or_default();
-        let lacks: Vec<_> = environment["weaker"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+fn describe_rest(text: &mut String, all: &Domains) {
+    for environment in &all.environments {
+        let pid = environment.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+        let ended = environment.ended.as_ref().map(|how| format!(", ended last: {how}")).unwrap_or_default();
+        let lacks = &environment.weaker;
         let weaker = if lacks.is_empty() { String::new() } else { format!("; weaker here: {}", lacks.join(", ")) };
         let _ = writeln!(
             text,
             "environment {} is {}{pid}: started {} times, failed {} times{ended}{weaker}",
-            word(&environment, "name"),
-            word(&environment, "state"),
-            number(&environment, "starts"),
-            number(&environment, "failures"),
+            environment.name, environment.state, environment.starts, environment.failures,
         );
     }
-    for space in list("files") {
-        let (used, quota) = (&space["used"], &space["quota"]);
+    for Space { holder, quota, used, open, .. } in &all.files {
         let _ = writeln!(
             text,
-            "files of {}: {} of {} files, {} of {} B, {} open",
-            word(&space, "holder"),
-            number(used, "files"),
-            number(quota, "files"),
-            number(used, "bytes"),
-            number(quota, "bytes"),
-            number(&space, "open"),
+            "files of {holder}: {} of {} files, {} of {} B, {open} open",
+            used.files, quota.files, used.bytes, quota.bytes,
         );
     }
-    let decided = &all["security"];
+    let decided = &all.security;
     let _ = writeln!(
         text,
         "security module: {} codes and {} domains granted, {} and {} refused",
-        number(decided, "code_granted"),
-        number(decided, "domains_granted"),
-        number(decided, "code_refused"),
-        number(decided, "domains_refused"),
+        decided.code_granted, decided.domains_granted, decided.code_refused, decided.domains_refused,
     );
 }
 
@@ -243,12 +224,4 @@ fn flatten(path: &str, value: &Value, text: &mut String) {
             let _ = writeln!(text, "{path:32} {other}");
         }
     }
-}
-
-fn number(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or(0)
-}
-
-fn word<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or("?")
 }

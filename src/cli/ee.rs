@@ -4,7 +4,8 @@ use crate::clean;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::management::Act;
 use clap::Subcommand;
-use serde_json::{Value, json};
+use model::Ask;
+use serde_json::Value;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -46,7 +47,7 @@ struct Named {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Ls { node, json } => {
-            let domains = Control::connect(&run_dir(&node))?.ask(&json!({"do": "domains"}))?;
+            let domains = Control::connect(&run_dir(&node))?.ask(&Ask::Domains)?;
             let all = domains["environments"].clone();
             if json {
                 crate::say!("{}", serde_json::to_string_pretty(&all)?);
@@ -62,7 +63,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn act(Named { node, name, json: as_json }: &Named, act: Act) -> anyhow::Result<()> {
-    let status = Control::connect(&run_dir(node))?.ask(&json!({"do": "environment", "name": name, "act": act}))?;
+    let status = Control::connect(&run_dir(node))?.ask(&Ask::Environment { name: name.clone(), act })?;
     if *as_json {
         crate::say!("{}", serde_json::to_string_pretty(&status)?);
     } else {

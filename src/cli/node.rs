@@ -272,12 +272,15 @@ fn describe(status: &Value) -> String {
     let mut text = format!("node {}\n", status["node"].as_str().unwrap_or("?"));
     let items = |key: &str| status[key].as_array().cloned().unwrap_or_default();
     let number = |value: &Value, key: &str| value[key].as_u64().unwrap_or(0);
+    // Of a node of before nothing is known of this.
+    if let Some(version) = status["versions"]["anode"].as_str() {
+        let _ = writeln!(text, "  anode {version}, up for {} s", number(status, "uptime_s"));
+    }
     for port in items("ports") {
         describe_port(&mut text, &port);
     }
-    items("links").iter().for_each(|link| words::link(&mut text, link));
     describe_cpu(&mut text, &status["cpu"]);
-    items("workers").iter().for_each(|worker| words::worker(&mut text, worker));
+    words::parts(&mut text, &items("links"), &items("workers"));
     describe_sandbox(&mut text, &status["sandbox"]);
     for code in items("codes") {
         // What both halves have run; soft state is the user half's account.
@@ -316,16 +319,7 @@ fn describe(status: &Value) -> String {
     describe_kernel(&mut text, &status["kernel"], &items("codes"));
     items("xdp").iter().for_each(|port| describe_sockets(&mut text, port));
     loader::describe(&mut text, &status["loader"]);
-    let fetch = &status["fetch"];
-    let _ = writeln!(
-        text,
-        "  fetch {} codes on their way, {} queued, {} capsules wait, {} B of code in memory, {} codes gave way",
-        number(fetch, "codes"),
-        number(fetch, "queued"),
-        number(fetch, "capsules"),
-        number(fetch, "object_bytes"),
-        number(fetch, "displaced")
-    );
+    describe_fetch(&mut text, &status["fetch"]);
     for neighbour in items("neighbours") {
         describe_neighbour(&mut text, &neighbour, &items("ports"));
     }
@@ -338,6 +332,20 @@ fn describe(status: &Value) -> String {
     }
     words::kernel_drops(&mut text, &status["kernel"]);
     text
+}
+
+/// Code on its way.
+fn describe_fetch(text: &mut String, fetch: &Value) {
+    let number = |key: &str| fetch[key].as_u64().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "  fetch {} codes on their way, {} queued, {} capsules wait, {} B of code in memory, {} codes gave way",
+        number("codes"),
+        number("queued"),
+        number("capsules"),
+        number("object_bytes"),
+        number("displaced")
+    );
 }
 
 /// A neighbour, whose port is among these.
@@ -419,6 +427,16 @@ fn describe_kernel(text: &mut String, kernel: &Value, codes: &[Value]) {
             port["mode"].as_str().unwrap_or("?"),
             if port["redirected"] == 0 { words::NOT_REDIRECTED } else { "" }
         );
+    }
+    for port in list("ports").iter().filter(|port| port["behind"].is_string()) {
+        let (name, port) = (port["behind"].as_str().unwrap_or("?"), &port["port"]);
+        let _ = writeln!(
+            text,
+            "  kernel half at port {port} before the XDP program {name}, which has what is not the node's"
+        );
+    }
+    for port in list("refused") {
+        let _ = writeln!(text, "  no kernel half at port {}: {}", port["port"], port["why"].as_str().unwrap_or("?"));
     }
     for code in list("codes") {
         let usage = &code["usage"];

@@ -253,6 +253,14 @@ impl FramePool {
         }
     }
 
+    /// From now on frames hold so many bytes at least. Shorter ones that are on their way do not come back.
+    pub fn grow(&mut self, capacity: usize) {
+        if capacity > self.capacity() {
+            self.capacity = capacity;
+            self.free.clear();
+        }
+    }
+
     /// Bytes a frame of the pool holds.
     pub fn capacity(&self) -> usize {
         self.capacity.max(FRAME)
@@ -288,6 +296,20 @@ mod tests {
         assert_eq!(pool.ready(), 1);
         let frame = pool.take();
         assert_eq!((frame.trace, frame.authenticated), (0, false));
+    }
+
+    #[test]
+    fn a_pool_that_has_grown_gives_longer_frames_alone() {
+        let mut pool = FramePool::new(FRAME, 2);
+        let short = pool.take();
+        pool.grow(9000);
+        pool.give(short);
+        assert_eq!(pool.ready(), 0, "shorter ones do not come back");
+        let long = pool.take();
+        assert!(long.capacity() >= 9000);
+        pool.give(long);
+        pool.grow(100);
+        assert_eq!((pool.ready(), pool.capacity()), (1, 9000));
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::program_slots::ProgramSlots;
 use super::records::Records;
 use super::redirects::Refused;
 use super::slots::{Held, Slots};
-use super::status::{CodeStatus, PortStatus, Status};
+use super::status::{CodeStatus, PortStatus, Status, Without};
 use super::succession::{Beginning, set_up};
 use super::told_routes::ToldRoutes;
 use crate::code::link::LinkEnvironment;
@@ -48,6 +48,7 @@ pub(super) static RAISE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/raise
 static SENDER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sender.bpf.o"));
 pub(super) static FAMILY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/family.bpf.o"));
 pub(super) static LATER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/later.bpf.o"));
+pub(super) static WAY_TO_FOUND: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/found.bpf.o"));
 pub(super) static EGRESS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/egress.bpf.o"));
 
 /// What mobile code is linked with for the kernel half.
@@ -64,6 +65,8 @@ pub struct Attached {
     pub mode: XdpMode,
     /// Why not in the driver.
     pub why: Option<String>,
+    /// The program that was found there, and has what is not the node's.
+    pub behind: Option<String>,
     /// The interface's name, and redirected frames that its driver had no room for before.
     pub(super) name: String,
     pub(super) lost_before: u64,
@@ -110,6 +113,10 @@ pub(super) struct State {
     pub(super) seen: Option<[Program; 2]>,
     /// Where an ingress of a process before this one stands that nobody has taken over yet.
     pub(super) standing: Vec<PinnedLink>,
+    /// Programs that were found at interfaces, by what they are called.
+    pub(super) found: HashMap<u32, String>,
+    /// Ports that could not have it, and why.
+    pub(super) refused: Vec<(u32, String)>,
 }
 
 /// What a process before this one has left of that.
@@ -140,6 +147,8 @@ impl State {
             settled: false,
             seen: None,
             standing: Vec::new(),
+            found: HashMap::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -220,6 +229,7 @@ impl KernelHalf {
         let routes = Mutex::new(ToldRoutes::beginning(maps.prefixes()?));
         let before = Before { slots: Slots::new(held), copies, generation, origin, told };
         let mut state = State::beginning(before, heritage.codes);
+        state.found = adopt_found(&maps, pinned.as_ref())?;
         state.standing = pinned.as_ref().map_or(Ok(Vec::new()), |pinned| pinned.pins.links())?;
         let environment = environment()?;
         let (loader, trusted) = (Loader::new(program.clone(), false), Loader::new(program, true));
@@ -379,6 +389,7 @@ impl KernelHalf {
             port: at.port.number,
             mode: at.mode.name(),
             why: at.why.clone(),
+            behind: at.behind.clone(),
             redirected: at.port.redirected.min(at.port.mtu),
         };
         let code = |held: &Held| CodeStatus {
@@ -388,6 +399,7 @@ impl KernelHalf {
         let (counts, undelivered) = (self.counts_of(&state), self.undelivered(&state));
         Status {
             ports: state.ports.iter().map(port).collect(),
+            refused: state.refused.iter().map(|(port, why)| Without { port: *port, why: why.clone() }).collect(),
             codes: state.slots.iter().map(code).collect(),
             counts,
             balance: counts.balance(undelivered),
@@ -395,6 +407,19 @@ impl KernelHalf {
             pinned: self.pinned.is_some(),
         }
     }
+}
+
+/// Programs that were found at interfaces by a process before this one: they are jumped to from the maps of this one too.
+fn adopt_found(maps: &Maps, pinned: Option<&Pinned>) -> io::Result<HashMap<u32, String>> {
+    let mut names = HashMap::new();
+    for (interface, program) in pinned.map_or(Ok(Vec::new()), |pinned| pinned.pins.found())? {
+        maps.set_found(interface, &program)?;
+        names.insert(interface, program.name()?);
+    }
+    if !names.is_empty() {
+        own::open_way_to_found(maps)?;
+    }
+    Ok(names)
 }
 
 /// Lets what is the node's go up the Linux stack past its protocols.

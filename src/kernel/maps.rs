@@ -5,7 +5,7 @@ mod ways;
 
 use super::layout::{BUDGETS, DEVICES, LAYOUT, RAISE, SETS_OF_LINKS, TRANSMIT, cached_flows, layout, records};
 use super::own;
-use crate::contract::{ACT, CODES, FAMILY, KEPT, KEPT_NOW, LATER, LEARN, PROBES, code, node, port};
+use crate::contract::{ACT, CODES, FAMILY, FOUND, KEPT, KEPT_NOW, LATER, LEARN, PROBES, code, node, port};
 use crate::sys::bpf::{Map, MapShape, possible_cpus};
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest};
@@ -261,6 +261,16 @@ impl Maps {
         let places = [LEARN, ACT, FAMILY, LATER];
         let each = places.into_iter().zip(programs).map(|(at, program)| (at, program.as_fd().as_raw_fd()));
         each.into_iter().try_for_each(|(at, program)| self.set("stations_map", at, &program.to_ne_bytes()))
+    }
+
+    /// Opens the way to programs that were found at interfaces.
+    pub fn set_way_to_found(&self, program: &impl AsFd) -> io::Result<()> {
+        self.set("stations_map", FOUND, &program.as_fd().as_raw_fd().to_ne_bytes())
+    }
+
+    /// Jumps to this program with what is not the node's of an interface.
+    pub fn set_found(&self, interface: u32, program: &impl AsFd) -> io::Result<()> {
+        self.set("found_map", interface, &program.as_fd().as_raw_fd().to_ne_bytes())
     }
 
     /// Empties a slot.

@@ -11,6 +11,7 @@ mod copies;
 pub mod desk;
 mod error;
 mod filters;
+pub mod found;
 pub mod half;
 mod layout;
 pub mod loader;

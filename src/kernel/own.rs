@@ -3,8 +3,10 @@
 //! A request names one, with its maps. The holder of privileges ([`crate::broker`]) makes what is listed here and
 //! nothing else. So a program in the kernel was compiled with this program, or is mobile code linked by the loader.
 
-use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN, SEEN_OUT};
+use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN, SEEN_OUT, WAY_TO_FOUND};
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SEEN_MAPS, SETS_OF_LINKS, layout};
+use super::maps::Maps;
+use super::pins::Pins;
 use super::{channels, filters, object, program_slots, redirects, routes, sockets, state, types};
 use crate::broker::{self, Place, Request, Shape};
 use crate::code::link::{self, LinkedProgram};
@@ -74,6 +76,7 @@ fn program(name: &str) -> Option<(Hook, &'static [u8], bool)> {
         "learn" => (Hook::Xdp, LEARN, true),
         "ingress" => (Hook::Xdp, INGRESS, true),
         "raise" => (Hook::Xdp, RAISE, true),
+        "found" => (Hook::Xdp, WAY_TO_FOUND, true),
         "seen" => (Hook::Xdp, SEEN, true),
         "family" => (Hook::Xdp, FAMILY, true),
         "later" => (Hook::Xdp, LATER, true),
@@ -134,13 +137,61 @@ fn linked(name: &str) -> io::Result<(LinkedProgram, Hook, bool)> {
     Ok((link::alone(&object::program(file, name)?).map_err(io::Error::other)?, hook, typed))
 }
 
-/// Puts an XDP program before an interface, or has it put there; an error if another one stands there.
-pub(super) fn attach(program: &Program, interface: u32, mode: XdpMode) -> io::Result<Link> {
+/// Puts an XDP program before an interface, or has it put there; what another one is called that stands there, and is jumped to by
+/// that map from now on. An error if it cannot be, or without a map.
+pub(super) fn attach(
+    program: &Program,
+    interface: u32,
+    mode: XdpMode,
+    map: Option<&Map>,
+) -> io::Result<(Link, Option<String>)> {
     let place = match mode {
         XdpMode::Native => Place::Driver,
         XdpMode::Generic => Place::Stack,
     };
-    attach_at(program, interface, place)
+    let with: Vec<BorrowedFd<'_>> = [program.as_fd()].into_iter().chain(map.map(AsFd::as_fd)).collect();
+    let done = broker::ask(&Request::Attach { interface, place }, &with)?;
+    let behind = done.behind();
+    Ok((Link::adopt(done.descriptor()?), behind))
+}
+
+/// Puts a program before an interface, and before one that was attached there by netlink, which has what is not the node's from then
+/// on; what that one is called.
+pub(super) fn attach_before(
+    maps: &Maps,
+    pins: Option<&Pins>,
+    program: &Program,
+    interface: u32,
+    mode: XdpMode,
+) -> io::Result<(Link, Option<String>)> {
+    match (attach(program, interface, mode, None), pins) {
+        (Err(error), Some(pins)) if is_taken(&error) => {
+            // What a process before this one has left there may be ours.
+            pins.give_back(Some(interface))?;
+            // The way is open before somebody is at its end.
+            open_way_to_found(maps)?;
+            let (link, name) = attach(program, interface, mode, Some(maps.of("found_map")?))?;
+            if let Some(name) = &name {
+                tracing::info!(interface, name, "the XDP program that stands there has what is not the node's");
+            }
+            Ok((link, name))
+        }
+        (Err(error), None) if is_taken(&error) => Err(io::Error::new(
+            io::ErrorKind::AlreadyExists,
+            "another XDP program stands at the interface and is left there: there is no BPF file system to keep it in; see: ip link show",
+        )),
+        (done, _) => done,
+    }
+}
+
+/// From now on what is not the node's goes to programs that were found, where there are some.
+pub(super) fn open_way_to_found(maps: &Maps) -> io::Result<()> {
+    maps.set_way_to_found(&load("found", |name| maps.descriptor(name))?)
+}
+
+/// Whether another program stands where one was to be put.
+pub fn is_taken(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
 /// Puts a program before an interface, or has it put there.

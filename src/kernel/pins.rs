@@ -9,8 +9,9 @@
 //! A set without ingress was not finished and counts for nothing. A process that dies leaves all of it; the next
 //! one takes it over, or makes another set and turns the links to it.
 
+use super::found::{self, LINK, STEERING};
 use crate::broker::{self, NAMES_MAX, Pin, PinRequest, Request};
-use crate::sys::bpf::{self, Link, XdpMode};
+use crate::sys::bpf::{self, Link, Map, Program, XdpMode};
 use crate::wire::Digest;
 use std::fs;
 use std::io;
@@ -100,7 +101,7 @@ impl Pins {
     /// The links that are pinned.
     pub fn links(&self) -> io::Result<Vec<PinnedLink>> {
         let link = |name: String| {
-            let (interface, mode) = name.strip_prefix("link-")?.split_once('-')?;
+            let (interface, mode) = name.strip_prefix(LINK)?.split_once('-')?;
             let mode = if mode == XdpMode::Native.name() { XdpMode::Native } else { XdpMode::Generic };
             let interface = interface.parse().ok()?;
             let link = Link::adopt(fetch(&self.root, pin(None, &name)).ok()?);
@@ -111,15 +112,51 @@ impl Pins {
 
     /// Keeps the ingress at an interface.
     pub fn keep_link(&self, interface: u32, mode: XdpMode, link: &Link) -> io::Result<()> {
-        let name = format!("link-{interface}-{}", mode.name());
+        let name = format!("{LINK}{interface}-{}", mode.name());
         ask(&self.root, PinRequest::Keep(pin(None, &name)), Some(link.as_fd())).map(drop)
     }
 
-    /// Takes everything away: whatever no process holds is gone then.
+    /// Takes everything away, and puts back what was found: whatever no process holds is gone then.
     pub fn remove(&self) -> io::Result<()> {
+        self.give_back(None)?;
         self.links()?.into_iter().try_for_each(PinnedLink::remove)?;
         self.folders()?.iter().try_for_each(Set::remove)?;
         ask(&self.root, PinRequest::Close, None).map(drop)
+    }
+
+    /// Programs that were found at interfaces, and are to be put back.
+    pub fn found(&self) -> io::Result<Vec<(u32, Program)>> {
+        let mut all = Vec::new();
+        for name in names(&self.root, None)? {
+            if let Some((interface, ..)) = found::parse(&name) {
+                all.push((interface, Program::adopt(fetch(&self.root, pin(None, &name))?)));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Puts back what was found at an interface, or at all.
+    pub fn give_back(&self, interface: Option<u32>) -> io::Result<()> {
+        ask(&self.root, PinRequest::GiveBack { interface }, None).map(drop)
+    }
+
+    /// Keeps what stands at an interface beside the kernel half, with the maps by which it jumps to the program that was found there.
+    pub fn keep_steering(&self, interface: u32, mode: XdpMode, link: &Link, maps: [(&str, &Map); 2]) -> io::Result<()> {
+        for (name, map) in maps {
+            ask(&self.root, PinRequest::Keep(pin(None, &format!("{STEERING}{name}"))), Some(map.as_fd()))?;
+        }
+        let name = format!("{STEERING}{interface}-{}", mode.name());
+        ask(&self.root, PinRequest::Keep(pin(None, &name)), Some(link.as_fd())).map(drop)
+    }
+
+    /// An interface is gone before which something stood so.
+    pub fn forget_steering(&self, interface: u32) -> io::Result<()> {
+        self.give_back(Some(interface))?;
+        for mode in [XdpMode::Native, XdpMode::Generic] {
+            let name = format!("{STEERING}{interface}-{}", mode.name());
+            ask(&self.root, PinRequest::Forget(pin(None, &name)), None)?;
+        }
+        Ok(())
     }
 
     /// The interfaces before which a kernel half stands that a process before has left; nothing: there is none.
@@ -152,8 +189,9 @@ impl Pins {
 }
 
 impl PinnedLink {
-    /// Takes the pin away.
+    /// Takes the pin away, and puts back what was found there.
     pub fn remove(self) -> io::Result<()> {
+        ask(&self.root, PinRequest::GiveBack { interface: Some(self.interface) }, None)?;
         ask(&self.root, PinRequest::Forget(pin(None, &self.name)), None).map(drop)
     }
 }
@@ -246,6 +284,7 @@ pub fn carry_out(root: &Path, request: &PinRequest, object: Option<BorrowedFd<'_
             fs::rename(fresh, path(pin))?;
         }
         PinRequest::Fetch(pin) => return bpf::open(&path(pin)).map(broker::Done::of),
+        PinRequest::GiveBack { interface } => found::give_back(root, *interface)?,
         PinRequest::Forget(pin) => forget(&path(pin))?,
         PinRequest::Remove { set } => {
             let folder = folder(Some(*set));

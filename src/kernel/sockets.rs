@@ -8,6 +8,7 @@ use super::half::{self, KernelHalf};
 use super::layout::RAISE;
 use super::maps::{Maps, PortEntry};
 use super::own;
+use super::pins::Pins;
 use super::program_slots::ProgramSlots;
 use crate::contract::{self, PORTS, SOCKETS, punt_counts, punts};
 use crate::sys::bpf::{Link, Program, XdpMode};
@@ -15,11 +16,14 @@ use crate::sys::mapping::SharedWords;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The compiled program (`bpf/sockets.bpf.c`), and the maps it needs.
 pub(super) static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sockets.bpf.o"));
-const MAPS: [&str; 11] = [
+const MAPS: [&str; 13] = [
+    "stations_map",
+    "found_map",
     "ports_map",
     "transmit_map",
     "sockets_map",
@@ -61,8 +65,17 @@ pub struct Steering {
 
 enum Whose {
     Half(Arc<KernelHalf>),
-    Own { maps: Maps, program_slots: Arc<ProgramSlots>, program: Program, links: Mutex<HashMap<u32, Link>> },
+    Own {
+        maps: Maps,
+        program_slots: Arc<ProgramSlots>,
+        program: Program,
+        links: Mutex<HashMap<u32, Standing>>,
+        run_dir: Option<PathBuf>,
+    },
 }
+
+/// A link, and whether another program stands behind it.
+type Standing = (Link, bool);
 
 impl Steering {
     /// That of the kernel half.
@@ -70,15 +83,16 @@ impl Steering {
         Steering::make(Whose::Half(half))
     }
 
-    /// One of its own.
-    pub fn alone() -> io::Result<Steering> {
+    /// One of its own, of the node with this run directory: there programs are kept that were found at its interfaces.
+    pub fn alone(run_dir: Option<&Path>) -> io::Result<Steering> {
         let maps = Maps::create_some(&MAPS)?;
         let program_slots = Arc::new(ProgramSlots::new()?);
         let program = own::load("sockets", |name| match name {
             "program_slots_map" => Ok(program_slots.as_fd()),
             _ => maps.descriptor(name),
         })?;
-        Steering::make(Whose::Own { maps, program_slots, program, links: Mutex::default() })
+        let run_dir = run_dir.map(Path::to_owned);
+        Steering::make(Whose::Own { maps, program_slots, program, links: Mutex::default(), run_dir })
     }
 
     fn make(whose: Whose) -> io::Result<Steering> {
@@ -87,20 +101,19 @@ impl Steering {
     }
 
     /// Puts the program before an interface, unless the kernel half stands there: in its driver, or else in the stack.
-    /// Says how it stands there, if it is not the kernel half. Never takes another program's place.
+    /// Says how it stands there, if it is not the kernel half. One that stands there has what is not the node's, or is left there.
     pub fn attach(&self, port: &PortEntry) -> io::Result<Option<XdpMode>> {
-        let Whose::Own { maps, program, links, .. } = &self.whose else { return Ok(None) };
+        let Whose::Own { maps, program, links, run_dir, .. } = &self.whose else { return Ok(None) };
         if port.interface >= PORTS {
             return Err(io::Error::other(format!("interface index {} is beyond the {PORTS} known", port.interface)));
         }
         maps.set_port(port, false)?;
         maps.set_way_out(port.interface, None)?;
-        let (link, mode) = match own::attach(program, port.interface, XdpMode::Native) {
+        let put = |mode| put(maps, program, port.interface, mode, run_dir.as_deref());
+        let (link, mode) = match put(XdpMode::Native) {
             Ok(link) => (link, XdpMode::Native),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => {
-                return Err(io::Error::new(error.kind(), "another XDP program stands there and is left there"));
-            }
-            Err(_) => (own::attach(program, port.interface, XdpMode::Generic)?, XdpMode::Generic),
+            Err(error) if own::is_taken(&error) || error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) => (put(XdpMode::Generic)?, XdpMode::Generic),
         };
         links.lock().unwrap_or_else(PoisonError::into_inner).insert(port.interface, link);
         Ok(Some(mode))
@@ -149,9 +162,11 @@ impl Steering {
 
     /// An interface is gone, or was none.
     pub fn leave(&self, interface: u32) -> io::Result<()> {
-        let Whose::Own { maps, links, .. } = &self.whose else { return Ok(()) };
-        if interface == 0 || links.lock().unwrap_or_else(PoisonError::into_inner).remove(&interface).is_none() {
-            return Ok(());
+        let Whose::Own { maps, links, run_dir, .. } = &self.whose else { return Ok(()) };
+        match (links.lock().unwrap_or_else(PoisonError::into_inner).remove(&interface), run_dir) {
+            (None, _) => return Ok(()),
+            (Some((_, true)), Some(run_dir)) => Pins::open(run_dir)?.forget_steering(interface)?,
+            _ => {}
         }
         maps.remove_port(interface)
     }
@@ -200,6 +215,21 @@ impl Steering {
             overtaking: punt_counts::OVERTAKING.among(&words),
             forged: punt_counts::FORGED.among(&words),
         }
+    }
+}
+
+/// Puts the program before an interface, and before one that stands there, with what outlives this process then: it must go on being
+/// jumped to.
+fn put(maps: &Maps, program: &Program, interface: u32, mode: XdpMode, run_dir: Option<&Path>) -> io::Result<Standing> {
+    match (own::attach(program, interface, mode, None), run_dir) {
+        (Err(error), Some(run_dir)) if own::is_taken(&error) => {
+            let pins = Pins::open(run_dir)?;
+            let (link, name) = own::attach_before(maps, Some(&pins), program, interface, mode)?;
+            let kept = [("found", maps.of("found_map")?), ("stations", maps.of("stations_map")?)];
+            pins.keep_steering(interface, mode, &link, kept)?;
+            Ok((link, name.is_some()))
+        }
+        (done, _) => done.map(|(link, _)| (link, false)),
     }
 }
 

@@ -8,6 +8,9 @@ use crate::core::ledger::Balance;
 pub struct Status {
     /// Where it stands.
     pub ports: Vec<PortStatus>,
+    /// Ports that were to have it and do not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Without>,
     /// The codes that run there.
     pub codes: Vec<CodeStatus>,
     /// Capsules at the ingress.
@@ -30,8 +33,20 @@ pub struct PortStatus {
     /// Why not in the driver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// The program that was found there, and has what is not the node's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind: Option<String>,
     /// Bytes of the largest packet that is redirected to it; 0: none would arrive, so the user half sends.
     pub redirected: u32,
+}
+
+/// A port without it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Without {
+    /// Its number in the node.
+    pub port: u32,
+    /// Why.
+    pub why: String,
 }
 
 /// A code of the kernel half.

@@ -58,7 +58,9 @@ pub struct Follower {
 /// What a look at the host has found.
 #[derive(Default)]
 struct Seen {
-    /// Bytes of the largest packet of any port when the node started: its buffers are for that.
+    /// Bytes of the largest packet that the sockets of each port are for.
+    room: Vec<usize>,
+    /// Bytes of the largest packet of any port, at most.
     mtu_max: usize,
     /// The link of each port; nothing: not looked at yet.
     links: Vec<Option<Carrier>>,

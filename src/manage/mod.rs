@@ -45,7 +45,7 @@ use crate::config::{self, NodeFile, Plan, RouteSource};
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
 use crate::graph::half::{SharedHalf, boxed};
-use crate::kernel::{KernelHalf, Setting, Settings, Steering};
+use crate::kernel::{KernelHalf, Pins, Setting, Settings, Steering};
 use crate::link::meter::LinkMeter;
 use crate::node::proofs::Guard;
 use crate::node::{EndedBy, NodeConfig};
@@ -156,14 +156,13 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
 /// The same for what was planned before.
 pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> {
     let Planned { config, plans, environments, plan, guard, meters, hellos } = planned;
-    let dir = file.run_dir();
+    let (dir, waker) = (file.run_dir(), Waker::new()?);
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
     let compiling = loader::Compiling::new(compiler.clone(), &file.compiler);
     let warm = warm(&compiling)?;
     let store = open_store(file)?;
     let at_store = file.store.as_deref().map(broker::reach);
-    let waker = Waker::new()?;
     let entry = file.entry.limits().map_err(anyhow::Error::msg)?;
     let settings = Arc::new(Settings::of(&dir));
     let mut undo = Undo::begin(&dir, settings.clone())?;
@@ -259,7 +258,7 @@ fn open_ports(
     orders: &Sender<Order>,
     warm: JoinHandle<()>,
 ) -> Result<(sockets::Opened, Vec<Vec<OpenPort>>, Vec<SharedHalf>)> {
-    let mut xdp = sockets::open(routing, plans, &file.xdp, half, workers);
+    let mut xdp = sockets::open(routing, plans, (&file.xdp, &file.run_dir()), half, workers);
     let without_tags = kernel::leave_all_tags(settings, plans, &xdp.ports);
     let halves: Vec<_> = kernel::channels(half, plans.len(), &xdp).into_iter().map(SharedHalf::new).collect();
     worker.set_channel_halves(boxed(halves.clone()));
@@ -359,7 +358,8 @@ impl Assembled {
         self.half.iter().for_each(|half| half.unwatch());
         let keeps = self.handle.keeps_kernel();
         if !keeps {
-            self.half.map_or(Ok(()), |half| half.take_down())?;
+            // Without a kernel half there may be pins all the same.
+            self.half.map_or_else(|| Pins::sweep(&self.run_dir).map(drop), |half| half.take_down())?;
         }
         self.beside.settings.give_back(|setting, _| !keeps || setting != Setting::Tags)?;
         if !broker::is_there() {

@@ -21,6 +21,7 @@ use crate::sys::ethtool;
 use crate::sys::xsk::{Copying, HEADROOM, Place, Umem, XskSocket};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -152,7 +153,7 @@ impl Report {
 pub fn open(
     config: &NodeConfig,
     plans: &[Plan],
-    file: &XdpFile,
+    (file, run_dir): (&XdpFile, &Path),
     half: Option<&Arc<KernelHalf>>,
     workers: WorkerId,
 ) -> Opened {
@@ -163,7 +164,7 @@ pub fn open(
     if !plans.iter().any(asks) {
         return Opened { ports, ..Opened::default() };
     }
-    let mut opener = Opener { file, statuses: Vec::new(), own: None };
+    let mut opener = Opener { file, run_dir, statuses: Vec::new(), own: None };
     let (mut wanted, mut waiting) = (Vec::new(), Vec::new());
     for (number, plan) in plans.iter().enumerate().filter(|(_, plan)| asks(plan)) {
         let name = &config.ports[number].name;
@@ -215,6 +216,7 @@ pub fn open(
 /// Opens sockets.
 struct Opener<'a> {
     file: &'a XdpFile,
+    run_dir: &'a Path,
     statuses: Vec<Entry>,
     own: Option<Arc<Steering>>,
 }
@@ -255,7 +257,7 @@ impl Opener<'_> {
         if let Some(own) = &self.own {
             return Ok(own.clone());
         }
-        let own = Steering::alone().map_err(|error| {
+        let own = Steering::alone(Some(self.run_dir)).map_err(|error| {
             format!("the kernel has no AF_XDP, or refuses its program (CAP_BPF, CAP_NET_ADMIN): {error}")
         })?;
         Ok(self.own.insert(Arc::new(own)).clone())

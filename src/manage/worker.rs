@@ -118,6 +118,8 @@ pub enum Order {
         interface: u32,
         /// Whether a program of the node's stands before it.
         program: bool,
+        /// Bytes of the largest packet there.
+        mtu: usize,
     },
     /// A native port receives otherwise from now on: something is open that it has wished for.
     Change {
@@ -561,7 +563,7 @@ impl Worker {
                         .for_each(|opener| opener.take_for((*filter).clone(), exists));
                 }
                 Order::Charge(account) => self.around.processes.open_account(account),
-                Order::Reopen { port, interface, program } => self.reopen(port, interface, program),
+                Order::Reopen { port, interface, program, mtu } => self.reopen(port, interface, program, mtu),
                 Order::Change { port, changes } => self.change(port, changes),
                 Order::Sockets { port, sockets } => self.take_sockets(port, sockets),
                 Order::Watch(teller, one_in) => self.watch(teller, one_in),

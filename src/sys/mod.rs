@@ -12,6 +12,7 @@ pub mod discovery;
 pub mod ethtool;
 pub mod files_of_node;
 pub mod fork;
+pub mod hook;
 pub mod jail;
 pub mod landlock;
 pub use libanode::mapping;

@@ -303,7 +303,7 @@ impl Drop for Wire {
 
 /// An AF_XDP port on this interface.
 fn xdp_port(interface: u32, mac: Mac) -> XdpPort {
-    let steering = Steering::alone().unwrap();
+    let steering = Steering::alone(None).unwrap();
     let port = PortEntry { interface, number: 0, mtu: 1500, redirected: 1500, mac, bound_max: 64, v4: None, v6: None };
     steering.attach(&port).unwrap();
     let umem = Arc::new(Umem::new(2048, 512).unwrap());

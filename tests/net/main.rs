@@ -34,6 +34,7 @@ mod routes;
 mod running;
 mod seen;
 mod sender;
+mod shared_hook;
 mod tiers;
 mod together;
 mod upgrade;

@@ -96,6 +96,32 @@ fn flaps(name: &str, adjust: running::Adjust<'_>) {
     });
 }
 
+/// Larger packets pass when all interfaces on their way have grown.
+fn an_mtu_grows(name: &str, adjust: running::Adjust<'_>) {
+    let Some(net) = Running::up_with(name, LINE, adjust) else { return };
+    net.await_status("r", |_| passes(&net, B));
+    let all = [("a", "to-r"), ("r", "to-a"), ("r", "to-b"), ("b", "to-r")];
+    for (node, interface) in all {
+        net.shell(node, &format!("ip link set {interface} mtu 9000"));
+    }
+    let large =
+        |_: &Value| net.anode("a", &["ping", "-c", "3", "-t", "0.3", "-s", "6000", B])["summary"]["received"] == 3;
+    net.await_status("r", large);
+    if name != "mtu" {
+        return;
+    }
+    net.shell("r", "ip link set to-b mtu 65000");
+    net.until("r", || net.log("r").contains("need a start anew").then_some(()));
+    assert!(passes(&net, B));
+}
+
+#[test]
+fn an_mtu_may_grow_while_a_node_runs() {
+    an_mtu_grows("mtu", &|_, _| {});
+    an_mtu_grows("mtuk", &in_kernel);
+    an_mtu_grows("mtus", &running::sockets(false));
+}
+
 #[test]
 fn an_interface_that_flaps_costs_a_node_little_and_leaves_nothing() {
     flaps("flaps", &|_, _| {});

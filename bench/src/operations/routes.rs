@@ -241,7 +241,7 @@ fn block_address(number: u32) -> Addr {
     Addr::v4((0x1400_0001 + (number << 8)).to_be_bytes())
 }
 
-fn await_that(what: &str, mut there: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
+pub(super) fn await_that(what: &str, mut there: impl FnMut() -> Result<bool, Error>) -> Result<(), Error> {
     let began = Instant::now();
     while !there()? {
         if began.elapsed() > PATIENCE {
@@ -252,12 +252,12 @@ fn await_that(what: &str, mut there: impl FnMut() -> Result<bool, Error>) -> Res
     Ok(())
 }
 
-fn ip(words: &[&str]) -> Result<(), Error> {
+pub(super) fn ip(words: &[&str]) -> Result<(), Error> {
     let output = Command::new("ip").args(words).output().map_err(started)?;
     let said = || Error::Node(format!("ip {}: {}", words.join(" "), String::from_utf8_lossy(&output.stderr)));
     if output.status.success() { Ok(()) } else { Err(said()) }
 }
 
-fn started(cause: std::io::Error) -> Error {
+pub(super) fn started(cause: std::io::Error) -> Error {
     Error::Start { program: "ip".into(), cause }
 }

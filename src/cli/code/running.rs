@@ -9,7 +9,10 @@ use crate::code::bundle::Bundle;
 use crate::code::check as rules;
 use crate::manage::client::{Control, run_dir};
 use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::{Value, json};
+use model::Ask;
+use model::code::{Entry, Page, Removed};
+use model::status::{Code, Status};
+use serde_json::json;
 use std::path::Path;
 
 /// A bundle that a node would take.
@@ -33,14 +36,14 @@ pub(super) fn remove(node: &str, name: &str, place: &Place, print: &Print) -> Re
     ensure!(place.store.is_none(), "a running node has its own store: leave out NODE, or --store");
     let mut control = Control::connect(&run_dir(node))?;
     let name = resolve(&mut control, name)?;
-    let answer = control.ask(&json!({"do": "remove-code", "name": name}))?;
+    let removed: Removed = control.asked(&Ask::RemoveCode { name: name.clone() })?;
     if print.is_json() {
-        print.show(&answer);
+        print.show(&serde_json::to_value(&removed)?);
         return Ok(());
     }
     crate::say!("removed {name}");
-    if answer["was_known"] == true {
-        let dropped = answer["dropped"].as_u64().unwrap_or(0);
+    if removed.was_known {
+        let dropped = removed.dropped;
         crate::say!(
             "it ran or was refused here: its soft state is gone, and {dropped} packets that waited for their turn were \
              dropped (code-gone); the next capsule has it fetched from its neighbour, unless it was revoked"
@@ -53,24 +56,23 @@ pub(super) fn remove(node: &str, name: &str, place: &Place, print: &Print) -> Re
 pub(super) fn state(node: &str, code: &str, print: &Print) -> Result<()> {
     let mut control = Control::connect(&run_dir(node))?;
     let name = resolve(&mut control, code)?;
-    let (mut from, mut all, mut count) = (json!(0), Vec::new(), 0u64);
+    let (mut from, mut all, mut count) = (0, Vec::new(), 0);
     loop {
-        let mut page = control.ask(&json!({"do": "state", "code": name, "from": from}))?;
-        let entries = page["entries"].as_array_mut().map(std::mem::take).unwrap_or_default();
-        count += entries.len() as u64;
+        let page: Page = control.asked(&Ask::State { code: name.clone(), from })?;
+        count += page.entries.len();
         if print.is_json() {
-            all.extend(entries);
+            all.extend(page.entries);
         } else {
-            entries.iter().for_each(say);
+            page.entries.iter().for_each(say);
         }
-        from = page["next"].take();
-        if !from.is_null() {
+        if let Some(next) = page.next {
+            from = next;
             continue;
         }
         if print.is_json() {
-            print.show(&json!({"code": name, "half": page["half"], "entries": all}));
+            print.show(&json!({"code": name, "half": page.half, "entries": all}));
         } else {
-            let half = if page["half"] == "both" { "both halves" } else { "the user half" };
+            let half = if page.half == "both" { "both halves" } else { "the user half" };
             crate::say!("{count} entries of {name:.12} in {half}");
         }
         return Ok(());
@@ -78,11 +80,10 @@ pub(super) fn state(node: &str, code: &str, print: &Print) -> Result<()> {
 }
 
 /// One entry: the key, the value in hexadecimal without the zeroes at its end, the number in it, and the time left.
-fn say(entry: &Value) {
-    let (key, value) = (entry["key"].as_u64().unwrap_or(0), entry["value"].as_str().unwrap_or(""));
+fn say(Entry { key, value, number, expires_ms }: &Entry) {
     let end = value.trim_end_matches('0').len().next_multiple_of(2).max(16);
-    let (shown, left) = (clean::printed(value.get(..end).unwrap_or(value)), entry["expires_ms"].as_u64().unwrap_or(0));
-    crate::say!("key {key:016x}  value {shown}  number {}  {} s left", entry["number"], left as f64 / 1e3);
+    let (shown, left) = (clean::printed(value.get(..end).unwrap_or(value)), *expires_ms as f64 / 1e3);
+    crate::say!("key {key:016x}  value {shown}  number {number}  {left} s left");
 }
 
 /// The name of a code that a node knows by its first digits or its title; a whole name is taken as it is.
@@ -92,11 +93,9 @@ fn resolve(control: &mut Control, text: &str) -> Result<String> {
         return Ok(digits);
     }
     ensure!(!digits.is_empty(), "a name has at least one digit");
-    let status = control.status()?;
-    let codes = status["codes"].as_array().into_iter().flatten();
-    let is =
-        |code: &&Value| code["title"] == text || code["name"].as_str().is_some_and(|name| name.starts_with(&digits));
-    let found: Vec<_> = codes.filter(is).filter_map(|code| code["name"].as_str()).collect();
+    let status: Status = control.asked(&Ask::Status)?;
+    let is = |code: &&Code| code.title == text || code.name.starts_with(&digits);
+    let found: Vec<_> = status.codes.iter().filter(is).map(|code| code.name.as_str()).collect();
     match found[..] {
         [one] => Ok(one.to_owned()),
         [] => {

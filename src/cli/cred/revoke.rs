@@ -9,6 +9,7 @@ use crate::manage::revoked;
 use crate::trust::{PrincipalId, PrincipalKey, Revocation, Subject};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, bail, ensure};
+use model::Ask;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -79,12 +80,12 @@ pub(super) fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &P
         Some(key) => {
             let unix_s = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
             let revocation = Revocation::sign(key, subject, unix_s);
-            let message = revocation.wire().map(|repr| hex::encode(repr.bytes()));
-            json!({"do": "revoke", "message": message})
+            let message = revocation.wire().map(|repr| hex::encode(repr.bytes())).unwrap_or_default();
+            model::Taken::Signed { message }
         }
-        None => json!({"do": "revoke", "what": what, "name": name}),
+        None => model::Taken::Here { what: what.to_owned(), name: name.clone() },
     };
-    let mut answer = control.ask(&wanted)?;
+    let mut answer = control.ask(&Ask::Revoke(wanted))?;
     answer[what] = name.into();
     if !answer["remembered"].as_bool().unwrap_or(false) {
         crate::say_err!("the node has no store: it forgets this when it ends");
@@ -121,7 +122,7 @@ pub(super) fn revoked(of: &str, print: &Print) -> Result<()> {
         let words = revoked::read(store).with_context(|| store.join(revoked::NAME).display().to_string())?;
         words.iter().map(|(line, word, operator)| revoked::describe(word, *operator, Some(*line))).collect()
     } else {
-        let answer = Control::connect(&run_dir(of))?.ask(&json!({"do": "revoked"}))?;
+        let answer = Control::connect(&run_dir(of))?.ask(&Ask::Revoked)?;
         answer.as_array().cloned().unwrap_or_default()
     };
     if print.is_json() {

@@ -59,7 +59,7 @@ pub(super) fn kernel_drops(text: &mut String, kernel: &Value) {
 }
 
 /// One of several workers: its load, gaps and queue.
-pub(super) fn worker(text: &mut String, worker: &Value) {
+fn worker(text: &mut String, worker: &Value) {
     let number = |tree: &Value, key: &str| tree[key].as_u64().unwrap_or(0);
     let cpu = &worker["cpu"];
     let _ = write!(
@@ -140,8 +140,14 @@ mod tests {
     }
 }
 
+/// The interfaces of ports, as far as there is something to say, and the workers.
+pub(super) fn parts(text: &mut String, links: &[Value], workers: &[Value]) {
+    links.iter().for_each(|of_port| link(text, of_port));
+    workers.iter().for_each(|one| worker(text, one));
+}
+
 /// The interface of a port, if the port waits for it or it has gone before.
-pub(super) fn link(text: &mut String, link: &Value) {
+fn link(text: &mut String, link: &Value) {
     let number = |key: &str| link[key].as_u64().unwrap_or(0);
     let interface = link["interface"].as_str().unwrap_or("?");
     let told = match link["state"].as_str() {

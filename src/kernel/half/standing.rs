@@ -10,9 +10,13 @@ use crate::sys::bpf::{Link, XdpMode};
 use crate::sys::ethtool;
 use std::io;
 
+/// A link, how it stands, why not in the driver, and the program behind it.
+type Stands = (Link, XdpMode, Option<String>, Option<String>);
+
 impl KernelHalf {
     /// Puts the ingress before an interface, in its driver or else in the stack, or takes over what stands there of a
-    /// process before this one, whose program serves on until all is settled. Never takes another program's place.
+    /// process before this one, whose program serves on until all is settled. One that stands there has what is not the node's, or is
+    /// left there.
     pub fn attach(&self, port: PortEntry) -> io::Result<XdpMode> {
         if port.interface >= PORTS {
             return Err(io::Error::other(format!(
@@ -28,13 +32,16 @@ impl KernelHalf {
         self.maps.set_port(&port, false)?;
         self.set_way_out(&state, port.interface)?;
         let attached = match self.stand(port.interface, &mut state) {
-            Ok((link, mode, why)) => {
+            Ok((link, mode, why, behind)) => {
+                state.found.extend(behind.clone().map(|name| (port.interface, name)));
                 let name = ethtool::name(port.interface).unwrap_or_default();
                 let lost_before = without_room(&name);
-                Attached { port, mode, why, name, lost_before, link }
+                Attached { port, mode, why, behind, name, lost_before, link }
             }
             Err(error) => {
                 self.maps.remove_port(port.interface)?;
+                state.refused.retain(|(known, _)| *known != port.number);
+                state.refused.push((port.number, error.to_string()));
                 return Err(error);
             }
         };
@@ -88,7 +95,7 @@ impl KernelHalf {
         Ok(true)
     }
 
-    fn stand(&self, interface: u32, state: &mut State) -> io::Result<(Link, XdpMode, Option<String>)> {
+    fn stand(&self, interface: u32, state: &mut State) -> io::Result<Stands> {
         let (links, others) = state.standing.drain(..).partition(|pinned| pinned.interface == interface);
         state.standing = others;
         let links: Vec<PinnedLink> = links;
@@ -98,30 +105,34 @@ impl KernelHalf {
                     if state.settled && program != self.ingress.info()?.id {
                         pinned.link.update(&self.ingress)?;
                     }
-                    return Ok((pinned.link, pinned.mode, None));
+                    return Ok((pinned.link, pinned.mode, None, state.found.get(&interface).cloned()));
                 }
                 // Its interface has gone, and another has the number now.
                 _ => pinned.remove()?,
             }
         }
-        let (link, mode, why) = self.stand_anew(interface)?;
+        let (link, mode, why, behind) = self.stand_anew(interface)?;
         if let Some(pinned) = &self.pinned {
             pinned.pins.keep_link(interface, mode, &link)?;
         }
-        Ok((link, mode, why))
+        Ok((link, mode, why, behind))
     }
 
-    fn stand_anew(&self, interface: u32) -> io::Result<(Link, XdpMode, Option<String>)> {
-        match own::attach(&self.ingress, interface, XdpMode::Native) {
-            Ok(link) => Ok((link, XdpMode::Native, None)),
-            Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST)) => Err(io::Error::new(
-                error.kind(),
-                "another XDP program stands at the interface and is left there; see: ip link show",
-            )),
+    fn stand_anew(&self, interface: u32) -> io::Result<Stands> {
+        match self.put_ingress(interface, XdpMode::Native) {
+            Ok((link, behind)) => Ok((link, XdpMode::Native, None, behind)),
+            Err(error) if own::is_taken(&error) || error.kind() == io::ErrorKind::AlreadyExists => Err(error),
             Err(error) => {
                 let why = format!("the driver takes no XDP program here: {error}");
-                Ok((own::attach(&self.ingress, interface, XdpMode::Generic)?, XdpMode::Generic, Some(why)))
+                let (link, behind) = self.put_ingress(interface, XdpMode::Generic)?;
+                Ok((link, XdpMode::Generic, Some(why), behind))
             }
         }
+    }
+
+    /// Puts the ingress before an interface, and before the program that stands there.
+    fn put_ingress(&self, interface: u32, mode: XdpMode) -> io::Result<(Link, Option<String>)> {
+        let pins = self.pinned.as_ref().map(|pinned| &pinned.pins);
+        own::attach_before(&self.maps, pins, &self.ingress, interface, mode)
     }
 }

@@ -272,8 +272,8 @@ impl Applying {
         let looked = self.look(&wanted)?;
         let Looked { kept, keys, after, changes, .. } = &looked;
         let running = &self.parts.file;
-        let within_ms = manner.within.map(|within| within.as_millis() as u64);
-        let report = |applied, number: Option<u64>| json!({"applied": applied, "number": number, "changes": changes, "confirm_within_ms": within_ms});
+        let ms = manner.within.map(|within| within.as_millis() as u64);
+        let report = |done, number: Option<u64>| json!({"applied": done, "number": number, "changes": changes, "confirm_within_ms": ms});
         if manner.dry_run {
             let told = report(false, self.number());
             self.looked = Some(looked);

@@ -16,6 +16,9 @@ use crate::topology::Port;
 use anyhow::Result;
 use std::time::Instant;
 
+/// Bytes of the largest packet to which a port may grow while the node runs, if none was larger at its start: frames are as long.
+const GROWS_TO: usize = 9216;
+
 impl Follower {
     /// Says whether a port has changed.
     pub(super) fn look_at_ports(&mut self, interfaces: &[Interface]) -> Result<bool> {
@@ -24,11 +27,13 @@ impl Follower {
         self.seen.due = None;
         if self.seen.links.is_empty() {
             self.begin();
-            self.seen.mtu_max = self.config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+            let largest = self.config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+            self.seen.room = vec![largest; self.plans.len()];
+            self.seen.mtu_max = largest.max(GROWS_TO);
         }
         for (at, now) in self.file.native_ports(interfaces).into_iter().enumerate() {
             let Some((mut port, plan)) = now else { continue };
-            port.mtu = port.mtu.min(self.seen.mtu_max);
+            self.limit_mtu(at, &mut port);
             let before_it = interface_of(&self.plans[at]);
             let (mut plan, id) = (plan, PortId(at as u16));
             self.hold(at, &mut port, &mut plan);
@@ -98,7 +103,40 @@ impl Follower {
         if let Some(again) = &self.again {
             again.leave(at);
         }
-        self.handle.order(Order::Reopen { port: id, interface: 0, program: false }).map_err(anyhow::Error::msg)
+        let mtu = self.config.ports[at].mtu;
+        self.handle.order(Order::Reopen { port: id, interface: 0, program: false, mtu }).map_err(anyhow::Error::msg)
+    }
+
+    /// Packets grow no further than the node's memory is for.
+    fn limit_mtu(&self, at: usize, port: &mut Port) {
+        let most = self.seen.mtu_max;
+        if port.mtu > most {
+            if self.config.ports[at].mtu != most {
+                tracing::warn!(
+                    event = "link",
+                    port = port.name,
+                    mtu = port.mtu,
+                    "larger packets than {most} bytes need a start anew"
+                );
+            }
+            port.mtu = most;
+        }
+    }
+
+    /// Has the sockets of a port opened anew if they are for shorter packets; says whether they have to be.
+    fn make_room(&mut self, at: usize, mtu: usize, is_another: bool) -> Result<bool> {
+        if mtu <= self.seen.room[at] {
+            return Ok(is_another);
+        }
+        self.seen.room[at] = mtu;
+        if !is_another {
+            let name = &self.config.ports[at].name;
+            tracing::info!(event = "link", port = name, mtu, "a port is opened anew for larger packets");
+            // Those that there are go first: two would have the same frames.
+            let order = Order::Reopen { port: PortId(at as u16), interface: 0, program: false, mtu };
+            self.handle.order(order).and_then(|()| self.handle.settle()).map_err(anyhow::Error::msg)?;
+        }
+        Ok(true)
     }
 
     /// A port is not any more what it was.
@@ -129,11 +167,12 @@ impl Follower {
         let is_another = port != self.config.ports[at] || interface != before;
         self.config.ports[at] = port.clone();
         self.plans[at] = plan;
-        if interface != before {
+        if self.make_room(at, port.mtu, interface != before)? {
             if program {
                 kernel::leave_tags(&self.settings, interface);
             }
-            self.handle.order(Order::Reopen { port: id, interface, program }).map_err(anyhow::Error::msg)?;
+            let order = Order::Reopen { port: id, interface, program, mtu: port.mtu };
+            self.handle.order(order).map_err(anyhow::Error::msg)?;
             if program && aloud {
                 self.reopen_sockets(id, interface, port.mtu)?;
             }

@@ -39,14 +39,13 @@ const LOOKS_MAX: usize = 64;
 pub struct Looks(Mutex<VecDeque<(Instant, u64)>>);
 
 impl Looks {
-    /// How much a counter has grown since the last look that is a minute old; since the first one if none is. Of the first: since the
-    /// start.
+    /// How much a counter has grown since the last look that is a minute old; since the first one if none is. Of the first: nothing.
     fn since(&self, now: Instant, count: u64) -> u64 {
         let mut looks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while looks.len() > 1 && looks.get(1).is_some_and(|(at, _)| now.saturating_duration_since(*at) >= AGE) {
             looks.pop_front();
         }
-        let before = looks.front().map_or(0, |(_, before)| *before);
+        let before = looks.front().map_or(count, |(_, before)| *before);
         if looks.len() < LOOKS_MAX {
             looks.push_back((now, count));
         }
@@ -166,7 +165,7 @@ mod tests {
     fn what_is_more_than_a_minute_old_is_forgotten_once_there_is_a_later_look() {
         let (looks, begun) = (Looks::default(), Instant::now());
         let at = |seconds: u64, count| looks.since(begun + Duration::from_secs(seconds), count);
-        assert_eq!(at(0, 7), 7, "since the start");
+        assert_eq!(at(0, 7), 0, "there was none before");
         assert_eq!((at(1, 7), at(30, 9)), (0, 2));
         assert_eq!(at(61, 9), 2, "since the look at 1 s");
         assert_eq!(at(95, 9), 0, "since the look at 30 s");

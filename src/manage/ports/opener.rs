@@ -8,7 +8,7 @@ use crate::classify::rule::Rule;
 use crate::frame::PortId;
 use crate::kernel::{Setting, Settings};
 use crate::manage::worker::Order;
-use crate::port::packet::{Change, Taker};
+use crate::port::packet::{AROUND, Change, Taker};
 use crate::sys::ethtool;
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 enum Wish {
     /// Packets of a channel are taken, or not any more.
     Channel(Rule, bool),
-    /// A port has another interface, behind a program of the node's or not.
-    Interface(PortId, u32, bool),
+    /// A port has another interface, with packets of so many bytes, behind a program of the node's or not.
+    Interface(PortId, (u32, usize), bool),
     /// All before this is done.
     Settle(Sender<()>),
     /// What a port had before goes, which may take its time.
@@ -77,8 +77,8 @@ impl Opener {
         self.wish(Wish::Channel(filter, exists));
     }
 
-    /// Has a port take frames of another interface.
-    pub fn reopen(&self, port: PortId, interface: u32, program: bool) {
+    /// Has a port take frames of another interface, whose largest packets have so many bytes.
+    pub fn reopen(&self, port: PortId, interface: (u32, usize), program: bool) {
         self.wish(Wish::Interface(port, interface, program));
     }
 
@@ -193,9 +193,9 @@ impl Taking {
         }
     }
 
-    fn reopen(&mut self, interface: u32, program: bool, tell: &impl Fn(Order)) {
+    fn reopen(&mut self, (interface, mtu): (u32, usize), program: bool, tell: &impl Fn(Order)) {
         let port = self.taker.port();
-        match self.taker.reopen(interface, program) {
+        match self.taker.reopen(interface, program, mtu + AROUND) {
             Ok(changes) => {
                 if interface != 0 {
                     tracing::info!(

@@ -4,20 +4,21 @@
 use super::crew::Link;
 use super::{Order, PORTS, Worker};
 use crate::frame::PortId;
-use crate::port::packet::Change;
+use crate::port::packet::{AROUND, Change};
 use crate::port::xdp::{QueueSocket, parts};
 use std::net::SocketAddr;
 
 impl Worker {
     /// A port has another interface. Until its sockets are open it has none there.
     #[cold]
-    pub(super) fn reopen(&mut self, id: PortId, interface: u32, program: bool) {
+    pub(super) fn reopen(&mut self, id: PortId, interface: u32, program: bool, mtu: usize) {
         let at = usize::from(id.0);
+        self.driver.out.pool.grow(mtu + AROUND);
         let Some(port) = self.around.ports.get_mut(at) else { return };
         if let Some(front) = self.around.place.front() {
-            front.opener.iter().for_each(|opener| opener.reopen(id, interface, program));
+            front.opener.iter().for_each(|opener| opener.reopen(id, (interface, mtu), program));
             let others = self.around.links.iter().map(Link::way);
-            others.for_each(|way| way.order(Order::Reopen { port: id, interface, program }));
+            others.for_each(|way| way.order(Order::Reopen { port: id, interface, program, mtu }));
         }
         if let Err(error) = port.leave_interface(&mut self.poll, PORTS + at as u64) {
             tracing::error!(port = at, %error, "sockets of a port are not waited for");

@@ -106,7 +106,9 @@ impl Taker {
     }
 
     /// Takes frames of another interface instead, or of none if its index is 0; channels stay. What each worker has then.
-    pub fn reopen(&mut self, interface: u32, behind_program: bool) -> io::Result<Vec<Change>> {
+    /// Frames have up to `longest` bytes, or as many as before.
+    pub fn reopen(&mut self, interface: u32, behind_program: bool, longest: usize) -> io::Result<Vec<Change>> {
+        self.longest = self.longest.max(longest);
         (self.interface, self.behind_program, self.channels) = (interface, behind_program, false);
         self.plain = None;
         let mut all = self.sockets_or_none()?;

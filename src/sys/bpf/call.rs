@@ -18,10 +18,12 @@ pub(super) mod command {
     pub const PIN: libc::c_long = 6;
     pub const OPEN: libc::c_long = 7;
     pub const TEST_RUN: libc::c_long = 10;
+    pub const PROG_BY_ID: libc::c_long = 13;
     pub const INFO: libc::c_long = 15;
     pub const TRACEPOINT_OPEN: libc::c_long = 17;
     pub const BTF_LOAD: libc::c_long = 18;
     pub const LINK_CREATE: libc::c_long = 28;
+    pub const LINK_DETACH: libc::c_long = 34;
     pub const LINK_UPDATE: libc::c_long = 29;
 }
 

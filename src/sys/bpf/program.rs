@@ -124,6 +124,20 @@ struct LinkUpdate {
 
 #[repr(C)]
 #[derive(Default)]
+struct ById {
+    id: u32,
+    next: u32,
+    flags: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LinkDetach {
+    link: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
 struct TracepointOpen {
     name: u64,
     program: u32,
@@ -223,6 +237,20 @@ impl Program {
     /// Takes one that is there already.
     pub fn adopt(fd: OwnedFd) -> Program {
         Program(fd)
+    }
+
+    /// Any program of this host, by its number (CAP_SYS_ADMIN).
+    pub fn by_id(id: u32) -> io::Result<Program> {
+        let mut attr = ById { id, ..ById::default() };
+        // SAFETY: the attribute holds no addresses.
+        unsafe { call(command::PROG_BY_ID, &mut attr) }.map(|fd| Program(descriptor(fd)))
+    }
+
+    /// What it is called in the kernel.
+    pub fn name(&self) -> io::Result<String> {
+        let info: [u8; 80] = info(&self.0)?;
+        let name = info[64..].split(|byte| *byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(name).into_owned())
     }
 
     /// What the kernel says of it.
@@ -355,6 +383,13 @@ impl Link {
     pub fn target(&self) -> io::Result<(u32, u32)> {
         let info: [u8; 32] = info(&self.0)?;
         Ok((word(&info, 16), word(&info, 8)))
+    }
+
+    /// Lets its place go, whoever has the link open.
+    pub fn detach(&self) -> io::Result<()> {
+        let mut attr = LinkDetach { link: self.0.as_raw_fd() as u32 };
+        // SAFETY: the attribute holds no addresses.
+        unsafe { call(command::LINK_DETACH, &mut attr) }.map(drop)
     }
 
     /// Puts another program in the place of the one that stands there; no packet sees neither.
