@@ -38,12 +38,15 @@ enum Verb {
         /// For how many seconds a packet is waited for, and then for the end of its story
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
         wait: u64,
+        /// Print JSON, one event of the story a line
+        #[arg(long)]
+        json: bool,
     },
 }
 
 /// Runs `anode packet VERB`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Verb::Explain { filter, node, lab, wait } = args.verb;
+    let Verb::Explain { filter, node, lab, wait, json } = args.verb;
     let filter = Filter::parse(&filter).map_err(anyhow::Error::msg)?;
     let mut nodes = node;
     if let Some(lab) = lab {
@@ -53,7 +56,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         nodes.extend(active.map(|node| format!("{}.{}", topology.name, node.name)));
     }
     anyhow::ensure!(!nodes.is_empty(), "which nodes? Name them by --node NODE, or by --lab LAB");
-    explain(&filter, &nodes, Duration::from_secs(wait))
+    explain(&filter, &nodes, Duration::from_secs(wait), json)
 }
 
 /// What was on its way when the last node began to be watched has arrived by then: it would have no beginning.
@@ -80,7 +83,7 @@ fn open(nodes: &[String]) -> anyhow::Result<Vec<Watching>> {
     Ok(open)
 }
 
-fn explain(filter: &Filter, nodes: &[String], wait: Duration) -> anyhow::Result<ExitCode> {
+fn explain(filter: &Filter, nodes: &[String], wait: Duration, json: bool) -> anyhow::Result<ExitCode> {
     let mut open = open(nodes)?;
     let place = |at: &Watching| Place {
         name: at.watched.names.node.clone(),
@@ -131,7 +134,13 @@ fn explain(filter: &Filter, nodes: &[String], wait: Duration) -> anyhow::Result<
     let Some((story, has_ended)) = told else {
         anyhow::bail!("no packet that the filter holds for came in {} s", wait.as_secs());
     };
-    crate::say!("{}", explain::words(&story).trim_end());
+    if json {
+        for entry in &story {
+            crate::say!("{}", serde_json::to_string(entry)?);
+        }
+    } else {
+        crate::say!("{}", explain::words(&story).trim_end());
+    }
     if !has_ended {
         crate::say_err!("what becomes of it was not seen within {} s", wait.as_secs());
     }

@@ -16,6 +16,15 @@ impl NodeFile {
         Ok(Routes::new(all))
     }
 
+    /// The same of those that lead somewhere now, and how many do not: the subnet of a port may have gone.
+    pub fn fixed_routes_now(&self, config: &NodeConfig) -> (Routes, usize) {
+        let here = |via| port_towards(config, via).is_some();
+        let mut file = self.clone();
+        file.static_routes.retain(|route| here(route.via));
+        let gone = self.static_routes.len() - file.static_routes.len();
+        (file.fixed_routes(config).unwrap_or_default(), gone)
+    }
+
     fn given_routes(&self, config: &NodeConfig) -> Result<Vec<(Prefix, NextHop)>, ConfigError> {
         let mut all = Vec::new();
         for route in &self.static_routes {

@@ -27,6 +27,18 @@ fn an_overlay_node_is_planned_from_its_file() {
 }
 
 #[test]
+fn a_static_route_without_its_next_hop_costs_no_other() {
+    let file = NodeFile::parse(LINE).unwrap();
+    let (mut config, _) = file.plan().unwrap();
+    assert_eq!(file.fixed_routes_now(&config).1, 0);
+    config.neighbours.retain(|neighbour| neighbour.addr.to_string() != "10.0.0.3");
+    config.ports[0].addresses.clear();
+    let (routes, gone) = file.fixed_routes_now(&config);
+    assert_eq!((routes.next_hop("10.9.1.1".parse().unwrap()), gone), (None, 1));
+    assert!(routes.next_hop("10.0.0.1".parse().unwrap()).is_some(), "the neighbours that are left");
+}
+
+#[test]
 fn an_interface_that_is_not_there_is_waited_for() {
     let file = NodeFile::parse("name = \"a\"\n[[port]]\npacket = \"nosuch0\"").unwrap();
     let (config, plans) = file.plan().unwrap();

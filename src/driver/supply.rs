@@ -26,6 +26,8 @@ pub struct Supply {
     pub orders: Vec<WorkerOrder>,
     /// Whom another worker has heard.
     pub heard: Vec<(PortId, Addr)>,
+    /// Next hops whose link addresses another worker has known for long.
+    pub old_links: Vec<(PortId, Addr)>,
     /// Packets handed to the first worker.
     pub handed: Vec<Handed>,
 }
@@ -39,6 +41,7 @@ impl Supply {
             judge: None,
             orders: Vec::new(),
             heard: Vec::new(),
+            old_links: Vec::new(),
             handed: Vec::new(),
         }
     }
@@ -76,6 +79,7 @@ impl Outside for Supply {
             Effect::Revoke(..) => node.revocation_unjudged(),
             Effect::Workers(order) => self.orders.push(*order),
             Effect::Heard(list) => self.heard.extend(list),
+            Effect::AskLink(port, addr) => self.old_links.push((port, addr)),
             Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) => {}
         }
     }

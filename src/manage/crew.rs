@@ -40,6 +40,9 @@ pub(super) fn first(
 ) -> Result<(Worker, Crew, Arc<cpu::Report>)> {
     let workers = count(&file.cpu, plans);
     file.check_workers(workers)?;
+    let mut config = config;
+    let ceiling = &mut config.sizes.ingress_packets_per_second;
+    *ceiling = part_of(*ceiling, 0, workers);
     let (crew, links) = Crew::of(workers, &config, &way)?;
     let cpu = Cpu::new(&file.cpu.of_worker(0, workers));
     let report = cpu.report();
@@ -56,6 +59,13 @@ pub(super) fn first(
         clock,
     };
     Ok((Worker::new(parts)?, crew, report))
+}
+
+/// What of a rate one worker of several has: equal parts, and the first what is left over. A rate that is none stays none.
+fn part_of(rate: u64, id: WorkerId, workers: WorkerId) -> u64 {
+    let (part, rest) = (rate / u64::from(workers.max(1)), rate % u64::from(workers.max(1)));
+    let own = if id == 0 { part + rest } else { part };
+    if rate > 0 { own.max(1) } else { 0 }
 }
 
 /// How many workers a node has.
@@ -135,6 +145,8 @@ pub(super) struct Crew {
     joint: Option<Joint>,
     /// How many there are, the first included.
     pub workers: WorkerId,
+    /// The way to the first one.
+    first: Way,
     seated: Vec<Seated>,
 }
 
@@ -160,7 +172,7 @@ impl Crew {
         let own = links.next().unwrap_or_default();
         let others = (1..).zip(ways.into_iter().skip(1)).zip(inboxes).zip(links);
         let seated = others.map(|(((id, way), orders), links)| Seated { id, orders, way, links }).collect();
-        Ok((Crew { joint, workers, seated }, own))
+        Ok((Crew { joint, workers, first: first.clone(), seated }, own))
     }
 
     /// Somebody watches, and is told by each of these, the first by the first worker; before the threads are started.
@@ -184,6 +196,8 @@ impl Crew {
             running.reports.push(cpu.report());
             let mut config = config.clone();
             config.sizes.state_entries = NO_STATE;
+            let ceiling = &mut config.sizes.ingress_packets_per_second;
+            *ceiling = part_of(*ceiling, id, self.workers);
             config.seed = config.seed.wrapping_add(u64::from(id));
             let parts = Parts {
                 config,
@@ -197,7 +211,8 @@ impl Crew {
                 waker: way.waker.clone(),
                 clock,
             };
-            let (guard, (telling, told), halves) = (guard.clone(), sync_channel(1), halves.to_vec());
+            let (guard, all, (telling, told)) = (guard.clone(), self.first.clone(), sync_channel(1));
+            let halves = halves.to_vec();
             let work = move || {
                 let mut worker = Worker::new(parts)?;
                 worker.leave_guard(&guard);
@@ -205,7 +220,13 @@ impl Crew {
                 worker.take_ports(ports.into_iter())?;
                 // Whoever starts it waits for this.
                 let _ = telling.send(());
-                worker.run_on()
+                let done = worker.run_on();
+                if let Err(error) = &done {
+                    // Its queues have nobody: the node ends as it does when the first worker fails.
+                    tracing::error!(worker = id, %error, "a worker cannot go on: the node ends");
+                    all.order(Order::Stop);
+                }
+                done
             };
             let thread = threads::start(&format!("anode-worker-{id}"), Duty::Worker, work)?;
             running.threads.push((way, thread));
@@ -245,6 +266,8 @@ mod tests {
         assert!(notes(Some(1), 4, count(3)).contains("2 workers get no frame"));
         assert!(notes(Some(8), 2, count(3)).contains("may use 2 processors"));
         assert!(notes(Some(1), 1, count(64)).contains("; "), "both");
+        assert_eq!([0, 1, 2].map(|id| part_of(1000, id, 3)), [334, 333, 333]);
+        assert_eq!([part_of(0, 1, 3), part_of(2, 2, 3), part_of(7, 0, 1)], [0, 1, 7]);
         let auto = |queues, processors| Room { queues, processors }.wanted(&file(Workers::Auto));
         assert_eq!([auto(Some(8), 4), auto(Some(2), 4), auto(None, 4), auto(Some(999), 999)], [4, 2, 1, 64]);
         assert_eq!(notes(Some(8), 4, Workers::Auto), "");

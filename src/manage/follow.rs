@@ -124,12 +124,18 @@ impl Follower {
             locked(&own).turn(links)
         };
         threads::start("anode-routes", Duty::Routes, move || {
-            while let Ok([links, _]) = watch.wait(descriptor.as_ref().map(AsFd::as_fd), patience) {
-                match turn(links) {
+            let look = |patience| {
+                let [links, _] = watch.wait(descriptor.as_ref().map(AsFd::as_fd), patience)?;
+                turn(links)
+            };
+            // It ends with the worker, and else never.
+            let why = loop {
+                match look(patience) {
                     Ok(next) => patience = next,
-                    Err(_) => return,
+                    Err(why) => break why,
                 }
-            }
+            };
+            tracing::error!(event = "link", %why, "interfaces and routes are followed no more");
         })?;
         Ok(following)
     }
@@ -184,7 +190,7 @@ impl Follower {
         }
         self.file = file;
         if routes {
-            self.renew_ports()?;
+            self.renew_ports();
             self.tell_routes()?;
         }
         Ok(())
@@ -195,7 +201,7 @@ impl Follower {
         match netlink::interfaces() {
             Ok(interfaces) => {
                 if self.look_at_ports(&interfaces)? {
-                    self.renew_ports()?;
+                    self.renew_ports();
                 }
                 if interfaces != self.seen.interfaces {
                     self.followed.doubt();

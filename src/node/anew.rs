@@ -84,7 +84,7 @@ impl Capsules {
             if let Some(Code::Ready(ready)) = self.codes.of(&code)
                 && let Some(domain) = cx.core.domains.of(ready.domain)
             {
-                domain.go_on_from(usage);
+                domain.go_on_from(usage, turn.now);
             }
         }
     }

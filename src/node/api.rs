@@ -33,9 +33,6 @@ impl Node {
 
     /// New routes; while there is a router it is asked in their place.
     pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
-        if routes.len() != self.cx.core.topology.routes().len() {
-            tracing::info!(event = "route", node = self.cx.core.name, routes = routes.len(), "routes are others now");
-        }
         self.cx.core.topology.set_routes(routes, router);
     }
 

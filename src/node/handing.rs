@@ -172,7 +172,10 @@ impl Node {
             HandedAs::Leave(port, via) => {
                 self.cx.order.entry.note(&mut frame);
                 match self.cx.core.topology.port(port).map(|port| port.link) {
-                    Some(Link::Ethernet { mac, .. }) => self.cx.send_ip(turn, frame, port, mac, via),
+                    Some(Link::Ethernet { mac, .. }) => {
+                        self.cx.send_ip(turn, frame, port, mac, via);
+                        self.cx.look_up_for_others(turn, port, via);
+                    }
                     _ => self.cx.drop(turn, frame, Reason::NoPort),
                 }
             }

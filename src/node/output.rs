@@ -125,6 +125,8 @@ pub enum Effect {
     Workers(Box<WorkerOrder>),
     /// Tell the first worker of the node whom this one hears: `Node::heard`.
     Heard(Vec<(PortId, Addr)>),
+    /// Tell the first worker of the node that this one has known the link address of this next hop for long: `Node::link_is_old`.
+    AskLink(PortId, Addr),
     /// Grant the PLAN environment a wish, on behalf of whom it is wished; answer as it says.
     Plan(Wish, Cause),
 }

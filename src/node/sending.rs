@@ -5,7 +5,7 @@
 //! capsule are the capsule's own, so plain routers forward it like any packet.
 
 use super::handing::{FIRST, HandedAs};
-use super::output::{EventKind, Turn};
+use super::output::{Effect, EventKind, Turn};
 use super::workers::WorkerOrder;
 use super::{Cx, Node};
 use crate::classify::Native;
@@ -188,11 +188,12 @@ impl Cx {
             return self.send_ethernet(turn, frame, port, own, to, via.is_v4());
         }
         let ask = match self.core.resolver.known(turn.now, port, via) {
-            None | Some((_, true)) if self.is_further() => {
-                return self.hand_on(turn, frame, FIRST, HandedAs::Leave(port, via));
-            }
+            None if self.is_further() => return self.hand_on(turn, frame, FIRST, HandedAs::Leave(port, via)),
             Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
+                if ask && self.is_further() {
+                    return turn.out.effects.push(Effect::AskLink(port, via));
+                }
                 ask
             }
             None => {
@@ -336,9 +337,29 @@ impl Cx {
         let Some(config) = self.core.topology.port(port) else { return };
         let Link::Ethernet { mac: own, .. } = config.link else { return };
         self.tell_next_hop(turn, port, addr);
-        self.tell_workers(turn, |_| WorkerOrder::Link(port, addr, mac));
         for frame in self.core.resolver.learn(turn.now, port, addr, mac) {
             self.send_ethernet(turn, frame, port, own, mac, addr.is_v4());
+        }
+        self.tell_link(turn, port, addr);
+    }
+
+    /// Another worker does not know a next hop's link address, or for long: it is asked for, or told.
+    pub(super) fn look_up_for_others(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
+        match self.core.resolver.known(turn.now, port, addr) {
+            Some((_, true)) => self.ask(turn, port, addr),
+            Some((_, false)) => {
+                self.core.resolver.is_unknown_elsewhere(port, addr);
+                self.tell_link(turn, port, addr);
+            }
+            None => {}
+        }
+    }
+
+    fn tell_link(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
+        if self.leads_others()
+            && let Some(mac) = self.core.resolver.to_tell(turn.now, port, addr)
+        {
+            self.tell_workers(turn, |_| WorkerOrder::Link(port, addr, mac));
         }
     }
 
@@ -350,6 +371,11 @@ impl Cx {
         }
         for frame in gone {
             self.drop(turn, frame, Reason::Unresolved);
+        }
+        if self.leads_others() {
+            for (port, addr, mac) in self.core.resolver.all_to_tell(turn.now) {
+                self.tell_workers(turn, |_| WorkerOrder::Link(port, addr, mac));
+            }
         }
     }
 }

@@ -174,6 +174,11 @@ impl Node {
         self.cx.control.workers.guarded = ports.map(|port| demands(port) || has_key(port)).collect();
     }
 
+    /// Another worker sends to this next hop, and has known its link address for long.
+    pub fn link_is_old(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
+        self.cx.look_up_for_others(turn, port, addr);
+    }
+
     /// The domain at the first worker that this one stands for.
     pub fn at_first(&self, domain: DomainId) -> DomainId {
         self.cx.core.domains.by_id(domain).and_then(|own| own.at_first).unwrap_or(domain)
@@ -202,6 +207,12 @@ impl Node {
 }
 
 impl Cx {
+    /// Whether there are other workers to tell.
+    #[inline]
+    pub(super) fn leads_others(&self) -> bool {
+        self.control.workers.leads().is_some()
+    }
+
     /// The worker of a domain that is an environment's, if there are several.
     pub(super) fn worker_of(&self, id: DomainId, domain: &Domain) -> Option<WorkerId> {
         let is_own = self.control.kept.contains(&id) || domain.environment == EnvironmentId::default();

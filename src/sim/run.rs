@@ -28,6 +28,8 @@ pub(super) enum Action {
     Obey { node: u32, life: u32, worker: WorkerId },
     /// The first worker of a node learns whom another has heard.
     Heard { node: u32, life: u32, list: Vec<(PortId, Addr)> },
+    /// The same of a link address that another has known for long.
+    OldLink { node: u32, life: u32, port: PortId, addr: Addr },
     /// A node's store answers.
     Found { node: u32, life: u32, digest: Digest },
     /// A node's compiler answers.
@@ -81,10 +83,14 @@ impl Simulation {
             | Action::TakeHanded { node, life, .. }
             | Action::Obey { node, life, .. }
             | Action::Heard { node, life, .. }
+            | Action::OldLink { node, life, .. }
                 if self.world.hosts[node as usize].life != life => {}
             Action::TimerOf { node, worker, .. } => self.timer_of(node as usize, worker, time),
             Action::TakeHanded { node, worker, .. } => self.take_handed(node as usize, worker),
             Action::Obey { node, worker, .. } => self.obey(node as usize, worker),
+            Action::OldLink { node, port, addr, .. } => {
+                self.turn(node as usize, |node, turn| node.link_is_old(turn, port, addr));
+            }
             Action::Heard { node, list, .. } => {
                 self.turn(node as usize, |node, turn| node.heard(turn.now, &list));
             }

@@ -122,6 +122,12 @@ impl World {
         self.plan_apart(Action::Heard { node, life, list });
     }
 
+    /// The first worker of a node is told of a link address that another has known for long.
+    pub(super) fn tell_old_link(&mut self, at: usize, port: PortId, addr: Addr) {
+        let (node, life) = (at as u32, self.hosts[at].life);
+        self.plan_apart(Action::OldLink { node, life, port, addr });
+    }
+
     /// Whose queue a frame comes to, by its port, its peer and the addresses and ports of its IP packet.
     pub(super) fn worker_of(&self, at: usize, frame: &Frame) -> WorkerId {
         let host = &self.hosts[at];

@@ -154,6 +154,7 @@ impl Outside for Place<'_> {
         match effect {
             Effect::Workers(order) => world.tell_workers(*at, &order),
             Effect::Heard(list) => world.tell_heard(*at, list),
+            Effect::AskLink(port, addr) => world.tell_old_link(*at, port, addr),
             // All else the first worker asks for.
             _ if self.worker > 0 => {}
             Effect::LookUp(digest, _) => world.plan(looked_up, Action::Found { node, life, digest }),

@@ -23,7 +23,10 @@ const FRESH_FOR: u64 = 20_000_000_000;
 /// For how long an answer is used at all, in nanoseconds.
 const KNOWN_FOR: u64 = 60_000_000_000;
 
-/// Time between two questions, in nanoseconds.
+/// Of what has been known for longer others are told again when it is answered again, in nanoseconds.
+const TOLD_FOR: u64 = 5_000_000_000;
+
+/// Time between two questions, in nanoseconds, and between two words to others of one next hop.
 const ASK_AGAIN: u64 = 250_000_000;
 
 /// Questions for one next hop before its packets are dropped.
@@ -38,6 +41,21 @@ struct Entry {
     waiting: VecDeque<Frame>,
     /// Whose packet has made the node ask.
     payer: Payer,
+    /// Whether others are to be told what is known, and when they were told last.
+    untold: bool,
+    told: Option<u64>,
+}
+
+impl Entry {
+    fn to_tell(&mut self, now: u64) -> Option<Mac> {
+        let (mac, _) = self.known.filter(|_| self.untold && self.told.is_none_or(|at| now >= at + ASK_AGAIN))?;
+        (self.untold, self.told) = (false, Some(now));
+        Some(mac)
+    }
+
+    fn new(payer: Payer) -> Entry {
+        Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new(), payer, untold: false, told: None }
+    }
 }
 
 /// What became of a packet whose next hop has no known link address.
@@ -105,8 +123,7 @@ impl Resolver {
                 return Waiting { ask: false, displaced: Some(frame) };
             }
         }
-        let fresh = || Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new(), payer };
-        let entry = self.table.entry(key).or_insert_with(fresh);
+        let entry = self.table.entry(key).or_insert_with(|| Entry::new(payer));
         entry.known = None;
         let ask = entry.waiting.is_empty();
         if ask {
@@ -151,6 +168,8 @@ impl Resolver {
                 if entry.known.is_some_and(|(before, _)| before != mac) {
                     self.changes = self.changes.wrapping_add(1);
                 }
+                let old = |(before, at): (Mac, u64)| before != mac || now > at + TOLD_FOR;
+                entry.untold |= entry.known.is_none_or(old);
                 entry.known = Some((mac, now));
                 core::mem::take(&mut entry.waiting)
             }
@@ -163,14 +182,34 @@ impl Resolver {
         let payer = Payer::NOBODY;
         if !self.table.contains_key(&(port, addr)) {
             self.sweep(now);
-            if !self.shares.take(payer, 1) {
+            // The first worker has divided the places: here they are its.
+            if self.table.len() >= ENTRIES_MAX {
                 return;
             }
-            self.table
-                .insert((port, addr), Entry { known: None, asks: 0, deadline: 0, waiting: VecDeque::new(), payer });
+            self.shares.take_back(payer, 1);
+            self.table.insert((port, addr), Entry::new(payer));
         }
         // Nothing waits here: who does not know an address hands its packets over.
         self.learn(now, port, addr, mac);
+    }
+
+    /// Others do not know a link address that is known here: they are told again.
+    pub fn is_unknown_elsewhere(&mut self, port: PortId, addr: Addr) {
+        self.table.get_mut(&(port, addr)).into_iter().for_each(|entry| entry.untold = true);
+    }
+
+    /// The link address of which others are to be told now; nothing: they know it, or have been told just before.
+    pub fn to_tell(&mut self, now: u64, port: PortId, addr: Addr) -> Option<Mac> {
+        self.table.get_mut(&(port, addr))?.to_tell(now)
+    }
+
+    /// All of which they are to be told now.
+    pub fn all_to_tell(&mut self, now: u64) -> Vec<(PortId, Addr, Mac)> {
+        let all = self.table.iter_mut().filter(|(_, entry)| entry.untold);
+        let mut told: Vec<_> =
+            all.filter_map(|((port, addr), entry)| Some((*port, *addr, entry.to_tell(now)?))).collect();
+        told.sort_unstable_by_key(|(port, addr, _)| (*port, *addr));
+        told
     }
 
     /// The host's stack knows a link address: it is used for now, and asked for when it is. Not in the place of what is known here.
@@ -178,7 +217,7 @@ impl Resolver {
         let payer = Payer::NOBODY;
         if !self.table.contains_key(&(port, addr)) && self.shares.take(payer, 1) {
             let known = Some((mac, now.saturating_sub(FRESH_FOR)));
-            self.table.insert((port, addr), Entry { known, asks: 0, deadline: 0, waiting: VecDeque::new(), payer });
+            self.table.insert((port, addr), Entry { known, ..Entry::new(payer) });
         }
     }
 
@@ -232,6 +271,37 @@ mod tests {
         assert_eq!(resolver.known(old, port, HOP), Some((MAC, false)));
         assert_eq!(resolver.known(KNOWN_FOR + 1, port, HOP), None);
         assert!(matches!(resolver.wait(KNOWN_FOR + 1, port, HOP, packet()), Waiting { ask: true, .. }));
+    }
+
+    #[test]
+    fn others_are_told_what_was_asked_for_and_not_more_often_than_a_question_may_be_asked() {
+        let (mut resolver, port) = (Resolver::default(), PortId(0));
+        resolver.learn(0, port, HOP, MAC);
+        assert_eq!(resolver.to_tell(0, port, HOP), None, "nobody has asked");
+        let _ = resolver.wait(1, port, HOP, packet());
+        resolver.learn(2, port, HOP, MAC);
+        assert_eq!((resolver.to_tell(2, port, HOP), resolver.to_tell(2, port, HOP)), (Some(MAC), None));
+        // A flood of answers, each with another address: the last one is told when its time has come.
+        for at in 3..1000 {
+            resolver.learn(at, port, HOP, Mac([2, 0, 0, 0, (at >> 8) as u8, at as u8]));
+            assert_eq!(resolver.to_tell(at, port, HOP), None);
+        }
+        assert_eq!(resolver.all_to_tell(1000), []);
+        let told = resolver.all_to_tell(2 + ASK_AGAIN);
+        assert_eq!(told, [(port, HOP, Mac([2, 0, 0, 0, 3, 0xe7]))]);
+        assert_eq!(resolver.all_to_tell(9 * ASK_AGAIN), []);
+        // The same answer again says nothing new for a while.
+        resolver.learn(2 + ASK_AGAIN, port, HOP, Mac([2, 0, 0, 0, 3, 0xe7]));
+        assert_eq!(resolver.all_to_tell(9 * ASK_AGAIN), []);
+    }
+
+    #[test]
+    fn what_the_first_worker_knows_has_room_at_others() {
+        let mut resolver = Resolver::default();
+        for hop in 0..2 * ENTRIES_MAX as u32 {
+            resolver.believe(1, PortId(0), Addr::v4(hop.to_be_bytes()), MAC);
+        }
+        assert_eq!(resolver.table.len(), ENTRIES_MAX);
     }
 
     #[test]

@@ -33,7 +33,10 @@ fn hang(name: &str, workers: u16) -> Option<(Running, anode::wire::Digest, tempf
     let code = net.control("r").add_code(&hanging(&author)).unwrap();
     let daemon = net.daemon("r");
     let pid = daemon.pid();
-    Sender::of(&net, code, "10.0.2.2", &[]).send(1);
+    let mut sender = Sender::of(&net, code, "10.0.2.2", &[0; 16]);
+    // Who has sent it is asked for credentials, which costs.
+    sender.set_bound(1000);
+    sender.send(1);
     wait::text(&daemon.log, None, |log| log.contains("has not come round").then_some(()));
     wait::gone(pid);
     Some((net, ping, store))

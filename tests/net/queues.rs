@@ -1,11 +1,15 @@
 //! Receive queues of nodes with several workers: fewer than workers, queues that come and go, and one that is flooded.
 
+use crate::pace::Pace;
 use crate::running::{HOSTS, Running, guest, sockets};
 use crate::workers::{A, B, COUNT, capsule, cross, two_queues, with_workers};
 use anode::wire::Digest;
 use serde_json::Value;
 use std::net::UdpSocket;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Time between two capsules.
+const GAP: Duration = Duration::from_micros(200);
 
 /// Frames that each worker of r has received.
 fn received(status: &Value) -> Vec<u64> {
@@ -56,20 +60,14 @@ fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
         let code = net.control("r").add_code(&guest("state")).unwrap();
         assert_eq!(cross(&net, code), COUNT, "{name}");
         for queues in [1, 2, 1, 2] {
-            let bytes = capsule(code, A, B);
-            let stop = AtomicBool::new(false);
+            let (bytes, pace) = (capsule(code, A, B), Pace::apart(GAP));
+            // What is on its way while the driver begins anew may be lost there; nothing of it within the node.
+            let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
             std::thread::scope(|scope| {
-                // What is on its way while the driver begins anew may be lost there; nothing of it within the node.
-                let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
-                let (stop, bytes) = (&stop, &bytes);
-                scope.spawn(move || {
-                    while !stop.load(Ordering::Relaxed) {
-                        socket.send_to(bytes, (B, 3322)).unwrap();
-                        std::thread::yield_now();
-                    }
-                });
+                scope.spawn(|| pace.run(|_| assert!(socket.send_to(&bytes, (B, 3322)).is_ok())));
+                pace.await_more(10);
                 set_queues(&net, queues);
-                stop.store(true, Ordering::Relaxed);
+                pace.stop();
             });
             let before = received(&net.status("r"));
             assert_eq!(cross(&net, code), COUNT, "{name}: {queues} queues");
@@ -112,21 +110,17 @@ fn a_flood_in_one_queue_leaves_the_other_queue_s_domains_alone() {
             code.and_then(|code| code["total"]["forwarded"].as_u64()).unwrap_or(0)
         };
         let before = of_other(&net.status("r"));
-        let stop = AtomicBool::new(false);
+        let (bytes, pace) = (capsule(flood, A, B), Pace::apart(Duration::ZERO));
         std::thread::scope(|scope| {
-            let (stop, bytes) = (&stop, capsule(flood, A, B));
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    // The interface may take none for a moment.
-                    let _ = flooded.send_to(&bytes, (B, 3322));
-                }
-            });
+            // The interface may take none for a moment.
+            scope.spawn(|| pace.run(|_| drop(flooded.send_to(&bytes, (B, 3322)))));
+            pace.await_more(1000);
             let bytes = capsule(other, A, B);
             for sent in 1..=100 {
                 quiet.send_to(&bytes, (B, 3322)).unwrap();
                 net.await_status("r", |status| of_other(status) >= before + sent);
             }
-            stop.store(true, Ordering::Relaxed);
+            pace.stop();
         });
         assert_eq!(of_other(&net.status("r")), before + 100, "{name}");
     }

@@ -58,6 +58,12 @@ impl Sender {
         self.frame[6..12].copy_from_slice(&mac(source).0);
     }
 
+    /// With this resource bound from now on.
+    pub fn set_bound(&mut self, bound: u32) {
+        let at = 14 + 20 + udp::HEADER + anep::HEADER + capsule::BOUND;
+        self.frame[at..at + 4].copy_from_slice(&bound.to_be_bytes());
+    }
+
     /// The same from one of 16 UDP ports, so that several receive queues get some.
     pub fn send_spread(&mut self, mark: u32) {
         self.frame[34..36].copy_from_slice(&(50_000 + (mark % 16) as u16).to_be_bytes());

@@ -161,6 +161,9 @@ impl Bench {
         }
         second.driver.answer(*now, &mut second.outside);
         driver.node.heard(*now, &std::mem::take(&mut second.outside.heard));
+        for (port, addr) in std::mem::take(&mut second.outside.old_links) {
+            driver.turn(*now, |node, turn| node.link_is_old(turn, port, addr));
+        }
         driver.out.frames.append(&mut second.driver.out.frames);
         let handed = std::mem::take(&mut second.driver.out.handed);
         let some = !handed.is_empty();

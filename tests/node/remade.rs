@@ -24,24 +24,26 @@ mod sync {
     /// Parts of the table of soft state: as many as tell one from another.
     pub const PARTS: usize = 2;
 
-    /// A cell that is set once. What was set is never freed, so that its address is good for as long as the model runs.
+    /// A cell that is set once. What was set is never freed: a model is short.
     #[derive(Debug)]
-    pub struct OnceLock<T: 'static>(loom::sync::atomic::AtomicPtr<T>);
+    pub struct OnceLock<T: 'static>(Mutex<Option<&'static T>>);
 
     impl<T> OnceLock<T> {
         pub fn new() -> OnceLock<T> {
-            OnceLock(loom::sync::atomic::AtomicPtr::new(std::ptr::null_mut()))
+            OnceLock(Mutex::new(None))
         }
 
         pub fn get(&self) -> Option<&T> {
-            let pointer = self.0.load(Acquire);
-            // SAFETY: whoever has set it has leaked a box, and nobody changes what is in it.
-            unsafe { pointer.as_ref() }
+            *self.0.lock().unwrap()
         }
 
         pub fn set(&self, value: T) -> Result<(), ()> {
-            let (new, none) = (Box::into_raw(Box::new(value)), std::ptr::null_mut());
-            self.0.compare_exchange(none, new, Release, Relaxed).map(drop).map_err(drop)
+            let mut place = self.0.lock().unwrap();
+            if place.is_some() {
+                return Err(());
+            }
+            *place = Some(Box::leak(Box::new(value)));
+            Ok(())
         }
     }
 }

@@ -88,6 +88,9 @@ impl Two {
             self.second.answer(now, &mut self.outside);
             let heard = std::mem::take(&mut self.outside.heard);
             self.first.driver.node.heard(now, &heard);
+            for (port, addr) in std::mem::take(&mut self.outside.old_links) {
+                self.first.driver.turn(now, |node, turn| node.link_is_old(turn, port, addr));
+            }
             let handed = std::mem::take(&mut self.second.out.handed);
             if handed.is_empty() {
                 return;
@@ -290,10 +293,17 @@ fn a_next_hop_is_asked_for_by_the_first_and_known_to_both() {
     assert_eq!(two.out().0, [3, 1], "now the second knows");
     let (by_first, by_second) = (two.first.driver.out.frames[0].bytes(), two.second.out.frames[0].bytes());
     assert_eq!(by_first, by_second);
-    // The answer grows old: the second lets the first ask again.
+    // The answer grows old: the second lets the first ask again, and goes on sending, so that no packet overtakes another.
     two.first.now += 30_000_000_000;
     two.receive(1, 1, &capsule);
-    assert_eq!(two.out().0, [5, 1], "sent by the first, which asks beside");
+    two.receive(1, 1, &capsule);
+    assert_eq!(two.out().0, [4, 3], "the first asks, once");
+    // Nobody is told of what nobody has asked for, however often it is said.
+    let orders = two.told.len();
+    let stranger = arp::Repr { sender_ip: [10, 0, 0, 99], ..says };
+    stranger.emit(&mut answer[ethernet::HEADER..]).unwrap();
+    (0..100).for_each(|_| two.receive(0, 0, &answer));
+    assert_eq!(two.told.len(), orders);
 }
 
 /// A neighbour shows itself at the second worker: the first learns it, and both know it by the same index.

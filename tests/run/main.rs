@@ -26,6 +26,7 @@ mod nodeos_c;
 mod observe;
 mod old_configurations;
 mod overlay;
+mod overlay_workers;
 #[path = "../running/pace.rs"]
 mod pace;
 mod package;

@@ -215,8 +215,11 @@ impl Domain {
         }
     }
 
-    /// Its account goes on from another's, which is no more.
-    pub fn go_on_from(&mut self, usage: Usage) {
+    /// Its account goes on from another's, which is no more. Its budgets begin empty: what the other had left is not known.
+    pub fn go_on_from(&mut self, usage: Usage, now: u64) {
+        let Limits { packets_per_second, steps_per_second, .. } = self.limits;
+        self.packets.charge(now, (packets_per_second / 10).max(1));
+        self.steps.charge(now, (steps_per_second / 10).max(1));
         let Usage { packets, bytes, steps, cpu_ns, forwarded, delivered, made, counts } = usage;
         (self.came, self.bytes, self.steps_taken, self.cpu_ns) = (packets, bytes, steps, cpu_ns);
         (self.forwarded, self.delivered, self.made, self.counts) = (forwarded, delivered, made, counts);

@@ -25,7 +25,12 @@ impl KernelHalf {
     /// Tells what has changed of the routes. Who has told all of it raises the generation.
     pub fn change_routes(&self, changes: &[RouteChange]) -> io::Result<()> {
         let told = self.told();
-        changes.iter().filter(|change| !told.is_own(change.to)).try_for_each(|change| self.put(change.to, change.now))
+        let mut done = Ok(());
+        // One that has no place keeps no other out.
+        for change in changes.iter().filter(|change| !told.is_own(change.to)) {
+            done = self.put(change.to, change.now).and(done);
+        }
+        done
     }
 
     /// Tells the addresses of the node; routes to those that are not any more count again.

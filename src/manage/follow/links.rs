@@ -52,7 +52,7 @@ impl Follower {
                 tracing::info!(event = "link", port = self.config.ports[at].name, "the link of a port was down, or is");
             }
             if !is_another && link_before.is_some() && link_before != carrier {
-                self.tell(move |node, _| node.link_was_down(id))?;
+                self.handle.with_each(move |node, _| node.link_was_down(id)).map_err(anyhow::Error::msg)?;
             }
         }
         Ok(changed)

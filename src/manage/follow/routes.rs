@@ -35,7 +35,7 @@ impl Follower {
 
     /// Tells both halves all there is.
     pub(super) fn begin_routes(&mut self) -> Result<()> {
-        self.renew_ports()?;
+        self.renew_ports();
         let (batches, inbox) = sync_channel::<Vec<RouteChange>>(BATCHES);
         let half = self.half.clone();
         // The kernel half takes as long as the reading of them.
@@ -53,17 +53,24 @@ impl Follower {
     }
 
     /// The ports are others than before.
-    pub(super) fn renew_ports(&mut self) -> Result<()> {
+    pub(super) fn renew_ports(&mut self) {
         let ports = self.plans.iter().enumerate().map(|(at, plan)| (interface_of(plan), PortId(at as u16)));
         // Of two ports at one interface the first has the routes.
         let ports: HashMap<_, _> = ports.rev().filter(|(interface, _)| *interface > 0).collect();
-        let own = [self.file.fixed_routes(&self.config)?, self.file.link_routes(&self.config)];
+        let (fixed, gone) = self.file.fixed_routes_now(&self.config);
+        if gone > 0 {
+            tracing::warn!(
+                event = "route",
+                routes = gone,
+                "static routes lead nowhere: no port has their next hop in its subnet any more"
+            );
+        }
+        let own = [fixed, self.file.link_routes(&self.config)];
         self.followed.set_ports(own, ports);
         let own = self.config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
         if let Some(half) = self.half.as_deref() {
             complain(half.set_own(own, &self.followed.told));
         }
-        Ok(())
     }
 
     /// Tells both halves what has changed. An error: the node is gone.
@@ -103,9 +110,11 @@ impl Follower {
 }
 
 fn tell_half(half: &KernelHalf, changes: &[RouteChange], ruled: bool) -> io::Result<()> {
-    half.change_routes(changes)?;
+    // What is remembered is found out anew whatever had no room.
+    let told = half.change_routes(changes);
     half.set_ruled(ruled)?;
-    half.raise_generation()
+    half.raise_generation()?;
+    told
 }
 
 fn complain(told: io::Result<()>) {

@@ -304,7 +304,7 @@ impl Followed {
         let now = Instant::now();
         if let (Some(last), true) = (self.saying.last, self.saying.changes > 0 && now >= self.saying.not_before) {
             let (changes, routes) = (self.saying.changes, self.told.len());
-            tracing::info!(changes, routes, last = %last, "routes lead otherwise");
+            tracing::info!(event = "route", changes, routes, last = %last, "routes lead otherwise");
             self.saying = Saying { changes: 0, last: None, not_before: now + SAY };
         }
     }

@@ -103,7 +103,8 @@ impl Desk {
                 self.queue(Cause { ingress, principal: None }, Job::Revoke(repr, from))
             }
             // Those are for other workers.
-            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) | Effect::Heard(_) => {}
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) => {}
+            Effect::Heard(_) | Effect::AskLink(..) => {}
         }
     }
 

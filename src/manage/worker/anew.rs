@@ -58,8 +58,10 @@ impl Worker {
     /// Works until it is told to stop, and lets what its sockets hold go its way; begins anew whenever it panics. Only for a worker
     /// that is not the first.
     pub fn run_on(&mut self) -> io::Result<()> {
-        self.through_panics(Worker::run)?;
-        self.through_panics(Worker::drain)
+        let done = self.through_panics(Worker::run).and_then(|()| self.through_panics(Worker::drain));
+        // Nobody need come round any more.
+        self.cpu.rounds().rest();
+        done
     }
 
     fn through_panics(&mut self, work: fn(&mut Worker) -> io::Result<()>) -> io::Result<()> {

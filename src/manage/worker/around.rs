@@ -128,6 +128,9 @@ impl Outside for Around {
                 let order = || Order::Channel { filter: filter.clone(), exists };
                 return self.links.iter().take(1).for_each(|first| first.way().order(order()));
             }
+            (Place::Further, Effect::AskLink(port, addr)) => {
+                return self.links.iter().take(1).for_each(|first| first.ask_link(port, addr));
+            }
             // All else the first worker asks for.
             (Place::Further, _) => return,
             (Place::First(_), Effect::Workers(order)) => {
@@ -148,7 +151,8 @@ impl Outside for Around {
             Effect::Plan(wish, _) => node.wished_in_vain(turn, wish),
             // Neighbours tell it again.
             Effect::Revoke(..) => node.revocation_unjudged(),
-            Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) | Effect::Heard(_) => {}
+            Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) => {}
+            Effect::Heard(_) | Effect::AskLink(..) => {}
         }
     }
 }

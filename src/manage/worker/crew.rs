@@ -132,6 +132,11 @@ impl Link {
         self.way.order(Order::Do(command));
     }
 
+    /// The first worker is told of a link address that this one has known for long.
+    pub(super) fn ask_link(&self, port: PortId, addr: Addr) {
+        self.way.order(Order::Do(Box::new(move |node, turn| node.link_is_old(turn, port, addr))));
+    }
+
     /// Tells it something.
     pub(super) fn tell(&self, order: WorkerOrder) {
         self.way.order(Order::Do(Box::new(move |node, turn| node.obey(turn, order))));

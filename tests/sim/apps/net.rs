@@ -86,6 +86,7 @@ impl Outside for Around<'_> {
             Effect::Revoke(..) => node.revocation_unjudged(),
             Effect::Workers(_)
             | Effect::Heard(_)
+            | Effect::AskLink(..)
             | Effect::Kernel(_)
             | Effect::Channel { .. }
             | Effect::Plan(..)
