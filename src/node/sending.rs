@@ -357,7 +357,7 @@ impl Cx {
 
     fn tell_link(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
         if self.leads_others()
-            && let Some(mac) = self.core.resolver.to_tell(turn.now, port, addr)
+            && let Some(mac) = self.core.resolver.take_to_tell(turn.now, port, addr)
         {
             self.tell_workers(turn, |_| WorkerOrder::Link(port, addr, mac));
         }

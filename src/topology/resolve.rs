@@ -47,7 +47,7 @@ struct Entry {
 }
 
 impl Entry {
-    fn to_tell(&mut self, now: u64) -> Option<Mac> {
+    fn take_to_tell(&mut self, now: u64) -> Option<Mac> {
         let (mac, _) = self.known.filter(|_| self.untold && self.told.is_none_or(|at| now >= at + ASK_AGAIN))?;
         (self.untold, self.told) = (false, Some(now));
         Some(mac)
@@ -199,15 +199,15 @@ impl Resolver {
     }
 
     /// The link address of which others are to be told now; nothing: they know it, or have been told just before.
-    pub fn to_tell(&mut self, now: u64, port: PortId, addr: Addr) -> Option<Mac> {
-        self.table.get_mut(&(port, addr))?.to_tell(now)
+    pub fn take_to_tell(&mut self, now: u64, port: PortId, addr: Addr) -> Option<Mac> {
+        self.table.get_mut(&(port, addr))?.take_to_tell(now)
     }
 
     /// All of which they are to be told now.
     pub fn all_to_tell(&mut self, now: u64) -> Vec<(PortId, Addr, Mac)> {
         let all = self.table.iter_mut().filter(|(_, entry)| entry.untold);
         let mut told: Vec<_> =
-            all.filter_map(|((port, addr), entry)| Some((*port, *addr, entry.to_tell(now)?))).collect();
+            all.filter_map(|((port, addr), entry)| Some((*port, *addr, entry.take_to_tell(now)?))).collect();
         told.sort_unstable_by_key(|(port, addr, _)| (*port, *addr));
         told
     }
@@ -277,14 +277,14 @@ mod tests {
     fn others_are_told_what_was_asked_for_and_not_more_often_than_a_question_may_be_asked() {
         let (mut resolver, port) = (Resolver::default(), PortId(0));
         resolver.learn(0, port, HOP, MAC);
-        assert_eq!(resolver.to_tell(0, port, HOP), None, "nobody has asked");
+        assert_eq!(resolver.take_to_tell(0, port, HOP), None, "nobody has asked");
         let _ = resolver.wait(1, port, HOP, packet());
         resolver.learn(2, port, HOP, MAC);
-        assert_eq!((resolver.to_tell(2, port, HOP), resolver.to_tell(2, port, HOP)), (Some(MAC), None));
+        assert_eq!((resolver.take_to_tell(2, port, HOP), resolver.take_to_tell(2, port, HOP)), (Some(MAC), None));
         // A flood of answers, each with another address: the last one is told when its time has come.
         for at in 3..1000 {
             resolver.learn(at, port, HOP, Mac([2, 0, 0, 0, (at >> 8) as u8, at as u8]));
-            assert_eq!(resolver.to_tell(at, port, HOP), None);
+            assert_eq!(resolver.take_to_tell(at, port, HOP), None);
         }
         assert_eq!(resolver.all_to_tell(1000), []);
         let told = resolver.all_to_tell(2 + ASK_AGAIN);

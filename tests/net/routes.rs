@@ -55,7 +55,7 @@ impl Chance {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        (u64::from(self.bits()) * limit as u64 >> 32) as usize
+        ((u64::from(self.bits()) * limit as u64) >> 32) as usize
     }
 
     fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {

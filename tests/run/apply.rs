@@ -7,7 +7,7 @@ use anode::broker::operator;
 use serde_json::{Value, json};
 use std::fs;
 use std::net::UdpSocket;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A role with so many packets a second.
@@ -25,7 +25,7 @@ fn file(node: &Node, name: &str, more: &str) -> PathBuf {
 }
 
 /// What `anode node apply` says of a file.
-fn apply(path: &PathBuf, words: &[&str]) -> (bool, String) {
+fn apply(path: &Path, words: &[&str]) -> (bool, String) {
     let done = anode(&["node", "apply"], path).args(words).output().unwrap();
     (done.status.success(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
 }

@@ -143,7 +143,7 @@ pub(super) fn history(node: &str, as_json: bool) -> anyhow::Result<()> {
 /// A time for people, from seconds since 1970: `2026-05-01 12:00:00 UTC`.
 fn utc(unix_s: u64) -> String {
     let (mut days, second) = (unix_s / 86_400, unix_s % 86_400);
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
     let mut year = 1970;
     while days >= if is_leap(year) { 366 } else { 365 } {
         days -= if is_leap(year) { 366 } else { 365 };

@@ -37,7 +37,10 @@ pub(super) fn print(args: &Args) -> anyhow::Result<()> {
     let mut told = Told::default();
     let first: Events = control.asked(&Ask::Events)?;
     told.news(first).iter().for_each(|(event, missed)| say(event, *missed, args));
-    while args.follow {
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
         match control.asked_next::<Events>(Subject::Events) {
             Ok(events) => told.news(events).iter().for_each(|(event, missed)| say(event, *missed, args)),
             // Another connection needed the place: this one begins anew, and knows what it has printed.

@@ -100,6 +100,25 @@ pub(super) fn balance(text: &mut String, status: &Value) {
     }
 }
 
+/// The interfaces of ports, as far as there is something to say, and the workers.
+pub(super) fn parts(text: &mut String, links: &[Value], workers: &[Value]) {
+    links.iter().for_each(|of_port| link(text, of_port));
+    workers.iter().for_each(|one| worker(text, one));
+}
+
+/// The interface of a port, if the port waits for it or it has gone before.
+fn link(text: &mut String, link: &Value) {
+    let number = |key: &str| link[key].as_u64().unwrap_or(0);
+    let interface = link["interface"].as_str().unwrap_or("?");
+    let told = match link["state"].as_str() {
+        Some("away") => "waits: its interface is not there".to_owned(),
+        Some("held") => format!("waits: its interface has come {} times, too often for now", number("came")),
+        _ if number("went") > 0 => format!("is there; it has gone {} times", number("went")),
+        _ => return,
+    };
+    let _ = writeln!(text, "  interface {interface} of port {} {told}", number("port"));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,23 +157,4 @@ mod tests {
         kernel_drops(&mut text, &Value::Null);
         assert_eq!(text, "");
     }
-}
-
-/// The interfaces of ports, as far as there is something to say, and the workers.
-pub(super) fn parts(text: &mut String, links: &[Value], workers: &[Value]) {
-    links.iter().for_each(|of_port| link(text, of_port));
-    workers.iter().for_each(|one| worker(text, one));
-}
-
-/// The interface of a port, if the port waits for it or it has gone before.
-fn link(text: &mut String, link: &Value) {
-    let number = |key: &str| link[key].as_u64().unwrap_or(0);
-    let interface = link["interface"].as_str().unwrap_or("?");
-    let told = match link["state"].as_str() {
-        Some("away") => "waits: its interface is not there".to_owned(),
-        Some("held") => format!("waits: its interface has come {} times, too often for now", number("came")),
-        _ if number("went") > 0 => format!("is there; it has gone {} times", number("went")),
-        _ => return,
-    };
-    let _ = writeln!(text, "  interface {interface} of port {} {told}", number("port"));
 }

@@ -143,11 +143,10 @@ impl ArpQuerier {
         if station.mac.take().is_some() || station.waiting.is_empty() && station.since + PATIENCE <= cx.now {
             (station.since, station.asked) = (cx.now, 0);
         }
-        if station.waiting.len() >= WAITING_MAX || self.held >= u64::from(self.capacity) {
-            if let Some(oldest) = station.waiting.pop_front() {
-                (self.drops, self.held) = (self.drops + 1, self.held - 1);
-                cx.throw(oldest);
-            }
+        let is_full = station.waiting.len() >= WAITING_MAX || self.held >= u64::from(self.capacity);
+        if is_full && let Some(oldest) = station.waiting.pop_front() {
+            (self.drops, self.held) = (self.drops + 1, self.held - 1);
+            cx.throw(oldest);
         }
         station.waiting.push_back(frame);
         self.held += 1;

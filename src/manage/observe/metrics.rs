@@ -45,6 +45,9 @@ pub struct Counted<'a> {
     pub domains: &'a [DomainStatus],
 }
 
+/// Takes a series: the values of its labels, and its number.
+type SeriesTaker<'a> = dyn FnMut(&[&str], Number) + 'a;
+
 /// A family of series.
 pub struct Family {
     /// Its name; that of a counter ends with `_total`.
@@ -56,7 +59,7 @@ pub struct Family {
     /// Labels of each of its series, beside the node's.
     pub labels: &'static [&'static str],
     /// Hands over each of its series, its labels in that order.
-    pub series: fn(&Counted<'_>, &mut dyn FnMut(&[&str], Number)),
+    pub series: fn(&Counted<'_>, &mut SeriesTaker<'_>),
 }
 
 /// A text under way.
