@@ -58,6 +58,14 @@ const AT_OTHER: &str = "taken in by the other, handed to it";
 /// Bytes of a packet of a channel, IP header included.
 const SIZE: usize = 84;
 
+const QUEUE: &str = "queue between two workers";
+const ORDINARY: &str = "ordinary threads";
+const REALTIME: &str = "real-time threads";
+
+/// Packets a second that one worker hands to another, and for how long, in microseconds.
+const PACED: u64 = 100_000;
+const PACED_US: u64 = 400_000;
+
 const MEMORY: &str = "memory";
 const MORE: &str = "one more worker, 100 codes";
 
@@ -110,6 +118,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     let added: Vec<f64> = added.map(|(with, without)| with - without).collect();
     report.targets.extend(Target::at_most("a packet of a channel handed over, added ns", &added, 60.0));
     all.extend(channels);
+    all.extend(queue(settings, one)?);
     let (memory, key) = memory(settings, &codes)?;
     report.targets.extend(Target::at_most(format!("{MORE}, MiB"), memory.values(&key), 24.0));
     all.extend(memory);
@@ -229,6 +238,85 @@ fn handing(settings: &Settings, code: &Bundle) -> Result<Series, Error> {
             first.driver.out.frames.drain(..).for_each(|frame| first.driver.out.pool.give(frame));
         })
         .run(settings)
+}
+
+/// Packets that wait between two workers while one hands 100,000 a second to the other, as figure 8 of Bowman shows its queues between
+/// threads: under the system's ordinary scheduling, and as real-time threads.
+fn queue(settings: &Settings, code: &Bundle) -> Result<Series, Error> {
+    let mut series = Series::default();
+    settings.rounds(QUEUE, |_| {
+        for (variant, realtime) in [(ORDINARY, false), (REALTIME, true)] {
+            let mut lengths = queue_lengths(code, realtime)?;
+            lengths.sort_unstable();
+            let last = lengths.len().saturating_sub(1);
+            for (metric, at) in [("median", last / 2), ("99 of 100", last * 99 / 100), ("longest", last)] {
+                let key = Key { variant: variant.into(), size: None, regime: QUEUE.into(), metric, unit: "packets" };
+                series.push(key, lengths.get(at).copied().unwrap_or(0) as f64);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(series)
+}
+
+/// How many packets waited each time when the first worker came round.
+fn queue_lengths(code: &Bundle, realtime: bool) -> Result<Vec<usize>, Error> {
+    let way = || -> Result<Way, Error> {
+        let (orders, _) = channel();
+        Ok(Way { orders, waker: Waker::new().map_err(|error| Error::Node(error.to_string()))? })
+    };
+    let (mut further, mut ring) = between((0, way()?), (1, way()?));
+    let joint = Joint::new(2, 64);
+    let [mut first, mut second] = [Stand::empty(code)?, Stand::empty(code)?];
+    first.driver.node.set_worker(0, joint.clone());
+    second.driver.node.set_worker(1, joint);
+    first.load(code, &compiler()?)?;
+    // Where that is not allowed both variants are the same, which the figures show.
+    let prefer = move || {
+        if realtime {
+            drop(anode::sys::realtime::be_realtime(10))
+        }
+    };
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let mut lengths = Vec::with_capacity(1 << 20);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            prefer();
+            let began = Instant::now();
+            for packet in 0..PACED * PACED_US / 1_000_000 {
+                while began.elapsed().as_nanos() < u128::from(packet) * 1_000_000_000 / u128::from(PACED) {
+                    std::hint::spin_loop();
+                }
+                second.receive();
+                while let Some(handed) = second.driver.out.handed.pop() {
+                    if let Err(handed) = ring.hand(handed) {
+                        second.driver.turn(0, |node, turn| node.not_handed(turn, handed));
+                    }
+                }
+                ring.take_back(|frame| second.keep(frame));
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        let taking = scope.spawn(|| {
+            prefer();
+            while !done.load(std::sync::atomic::Ordering::Acquire) {
+                let waiting = further.waiting();
+                if waiting == 0 {
+                    std::thread::yield_now();
+                    continue;
+                }
+                if lengths.len() < lengths.capacity() {
+                    lengths.push(waiting);
+                }
+                let now = first.now;
+                further.take(&mut first.driver.at(now), &mut |_, _| {});
+                first.driver.out.frames.drain(..).for_each(|frame| first.driver.out.pool.give(frame));
+            }
+        });
+        // One that panicked has said so.
+        let _ = taking.join();
+    });
+    Ok(lengths)
 }
 
 /// A packet of a channel that comes to one worker and is of a domain at the other, beside one that comes to that.

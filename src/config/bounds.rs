@@ -102,7 +102,9 @@ mod tests {
     }
 
     fn port(name: &str, more: &str) -> String {
-        format!("[[port]]\nname = \"{name}\"\nudp = \"127.0.0.1:0\"\naddress = [\"10.0.0.1/24\"]\n{more}\n")
+        // Each in a network of its own.
+        let net = name.bytes().fold(0u8, u8::wrapping_add);
+        format!("[[port]]\nname = \"{name}\"\nudp = \"127.0.0.1:0\"\naddress = [\"10.0.{net}.1/24\"]\n{more}\n")
     }
 
     #[test]
@@ -143,7 +145,8 @@ mod tests {
 
     #[test]
     fn ports_without_names_are_told_apart() {
-        let udp = |at: &str| format!("[[port]]\nudp = \"{at}\"\naddress = [\"10.0.0.1/24\"]\n");
+        let net = |at: &str| at.bytes().fold(0u8, u8::wrapping_add);
+        let udp = |at: &str| format!("[[port]]\nudp = \"{at}\"\naddress = [\"10.0.{}.1/24\"]\n", net(at));
         let titles = |ports: &[String], plan: &str| {
             let file = NodeFile::parse(&format!("name = \"n\"\n{}{plan}", ports.concat())).unwrap();
             file.plan().unwrap().0.ports.iter().map(|port| port.name.clone()).collect::<Vec<_>>()

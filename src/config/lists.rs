@@ -123,7 +123,7 @@ mod tests {
         for (text, part) in [
             (with(near("10.0.0.1", 1), near("10.0.0.1", 2)), "neighbours.address: 10.0.0.1 stands twice"),
             (with(near("10.0.0.1", 1), near("10.0.0.2", 1)), "neighbours.at: 127.0.0.1:1 stands twice"),
-            (port("address = [\"10.0.0.1/24\", \"10.0.0.1/16\"]"), "address: 10.0.0.1 stands twice"),
+            (port("address = [\"10.0.0.1/24\", \"10.0.0.1/16\"]"), "10.0.0.1 stands twice"),
             (
                 format!("{good}\n[[port]]\nudp = \"127.0.0.1:4002\"\naddress = [\"10.0.0.9/16\"]"),
                 "address of the overlay ports: 10.0.0.9 stands twice",

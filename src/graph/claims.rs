@@ -128,6 +128,7 @@ impl Channels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::common::SharedNames;
     use crate::graph::table::Graph;
     use crate::nodeos::interface::{ChanSpec, Error};
 
@@ -148,8 +149,12 @@ mod tests {
     }
 
     fn workers() -> [Channels; 3] {
-        let (rules, mut all) = (SharedRules::new(3), [1, 2, 3].map(Channels::with_secret));
-        (0..).zip(&mut all).for_each(|(id, channels)| channels.share_rules(&rules, id));
+        let (rules, names) = (SharedRules::new(3), SharedNames::default());
+        let mut all = [1, 2, 3].map(Channels::with_secret);
+        for (id, channels) in (0..).zip(&mut all) {
+            channels.share_names(&names);
+            channels.share_rules(&rules, id);
+        }
         all
     }
 

@@ -275,6 +275,13 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Forgets what keys have proved so far, as a node that was started again has: for measurements that show it the same packets.
+    pub fn forget_proofs(&mut self) {
+        self.cx.control.proofs = None;
+    }
+}
+
 impl Cx {
     /// Whether a neighbour has a key here: what it proves to have sent is marked ([`Frame`]'s `authenticated`).
     pub fn has_key(&self, port: PortId, addr: Addr) -> bool {

@@ -2,20 +2,23 @@
 //!
 //! Example: worker 1 has 12 capsules whose code only worker 0 can fetch. It puts them into its ring, wakes worker 0, and
 //! finds 12 empty frames in the ring back: so no frame is allocated or lost however long that goes on. A ring holds
-//! 1,024 packets; what finds no room is dropped under `hand-over`. A domain that moves goes by the same ring, with its
+//! 1,024 packets; what finds no room is dropped under `hand-over`. Nobody's packets may be more than leave room for as
+//! many of others: so a flood by one neighbour leaves half of a ring to all others. A domain that moves goes by the same ring, with its
 //! processes, so that packets that are handed over later are behind it.
 
 use super::{Command, Order, PROCESSES, Worker};
 use crate::core::domain::DomainId;
 use crate::driver::Driven;
-use crate::frame::{Frame, FramePool, PortId, WorkerId};
+use crate::frame::shares::Shares;
+use crate::frame::{Frame, FramePool, Payer, PeerId, PortId, WorkerId};
 use crate::manage::ee::MovedProcesses;
-use crate::node::handing::Handed;
+use crate::node::handing::{Handed, HandedAs};
 use crate::node::moving::Moving;
 use crate::node::workers::WorkerOrder;
 use crate::sys::poll::Waker;
 use crate::wire::Addr;
 use rtrb::{Consumer, Producer, RingBuffer};
+use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
 
 /// Packets on their way from one worker to another, at most.
@@ -58,6 +61,42 @@ pub struct Cargo {
     arrived: Sender<()>,
 }
 
+/// Whose packet is on its way: who pays for it, where nobody has found that out yet who has sent it.
+type RingOwner = (Payer, PortId, PeerId);
+
+/// Whose packets are in a ring, in their order there.
+struct Afloat {
+    shares: Shares<RingOwner>,
+    order: VecDeque<RingOwner>,
+}
+
+impl Afloat {
+    fn new() -> Afloat {
+        Afloat { shares: Shares::new(RING as u64), order: VecDeque::with_capacity(RING) }
+    }
+
+    /// Whether one more of this owner's may go; it is afloat then. A mark is no packet, and always may.
+    #[inline]
+    fn take(&mut self, Handed { what, frame, .. }: &Handed) -> bool {
+        let (owner, is_mark) = match (frame.payer, what) {
+            (_, HandedAs::Mark(_)) => ((Payer::NOBODY, PortId(u16::MAX), PeerId::NONE), true),
+            (Payer::NOBODY, _) => ((Payer::NOBODY, frame.port, frame.peer), false),
+            (payer, _) => ((payer, PortId(0), PeerId::NONE), false),
+        };
+        if !is_mark && !self.shares.fits(owner, 1) {
+            return false;
+        }
+        self.shares.take_back(owner, 1);
+        self.order.push_back(owner);
+        true
+    }
+
+    /// The first one has been taken out, or the last one has not gone.
+    fn give(&mut self, owner: Option<RingOwner>) {
+        owner.into_iter().for_each(|owner| self.shares.give(owner, 1));
+    }
+}
+
 /// Another worker, as one sees it.
 pub struct Link {
     to: WorkerId,
@@ -66,6 +105,8 @@ pub struct Link {
     empty: Consumer<Frame>,
     came: Consumer<Parcel>,
     back: Producer<Frame>,
+    /// Whose packets are on their way to it.
+    afloat: Afloat,
     /// Whether it is to be woken.
     new: bool,
 }
@@ -76,11 +117,10 @@ pub fn between(one: (WorkerId, Way), other: (WorkerId, Way)) -> (Link, Link) {
     let (other_sent, came) = RingBuffer::new(RING);
     let (back, other_empty) = RingBuffer::new(RING);
     let (other_back, empty) = RingBuffer::new(RING);
-    let new = false;
-    (
-        Link { to: other.0, way: other.1, sent, empty, came, back, new },
-        Link { to: one.0, way: one.1, sent: other_sent, empty: other_empty, came: other_came, back: other_back, new },
-    )
+    let (new, afloat, other_afloat) = (false, Afloat::new(), Afloat::new());
+    let first = Link { to: other.0, way: other.1, sent, empty, came, back, afloat, new };
+    let (sent, empty, came, back) = (other_sent, other_empty, other_came, other_back);
+    (first, Link { to: one.0, way: one.1, sent, empty, came, back, afloat: other_afloat, new })
 }
 
 /// What each of several workers has of all others, in the order of their numbers.
@@ -103,15 +143,27 @@ impl Link {
         self.to
     }
 
-    /// Hands a packet over; it comes back if the ring is full.
+    /// Hands a packet over; it comes back if the ring is full, or has too many of its owner's.
     pub fn hand(&mut self, handed: Handed) -> Result<(), Handed> {
+        if !self.afloat.take(&handed) {
+            return Err(handed);
+        }
         match self.sent.push(Parcel::Packet(handed)) {
-            Err(rtrb::PushError::Full(Parcel::Packet(handed))) => return Err(handed),
+            Err(rtrb::PushError::Full(Parcel::Packet(handed))) => {
+                let last = self.afloat.order.pop_back();
+                self.afloat.give(last);
+                return Err(handed);
+            }
             // A packet is what was to be pushed.
             Err(rtrb::PushError::Full(Parcel::Domain(_))) | Ok(()) => {}
         }
         self.new = true;
         Ok(())
+    }
+
+    /// Packets that the other has handed over and that wait here.
+    pub fn waiting(&self) -> usize {
+        self.came.slots()
     }
 
     /// Whether there is room for one parcel more.
@@ -150,6 +202,8 @@ impl Link {
     /// Takes back empty frames.
     pub fn take_back(&mut self, mut keep: impl FnMut(Frame)) {
         while let Ok(frame) = self.empty.pop() {
+            let first = self.afloat.order.pop_front();
+            self.afloat.give(first);
             keep(frame);
         }
     }
@@ -240,5 +294,40 @@ impl Worker {
         let processes = self.around.processes.send_off(&moving, &self.poll);
         link.send_domain(Cargo { moving, processes, arrived });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn links() -> (Link, Link) {
+        let way = || Way { orders: channel().0, waker: Waker::new().unwrap() };
+        between((0, way()), (1, way()))
+    }
+
+    fn from(peer: u16) -> Handed {
+        let mut frame = Frame::from_bytes(b"x");
+        (frame.port, frame.peer) = (PortId(0), PeerId(peer));
+        Handed { what: HandedAs::Frame, to: 0, frame }
+    }
+
+    #[test]
+    fn a_flood_by_one_neighbour_leaves_room_in_the_ring_for_others() {
+        let (mut first, mut further) = links();
+        let flood = (0..2 * RING).filter(|_| further.hand(from(1)).is_ok()).count();
+        assert_eq!(flood, RING / 2);
+        let other = (0..RING).filter(|_| further.hand(from(2)).is_ok()).count();
+        assert_eq!(other, RING / 4, "half of what is left");
+        // What is taken out is room again, each owner's own.
+        for _ in 0..flood {
+            assert!(matches!(first.came.pop(), Ok(Parcel::Packet(_))));
+            first.back.push(Frame::from_bytes(b"")).unwrap();
+        }
+        let mut back = 0;
+        further.take_back(|_| back += 1);
+        assert_eq!((back, further.afloat.shares.held()), (flood, other as u64));
+        assert!(further.hand(from(1)).is_ok());
     }
 }

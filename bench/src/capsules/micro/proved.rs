@@ -106,6 +106,7 @@ impl Road {
         if self.at == self.packets.len() {
             self.at = 0;
             if let Some(guard) = &self.guard {
+                self.stand.driver.node.forget_proofs();
                 self.stand.driver.node.set_guard(0, guard.clone());
             }
         }
