@@ -73,6 +73,8 @@ pub struct Coming {
     pub bpf: Option<(Digest, u32)>,
     /// What the kernel half has made of that already.
     pub linked: Option<super::output::Linked>,
+    /// Whether its role was asked for once more, since the first answer was by roles that are not in force.
+    pub asked_again: bool,
 }
 
 /// Code that can run.

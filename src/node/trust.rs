@@ -36,7 +36,7 @@ impl Capsules {
         let signed = manifest.is_signed();
         let disowned = manifest.claimed_principal().is_some_and(|principal| cx.is_disowned(&principal));
         let claim = Claim { code, manifest, credentials: None };
-        let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None };
+        let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None, asked_again: false };
         self.enter(cx, turn, code, Code::Coming(Box::new(coming)));
         if disowned && self.turn_away_unsigned(cx, turn, code) {
             self.withdraw(cx, turn, &code);
@@ -236,15 +236,18 @@ impl Capsules {
         }
     }
 
-    /// Code was judged by roles that are not in force any more: whoever did knows others by now. False: nobody waits for that.
+    /// Code was judged by roles that are not in force any more: whoever did knows others by now, and is asked once more. False: nobody
+    /// waits for that, or that was the second answer.
     fn ask_again(&mut self, turn: &mut Turn<'_>, code: &Digest) -> bool {
         let cause = Cause { ingress: self.ingress_of(code), principal: None };
         match self.codes.of_mut(code) {
-            Some(Code::Coming(coming)) if coming.grant.is_none() => {
+            Some(Code::Coming(coming)) if coming.grant.is_none() && !coming.asked_again => {
+                coming.asked_again = true;
                 turn.out.effects.push(Effect::Authorise(coming.claim.clone(), cause));
                 true
             }
-            Some(Code::Ready(ready)) if ready.is_reviewed && ready.offered.is_none() => {
+            Some(Code::Ready(ready)) if ready.is_reviewed && ready.is_doubtful && ready.offered.is_none() => {
+                ready.is_doubtful = false;
                 review(turn, ready, true);
                 true
             }

@@ -52,11 +52,21 @@ fn more_workers_than_queues_are_said_and_all_capsules_pass() {
     }
 }
 
+/// Stops a sender, also where a test has failed.
+struct Stopped<'a>(&'a Pace);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Without AF_XDP sockets: Linux takes no queue away that has one.
 #[test]
 fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
-    for (name, xdp) in [("wqc", false), ("wqcx", true)] {
+    for name in ["wqc"] {
         let Some(mut net) = two_queues(name) else { return };
-        net.start(&with_workers(2, maybe_sockets(xdp)));
+        net.start(&with_workers(2, maybe_sockets(false)));
         let code = net.control("r").add_code(&guest("state")).unwrap();
         assert_eq!(cross(&net, code), COUNT, "{name}");
         for queues in [1, 2, 1, 2] {
@@ -65,9 +75,9 @@ fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
             let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
             std::thread::scope(|scope| {
                 scope.spawn(|| pace.run(|_| assert!(socket.send_to(&bytes, (B, 3322)).is_ok())));
+                let _stopped = Stopped(&pace);
                 pace.await_more(10);
                 set_queues(&net, queues);
-                pace.stop();
             });
             let before = received(&net.status("r"));
             assert_eq!(cross(&net, code), COUNT, "{name}: {queues} queues");

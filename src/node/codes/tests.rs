@@ -20,7 +20,7 @@ fn ready(now: u64) -> Code {
     let layer = ManifestLayer { kind: Kind::Wasm, digest: name(0), size: 1 };
     let manifest = Arc::new(Manifest::new("t", 0, vec![layer]).unwrap());
     let claim = Claim { code: name(0), manifest, credentials: None };
-    let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None };
+    let coming = Coming { claim, grant: None, representation: None, bpf: None, linked: None, asked_again: false };
     let grant = Grant::of_anyone(&Roles::default());
     Code::Ready(Box::new(Ready::new(coming, (Kind::Wasm, grant), SlotId::default(), DomainId(0), now)))
 }
@@ -88,9 +88,14 @@ fn who_brings_more_codes_than_there_is_room_for_displaces_his_own_however_busy_t
         let now = 50 * SECOND + u64::from(number);
         if number % 2 == 0 {
             let coming = || match ready(now) {
-                Code::Ready(ready) => {
-                    Coming { claim: ready.claim, grant: None, representation: None, bpf: None, linked: None }
-                }
+                Code::Ready(ready) => Coming {
+                    claim: ready.claim,
+                    grant: None,
+                    representation: None,
+                    bpf: None,
+                    linked: None,
+                    asked_again: false,
+                },
                 _ => unreachable!(),
             };
             let gone = codes.enter(name(number), Code::Coming(Box::new(coming())), now, Some(HERE));
