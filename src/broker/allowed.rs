@@ -8,6 +8,9 @@ use crate::trust::CodeForm;
 use crate::trust::limits::Limits;
 use std::net::SocketAddr;
 
+/// The first number of a port that asks for no privilege.
+const FREE: u16 = 1024;
+
 /// Bytes of memory for the frames of AF_XDP sockets, as `manage/sockets.rs` bounds it.
 const FRAMES_MAX: u64 = 512 << 20;
 
@@ -62,6 +65,12 @@ impl Allowed {
         }
     }
 
+    /// Whether an overlay port listens there. Where any number will do, further workers ask for the one that the first has got.
+    fn has_udp(&self, at: &SocketAddr) -> bool {
+        let any = SocketAddr::new(at.ip(), 0);
+        self.udp.contains(at) || at.port() >= FREE && self.udp.contains(&any)
+    }
+
     /// Says why a request is beyond the configuration; `name_of` knows the names of interfaces as they are now.
     pub fn check(&self, request: &Request, name_of: impl Fn(u32) -> Option<String>) -> Result<(), String> {
         let native = !self.interfaces.is_empty();
@@ -92,7 +101,7 @@ impl Allowed {
             Request::Discovery { interface: index }
             | Request::Neighbour { interface: index, .. }
             | Request::Attach { interface: index, .. } => interface(*index),
-            Request::Udp { at, .. } => only(self.udp.contains(at), "no such overlay port"),
+            Request::Udp { at, .. } => only(self.has_udp(at), "no such overlay port"),
             Request::Tcp { at } => only(self.tcp == Some(*at), "no such [plan] tcp"),
             Request::Map { name, shape } => {
                 let shape = own::shape_of(*shape);

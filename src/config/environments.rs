@@ -153,18 +153,6 @@ impl NodeFile {
 }
 
 impl NodeFile {
-    /// Whether `[cpu]` makes sense with these ports.
-    pub(super) fn check_cpu(&self) -> Result<(), String> {
-        self.cpu.check()?;
-        let any = self.ports.iter().filter_map(|port| port.udp).find(|udp| udp.port() == 0);
-        match (self.cpu.workers, any) {
-            (Workers::Count(workers), Some(udp)) if workers > 1 => Err(format!(
-                "[[port]] udp = \"{udp}\": several workers have one number together, so any number will not do: write one, or [cpu] workers = 1"
-            )),
-            _ => Ok(()),
-        }
-    }
-
     /// Whether there are the workers that environments are to have.
     pub fn check_workers(&self, workers: WorkerId) -> Result<(), ConfigError> {
         self.environments.iter().try_for_each(|environment| environment.check_worker(workers))

@@ -283,7 +283,7 @@ impl NodeFile {
         file.written = written::Written::of(text);
         file.check_ingress()?;
         file.entry.limits().map_err(ConfigError)?;
-        let tables = file.check_cpu().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
+        let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
         tables.map_err(ConfigError)?;
         file.check_users()?;
         if file.xdp.queues_max == 0 {
