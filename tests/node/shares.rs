@@ -157,7 +157,10 @@ fn judging(anyone: &[&str]) -> Bench {
     let symbols = anyone.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     let anyone = Role { symbols: symbols.try_into().unwrap(), ..Role::anyone(Default::default()) };
     let operator = Role { name: "operator".into(), trusts: vec![root().id()], ..Role::anyone(Default::default()) };
-    bench.supply.judge = Some(("bench".into(), Roles::new(vec![anyone, operator]).unwrap()));
+    let roles = Roles::new(vec![anyone, operator]).unwrap();
+    bench.supply.judge = Some(("bench".into(), roles.clone()));
+    // Roles that a node does not have are no code's.
+    bench.driver.turn(bench.now, |node, turn| node.set_roles(turn, Arc::new(roles)));
     bench
 }
 
