@@ -22,12 +22,12 @@ fn counts() -> Bundle {
 }
 
 fn peer(at: usize) -> String {
-    format!("10.9.9.{}", 100 + at)
+    format!("10.9.8.{}", 100 + at)
 }
 
 /// A capsule to the node itself.
 fn capsule(code: Digest, from: &str) -> Vec<u8> {
-    let (from, to): (Addr, Addr) = (from.parse().unwrap(), "10.9.9.1".parse().unwrap());
+    let (from, to): (Addr, Addr) = (from.parse().unwrap(), "10.9.8.1".parse().unwrap());
     let header = capsule::Header { app_port: 5, bound: 8, code, previous: from, source: from, destination: to };
     let mut bytes = vec![0; anep::HEADER + capsule::HEADER];
     header.emit(&mut bytes[anep::HEADER..]).unwrap();
@@ -44,7 +44,7 @@ fn peers_of_an_overlay_port_are_divided_among_workers_and_each_stays_with_one() 
     };
     let neighbours: Vec<String> = sockets.iter().enumerate().map(near).collect();
     let port =
-        format!("[[port]]\nudp = \"{free}\"\naddress = [\"10.9.9.1/24\"]\nneighbours = [{}]\n", neighbours.join(", "));
+        format!("[[port]]\nudp = \"{free}\"\naddress = [\"10.9.8.1/24\"]\nneighbours = [{}]\n", neighbours.join(", "));
     let node = Node::start(&format!("{port}[cpu]\nworkers = 2\n"));
     let code = node.control().add_code(&counts()).unwrap();
     let packets = |status: &Value| status["codes"][0]["total"]["packets"].as_u64().unwrap_or(0);
