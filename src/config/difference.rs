@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Both are compared as values, with their defaults, so a key that is written out and one that is left out are alike.
-//! What a change needs follows from its place, by one table ([`PLACES`]): what is not there needs a restart.
+//! What a change needs follows from its place, by one table (`PLACES`): what is not there needs a restart.
 
 use super::{ConfigError, NodeFile, RouteFile, wrong};
 use crate::trust::{ANYONE, Role};

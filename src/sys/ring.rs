@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Bytes of a ring with much room, unless its frames are so long that [`SLOTS_MIN`] need more.
+/// Bytes of a ring with much room, unless its frames are so long that `SLOTS_MIN` need more.
 pub const RING: usize = 4 << 20;
 
 /// Frames a ring holds at least.

@@ -5,7 +5,6 @@ use crate::pace::Pace;
 use crate::running::{self, ANODE, HOSTS, Running};
 use crate::sender::{Sender, WARM, next_mark, receiver};
 use crate::wait;
-use crate::workers::{two_queues, with_workers};
 use anode::manage::client::Control;
 use anode::wire::Digest;
 use serde_json::Value;
@@ -48,18 +47,12 @@ fn collect(far: &UdpSocket, pace: &Pace) -> (HashSet<u32>, usize) {
 
 /// Restarts node r while a thousand capsules a second pass it, each of which must come to b, once.
 fn restart_under_load(name: &str, adjust: running::Adjust<'_>, arguments: &[&str]) {
-    let Some(net) = Running::build(name, HOSTS) else { return };
-    restart_under_load_in(net, name, adjust, arguments);
-}
-
-/// The same in a lab whose nodes do not run yet.
-fn restart_under_load_in(mut net: Running, name: &str, adjust: running::Adjust<'_>, arguments: &[&str]) {
     let store = tempfile::tempdir().unwrap();
     let with_store = |node: &str, config: &mut toml::Table| {
         adjust(node, config);
         config.insert("store".into(), store.path().display().to_string().into());
     };
-    net.start(&with_store);
+    let Some(net) = Running::up_with(name, HOSTS, &with_store) else { return };
     let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
     let code: Digest = net.control("r").add_code(&ping).unwrap();
     let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
@@ -71,7 +64,7 @@ fn restart_under_load_in(mut net: Running, name: &str, adjust: running::Adjust<'
     let pace = Pace::by_the_clock(GAP);
     let (seen, twice) = std::thread::scope(|scope| {
         let seen = scope.spawn(|| collect(&far, &pace));
-        scope.spawn(|| pace.run(|mark| sender.send_spread(mark)));
+        scope.spawn(|| pace.run(|mark| sender.send(mark)));
         let mut nodes = Vec::new();
         let restarts = std::env::var("ANODE_RESTARTS").ok().and_then(|text| text.parse().ok());
         for _ in 0..restarts.unwrap_or(RESTARTS) {
@@ -105,19 +98,6 @@ fn restart_under_load_in(mut net: Running, name: &str, adjust: running::Adjust<'
 #[test]
 fn a_restart_under_load_loses_nothing_without_the_kernel_half() {
     restart_under_load("restart", &|_, _| {}, &[]);
-}
-
-#[test]
-fn a_restart_under_load_loses_nothing_with_two_workers() {
-    for (name, xdp) in [("restartw", false), ("restartwx", true)] {
-        let Some(net) = two_queues(name) else { return };
-        let adjust = |node: &str, config: &mut toml::Table| {
-            if xdp {
-                running::sockets(false)(node, config);
-            }
-        };
-        restart_under_load_in(net, name, &with_workers(2, adjust), &[]);
-    }
 }
 
 #[test]

@@ -64,12 +64,6 @@ impl Sender {
         self.frame[at..at + 4].copy_from_slice(&bound.to_be_bytes());
     }
 
-    /// The same from one of 16 UDP ports, so that several receive queues get some.
-    pub fn send_spread(&mut self, mark: u32) {
-        self.frame[34..36].copy_from_slice(&(50_000 + (mark % 16) as u16).to_be_bytes());
-        self.send(mark);
-    }
-
     pub fn send(&mut self, mark: u32) {
         let end = self.frame.len();
         self.frame[end - 4..].copy_from_slice(&mark.to_be_bytes());
