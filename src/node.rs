@@ -127,6 +127,8 @@ struct Order {
 /// Settings of the operator, and everything that timers look after.
 struct Control {
     roles: Arc<Roles>,
+    /// Whether these are others than those of the start: then who judges may know others for a moment.
+    roles_renewed: bool,
     /// The domain of the management environment, above those of the environments that it starts.
     management: DomainId,
     /// Domains that end with the node only.

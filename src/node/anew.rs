@@ -37,6 +37,7 @@ impl Node {
         (own.drops, own.log, own.meters, own.resolver) = (core.drops, core.log, core.meters, core.resolver);
         self.cx.order.entry = order.entry.abandon();
         (self.cx.control.workers, self.cx.control.roles) = (control.workers, control.roles);
+        self.cx.control.roles_renewed = control.roles_renewed;
         let (turns, channels) = (&mut self.cx.control.workers.turns, &self.cx.graphs.channels);
         turns.keep_gone(|domain| channels.has_left(domain));
         for told in self.cx.control.workers.told_to_run() {

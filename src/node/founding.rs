@@ -67,6 +67,7 @@ impl Control {
     fn new(roles: Arc<Roles>, kept: [DomainId; 3], (seed, ports): (u64, usize), kernel: bool) -> Control {
         Control {
             roles,
+            roles_renewed: false,
             management: kept[1],
             kept,
             proofs: None,

