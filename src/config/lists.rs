@@ -32,12 +32,13 @@ impl NodeFile {
         at_most("sizes.codes", self.sizes.codes, DOMAINS_MAX)?;
         once("[[port]] packet", self.ports.iter().filter_map(|port| port.packet.as_ref()))?;
         once("[[port]] udp", self.ports.iter().filter_map(|port| port.udp.filter(|listen| listen.port() != 0)))?;
-        once("address of the overlay ports", self.ports.iter().flat_map(PortFile::addresses))?;
         once("[[route]] to", self.static_routes.iter().map(|route| route.to))?;
         at_most("[[ee]]", self.environments.len(), ENVIRONMENTS_MAX)?;
         once("[[ee]] name", self.environments.iter().map(|environment| environment.name.as_str()))?;
         self.check_words()?;
-        self.ports.iter().try_for_each(PortFile::check_lists)
+        self.ports.iter().try_for_each(PortFile::check_lists)?;
+        // What stands twice at one port has been said of that port.
+        once("address of the overlay ports", self.ports.iter().flat_map(PortFile::addresses))
     }
 
     /// Refuses words that stand twice in a list of words: one of them was meant to be another.
@@ -123,7 +124,7 @@ mod tests {
         for (text, part) in [
             (with(near("10.0.0.1", 1), near("10.0.0.1", 2)), "neighbours.address: 10.0.0.1 stands twice"),
             (with(near("10.0.0.1", 1), near("10.0.0.2", 1)), "neighbours.at: 127.0.0.1:1 stands twice"),
-            (port("address = [\"10.0.0.1/24\", \"10.0.0.1/16\"]"), "10.0.0.1 stands twice"),
+            (port("address = [\"10.0.0.1/24\", \"10.0.0.1/16\"]"), "address: 10.0.0.1 stands twice"),
             (
                 format!("{good}\n[[port]]\nudp = \"127.0.0.1:4002\"\naddress = [\"10.0.0.9/16\"]"),
                 "address of the overlay ports: 10.0.0.9 stands twice",
