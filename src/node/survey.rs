@@ -20,6 +20,9 @@ use crate::trust::PrincipalId;
 use crate::wire::Digest;
 use std::collections::{HashMap, HashSet};
 
+/// Domains that are noted at once to be looked at later: a parent may have thousands, and a slice is short.
+pub const NOTED_AT_ONCE: usize = 256;
+
 /// Of what a survey is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surveyed {
@@ -65,12 +68,33 @@ pub struct Survey {
     codes: Vec<Digest>,
     /// Domains to be looked at, the next one last.
     open: Vec<DomainId>,
+    /// A domain of which so many children, the first ones, are not among those yet.
+    noting: Option<(DomainId, usize)>,
+    noted: Noted,
     disowned: HashSet<PrincipalId>,
     status: Option<Box<Status>>,
     domains: Vec<DomainStatus>,
     channels: Vec<ChannelStatus>,
     waiting: usize,
     cost: SurveyCost,
+}
+
+/// Places of domains that were noted, a bit each.
+#[derive(Debug, Default)]
+struct Noted(Vec<u64>);
+
+impl Noted {
+    /// Whether this is the first time.
+    fn is_new(&mut self, id: DomainId) -> bool {
+        let (word, bit) = (id.index() / 64, 1 << (id.index() % 64));
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        let Some(word) = self.0.get_mut(word) else { return false };
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
+    }
 }
 
 impl Survey {
@@ -82,6 +106,8 @@ impl Survey {
             at: 0,
             codes: Vec::new(),
             open: Vec::new(),
+            noting: None,
+            noted: Noted::default(),
             disowned: HashSet::new(),
             status: None,
             domains: Vec::new(),
@@ -207,11 +233,28 @@ impl Node {
         status.neighbours.push(neighbour);
     }
 
+    /// Notes some more children of a domain, the last ones first, since the first child is to be looked at next. Those that go meanwhile
+    /// let others move towards the first, never away: so none is left out, and one that is met again is known.
+    fn note_children(&self, survey: &mut Survey, parent: DomainId, left: usize) {
+        let children = self.cx.core.domains.by_id(parent).map(|domain| domain.children()).unwrap_or_default();
+        let end = left.min(children.len());
+        let begin = end.saturating_sub(NOTED_AT_ONCE);
+        for id in children.get(begin..end).unwrap_or_default().iter().rev() {
+            if survey.noted.is_new(*id) {
+                survey.open.push(*id);
+            }
+        }
+        survey.noting = (begin > 0).then_some((parent, begin));
+    }
+
     fn look_at_domain(&self, survey: &mut Survey) {
+        if let Some((parent, left)) = survey.noting {
+            return self.note_children(survey, parent, left);
+        }
         let Some(id) = survey.open.pop() else { return survey.go_on(Stage::Done) };
         let Some(domain) = self.cx.core.domains.by_id(id) else { return };
-        // The first child is to be looked at next.
-        survey.open.extend(domain.children().iter().rev());
+        let children = domain.children().len();
+        survey.noting = (children > 0).then_some((id, children));
         let row = self.cx.domain_status(id, domain, self.unaccounted_of(id));
         if let Some(status) = &mut survey.status {
             let sum = &mut status.unaccounted_by.domains;

@@ -1,7 +1,7 @@
 //! Surveys: what is found in slices is what is found at once, and rows that go meanwhile are in nobody's way.
 
 use crate::bed::Bed;
-use anode::node::survey::{Survey, Surveyed};
+use anode::node::survey::{NOTED_AT_ONCE, Survey, Surveyed};
 use anode::nodeos::interface::DomainId;
 use anode::nodeos::interface::{NodeOs, Upcall};
 use anode::schedule::Policy;
@@ -68,4 +68,33 @@ fn what_goes_and_comes_between_slices_is_there_once_or_not() {
     let ids: BTreeSet<_> = found.iter().map(|domain| domain.id).collect();
     assert_eq!(ids.len(), found.len(), "each once");
     assert!(domains.iter().all(|domain| ids.contains(&domain.0)), "what stays is there");
+}
+
+/// As above, while those that are noted in several steps go from either end and from the middle.
+#[test]
+fn of_a_parent_of_many_none_is_left_out_and_none_is_there_twice() {
+    let many = 5 * NOTED_AT_ONCE / 2;
+    let (mut bed, mut domains) = bed(many as u16);
+    let mut survey = Survey::of(Surveyed::Counters);
+    let mut step = 0;
+    while !bed.driver.node.survey(&mut survey, &[], || true) {
+        step += 1;
+        let at = [0, domains.len() / 2, domains.len() - 1][step % 3];
+        if domains.len() > many / 2 {
+            let gone = domains.remove(at);
+            bed.turn(|node, turn| node.end_environment(turn, gone));
+        }
+        if step % 5 == 0 {
+            bed.domain(&Role::of_node(), Box::new(Sink));
+        }
+    }
+    let (_, found, _) = survey.counters().unwrap();
+    let ids: BTreeSet<_> = found.iter().map(|domain| domain.id).collect();
+    assert_eq!(ids.len(), found.len(), "each once");
+    assert!(domains.iter().all(|domain| ids.contains(&domain.0)), "what stays is there");
+    // With nothing in between, in the order of the tree.
+    let mut survey = Survey::of(Surveyed::Counters);
+    while !bed.driver.node.survey(&mut survey, &[], || true) {}
+    let (_, found, _) = survey.counters().unwrap();
+    assert_eq!(format!("{found:?}"), format!("{:?}", bed.driver.node.domain_tree()));
 }
