@@ -15,24 +15,25 @@ pub mod fall;
 mod happened;
 pub mod journald;
 pub mod level;
+pub mod sieve;
+mod words;
 
-pub use happened::{ASKED, Asker, HAPPENED_MAX, Happened, asked, happened};
+pub use happened::{ASKED, Asker, HAPPENED_MAX, Happened, Kept, asked, happened, so_far, unkept};
 
 use crate::clean;
 use crate::core::bucket::TokenBucket;
 use crate::sys::threads::{self, Duty};
 use journald::Journald;
 use std::collections::{HashMap, VecDeque};
-use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber, callsite::Identifier};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::{Context, Layer};
+use words::Words;
 
 /// Lines of one cause a second in the long run, and at once.
 pub const LINES_PER_SECOND: u64 = 1;
@@ -58,9 +59,8 @@ struct Cause {
     place: String,
 }
 
-/// Lines that stay in memory, and characters of each.
+/// Lines that stay in memory.
 const RECENT_MAX: usize = 256;
-const TEXT_MAX: usize = 1024;
 
 /// A line that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,43 +86,9 @@ pub fn recent() -> Vec<Recent> {
     RECENT.lock().unwrap_or_else(PoisonError::into_inner).0.iter().cloned().collect()
 }
 
-/// Puts the words of a line together, as far as they have room.
-#[derive(Default)]
-struct Words {
-    text: String,
-    /// Of what kind of event it is, if it is one.
-    event: Option<String>,
-}
-
-impl Visit for Words {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.text.len() >= TEXT_MAX {
-            return;
-        }
-        let gap = if self.text.is_empty() { "" } else { " " };
-        // Writing to a text does not fail.
-        let _ = match field.name() {
-            "message" => write!(self.text, "{gap}{value:?}"),
-            name => write!(self.text, "{gap}{name}={value:?}"),
-        };
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if field.name() == EVENT {
-            self.event = Some(value.to_owned());
-        } else {
-            self.record_debug(field, &value);
-        }
-    }
-}
-
-/// The field of a line that says that it is an event, and of what kind.
-const EVENT: &str = "event";
-
 fn keep(event: &Event<'_>) {
-    let mut words = Words::default();
-    event.record(&mut words);
-    let text: String = clean::printed(&words.text).chars().take(TEXT_MAX).collect();
+    let words = Words::of(event);
+    let text = words.cleaned();
     if let Some(kind) = &words.event {
         happened::note(kind, &text);
     }
@@ -284,6 +250,9 @@ impl Log {
         });
         let may = cause.lines.take(self.0.since.elapsed().as_nanos() as u64, 1);
         cause.left_out += u64::from(!may);
+        if !may && words::is_event(meta) {
+            happened::lose();
+        }
         may
     }
 
@@ -358,7 +327,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt as _;
 
     /// A log whose lines come here.
-    fn log() -> (Log, Receiver<Line>) {
+    pub(super) fn log() -> (Log, Receiver<Line>) {
         let (lines, queue) = sync_channel(QUEUE_MAX);
         let log = Log::default();
         log.0.thread.set(lines).unwrap();
@@ -370,7 +339,7 @@ mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(log.limits()).with(lines), work)
     }
 
-    fn texts(queue: &Receiver<Line>) -> Vec<String> {
+    pub(super) fn texts(queue: &Receiver<Line>) -> Vec<String> {
         let text = |line| if let Line::Text(text) = line { String::from_utf8(text).unwrap() } else { String::new() };
         queue.try_iter().map(text).collect()
     }

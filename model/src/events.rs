@@ -74,6 +74,9 @@ pub struct Who {
 pub struct Events {
     /// Numbers are of this process.
     pub process: u32,
+    /// Events since its beginning that were not kept, since their cause had too many; each is a gap in the numbers.
+    #[serde(default)]
+    pub unkept: u64,
     /// Oldest first.
     pub events: Vec<Event>,
 }

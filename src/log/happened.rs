@@ -1,9 +1,11 @@
 //! What has been done to the node, and what has changed in it: the last events, by number.
 //!
 //! An event is a line of the log that says of what kind it is: `tracing::info!(event = "link", port, "the link is down")`.
-//! So it has the limit of its cause, as other lines have. What somebody has asked for over the control socket comes by [`asked`], without
-//! a limit: who asks is the operator. The ring is bounded, and a gap in the numbers says how many nobody has read.
+//! So it has the limit of its cause, as other lines have; whether it is written makes no difference ([`super::sieve`]). What somebody has
+//! asked for over the control socket comes by [`asked`], without a limit: who asks is the operator. The ring is bounded, and a gap in the
+//! numbers says how many nobody has read. Those that were not kept have numbers too, and are counted ([`Kept::unkept`]).
 
+use super::words::Words;
 use crate::clean;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,12 +41,50 @@ pub struct Happened {
 /// The last ones, and the number of the next.
 static HAPPENED: Mutex<(VecDeque<Happened>, u64)> = Mutex::new((VecDeque::new(), 0));
 
-/// Events since the last one there that somebody else's look has kept out.
+/// Events since the last one there that were not kept: somebody else looked just then, or their cause had too many.
 static UNKEPT: AtomicU64 = AtomicU64::new(0);
 
-/// The last events of this process, oldest first.
-pub fn happened() -> Vec<Happened> {
-    HAPPENED.lock().unwrap_or_else(PoisonError::into_inner).0.iter().cloned().collect()
+/// All of those.
+static UNKEPT_EVER: AtomicU64 = AtomicU64::new(0);
+
+/// The last events of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Oldest first.
+    pub events: Vec<Happened>,
+    /// Events since the process began that were not kept, each of which is a gap in the numbers.
+    pub unkept: u64,
+}
+
+/// The last events of this process.
+pub fn happened() -> Kept {
+    let events = HAPPENED.lock().unwrap_or_else(PoisonError::into_inner).0.iter().cloned().collect();
+    Kept { events, unkept: unkept() }
+}
+
+/// Events of this process so far, those that were not kept among them: other numbers, other events.
+pub fn so_far() -> u64 {
+    let next = HAPPENED.lock().unwrap_or_else(PoisonError::into_inner).1;
+    next + UNKEPT.load(Ordering::Relaxed)
+}
+
+/// Events of this process that were not kept.
+pub fn unkept() -> u64 {
+    UNKEPT_EVER.load(Ordering::Relaxed)
+}
+
+/// An event is not kept.
+pub(super) fn lose() {
+    UNKEPT.fetch_add(1, Ordering::Relaxed);
+    UNKEPT_EVER.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Keeps an event that is a line of the log.
+pub(super) fn keep(event: &tracing::Event<'_>) {
+    let words = Words::of(event);
+    if let Some(kind) = &words.event {
+        note(kind, &words.cleaned());
+    }
 }
 
 /// The kinds that there are.
@@ -56,7 +96,7 @@ pub(super) fn note(kind: &str, what: &str) {
     match HAPPENED.try_lock() {
         Ok(mut happened) => push(&mut happened, kind, what.to_owned(), None, None),
         Err(TryLockError::Poisoned(poisoned)) => push(&mut poisoned.into_inner(), kind, what.to_owned(), None, None),
-        Err(TryLockError::WouldBlock) => drop(UNKEPT.fetch_add(1, Ordering::Relaxed)),
+        Err(TryLockError::WouldBlock) => lose(),
     }
 }
 
@@ -89,11 +129,15 @@ fn push(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// Who looks keeps events out, so tests that count them have turns.
+    pub static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn events_are_kept_by_number_and_are_bounded() {
+        let _alone = ALONE.lock();
         let mut ring = (VecDeque::new(), 0);
         for number in 0..HAPPENED_MAX + 10 {
             push(&mut ring, "code", number.to_string(), Some((0, 1)), None);
@@ -101,9 +145,9 @@ mod tests {
         assert_eq!((ring.0.len(), ring.1), (HAPPENED_MAX, HAPPENED_MAX as u64 + 10));
         assert_eq!(ring.0.front().map(|event| (event.number, event.what.as_str())), Some((10, "10")));
         note("weather", "of no kind that is known");
-        assert!(!happened().iter().any(|event| event.what.contains("of no kind")));
+        assert!(!happened().events.iter().any(|event| event.what.contains("of no kind")));
         asked("role", "words\u{1b}[2J of others", (7, 8), Some("why\u{202e}"));
-        let last = happened().into_iter().rfind(|event| event.who == Some((7, 8))).unwrap();
+        let last = happened().events.into_iter().rfind(|event| event.who == Some((7, 8))).unwrap();
         assert_eq!((last.what.as_str(), last.refused.as_deref()), ("words\\u001b[2J of others", Some("why\\u202e")));
     }
 }

@@ -1,6 +1,7 @@
 //! What a running node says of itself over the control socket: in the words of its protocol, to many at once, and for Prometheus.
 
 use crate::single::{Node, anode, write_config};
+use anode::log::HAPPENED_MAX;
 use anode::manage::client::{ClientError, Control};
 use model::domains::{Channel, Domains};
 use model::events::{Event, Events, Kind};
@@ -184,6 +185,43 @@ fn a_change_is_an_event_with_who_asked_and_what_was_refused_is_one_too() {
     let (done, said) = node.anode(&["node", "events"]);
     assert!(done && said.contains(&format!("by user {own} in process")), "{said}");
     assert!(node.log().contains("domain 4000000 was ended"), "{}", node.log());
+    node.down();
+}
+
+/// A connection that has asked for events so often and reads nothing.
+fn asking(node: &Node, times: usize) -> UnixStream {
+    let mut connection = UnixStream::connect(node.run_dir().join("control.sock")).unwrap();
+    // It may have had to give way already.
+    let _ = connection.write_all("{\"do\":\"next\",\"of\":\"events\"}\n".repeat(times).as_bytes());
+    connection
+}
+
+#[test]
+fn readers_of_events_that_never_read_or_never_end_lose_some_which_is_counted_and_hurt_nobody() {
+    let node = Node::start("");
+    let mut control = node.control();
+    let before: Events = control.asked(&Ask::Events).unwrap();
+    // Some are owed more than a socket holds and take none of it; the others wait for events as long as they may.
+    let deaf: Vec<_> = (0..8).map(|_| asking(&node, 400)).collect();
+    let endless: Vec<_> = (0..40).map(|_| asking(&node, 2)).collect();
+    let change = Ask::LogLevel { level: "info".into(), target: None };
+    let times = HAPPENED_MAX + 100;
+    for _ in 0..times {
+        // This one's place is wanted too.
+        while control.asked::<String>(&change).is_err() {
+            control = node.control();
+        }
+    }
+    let after: Events = node.control().asked(&Ask::Events).unwrap();
+    assert_eq!((after.process, after.events.len()), (before.process, HAPPENED_MAX));
+    let (last, first) = (before.events.last().map_or(0, |event| event.number + 1), after.events[0].number);
+    assert!(first >= last + 100, "the gap says how many were lost: {last} {first}");
+    assert!(after.events.windows(2).all(|pair| pair[1].number == pair[0].number + 1), "of those kept none is missing");
+    let status: Status = node.control().asked(&Ask::Status).unwrap();
+    let control = &status.connections.control;
+    assert!(control.displaced >= 48 + 1 - 32, "{control:?}");
+    assert_eq!((status.unaccounted, after.unkept), (0, 0));
+    drop((deaf, endless));
     node.down();
 }
 

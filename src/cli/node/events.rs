@@ -84,7 +84,7 @@ impl Told {
 
 fn say(event: &Event, missed: u64, args: &Args) {
     if missed > 0 && !args.json {
-        crate::say!("{missed} events came too fast to be read");
+        crate::say!("{missed} events were not kept, or came too fast to be read");
     }
     if !args.wants(event) {
         return;
@@ -111,7 +111,7 @@ mod tests {
             |number| Event { number, unix_ms: 0, kind: Kind::Link, what: String::new(), who: None, refused: None };
         let mut told = Told::default();
         let mut news = |process, numbers: &[u64]| -> Vec<(u64, u64)> {
-            let events = Events { process, events: numbers.iter().copied().map(event).collect() };
+            let events = Events { process, unkept: 0, events: numbers.iter().copied().map(event).collect() };
             told.news(events).iter().map(|(event, missed)| (event.number, *missed)).collect()
         };
         assert_eq!(news(1, &[0, 1]), [(0, 0), (1, 0)]);

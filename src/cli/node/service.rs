@@ -3,6 +3,7 @@
 use crate::broker::{self, apart};
 use crate::config::NodeFile;
 use crate::log::journald::Journald;
+use crate::log::sieve::Sieve;
 use crate::log::{Log, fall, level};
 use crate::manage::control::Handle;
 use crate::sys::notify::Notifier;
@@ -19,10 +20,10 @@ use tracing_subscriber::{EnvFilter, reload};
 /// threads write it later.
 fn begin_log() -> Log {
     let filter = EnvFilter::try_from_env("ANODE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    let (filter, changing) = reload::Layer::new(filter);
+    let (filter, changing) = reload::Layer::new(Sieve::new(filter));
     level::is_changed_by(Box::new(move |directives| {
         let filter = EnvFilter::try_new(directives).map_err(|error| error.to_string())?;
-        changing.reload(filter).map_err(|error| error.to_string())
+        changing.reload(Sieve::new(filter)).map_err(|error| error.to_string())
     }));
     let log = Log::default();
     let all = tracing_subscriber::registry().with(filter).with(log.limits());

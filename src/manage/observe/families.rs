@@ -113,6 +113,9 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_uptime_seconds", Gauge, &[], "For how long the node's process has run.", |all, say| {
         say(&[], Whole(all.status.uptime_s));
     }),
+    family!("anode_events_unkept_total", Counter, &[], "Events of which their cause had too many.", |_, say| {
+        say(&[], Whole(crate::log::unkept()));
+    }),
     family!("anode_frames_total", Counter, &["end"], "What became of frames of the user half.", |all, say| {
         ends(&all.status.balance).into_iter().for_each(|(end, count)| say(&[end], Whole(count)));
     }),

@@ -50,7 +50,8 @@ pub fn events() -> Events {
         who: who.map(|(uid, pid)| Who { uid, pid }),
         refused,
     };
-    Events { process: std::process::id(), events: log::happened().into_iter().map(event).collect() }
+    let kept = log::happened();
+    Events { process: std::process::id(), unkept: kept.unkept, events: kept.events.into_iter().map(event).collect() }
 }
 
 impl Handle {
