@@ -58,10 +58,13 @@ impl Channels {
         self.change_rules(&[RuleChange { rule: rule.clone(), before: None, after: Some(taker) }])
     }
 
-    /// A rule is nobody's any more.
-    pub(super) fn release(&mut self, rule: &Rule, taker: Taker) {
-        // What goes finds its place.
-        let _ = self.change_rules(&[RuleChange { rule: rule.clone(), before: Some(taker), after: None }]);
+    /// A rule is nobody's any more, unless it is another worker's: whether that is so.
+    pub(super) fn release(&mut self, rule: &Rule, taker: Taker) -> bool {
+        if self.shared.as_ref().is_some_and(|shared| !shared.told().holds(&taker)) {
+            return false;
+        }
+        // What goes finds its place, and only who holds a rule gives it up.
+        self.change_rules(&[RuleChange { rule: rule.clone(), before: Some(taker), after: None }]).is_ok()
     }
 
     /// Channels that a worker had are this one's from now on, under their names.
@@ -188,13 +191,34 @@ mod tests {
         let left = all[2].take_left();
         assert_eq!(left.iter().map(|(_, taker)| (taker.channel, taker.worker)).collect::<Vec<_>>(), [(id, 2)]);
         assert_eq!(add(&mut all[1], 6), Err(Error::Exists), "until it is withdrawn");
-        left.iter().for_each(|(rule, taker)| all[2].release(rule, *taker));
+        assert!(left.iter().all(|(rule, taker)| all[2].release(rule, *taker)));
         add(&mut all[1], 6).unwrap();
         for channels in &mut all {
             channels.renew_rules();
             let owners = [5, 6].map(|port| channels.demux.owner(&rule(port)).map(|taker| taker.worker));
             assert_eq!(owners, [Some(0), Some(1)]);
         }
+    }
+
+    #[test]
+    fn a_late_word_of_the_worker_before_takes_no_rule_away() {
+        let mut all = workers();
+        let id = add(&mut all[0], 5).unwrap();
+        let before = all[0].taker(id, DOMAIN);
+        let moved = all[0].send_off(&[DOMAIN]);
+        all[2].take_in(moved, 0);
+        assert!(!all[0].release(&rule(5), before), "it is another worker's");
+        let rules = all[0].shared.clone().unwrap();
+        all[1] = Channels::with_secret(9);
+        all[1].share_rules(&rules, 1);
+        for channels in &mut all {
+            channels.renew_rules();
+            let taker = channels.demux.owner(&rule(5)).unwrap();
+            assert_eq!((taker.channel, taker.worker), (id, 2));
+        }
+        let after = all[2].taker(id, DOMAIN);
+        assert!(all[2].release(&rule(5), after));
+        assert!(add(&mut all[0], 5).is_ok());
     }
 
     #[test]

@@ -163,10 +163,13 @@ impl Graphs {
         self.withdraw_rule(&channel.filter, self.channels.taker(id, channel.domain));
     }
 
-    /// The same of a channel that is known by its rule alone.
-    pub fn withdraw_rule(&mut self, rule: &Rule, taker: Taker) {
-        withdraw(&mut self.halves, rule);
-        self.channels.release(rule, taker);
+    /// The same of a channel that is known by its rule alone; whether it was the channel's.
+    pub fn withdraw_rule(&mut self, rule: &Rule, taker: Taker) -> bool {
+        let is_released = self.channels.release(rule, taker);
+        if is_released {
+            withdraw(&mut self.halves, rule);
+        }
+        is_released
     }
 }
 

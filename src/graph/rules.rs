@@ -55,6 +55,11 @@ pub struct SharedRules {
 }
 
 impl Told {
+    /// Whether a channel has its rule at that worker: a late word of the worker before says nothing of it.
+    pub(super) fn holds(&self, taker: &Taker) -> bool {
+        self.all.get(&taker.channel).is_some_and(|(.., holder)| holder == taker)
+    }
+
     pub(super) fn note(&mut self, changes: &[RuleChange]) {
         for RuleChange { rule, before, after } in changes {
             match (before, after) {
@@ -62,10 +67,15 @@ impl Told {
                     self.count += 1;
                     self.all.insert(after.channel, (self.count, rule.clone(), *after));
                 }
-                (Some(_), Some(after)) => {
-                    self.all.get_mut(&after.channel).into_iter().for_each(|(.., taker)| *taker = *after);
+                (Some(before), Some(after)) => {
+                    let held = self.all.get_mut(&before.channel).filter(|(.., taker)| taker == before);
+                    held.into_iter().for_each(|(.., taker)| *taker = *after);
                 }
-                (Some(before), None) => drop(self.all.remove(&before.channel)),
+                (Some(before), None) => {
+                    if self.holds(before) {
+                        self.all.remove(&before.channel);
+                    }
+                }
                 (None, None) => {}
             }
         }

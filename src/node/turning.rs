@@ -178,8 +178,9 @@ impl Cx {
                 // It was on its way when this worker began anew, and keeps its rule.
                 continue;
             }
-            self.graphs.withdraw_rule(&rule, taker);
-            turn.out.effects.push(Effect::Channel { filter: Box::new(rule), exists: false });
+            if self.graphs.withdraw_rule(&rule, taker) {
+                turn.out.effects.push(Effect::Channel { filter: Box::new(rule), exists: false });
+            }
         }
         let mut ways: Vec<(WorkerId, WorkerId, Vec<DomainId>)> = Vec::new();
         for (before, after) in self.graphs.channels.take_moved() {
