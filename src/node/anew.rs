@@ -31,6 +31,7 @@ impl Node {
         let used = before.used_by_codes();
         before.give_up_names();
         let Node { cx: Cx { core, order, control, .. }, .. } = before;
+        self.cx.control.events.go_on_from(&control.events);
         let own = &mut self.cx.core;
         (own.topology, own.gauges, own.ledger) = (core.topology, core.gauges, core.ledger);
         own.ingress = core.ingress;

@@ -75,6 +75,8 @@ pub struct Events {
     moved: HashMap<EventId, u32>,
     names: HashMap<u32, EventId>,
     worker: WorkerId,
+    /// The generation of a place that was never used: above all that whoever was here before has given.
+    begin: u32,
     /// The tick that is worked on: all before it is done.
     tick: u64,
     count: usize,
@@ -91,6 +93,7 @@ impl Default for Events {
             moved: HashMap::new(),
             names: HashMap::new(),
             worker: 0,
+            begin: 0,
             tick: 0,
             count: 0,
         }
@@ -109,6 +112,13 @@ impl Events {
     /// Names events as this worker's from now on.
     pub fn name_as(&mut self, worker: WorkerId) {
         self.worker = worker;
+    }
+
+    /// Gives no name that was given by those before it, whose place it takes.
+    pub fn go_on_from(&mut self, before: &Events) {
+        let given = before.entries.iter().map(|entry| entry.generation).fold(before.begin, u32::max);
+        // Of a free place it is even.
+        self.begin = given.wrapping_add(1) & !1;
     }
 
     /// Takes out all events of a domain, for another worker.
@@ -271,7 +281,7 @@ impl Events {
             due: 0,
             argument: 0,
             domain: DomainId(0),
-            generation: 0,
+            generation: self.begin,
             slot: 0,
             next: NONE,
             before: NONE,

@@ -156,3 +156,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn whoever_goes_on_in_the_place_of_others_gives_none_of_their_names() {
+    let (mut events, mut given) = (Events::default(), std::collections::HashSet::new());
+    events.name_as(1);
+    for round in 0..20u64 {
+        for place in 0..8 {
+            let event = events.schedule(DomainId(1), place, 0).unwrap();
+            assert!(given.insert(event), "round {round}: {event:?} was given before");
+            if (place + round) % 3 == 0 {
+                assert_eq!(events.cancel(event), Some(DomainId(1)));
+            }
+        }
+        let before = core::mem::take(&mut events);
+        events.name_as(1);
+        events.go_on_from(&before);
+        assert!(given.iter().all(|event| events.cancel(*event).is_none()), "those before are nobody's");
+    }
+}
