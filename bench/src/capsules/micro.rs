@@ -206,9 +206,11 @@ impl Stand {
         match (self.lost, self.frames.waiting.len() + self.frames.done.len()) {
             (0, BATCH) => Ok(()),
             (lost, there) => {
-                let drops: Vec<_> = self.driver.node.status().drops.happened().collect();
+                let status = self.driver.node.status();
+                let drops: Vec<_> = status.drops.happened().collect();
+                let refused: Vec<_> = status.codes.iter().filter_map(|code| code.why.as_deref()).collect();
                 Err(Error::Node(format!(
-                    "{lost} capsules of the micro-benchmark were lost, {there} of {BATCH} are here: {drops:?}"
+                    "{lost} capsules of the micro-benchmark were lost, {there} of {BATCH} are here: {drops:?} {refused:?}"
                 )))
             }
         }
@@ -276,7 +278,7 @@ impl RunAlone {
 
 /// A role for code that the benchmark has signed.
 fn roles() -> Roles {
-    let representations = Kinds::NONE.with(Kind::Native);
+    let representations = Kinds::default().with(Kind::Native);
     let trusts = vec![signer().id()];
     let role = Role { name: "bench".into(), trusts, representations, ..Role::anyone(Limits::default()) };
     Roles::new(vec![role]).unwrap_or_default()
