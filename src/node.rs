@@ -41,6 +41,7 @@ pub mod handing;
 pub mod hello;
 pub mod hosts;
 mod loading;
+mod marks;
 pub mod moving;
 pub mod objects;
 pub mod os;

@@ -68,6 +68,16 @@ impl Node {
         }
     }
 
+    /// Packets that count as handed over and are held here until those before them have arrived.
+    pub fn held_back(&self) -> u64 {
+        self.cx.control.workers.turns.held_packets()
+    }
+
+    /// When this worker looks whether what was before marks of others has gone; nothing: none wait here.
+    pub fn next_look_at_marks(&self) -> Option<u64> {
+        Some(self.cx.control.workers.turns.marks.next_look()).filter(|look| *look < u64::MAX)
+    }
+
     /// What looks at frames before this node does.
     pub fn set_channel_halves(&mut self, halves: Vec<Box<dyn ChannelHalf>>) {
         self.cx.graphs.halves = halves;

@@ -14,6 +14,7 @@ use super::rates::Rates;
 use super::running::{ReadyCode, Sender, set_previous};
 use super::serving::Serving;
 use super::status::{CredentialCounts, FetchStatus, Status};
+use super::turning::Turned;
 use super::vouching::Vouching;
 use super::{Cx, LOOK, Sizes, halves, secret};
 use crate::abi::NONE;
@@ -96,6 +97,11 @@ impl Capsules {
         };
         if cx.is_further() && index == NONE && cx.may_be_neighbour(&source) {
             cx.hand_on(turn, frame, FIRST, HandedAs::Capsule { native });
+            return None;
+        }
+        let neighbour = Turned::Neighbour(source.port, source.addr);
+        if cx.holds(neighbour) {
+            self.hold_capsule(cx, turn, frame, neighbour);
             return None;
         }
         cx.tell_new_neighbours(turn);

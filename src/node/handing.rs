@@ -13,8 +13,8 @@
 //! ([`crate::core::ledger::Ledger::handed`]): over all workers the sum is what is in the rings.
 
 use super::batch::Seen;
+use super::marks::Mark;
 use super::output::{Delivery, EventKind, Turn};
-use super::turning::Mark;
 use super::{Capsules, Cx, Node};
 use crate::classify::Class;
 use crate::core::reason::Reason;
@@ -54,6 +54,11 @@ pub enum HandedAs {
         /// Whether it came in an IP packet.
         native: bool,
     },
+    /// The same, and this worker has held it since it was let in.
+    Held {
+        /// Whether it came in an IP packet.
+        native: bool,
+    },
     /// It is for the application at this port.
     Deliver(u16),
     /// It is an ANEP packet from one address to another that leaves by this next hop, with a proof.
@@ -67,6 +72,13 @@ pub enum HandedAs {
     },
     /// It is an IP packet that leaves by this port to this next hop.
     Leave(PortId, Addr),
+}
+
+impl HandedAs {
+    /// Whether it counts in [`crate::core::ledger::Ledger::handed`] while it is on its way.
+    pub fn is_counted(&self) -> bool {
+        !matches!(self, HandedAs::Frame | HandedAs::Channel(_) | HandedAs::Mark(_))
+    }
 }
 
 impl Cx {
@@ -153,7 +165,13 @@ impl Node {
         match what {
             HandedAs::Frame | HandedAs::Channel(_) | HandedAs::Mark(_) => {}
             HandedAs::Anep(owner) => self.take_anep(turn, frame, owner),
-            HandedAs::Capsule { native } => self.take_capsule(turn, frame, native),
+            HandedAs::Capsule { native } => {
+                if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
+                    return self.cx.drop(turn, frame, Reason::EntryShare);
+                }
+                self.take_capsule(turn, frame, native);
+            }
+            HandedAs::Held { native } => self.take_capsule(turn, frame, native),
             HandedAs::Deliver(port) => {
                 let takes = self.ask(|capsules: &mut Capsules, _| capsules.applications.contains(&port));
                 if takes != Some(true) {
@@ -201,10 +219,7 @@ impl Node {
         self.take_payload(turn, frame, header, owner);
     }
 
-    fn take_capsule(&mut self, turn: &mut Turn<'_>, mut frame: Frame, native: bool) {
-        if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
-            return self.cx.drop(turn, frame, Reason::EntryShare);
-        }
+    fn take_capsule(&mut self, turn: &mut Turn<'_>, frame: Frame, native: bool) {
         let Some(mut header) = capsule::Header::again(frame.bytes()) else {
             return self.cx.drop(turn, frame, Reason::MalformedCapsule);
         };

@@ -14,6 +14,7 @@ use super::environment::Environments;
 use super::hosts::{Host, Hosts};
 use super::output::Turn;
 use super::paths::Work;
+use super::turning::Turned;
 use super::{Cx, Node};
 use crate::core::common::OfCode;
 use crate::core::domain::{Domain, DomainId, EnvironmentId};
@@ -149,6 +150,7 @@ impl Node {
             self.wait_again(turn, domain, frame, Work { environment: place, ..work });
         }
         // Packets that came here were handed to where it was: they come back before those that come now.
+        let with_channels = with_channels.into_iter().map(Turned::Domain).collect();
         self.cx.begin_turn(turn, with_channels, from, self.cx.control.workers.id());
     }
 

@@ -231,6 +231,12 @@ impl Paths {
         queue.map_or(0, |queue| queue.length.into())
     }
 
+    /// Domains of which packets wait.
+    pub(super) fn waiting_domains(&self) -> impl Iterator<Item = DomainId> {
+        let some = if self.waiting == 0 { &[] } else { &self.queues[..] };
+        some.iter().filter(|queue| queue.length > 0).map(|queue| queue.domain)
+    }
+
     /// Asks for the memory that a packet of a domain looks at here.
     #[inline]
     pub(super) fn foresee(&self, domain: DomainId) {

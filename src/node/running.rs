@@ -4,6 +4,7 @@ use super::codes::FoundCode;
 use super::handing::{FIRST, HandedAs};
 use super::output::{Delivery, EventKind, Turn};
 use super::paths::Work;
+use super::turning::Turned;
 use super::{Capsules, Cx};
 use crate::abi::{FLAG_HERE, FLAG_INJECTED, NONE};
 use crate::code::fetch::Source;
@@ -101,6 +102,10 @@ impl Capsules {
                 self.codes.asked(&header.code, frame.payer, turn.now);
                 self.codes.set_alone(&header.code, false);
                 self.hand_capsule(cx, turn, frame);
+                cx.turn_from_first(turn, vec![Turned::Code(header.code)]);
+            }
+            FoundCode::Ready { .. } if cx.holds(Turned::Code(header.code)) => {
+                self.hold_capsule(cx, turn, frame, Turned::Code(header.code));
             }
             FoundCode::Ready { slot, domain, window, steps, lacks } => {
                 if !cx.order.paths.is_queueing() {
@@ -137,6 +142,13 @@ impl Capsules {
     fn hand_capsule(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
         let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
         cx.hand_on(turn, frame, FIRST, HandedAs::Capsule { native });
+    }
+
+    /// A capsule waits here for those before it that the first worker has.
+    #[cold]
+    pub(super) fn hold_capsule(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, what: Turned) {
+        let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
+        cx.hold_back(turn, what, frame, HandedAs::Held { native });
     }
 
     /// The capsule's code runs on it, and the verdict is carried out.

@@ -6,6 +6,7 @@
 
 use super::handing::{FIRST, HandedAs};
 use super::output::{Effect, EventKind, Turn};
+use super::turning::Turned;
 use super::workers::WorkerOrder;
 use super::{Cx, Node};
 use crate::classify::Native;
@@ -189,6 +190,9 @@ impl Cx {
         }
         let ask = match self.core.resolver.known(turn.now, port, via) {
             None if self.is_further() => return self.hand_on(turn, frame, FIRST, HandedAs::Leave(port, via)),
+            Some(_) if self.holds(Turned::Hop(port, via)) => {
+                return self.hold_back(turn, Turned::Hop(port, via), frame, HandedAs::Leave(port, via));
+            }
             Some((mac, ask)) => {
                 self.send_ethernet(turn, frame, port, own, mac, via.is_v4());
                 if ask && self.is_further() {

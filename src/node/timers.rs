@@ -14,12 +14,14 @@ impl Node {
         }
         let pools = self.cx.core.pools.next_deadline().unwrap_or(u64::MAX);
         let pools = pools.min(self.cx.control.events.next_deadline().unwrap_or(u64::MAX));
+        let pools = pools.min(self.cx.control.workers.turns.marks.next_look());
         let own = self.cx.core.resolver.deadline().unwrap_or(u64::MAX).min(self.cx.control.next_sweep).min(pools);
         self.environments.iter().map(|environment| environment.next_timer()).fold(own, u64::min)
     }
 
     /// Carries out due timers.
     pub fn timer(&mut self, turn: &mut Turn<'_>) {
+        self.cx.look_at_marks(turn);
         self.cx.expire_resolutions(turn);
         self.cx.look_after_pools(turn);
         self.environments.settle(&mut self.cx, turn);

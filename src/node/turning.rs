@@ -11,14 +11,20 @@
 //! comes to one worker, keeps its order. Its new worker does the same with what comes to itself. A worker holds
 //! [`HELD_MAX`] packets, and drops others under `hand-over`. It waits for [`PATIENCE`] at most: a worker that has begun
 //! anew has lost marks with all that was in it.
+//!
+//! The same is done where a further worker learns what it needs to do itself what it has handed to worker 0: code that can run,
+//! a link address, a neighbour ([`Turned`]). Example: 20 capsules of a code are in the ring to worker 0 when worker 1 is told that
+//! the code can run: the 21st is held until the mark is back. Worker 0 gives it back when those 20 have left by their port.
 
-use super::handing::{Handed, HandedAs};
+use super::handing::{FIRST, Handed, HandedAs};
+use super::marks::{Mark, MarkStage, Marks};
 use super::output::{Effect, Turn};
 use super::{Cx, Node};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::frame::{Frame, WorkerId};
+use crate::frame::{Frame, PortId, WorkerId};
 use crate::graph::Taker;
+use crate::wire::{Addr, Digest};
 use std::collections::VecDeque;
 
 /// Packets that a worker holds at most until marks are back.
@@ -27,28 +33,22 @@ pub const HELD_MAX: usize = 1024;
 /// For how long a mark is waited for, in nanoseconds.
 pub const PATIENCE: u64 = 1_000_000_000;
 
-/// What goes by the way of packets, and is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Which worker waits for it, and what that one knows it by.
-    of: WorkerId,
-    number: u32,
-    /// Who has the domains now.
-    to: WorkerId,
-    /// Where it has been.
-    stage: MarkStage,
+/// Whose packets take another way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Turned {
+    /// Of channels of a domain, which has moved.
+    Domain(DomainId),
+    /// Of a code, which can run here from now on.
+    Code(Digest),
+    /// To a next hop, whose link address is known here from now on.
+    Hop(PortId, Addr),
+    /// From a neighbour, which is known here from now on.
+    Neighbour(PortId, Addr),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MarkStage {
-    Begun,
-    AtOld,
-    AtNew,
-}
-
-/// Domains whose packets are held.
+/// Whose packets are held: sorted.
 struct Turning {
-    domains: Vec<DomainId>,
+    what: Vec<Turned>,
     number: u32,
     since: u64,
 }
@@ -59,9 +59,11 @@ pub(super) struct Turns {
     /// Domains that have gone from here to a worker while rules name this one.
     gone: Vec<(Vec<DomainId>, WorkerId)>,
     turning: Vec<Turning>,
-    held: VecDeque<Handed>,
+    held: VecDeque<(Turned, Handed)>,
     /// Marks that found no room.
     unsent: Vec<Handed>,
+    /// Marks of others that wait here.
+    pub(super) marks: Marks,
     number: u32,
 }
 
@@ -86,7 +88,13 @@ impl Turns {
 
     /// Frames that are held as they came in.
     pub(super) fn held_frames(&self) -> u64 {
-        self.held.iter().filter(|handed| matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_))).count() as u64
+        self.held.iter().filter(|(_, handed)| matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_))).count()
+            as u64
+    }
+
+    /// Packets that are held and were counted as handed over.
+    pub(super) fn held_packets(&self) -> u64 {
+        self.held.len() as u64 - self.held_frames()
     }
 
     /// Rules name another worker than this one for a domain.
@@ -100,8 +108,8 @@ impl Turns {
     }
 
     #[cold]
-    fn is_turning(&self, domain: DomainId) -> bool {
-        self.turning.iter().any(|turning| turning.domains.contains(&domain))
+    fn is_turning(&self, what: Turned) -> bool {
+        self.turning.iter().any(|turning| turning.what.binary_search(&what).is_ok())
     }
 }
 
@@ -119,7 +127,7 @@ impl Cx {
     #[cold]
     fn way_while_turning(&self, owner: &Taker) -> Option<WorkerId> {
         let turns = &self.control.workers.turns;
-        turns.gone_to(owner.domain).or_else(|| turns.is_turning(owner.domain).then_some(owner.worker))
+        turns.gone_to(owner.domain).or_else(|| turns.is_turning(Turned::Domain(owner.domain)).then_some(owner.worker))
     }
 
     /// Gives a packet of a channel to another worker, or holds it.
@@ -128,19 +136,42 @@ impl Cx {
         if self.control.workers.turns.are_none() {
             return turn.out.handed.push(handed);
         }
-        self.hand_while_turning(turn, domain, handed);
+        if self.control.workers.turns.is_turning(Turned::Domain(domain)) {
+            self.hold(turn, Turned::Domain(domain), handed);
+        } else {
+            turn.out.handed.push(handed);
+        }
+    }
+
+    /// Whether packets of these are held here, since those before them are still on their way by the first worker.
+    #[inline(always)]
+    pub(super) fn holds(&self, what: Turned) -> bool {
+        let turns = &self.control.workers.turns;
+        !turns.are_none() && turns.is_turning(what)
+    }
+
+    /// Holds a packet that was counted here until those before it have gone.
+    #[cold]
+    pub(super) fn hold_back(&mut self, turn: &mut Turn<'_>, what: Turned, frame: Frame, is: HandedAs) {
+        self.core.ledger.handed = self.core.ledger.handed.wrapping_add(1);
+        let to = self.control.workers.id();
+        self.hold(turn, what, Handed { to, what: is, frame });
     }
 
     #[cold]
-    fn hand_while_turning(&mut self, turn: &mut Turn<'_>, domain: DomainId, handed: Handed) {
-        let turns = &mut self.control.workers.turns;
-        if !turns.is_turning(domain) {
-            turn.out.handed.push(handed);
-        } else if turns.held.len() < HELD_MAX {
-            turns.held.push_back(handed);
-        } else {
-            self.refuse_handed(turn, handed);
+    fn hold(&mut self, turn: &mut Turn<'_>, what: Turned, handed: Handed) {
+        let held = &mut self.control.workers.turns.held;
+        match held.len() < HELD_MAX {
+            true => held.push_back((what, handed)),
+            false => self.refuse_handed(turn, handed),
         }
+    }
+
+    /// This worker can do from now on what it has handed to the first: it waits until that one has done all of it.
+    #[cold]
+    pub(super) fn turn_from_first(&mut self, turn: &mut Turn<'_>, what: Vec<Turned>) {
+        let own = self.control.workers.id();
+        self.hold_until(turn, what, FIRST, (own, true));
     }
 
     /// Another worker could not be handed a packet.
@@ -182,7 +213,7 @@ impl Cx {
                 turn.out.effects.push(Effect::Channel { filter: Box::new(rule), exists: false });
             }
         }
-        let mut ways: Vec<(WorkerId, WorkerId, Vec<DomainId>)> = Vec::new();
+        let mut ways: Vec<(WorkerId, WorkerId, Vec<Turned>)> = Vec::new();
         for (before, after) in self.graphs.channels.take_moved() {
             if before.worker == own {
                 // What goes from here goes behind the domain.
@@ -190,8 +221,8 @@ impl Cx {
                 continue;
             }
             match ways.iter_mut().find(|(via, to, _)| (*via, *to) == (before.worker, after.worker)) {
-                Some((.., domains)) => domains.push(after.domain),
-                None => ways.push((before.worker, after.worker, vec![after.domain])),
+                Some((.., domains)) => domains.push(Turned::Domain(after.domain)),
+                None => ways.push((before.worker, after.worker, vec![Turned::Domain(after.domain)])),
             }
         }
         for (via, to, domains) in ways {
@@ -199,54 +230,36 @@ impl Cx {
         }
     }
 
-    /// Packets of these domains, which a worker had, are held until all that were handed to it before are where the domains are now.
-    pub(super) fn begin_turn(&mut self, turn: &mut Turn<'_>, mut domains: Vec<DomainId>, via: WorkerId, to: WorkerId) {
-        domains.sort_unstable();
-        domains.dedup();
-        if domains.is_empty() {
+    /// Packets of these, which a worker had, are held until all that were handed to it before are where they should be.
+    pub(super) fn begin_turn(&mut self, turn: &mut Turn<'_>, what: Vec<Turned>, via: WorkerId, to: WorkerId) {
+        self.hold_until(turn, what, via, (to, false));
+    }
+
+    /// Holds packets of these until a mark has been where they went, and perhaps has waited there until those before it have left.
+    fn hold_until(&mut self, turn: &mut Turn<'_>, mut what: Vec<Turned>, via: WorkerId, (to, leave): (WorkerId, bool)) {
+        what.sort_unstable();
+        what.dedup();
+        if what.is_empty() {
             return;
         }
         let of = self.control.workers.id();
         let turns = &mut self.control.workers.turns;
         turns.number = turns.number.wrapping_add(1);
         let number = turns.number;
-        turns.turning.push(Turning { domains, number, since: turn.now });
-        self.send_mark(turn, via, Mark { of, number, to, stage: MarkStage::Begun });
-    }
-
-    fn send_mark(&mut self, turn: &mut Turn<'_>, to: WorkerId, mark: Mark) {
-        // No packet, but it goes where packets go, in a frame as they do.
-        let frame: Frame = turn.out.pool.take();
-        turn.out.handed.push(Handed { to, what: HandedAs::Mark(mark), frame });
+        turns.turning.push(Turning { what, number, since: turn.now });
+        self.send_mark(turn, via, Mark { of, number, to, leave, stage: MarkStage::Begun });
     }
 }
 
 impl Node {
-    /// A mark has come.
-    #[cold]
-    pub(super) fn take_mark(&mut self, turn: &mut Turn<'_>, mark: Mark) {
-        let own = self.cx.control.workers.id();
-        match mark.stage {
-            MarkStage::Begun => self.cx.send_mark(turn, mark.to, Mark { stage: MarkStage::AtOld, ..mark }),
-            MarkStage::AtOld if mark.of != own => {
-                self.cx.send_mark(turn, mark.of, Mark { stage: MarkStage::AtNew, ..mark })
-            }
-            MarkStage::AtOld | MarkStage::AtNew => self.end_turn(turn, |turning| turning.number == mark.number),
-        }
-    }
-
     /// Packets that were held go on.
-    fn end_turn(&mut self, turn: &mut Turn<'_>, is_over: impl Fn(&Turning) -> bool) {
+    pub(super) fn end_turn(&mut self, turn: &mut Turn<'_>, is_over: impl Fn(u32, u64) -> bool) {
         let own = self.cx.control.workers.id();
         let turns = &mut self.cx.control.workers.turns;
-        turns.turning.retain(|turning| !is_over(turning));
-        for handed in core::mem::take(&mut turns.held) {
-            let domain = match handed.what {
-                HandedAs::Channel(owner) | HandedAs::Anep(owner) => owner.domain,
-                _ => continue,
-            };
-            if self.cx.control.workers.turns.is_turning(domain) {
-                self.cx.control.workers.turns.held.push_back(handed);
+        turns.turning.retain(|turning| !is_over(turning.number, turning.since));
+        for (what, handed) in core::mem::take(&mut turns.held) {
+            if self.cx.control.workers.turns.is_turning(what) {
+                self.cx.control.workers.turns.held.push_back((what, handed));
             } else if handed.to == own {
                 self.take_handed(turn, handed);
             } else {
@@ -258,10 +271,10 @@ impl Node {
     /// Marks that have not come back in time are waited for no more.
     pub(super) fn expire_turns(&mut self, turn: &mut Turn<'_>) {
         self.cx.renew_rules(turn);
-        let late = |turning: &Turning| turning.since.saturating_add(PATIENCE) <= turn.now;
-        if self.cx.control.workers.turns.turning.iter().any(late) {
-            let now = turn.now;
-            self.end_turn(turn, |turning| turning.since.saturating_add(PATIENCE) <= now);
+        let now = turn.now;
+        let late = |since: u64| since.saturating_add(PATIENCE) <= now;
+        if self.cx.control.workers.turns.turning.iter().any(|turning| late(turning.since)) {
+            self.end_turn(turn, |_, since| late(since));
         }
     }
 

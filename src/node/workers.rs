@@ -9,7 +9,7 @@ use super::codes::{Code, Ready};
 use super::hosts::Hosts;
 use super::output::{Effect, Turn};
 use super::proofs::Guard;
-use super::turning::Turns;
+use super::turning::{Turned, Turns};
 use super::{Capsules, Cx, Node};
 use crate::code::run::LoadedProgram;
 use crate::core::common::{Common, OfCode};
@@ -194,10 +194,20 @@ impl Node {
                 let heard = core::mem::take(&mut self.cx.core.topology.neighbours);
                 self.cx.core.topology = *topology;
                 self.cx.core.topology.neighbours.keep_heard(&heard);
+                let all = self.cx.core.topology.neighbours.iter().map(|neighbour| (neighbour.port, neighbour.addr));
+                let new = all.filter(|(port, addr)| heard.index(*port, *addr).is_none());
+                let new = new.map(|(port, addr)| Turned::Neighbour(port, addr)).collect();
+                self.cx.turn_from_first(turn, new);
                 moved.into_iter().for_each(|at| self.cx.core.resolver.forget(PortId(at)));
             }
             WorkerOrder::Routes(routes, router) => self.cx.core.topology.set_routes(routes, router),
-            WorkerOrder::Link(port, addr, mac) => self.cx.core.resolver.believe(turn.now, port, addr, mac),
+            WorkerOrder::Link(port, addr, mac) => {
+                let is_new = self.cx.core.resolver.known(turn.now, port, addr).is_none();
+                self.cx.core.resolver.believe(turn.now, port, addr, mac);
+                if is_new {
+                    self.cx.turn_from_first(turn, vec![Turned::Hop(port, addr)]);
+                }
+            }
             order => {
                 self.cx.control.workers.note(&order);
                 self.ask(|capsules: &mut Capsules, cx| capsules.obey(cx, turn, order));
@@ -301,7 +311,7 @@ impl Capsules {
     /// Code that another worker has made ready runs here too; if there is no room for it, its capsules are handed over.
     fn run_too(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, order: RunOrder) {
         let RunOrder { code, mut ready, program, common, alone } = order;
-        self.withdraw(cx, turn, &code);
+        let is_new = !self.withdraw(cx, turn, &code);
         let (title, role) = (ready.claim.manifest.title().to_owned(), ready.grant.role.clone());
         let Ok(domain) = cx.add_domain(self.domain, title, HostId::NODE, (&role, role.grants), None) else { return };
         cx.core.domains.of(domain).into_iter().for_each(|own| own.at_first = Some(ready.domain));
@@ -310,6 +320,9 @@ impl Capsules {
         cx.share_code(&ready, &common);
         let (doubted, in_force) = (ready.grant.is_unvouched(), cx.has_role(&ready.grant.role));
         self.enter(cx, turn, code, Code::Ready(Box::new(ready)));
+        if is_new {
+            cx.turn_from_first(turn, vec![Turned::Code(code)]);
+        }
         // Somebody's packet may say whom to ask for what it came without: the first worker does, when it is handed one.
         self.codes.set_doubted(&code, doubted, false, turn.now);
         self.codes.set_alone(&code, alone);

@@ -2,6 +2,7 @@
 
 use super::Simulation;
 use super::host::Inmate;
+use crate::node::Node;
 
 impl Simulation {
     /// From now on [`Simulation::assert_balanced`] is called behind each step.
@@ -31,7 +32,8 @@ impl Simulation {
             );
         }
         let handed = workers.all().map(|worker| worker.balance().handed).fold(0, u64::wrapping_add);
-        let (between, now) = (self.between_workers(node), self.world.now);
+        let held: u64 = workers.all().map(Node::held_back).sum();
+        let (between, now) = (self.between_workers(node) + held, self.world.now);
         assert!(handed == between, "at {now} ns: {handed} handed over at node {node}, {between} between its workers");
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum Action {
     TimerOf { node: u32, life: u32, worker: WorkerId },
     /// A packet that a further worker has handed over is taken.
     TakeHanded { node: u32, life: u32, worker: WorkerId },
+    /// What the first has handed to a further worker is taken.
+    TakeBack { node: u32, life: u32, worker: WorkerId },
     /// A further worker does what the first has told it.
     Obey { node: u32, life: u32, worker: WorkerId },
     /// The first worker of a node learns whom another has heard.
@@ -81,12 +83,14 @@ impl Simulation {
             Action::Timer { node } => self.timer(node as usize, time),
             Action::TimerOf { node, life, .. }
             | Action::TakeHanded { node, life, .. }
+            | Action::TakeBack { node, life, .. }
             | Action::Obey { node, life, .. }
             | Action::Heard { node, life, .. }
             | Action::OldLink { node, life, .. }
                 if self.world.hosts[node as usize].life != life => {}
             Action::TimerOf { node, worker, .. } => self.timer_of(node as usize, worker, time),
             Action::TakeHanded { node, worker, .. } => self.take_handed(node as usize, worker),
+            Action::TakeBack { node, worker, .. } => self.take_back(node as usize, worker),
             Action::Obey { node, worker, .. } => self.obey(node as usize, worker),
             Action::OldLink { node, port, addr, .. } => {
                 self.turn(node as usize, |node, turn| node.link_is_old(turn, port, addr));

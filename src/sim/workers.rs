@@ -34,13 +34,14 @@ const RING: usize = 1024;
 /// What is between a further worker of a node and the first, and when it is called for its timers next, in nanoseconds.
 pub(super) struct Between {
     pub(super) handed: VecDeque<Handed>,
+    pub(super) back: VecDeque<Handed>,
     pub(super) orders: VecDeque<WorkerOrder>,
     pub(super) timer_at: u64,
 }
 
 impl Default for Between {
     fn default() -> Between {
-        Between { handed: VecDeque::new(), orders: VecDeque::new(), timer_at: u64::MAX }
+        Between { handed: VecDeque::new(), back: VecDeque::new(), orders: VecDeque::new(), timer_at: u64::MAX }
     }
 }
 
@@ -97,14 +98,21 @@ impl World {
         self.plan(self.now + after, action);
     }
 
-    /// A worker hands a packet to the first; it comes back if there is no room for it.
+    /// A worker hands a packet to the first, or the first to another; it comes back if there is no room for it.
     pub(super) fn hand(&mut self, at: usize, worker: WorkerId, handed: Handed) -> Result<(), Handed> {
         let host = &mut self.hosts[at];
-        let between = usize::from(worker).checked_sub(1).and_then(|place| host.between.get_mut(place));
-        let Some(between) = between.filter(|between| between.handed.len() < RING) else { return Err(handed) };
-        between.handed.push_back(handed);
-        let (node, life) = (at as u32, host.life);
-        self.plan_apart(Action::TakeHanded { node, life, worker });
+        let (node, life, further) = (at as u32, host.life, worker.max(handed.to));
+        let between = usize::from(further).checked_sub(1).and_then(|place| host.between.get_mut(place));
+        let Some(between) = between else { return Err(handed) };
+        let (ring, action) = match worker {
+            0 => (&mut between.back, Action::TakeBack { node, life, worker: further }),
+            _ => (&mut between.handed, Action::TakeHanded { node, life, worker }),
+        };
+        if ring.len() >= RING {
+            return Err(handed);
+        }
+        ring.push_back(handed);
+        self.plan_apart(action);
         Ok(())
     }
 
@@ -173,6 +181,14 @@ impl Simulation {
         }
     }
 
+    /// A further worker takes the next that the first has handed to it.
+    pub(super) fn take_back(&mut self, at: usize, worker: WorkerId) {
+        let between = &mut self.world.hosts[at].between[usize::from(worker) - 1];
+        if let Some(handed) = between.back.pop_front() {
+            self.turn_of(at, worker, |node, turn| node.take_handed(turn, handed));
+        }
+    }
+
     /// A worker does the next that it was told.
     pub(super) fn obey(&mut self, at: usize, worker: WorkerId) {
         let between = &mut self.world.hosts[at].between[usize::from(worker) - 1];
@@ -193,7 +209,8 @@ impl Simulation {
     /// What becomes of the packets between workers of a node that ends.
     pub(super) fn clear_between(&mut self, at: usize) {
         let Simulation { world, out, .. } = self;
-        let handed = world.hosts[at].between.iter_mut().flat_map(|between| between.handed.drain(..));
+        let between = world.hosts[at].between.iter_mut();
+        let handed = between.flat_map(|between| between.handed.drain(..).chain(between.back.drain(..)));
         handed.for_each(|handed| out.pool.give(handed.frame));
         // What the first would have told them.
         out.effects.retain(|effect| !matches!(effect, crate::node::Effect::Workers(_)));
@@ -244,7 +261,7 @@ impl Simulation {
 
     /// Packets that are between the workers of a node, other than frames that nobody has counted yet.
     pub(super) fn between_workers(&self, node: usize) -> u64 {
-        let all = self.world.hosts[node].between.iter().flat_map(|between| &between.handed);
-        all.filter(|handed| handed.what != crate::node::handing::HandedAs::Frame).count() as u64
+        let all = self.world.hosts[node].between.iter().flat_map(|between| between.handed.iter().chain(&between.back));
+        all.filter(|handed| handed.what.is_counted()).count() as u64
     }
 }

@@ -152,6 +152,11 @@ impl Bench {
         }
     }
 
+    /// Does what the first worker wants of the outside; what it tells others is left.
+    pub fn settle_alone(&mut self) {
+        self.driver.answer(self.now, &mut self.supply);
+    }
+
     /// Does what the first worker has told the second, and what that one hands over; true if that was anything. What it sends is behind
     /// what the first does.
     fn settle_second(&mut self) -> bool {
@@ -168,7 +173,7 @@ impl Bench {
         let handed = std::mem::take(&mut second.driver.out.handed);
         let some = !handed.is_empty();
         handed.into_iter().for_each(|packet| driver.turn(*now, |node, turn| node.take_handed(turn, packet)));
-        some
+        some | give_marks_back(driver, &mut second.driver, now)
     }
 
     /// All that was dropped, by whichever worker.
@@ -206,6 +211,19 @@ impl Bench {
         let drops = self.drops().happened().collect();
         (self.driver.out.frames.len(), self.driver.out.deliveries.len(), drops)
     }
+}
+
+/// Marks that wait at the first worker of a node go back to the other, which goes on with what it holds, as soon as their time has
+/// come: true if there were any.
+pub fn give_marks_back(first: &mut Driver, second: &mut Driver, now: &mut u64) -> bool {
+    if let Some(look) = first.node.next_look_at_marks() {
+        *now = look.max(*now);
+        first.turn(*now, |node, turn| node.timer(turn));
+    }
+    let marks = std::mem::take(&mut first.out.handed);
+    let some = !marks.is_empty();
+    marks.into_iter().for_each(|mark| second.turn(*now, |node, turn| node.take_handed(turn, mark)));
+    some
 }
 
 /// A node without anything.

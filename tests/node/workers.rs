@@ -1,11 +1,12 @@
 //! Two workers of one node: what comes to the second, what it hands to the first, and what both have in common.
 
-use crate::node_bench::{Bench, FAR, HERE, LEFT, MAC, RIGHT, header, module, native, packet};
+use crate::node_bench::{Bench, FAR, HERE, LEFT, MAC, RIGHT, give_marks_back, header, module, native, packet};
 use anode::core::ledger::{Balance, Unaccounted};
 use anode::core::reason::Reason;
 use anode::driver::{Driver, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::proofs::{Guard, NeighbourKey};
+use anode::node::turning::{HELD_MAX, PATIENCE};
 use anode::node::workers::{Joint, WorkerOrder};
 use anode::node::{Shared, Sizes};
 use anode::topology::{Ceiling, NextHop, Port, Routes};
@@ -71,8 +72,8 @@ impl Two {
     }
 
     pub fn settle(&mut self) {
-        let now = self.first.now;
         loop {
+            let now = self.first.now;
             self.first.settle();
             for order in std::mem::take(&mut self.first.supply.orders) {
                 self.told.push(match order {
@@ -92,11 +93,13 @@ impl Two {
                 self.first.driver.turn(now, |node, turn| node.link_is_old(turn, port, addr));
             }
             let handed = std::mem::take(&mut self.second.out.handed);
-            if handed.is_empty() {
-                return;
-            }
+            let some = !handed.is_empty();
             for packet in handed {
                 self.first.driver.turn(now, |node, turn| node.take_handed(turn, packet));
+            }
+            let some = some | give_marks_back(&mut self.first.driver, &mut self.second, &mut self.first.now);
+            if !some {
+                return;
             }
         }
     }
@@ -151,6 +154,74 @@ fn code_is_fetched_by_the_first_worker_and_runs_at_both() {
     let usage = sum.codes[0].usage.as_ref().unwrap();
     assert_eq!((usage.packets, usage.forwarded), (5, 5));
     assert_eq!((sum.ports[0].gauge.received, sum.ports[1].gauge.sent, sum.unaccounted_by.ports), (5, 5, 0));
+}
+
+/// Capsules that come to the second worker while those before them are still on their way by the first wait for these.
+#[test]
+fn capsules_do_not_overtake_those_that_were_handed_over_before_their_code_was_known() {
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    let bytes = packet(&header(code), b"x");
+    // The code is ready at the first, and the second has not heard of that.
+    two.take(0, 0, &bytes);
+    two.first.settle_alone();
+    assert_eq!(two.out(), ([1, 0], 0));
+    two.take(1, 0, &bytes);
+    let orders = std::mem::take(&mut two.first.supply.orders);
+    assert!(orders.iter().any(|order| matches!(order, WorkerOrder::Run(_))));
+    for order in orders {
+        two.second.turn(two.first.now, |node, turn| node.obey(turn, order));
+    }
+    for _ in 0..3 {
+        two.take(1, 0, &bytes);
+    }
+    assert_eq!((two.out(), two.second.node.held_back()), (([1, 0], 0), 3), "they wait for the one in the ring");
+    // That one runs, and waits in the queue of its port behind two others.
+    for handed in std::mem::take(&mut two.second.out.handed) {
+        two.first.driver.turn(two.first.now, |node, turn| node.take_handed(turn, handed));
+    }
+    let look = |two: &mut Two, left: u64| {
+        let node = &mut two.first.driver.node;
+        node.set_port_queue(PortId(1), (13_u64.saturating_sub(left) as u32, 300), left);
+        let now = node.next_look_at_marks().unwrap();
+        two.first.now = now;
+        two.first.driver.turn(now, |node, turn| node.timer(turn));
+        two.first.driver.out.handed.len()
+    };
+    assert_eq!((two.out(), look(&mut two, 10), look(&mut two, 12)), (([2, 0], 0), 0, 0), "its mark waits with it");
+    assert_eq!((two.second.node.held_back(), look(&mut two, 13)), (3, 1));
+    two.settle();
+    assert_eq!((two.out(), two.second.node.held_back()), (([2, 3], 0), 0), "they have gone in their turn");
+    two.receive(1, 0, &bytes);
+    assert_eq!(two.out(), ([2, 4], 0), "nothing waits any more");
+    // There is no port: both frames are here.
+    two.first.driver.node.set_port_queue(PortId(1), (0, 0), 0);
+}
+
+/// The mark of a worker that has begun anew may be lost: what is held goes on after a while all the same, and no more than so many
+/// capsules are held.
+#[test]
+fn what_is_held_is_bounded_and_goes_on_without_its_mark() {
+    let mut two = Two::new();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    let bytes = packet(&header(code), b"x");
+    two.take(0, 0, &bytes);
+    two.first.settle_alone();
+    for order in std::mem::take(&mut two.first.supply.orders) {
+        two.second.turn(two.first.now, |node, turn| node.obey(turn, order));
+    }
+    for handed in std::mem::take(&mut two.second.out.handed) {
+        two.second.out.pool.give(handed.frame);
+    }
+    let more = 10;
+    (0..HELD_MAX + more).for_each(|_| two.take(1, 0, &bytes));
+    assert_eq!(two.second.node.held_back(), HELD_MAX as u64);
+    assert_eq!(two.second.node.drops().of(Reason::HandOver), more as u64);
+    two.first.now += PATIENCE;
+    let now = two.first.now;
+    two.second.turn(now, |node, turn| node.timer(turn));
+    let gone = two.second.out.frames.len() as u64 + two.second.node.drops().total() - more as u64;
+    assert_eq!((gone, two.second.node.held_back()), (HELD_MAX as u64, 0));
 }
 
 #[test]

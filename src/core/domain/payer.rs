@@ -226,6 +226,11 @@ impl Domain {
         self.refused = self.counts.drops.of(Reason::Budget);
     }
 
+    /// Packets that have come to it, taken on or not.
+    pub fn came(&self) -> u64 {
+        self.came
+    }
+
     /// Packets lost without a counter, of which so many wait; below 0: counted more than once.
     pub fn unaccounted(&self, waiting: u64) -> i64 {
         let Counts { children, used, punted, drops, .. } = &self.counts;
