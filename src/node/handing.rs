@@ -147,6 +147,10 @@ impl Node {
     /// Another worker has handed a packet over.
     pub fn take_handed(&mut self, turn: &mut Turn<'_>, handed: Handed) {
         let Handed { what, mut frame, .. } = handed;
+        // First of all: whatever becomes of it, it is in no ring any more.
+        if !matches!(what, HandedAs::Frame | HandedAs::Channel(_) | HandedAs::Mark(_)) {
+            self.cx.core.ledger.handed = self.cx.core.ledger.handed.wrapping_sub(1);
+        }
         self.cx.renew_rules(turn);
         match what {
             HandedAs::Channel(owner) if self.cx.has_channel(&owner) => {
@@ -161,7 +165,6 @@ impl Node {
             }
             _ => {}
         }
-        self.cx.core.ledger.handed = self.cx.core.ledger.handed.wrapping_sub(1);
         match what {
             HandedAs::Frame | HandedAs::Channel(_) | HandedAs::Mark(_) => {}
             HandedAs::Anep(owner) => self.take_anep(turn, frame, owner),

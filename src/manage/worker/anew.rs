@@ -4,7 +4,7 @@
 //! Only the packets that it had are lost, under `worker-panic`. The first worker has the tables of the node, so its
 //! panic ends the process, as a hang of any worker does ([`crate::manage::watchdog`]): the kernel half serves on.
 
-use super::{Parts, Worker};
+use super::{Parts, Worker, crew};
 use crate::code::run::Runtime;
 use crate::frame::WorkerId;
 use crate::manage::cpu::Cpu;
@@ -80,7 +80,10 @@ impl Worker {
     fn begin_anew(&mut self) {
         self.making.panics += 1;
         let looked_at = self.driver.node.looked_at(&self.driver.out);
-        let taken = self.taking.take().map_or(0, |before| before.wrapping_sub(looked_at)) + self.batch.len() as u64;
+        // From a port, or what one other worker has handed over.
+        let handed = self.around.links.iter_mut().find_map(crew::Link::was_taking);
+        let taken = self.taking.take().or(handed).map_or(0, |frames| frames.wrapping_sub(looked_at));
+        let taken = taken + self.batch.len() as u64;
         self.batch.drain(..).for_each(|frame| self.driver.out.pool.give(frame));
         let fresh = self.making.node(&self.cpu, self.clock);
         let before = std::mem::replace(&mut self.driver.node, fresh);
@@ -100,12 +103,15 @@ mod tests {
     use crate::config::cpu::CpuFile;
     use crate::core::ledger::Unaccounted;
     use crate::core::reason::Reason;
-    use crate::frame::{Frame, Link, PeerId, PortId};
+    use crate::frame::{self, Frame, PeerId, PortId};
     use crate::manage::worker::crew::{Way, between};
     use crate::manage::worker::{Command, Order, Seat};
     use crate::node::Sizes;
+    use crate::node::entry::WorkClock;
+    use crate::node::handing::{Handed, HandedAs};
     use crate::sys::poll::Waker;
     use crate::topology::{Ceiling, Port, Routes};
+    use crate::wire::anep;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 
@@ -139,17 +145,80 @@ mod tests {
         (parts, way, further)
     }
 
-    #[test]
-    fn the_thread_of_a_worker_goes_on_after_each_panic_with_what_it_has_counted() {
-        let port = Port {
+    fn port() -> Port {
+        Port {
             name: "left".into(),
-            link: Link::Overlay,
+            link: frame::Link::Overlay,
             addresses: vec![],
             mtu: 1452,
             bits_per_second: 0,
             ceiling: Ceiling::default(),
-        };
-        let (parts, way, _further) = parts(port);
+        }
+    }
+
+    /// A clock that panics once, when it has been read so often: it goes on with the entrance, which it belongs to.
+    struct Breaks(u32);
+
+    impl WorkClock for Breaks {
+        fn read(&mut self) -> u64 {
+            self.0 = self.0.wrapping_sub(1);
+            assert!(self.0 != u32::MAX, "as wanted");
+            0
+        }
+
+        fn at(&mut self, _: u64) -> u64 {
+            self.read()
+        }
+
+        fn rested(&mut self, _: u64) {}
+
+        fn lost(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_panic_anywhere_within_what_another_worker_has_handed_over_loses_no_packet_uncounted() {
+        let (parts, _way, mut first) = parts(port());
+        let mut worker = Worker::new(parts).unwrap();
+        // A capsule that is too short, as it came in.
+        let mut bytes = [0; anep::HEADER + 4];
+        anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, 4).unwrap();
+        let kinds = [HandedAs::Frame, HandedAs::Capsule { native: false }, HandedAs::Deliver(5), HandedAs::Frame];
+        let (mut handed, mut panics, mut in_hand) = (0, 0, 0);
+        for reading in 0.. {
+            for what in kinds {
+                let mut frame = Frame::from_bytes(&bytes);
+                (frame.port, frame.peer) = (PortId(0), PeerId(1));
+                assert!(first.hand(Handed { to: 1, what, frame }).is_ok());
+                handed += 1;
+            }
+            worker.driver.node.set_clock(Box::new(Breaks(reading)));
+            let take = |worker: &mut Worker| {
+                while worker.take_handed() || worker.around.links.iter().any(|link| link.waiting() > 0) {}
+                Ok(())
+            };
+            worker.through_panics(take).unwrap();
+            first.take_back(drop);
+            let (node, frames) = (&worker.driver.node, &worker.driver.out.frames);
+            assert_eq!(node.unaccounted(frames), Unaccounted::default(), "reading {reading}");
+            let balance = node.balance();
+            // Those that the other worker has counted came off what it had handed over.
+            assert_eq!(balance.received.wrapping_sub(balance.handed), handed, "reading {reading}");
+            let lost = node.drops().of(Reason::WorkerPanic);
+            assert!(lost <= in_hand + 1, "no more than the one in hand");
+            in_hand = lost;
+            if worker.making.panics == panics {
+                break;
+            }
+            panics = worker.making.panics;
+        }
+        assert!(panics > 3 && in_hand > 0, "{panics} panics, {in_hand} packets in hand");
+    }
+
+    #[test]
+    fn the_thread_of_a_worker_goes_on_after_each_panic_with_what_it_has_counted() {
+        let (parts, way, _further) = parts(port());
         let report = parts.cpu.report();
         let worker = std::thread::spawn(move || Worker::new(parts).unwrap().run_on());
         for panics in 1..=3u64 {

@@ -109,6 +109,8 @@ pub struct Link {
     afloat: Afloat,
     /// Whether it is to be woken.
     new: bool,
+    /// While parcels are taken: how many frames will have been looked at when the one in hand is done.
+    taking: Option<u64>,
 }
 
 /// The ends of what is between two workers, each a number with the way to it: what the first has, and what the other has.
@@ -118,9 +120,10 @@ pub fn between(one: (WorkerId, Way), other: (WorkerId, Way)) -> (Link, Link) {
     let (back, other_empty) = RingBuffer::new(RING);
     let (other_back, empty) = RingBuffer::new(RING);
     let (new, afloat, other_afloat) = (false, Afloat::new(), Afloat::new());
-    let first = Link { to: other.0, way: other.1, sent, empty, came, back, afloat, new };
+    let taking = None;
+    let first = Link { to: other.0, way: other.1, sent, empty, came, back, afloat, new, taking };
     let (sent, empty, came, back) = (other_sent, other_empty, other_came, other_back);
-    (first, Link { to: one.0, way: one.1, sent, empty, came, back, afloat: other_afloat, new })
+    (first, Link { to: one.0, way: one.1, sent, empty, came, back, afloat: other_afloat, new, taking })
 }
 
 /// What each of several workers has of all others, in the order of their numbers.
@@ -159,6 +162,11 @@ impl Link {
         }
         self.new = true;
         Ok(())
+    }
+
+    /// How many frames should have been looked at by now, if this worker has panicked while it took what the other has handed over.
+    pub(super) fn was_taking(&mut self) -> Option<u64> {
+        self.taking.take()
     }
 
     /// Packets that the other has handed over and that wait here.
@@ -228,6 +236,17 @@ impl Link {
         driven: &mut Driven<'_>,
         unload: &mut dyn FnMut(&mut Driven<'_>, Box<Cargo>),
     ) -> (usize, bool) {
+        self.taking = Some(driven.node.looked_at(driven.turn.out));
+        let taken = self.take_each(driven, unload);
+        self.taking = None;
+        taken
+    }
+
+    fn take_each(
+        &mut self,
+        driven: &mut Driven<'_>,
+        unload: &mut dyn FnMut(&mut Driven<'_>, Box<Cargo>),
+    ) -> (usize, bool) {
         for count in 0..TAKEN_MAX {
             let handed = match self.came.pop() {
                 Ok(Parcel::Packet(handed)) => handed,
@@ -241,6 +260,10 @@ impl Link {
             let empty = driven.turn.out.pool.take();
             if let Err(rtrb::PushError::Full(empty)) = self.back.push(empty) {
                 driven.turn.out.pool.give(empty);
+            }
+            if matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_)) {
+                // Nobody has counted it yet.
+                self.taking = self.taking.map(|frames| frames.wrapping_add(1));
             }
             driven.node.take_handed(&mut driven.turn, handed);
         }
