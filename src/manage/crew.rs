@@ -41,9 +41,8 @@ pub(super) fn first(
     let workers = count(&file.cpu, plans);
     file.check_workers(workers)?;
     let mut config = config;
-    let ceiling = &mut config.sizes.ingress_packets_per_second;
-    *ceiling = part_of(*ceiling, 0, workers);
     let (crew, links) = Crew::of(workers, &config, &way)?;
+    config.sizes = config.sizes.of_worker(0, workers);
     let cpu = Cpu::new(&file.cpu.of_worker(0, workers));
     let report = cpu.report();
     let parts = Parts {
@@ -59,13 +58,6 @@ pub(super) fn first(
         clock,
     };
     Ok((Worker::new(parts)?, crew, report))
-}
-
-/// What of a rate one worker of several has: equal parts, and the first what is left over. A rate that is none stays none.
-fn part_of(rate: u64, id: WorkerId, workers: WorkerId) -> u64 {
-    let (part, rest) = (rate / u64::from(workers.max(1)), rate % u64::from(workers.max(1)));
-    let own = if id == 0 { part + rest } else { part };
-    if rate > 0 { own.max(1) } else { 0 }
 }
 
 /// How many workers a node has.
@@ -196,8 +188,7 @@ impl Crew {
             running.reports.push(cpu.report());
             let mut config = config.clone();
             config.sizes.state_entries = NO_STATE;
-            let ceiling = &mut config.sizes.ingress_packets_per_second;
-            *ceiling = part_of(*ceiling, id, self.workers);
+            config.sizes = config.sizes.of_worker(id, self.workers);
             config.seed = config.seed.wrapping_add(u64::from(id));
             let parts = Parts {
                 config,
@@ -266,8 +257,6 @@ mod tests {
         assert!(notes(Some(1), 4, count(3)).contains("2 workers get no frame"));
         assert!(notes(Some(8), 2, count(3)).contains("may use 2 processors"));
         assert!(notes(Some(1), 1, count(64)).contains("; "), "both");
-        assert_eq!([0, 1, 2].map(|id| part_of(1000, id, 3)), [334, 333, 333]);
-        assert_eq!([part_of(0, 1, 3), part_of(2, 2, 3), part_of(7, 0, 1)], [0, 1, 7]);
         let auto = |queues, processors| Room { queues, processors }.wanted(&file(Workers::Auto));
         assert_eq!([auto(Some(8), 4), auto(Some(2), 4), auto(None, 4), auto(Some(999), 999)], [4, 2, 1, 64]);
         assert_eq!(notes(Some(8), 4, Workers::Auto), "");

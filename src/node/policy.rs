@@ -79,6 +79,7 @@ impl Node {
     pub fn amend(&mut self, turn: &mut Turn<'_>, amendment: Amendment) {
         let Amendment { roles, entry, scheduler, weights, guard, ports, neighbours, rates, hellos } = amendment;
         if let Some(sizes) = rates {
+            let sizes = sizes.of_worker(self.cx.control.workers.id(), self.cx.control.workers.count());
             self.cx.core.ingress.fill_with(|| founding::ingress_bucket(&sizes));
             self.ask(|capsules: &mut Capsules, _| capsules.renew_rates(turn.now, &sizes));
         }

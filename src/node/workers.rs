@@ -73,6 +73,11 @@ impl Workers {
         self.common.is_some()
     }
 
+    /// How many there are.
+    pub(super) fn count(&self) -> WorkerId {
+        self.common.as_ref().map_or(1, |common| common.workers)
+    }
+
     /// What all have in common, if there are several.
     pub(super) fn common(&self) -> Option<&Common> {
         self.common.as_ref()

@@ -109,6 +109,7 @@ mod tests {
     use crate::node::Sizes;
     use crate::node::entry::WorkClock;
     use crate::node::handing::{Handed, HandedAs};
+    use crate::node::policy::Amendment;
     use crate::sys::poll::Waker;
     use crate::topology::{Ceiling, Port, Routes};
     use crate::wire::anep;
@@ -214,6 +215,24 @@ mod tests {
             panics = worker.making.panics;
         }
         assert!(panics > 3 && in_hand > 0, "{panics} panics, {in_hand} packets in hand");
+    }
+
+    #[test]
+    fn another_rate_reaches_a_worker_as_its_share() {
+        let (parts, ..) = parts(port());
+        let mut worker = Worker::new(parts).unwrap();
+        let sizes = Sizes { ingress_packets_per_second: 200, ..Sizes::default() };
+        let amendment = Amendment { rates: Some(sizes), ..Amendment::default() };
+        worker.driver.turn(1, |node, turn| node.amend(turn, amendment));
+        for _ in 0..30 {
+            let mut bytes = [0; anep::HEADER + 4];
+            anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, 4).unwrap();
+            let mut frame = Frame::from_bytes(&bytes);
+            (frame.port, frame.peer) = (PortId(0), PeerId::NONE);
+            worker.driver.receive(1, frame);
+        }
+        // Of two workers each has a hundred a second, and a tenth of that at once.
+        assert_eq!(worker.driver.node.drops().of(Reason::IngressRate), 20);
     }
 
     #[test]
