@@ -110,6 +110,7 @@ mod tests {
     use crate::node::entry::WorkClock;
     use crate::node::handing::{Handed, HandedAs};
     use crate::node::policy::Amendment;
+    use crate::schedule::Policy;
     use crate::sys::poll::Waker;
     use crate::topology::{Ceiling, Port, Routes};
     use crate::wire::anep;
@@ -188,9 +189,11 @@ mod tests {
         let kinds = [HandedAs::Frame, HandedAs::Capsule { native: false }, HandedAs::Deliver(5), HandedAs::Frame];
         let (mut handed, mut panics, mut in_hand) = (0, 0, 0);
         for reading in 0.. {
-            for what in kinds {
+            // Without an order of packets, each is begun with where it is taken.
+            worker.driver.node.set_scheduler(Policy::Fifo, 0);
+            for (what, peer) in kinds.into_iter().zip(1..) {
                 let mut frame = Frame::from_bytes(&bytes);
-                (frame.port, frame.peer) = (PortId(0), PeerId(1));
+                (frame.port, frame.peer) = (PortId(0), PeerId(peer));
                 assert!(first.hand(Handed { to: 1, what, frame }).is_ok());
                 handed += 1;
             }
@@ -214,7 +217,7 @@ mod tests {
             }
             panics = worker.making.panics;
         }
-        assert!(panics > 3 && in_hand > 0, "{panics} panics, {in_hand} packets in hand");
+        assert!(panics > 2 && in_hand > 0, "{panics} panics, {in_hand} packets in hand");
     }
 
     #[test]
