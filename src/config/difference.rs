@@ -9,13 +9,15 @@
 //! Both are compared as values, with their defaults, so a key that is written out and one that is left out are alike.
 //! What a change needs follows from its place, by one table (`PLACES`): what is not there needs a restart.
 
+use super::environments::EnvironmentFile;
 use super::{ConfigError, NodeFile, RouteFile, wrong};
 use crate::trust::{ANYONE, Role};
 use crate::wire::Prefix;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
+use std::path::Path;
 
 /// Lists whose entries have a name: where they are, and the key that has it.
 const NAMED: [(&[&str], &str); 6] = [
@@ -174,7 +176,24 @@ pub fn between(before: &NodeFile, after: &NodeFile) -> Result<Vec<Change>, Confi
         let native = |change: &&mut Change| native(change) && mentions(change, "native");
         changes.iter_mut().filter(native).for_each(|change| change.part = None);
     }
+    let out_of_reach = out_of_reach(before, after);
+    let is_out_of_reach = |change: &&mut Change| match &change.place[..] {
+        [table, name, ..] => table == "ee" && out_of_reach.contains(&name.as_str()),
+        _ => false,
+    };
+    changes.iter_mut().filter(is_out_of_reach).for_each(|change| change.part = None);
     Ok(changes)
+}
+
+/// Environments whose object is in a directory that a running node cannot reach: it keeps those of its objects open from
+/// the start, and sees nothing else of the host.
+fn out_of_reach<'a>(before: &NodeFile, after: &'a NodeFile) -> Vec<&'a str> {
+    fn above(environment: &EnvironmentFile) -> Option<&Path> {
+        environment.library.first().and_then(|path| Path::new(path).parent())
+    }
+    let reached: HashSet<&Path> = before.environments.iter().filter_map(above).collect();
+    let is_out = |environment: &&EnvironmentFile| above(environment).is_some_and(|above| !reached.contains(above));
+    after.environments.iter().filter(is_out).map(|environment| environment.name.as_str()).collect()
 }
 
 /// A configuration without the roles and routes that another has just so: there may be thousands.
@@ -416,6 +435,28 @@ mod tests {
             ("", "[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]", "! + port udp-4009"),
         ] {
             assert_eq!(lines(before, after).join("; "), told, "{before:?} to {after:?}");
+        }
+    }
+
+    #[test]
+    fn an_object_in_another_directory_needs_a_restart() {
+        let ee = |name: &str, rest: &str| format!("[[ee]]\nname = \"{name}\"\nrole = \"r\"\n{rest}\n");
+        let role = "[[role]]\nname = \"r\"\nrepresentations = [\"native\"]\n";
+        let all = |environments: &[String]| format!("{role}{}", environments.concat());
+        let first = ee("e", "library = [\"/a/e.so\"]");
+        for (before, after, told) in [
+            (vec![], vec![first.clone()], "! + ee e"),
+            (vec![first.clone()], vec![], "- ee e"),
+            (vec![first.clone()], vec![first.clone(), ee("f", "library = [\"/a/f.so\"]")], "+ ee f"),
+            (vec![first.clone()], vec![first.clone(), ee("f", "library = [\"/b/f.so\"]")], "! + ee f"),
+            (vec![first.clone()], vec![first.clone(), ee("f", "command = [\"sh\"]")], "+ ee f"),
+            (
+                vec![ee("e", "command = [\"sh\"]")],
+                vec![first],
+                "! ee e command: [\"sh\"] → []; ! ee e library: [] → [\"/a/e.so\"]",
+            ),
+        ] {
+            assert_eq!(lines(&all(&before), &all(&after)).join("; "), told, "{before:?} to {after:?}");
         }
     }
 
