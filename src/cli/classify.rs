@@ -11,10 +11,11 @@ use crate::classify::taught::pattern::HostNames;
 use crate::classify::taught::protocols::Protocols;
 use crate::classify::taught::text::{self, Vocabulary};
 use crate::classify::taught::token::{Mistake, TEXT_MAX};
-use crate::classify::taught::trace::Trace;
+use crate::classify::taught::trace::{Trace, TracedRule};
 use crate::classify::taught::{classifier, pcap};
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
+use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -45,6 +46,9 @@ enum Verb {
         number: u32,
         #[command(flatten)]
         given: Given,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Say what is wrong with definitions and rules
     Check {
@@ -110,11 +114,16 @@ struct Line {
 /// Runs `anode classify VERB`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
-        Verb::Explain { frame, number, given } => {
+        Verb::Explain { frame, number, given, json } => {
             let bytes = frames::read(&frame, number)?;
             let Some(classifier) = given.load()? else { return Ok(ExitCode::FAILURE) };
             let name = given.rules.as_deref().map_or(String::new(), |path| path.display().to_string());
-            show(&classifier, &classifier.explain(&bytes), &name);
+            let trace = classifier.explain(&bytes);
+            if json {
+                crate::say!("{}", as_json(&classifier, &trace));
+            } else {
+                show(&classifier, &trace, &name);
+            }
             Ok(ExitCode::SUCCESS)
         }
         Verb::Check { given, json } => {
@@ -222,6 +231,24 @@ fn add(
     let line = Line { number, text: text.trim().to_owned(), is_fixed };
     let begin = text.len() - text.trim_start().len();
     classifier.add(&wanted, order, line).map_err(|what| Mistake::at(begin, what))
+}
+
+/// What a frame is: its headers, and all rules by their lines.
+fn as_json(classifier: &Classifier<Line>, trace: &Trace) -> Value {
+    let line = |number: RuleNumber| classifier.owner(number).map_or(0, |line| line.number);
+    let headers: Vec<_> = trace
+        .headers
+        .iter()
+        .map(|header| {
+            let field = |(name, value): &(String, String)| json!({"name": name, "value": value});
+            let fields: Vec<_> = header.fields.iter().map(field).collect();
+            json!({"name": header.name, "start": header.start, "inner": header.inner, "end": header.end, "fields": fields})
+        })
+        .collect();
+    let rule = |rule: &TracedRule| json!({"line": line(rule.number), "holds": rule.holds, "why": rule.why});
+    let rules: Vec<_> = trace.rules.iter().map(rule).collect();
+    let answer: Vec<_> = trace.answer.iter().map(|number| line(*number)).collect();
+    json!({"headers": headers, "stop": trace.stop, "rules": rules, "answer": answer})
 }
 
 /// Prints what a frame is.

@@ -8,11 +8,13 @@
 use super::attach;
 use crate::clean;
 use crate::lab::{self, Lab};
-use crate::manage::client::{Control, run_dir};
+use crate::manage::client::{ClientError, Control, run_dir};
 use crate::seen::words::Names;
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter};
 use clap_complete::env::{Bash, CompleteEnv, Fish, Shells, Zsh};
+use model::Ask;
+use model::domains::Domains;
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -53,6 +55,11 @@ enum Asked {
     NodeOfLab,
     Code,
     Domain,
+    Environment,
+    /// NODE/INTERFACE of a lab
+    LinkOfLab,
+    /// Words such as port=NAME
+    Filter,
     /// A node, then a file.
     NodeAndFile,
     /// A node, then a code of it.
@@ -72,6 +79,10 @@ impl Asked {
             (_, _, "lab") => Some(Asked::Lab),
             (_, _, "code") => Some(Asked::Code),
             (_, _, "domain") => Some(Asked::Domain),
+            (_, _, "filter") => Some(Asked::Filter),
+            ("ee", _, "name") => Some(Asked::Environment),
+            ("lab", _, "link") => Some(Asked::LinkOfLab),
+            ("cred", _, "of") => Some(Asked::Node),
             ("code", "add", "what") => Some(Asked::NodeAndFile),
             ("code", "rm", "what") => Some(Asked::NodeAndCode),
             _ => None,
@@ -115,7 +126,10 @@ impl ValueCompleter for Asked {
                 all
             }
             Asked::NodeOfLab => offer(nodes_of_lab(), begun),
+            Asked::LinkOfLab => offer(links_of_lab(), begun),
             Asked::Domain => offer(domains(), begun),
+            Asked::Environment => offer(environments(), begun),
+            Asked::Filter => filter(begun),
             Asked::Code => offer(codes(), begun),
             _ if begun.contains('/') => PathCompleter::dir().complete(current),
             _ => offer(nodes(), begun),
@@ -137,7 +151,7 @@ fn offer(all: Offered, begun: &str) -> Vec<CompletionCandidate> {
 
 /// Whether a name means itself in every shell, and is no option.
 fn is_plain(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
     !name.is_empty() && !name.starts_with('-') && name.chars().all(plain)
 }
 
@@ -156,15 +170,56 @@ fn labs() -> Offered {
     without_help(lab::list().unwrap_or_default().into_iter().map(|lab| lab.name))
 }
 
-/// The nodes of the lab that a word names, or the file of its topology.
-fn nodes_of_lab() -> Offered {
+/// The lab that a word names, or the file of its topology.
+fn named_lab() -> Option<Lab> {
     let named = |word: &OsString| {
         let word = word.to_str()?;
         let name = if Path::new(word).is_file() { lab::name_in(word).ok()? } else { word.to_owned() };
         Lab::open(&name).ok()
     };
-    let lab = words().iter().find_map(named);
+    words().iter().find_map(named)
+}
+
+/// The nodes of that lab.
+fn nodes_of_lab() -> Offered {
+    let lab = named_lab();
     without_help(lab.iter().flat_map(|lab| lab.topology().nodes.iter().map(|node| node.name.clone())))
+}
+
+/// The first ends of the links of the lab that a word names, and the other ones.
+fn links_of_lab() -> Offered {
+    let lab = named_lab();
+    let nodes = lab.iter().flat_map(|lab| &lab.topology().nodes);
+    let ends = nodes.flat_map(|node| node.interfaces.iter().map(move |end| format!("{}/{}", node.name, end.name)));
+    without_help(ends)
+}
+
+/// What a word of a filter may be the name of: `port=` is there, or bash has cut it off.
+fn filter(begun: &str) -> Vec<CompletionCandidate> {
+    let before = words();
+    let (prefix, key, value) = match (begun.split_once('='), &before[..]) {
+        (Some((key, value)), _) => (format!("{key}="), key.to_owned(), value),
+        (None, [.., key, is]) if is == "=" => (String::new(), key.to_string_lossy().into_owned(), begun),
+        _ => return Vec::new(),
+    };
+    let all = match key.as_str() {
+        "port" => ports(),
+        "code" => codes(),
+        "domain" => domains(),
+        _ => return Vec::new(),
+    };
+    offer(all, value).into_iter().map(|one| one.add_prefix(prefix.clone())).collect()
+}
+
+/// Ports of the node that a word names.
+fn ports() -> Offered {
+    without_help(names().into_iter().flat_map(|names| names.ports).map(|port| port.name))
+}
+
+/// Environments of the node that a word names.
+fn environments() -> Offered {
+    let all = asked(|control| control.asked::<Domains>(&Ask::Domains));
+    without_help(all.into_iter().flat_map(|domains| domains.environments).map(|environment| environment.name))
 }
 
 /// Codes of the node that a word names: by their titles, if those are plain and of one code each, and by digits.
@@ -199,8 +254,15 @@ fn named() -> Option<PathBuf> {
     })
 }
 
-/// The names of the first node among the words, or else of the one that runs here; nothing: it does not answer in time.
+/// The names of the first node among the words.
 fn names() -> Option<Names> {
+    asked(Control::names)
+}
+
+/// What the first node among the words says, or else the one that runs here; nothing: it does not answer in time.
+fn asked<T: Send + 'static>(
+    question: impl FnOnce(&mut Control) -> Result<T, ClientError> + Send + 'static,
+) -> Option<T> {
     let only = || match &attach::running()[..] {
         [one] => Some(one.clone()),
         _ => None,
@@ -209,8 +271,8 @@ fn names() -> Option<Names> {
     let (tell, told) = mpsc::channel();
     // One that waits for a node that has stopped ends with this process, which is soon.
     std::thread::spawn(move || {
-        let names = Control::connect(&dir).and_then(|mut control| control.names());
-        let _ = tell.send(names.ok());
+        let answer = Control::connect(&dir).and_then(|mut control| question(&mut control));
+        let _ = tell.send(answer.ok());
     });
     told.recv_timeout(PATIENCE).ok().flatten()
 }
@@ -246,6 +308,61 @@ mod tests {
         assert!(help.contains("\\u001b") && !help.contains(char::is_control), "{help:?}");
     }
 
+    /// Arguments that are words of whoever types them, of nouns.
+    const WORDS: [(&str, &[&str]); 12] = [
+        ("cache", &["key", "value"]),
+        ("capsule", &["hex", "text"]),
+        ("channel", &["from", "to", "role", "title"]),
+        ("classify", &["frame", "from"]),
+        ("code", &["name", "title"]),
+        ("cred", &["role", "only"]),
+        ("graph", &["class", "define", "from", "write", "read"]),
+        ("lab", &["name"]),
+        ("multicast", &["text"]),
+        ("node", &["part"]),
+        (
+            "plan",
+            &[
+                "name",
+                "signature",
+                "call",
+                "port",
+                "eval_dest",
+                "routing",
+                "handler",
+                "principal",
+                "expression",
+                "files",
+            ],
+        ),
+        ("sim", &["scenario"]),
+    ];
+
+    /// Arguments of a command and all below it that nobody has decided about.
+    fn undecided(noun: &str, command: &Command, into: &mut Vec<String>) {
+        let verb = command.get_name();
+        for argument in command.get_arguments() {
+            let id = argument.get_id().as_str();
+            let is_text = argument.get_value_parser().type_id() == TypeId::of::<String>()
+                && argument.get_action().takes_values()
+                && argument.get_possible_values().is_empty();
+            let is_word = WORDS.iter().any(|(of, words)| *of == noun && words.contains(&id));
+            let verb = if verb == noun { "" } else { verb };
+            if is_text && !is_word && Asked::of(noun, verb, argument).is_none() {
+                into.push(format!("{noun} {verb} {id}"));
+            }
+        }
+        command.get_subcommands().for_each(|below| undecided(noun, below, into));
+    }
+
+    #[test]
+    fn every_argument_that_is_a_text_is_a_name_that_is_asked_for_or_somebodys_own_words() {
+        let command = crate::cli::command();
+        let mut left = Vec::new();
+        command.get_subcommands().for_each(|noun| undecided(noun.get_name(), noun, &mut left));
+        assert_eq!(left, [""; 0], "name them in Asked::of, or in WORDS");
+    }
+
     /// Every argument that takes the name of a node has somebody who lists them.
     #[test]
     fn arguments_of_names_are_found_in_the_command_line() {
@@ -269,6 +386,9 @@ mod tests {
             ("code", "check", "node", None),
             ("code", "rm", "what", Some(Asked::NodeAndCode)),
             ("domain", "kill", "domain", Some(Asked::Domain)),
+            ("ee", "stop", "name", Some(Asked::Environment)),
+            ("lab", "capture", "link", Some(Asked::LinkOfLab)),
+            ("capture", "", "filter", Some(Asked::Filter)),
         ] {
             assert_eq!(asked(noun, verb, argument), expected, "{noun} {verb} {argument}");
         }

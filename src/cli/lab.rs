@@ -80,6 +80,9 @@ enum Verb {
         /// A picture (SVG), not text
         #[arg(long)]
         svg: bool,
+        /// Print JSON
+        #[arg(long, conflicts_with = "svg")]
+        json: bool,
     },
     /// Print what the nodes of a lab, and the process of its links, have written
     Logs {
@@ -90,6 +93,9 @@ enum Verb {
         /// Only so many lines from the end of each
         #[arg(short = 'n', long)]
         lines: Option<usize>,
+        /// Print JSON, one object a line
+        #[arg(long)]
+        json: bool,
     },
     /// Write the frames of a link that has a rate, a delay or the like into a capture file
     Capture {
@@ -174,12 +180,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 routes(&topology);
             }
         }
-        Verb::Graph { lab, svg } => {
+        Verb::Graph { lab, svg, json } => {
             let topology = if is_file(&lab) { Topology::load(&lab)? } else { Lab::open(&lab)?.topology().clone() };
-            let drawn = if svg { lab::graph::svg(&topology) } else { lab::graph::text(&topology) };
+            let drawn = match (svg, json) {
+                (true, _) => lab::graph::svg(&topology),
+                (_, true) => lab::graph::json(&topology).to_string(),
+                _ => lab::graph::text(&topology),
+            };
             crate::say!("{}", drawn.trim_end());
         }
-        Verb::Logs { lab, node, lines } => logs(&name(&lab)?, node.as_deref(), lines)?,
+        Verb::Logs { lab, node, lines, json } => logs(&name(&lab)?, node.as_deref(), lines, json)?,
         Verb::Capture { lab, link, write, count } => capture::capture(&Lab::open(&name(&lab)?)?, &link, &write, count)?,
         Verb::Status { lab, json } => status(&name(&lab)?, json)?,
         Verb::Carry { dir } => carry(&dir)?,
@@ -189,7 +199,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The lines of every log, each behind the name of who has written it.
-fn logs(lab: &str, node: Option<&str>, lines: Option<usize>) -> anyhow::Result<()> {
+fn logs(lab: &str, node: Option<&str>, lines: Option<usize>, json: bool) -> anyhow::Result<()> {
     let lab = Lab::open(lab)?;
     let logs = lab.logs();
     if let Some(node) = node {
@@ -205,7 +215,13 @@ fn logs(lab: &str, node: Option<&str>, lines: Option<usize>) -> anyhow::Result<(
         let text = String::from_utf8_lossy(&text);
         let all: Vec<&str> = text.lines().collect();
         let first = lines.map_or(0, |lines| all.len().saturating_sub(lines));
-        all.iter().skip(first).for_each(|line| crate::say!("{name}: {line}"));
+        for line in all.iter().skip(first) {
+            if json {
+                crate::say!("{}", json!({"of": name, "line": line}));
+            } else {
+                crate::say!("{name}: {line}");
+            }
+        }
     }
     Ok(())
 }

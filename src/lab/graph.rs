@@ -6,6 +6,7 @@ use std::fmt::Write;
 use crate::labfile::Kind;
 use crate::labfile::topology::{Interface, Node, Topology};
 use crate::link::LinkQuality;
+use serde_json::{Value, json};
 
 /// Radius of the circle on which nodes stand, for each of them, and at least; in pixels.
 const ROOM: f64 = 28.0;
@@ -54,6 +55,15 @@ pub fn text(topology: &Topology) -> String {
         }
     }
     text
+}
+
+/// Nodes, and links with what they are like and both ends, each a node and its interface.
+pub fn json(topology: &Topology) -> Value {
+    let nodes = topology.nodes.iter();
+    let nodes: Vec<_> =
+        nodes.map(|node| json!({"name": node.name, "kind": node.kind.to_string(), "active": node.active})).collect();
+    let link = |(node, end): (&Node, &Interface)| json!({"ends": [[node.name, end.name], [end.peer.0, end.peer.1]], "quality": end.quality});
+    json!({"lab": topology.name, "nodes": nodes, "links": links(topology).into_iter().map(link).collect::<Vec<_>>()})
 }
 
 /// A picture: nodes on a circle, those that are active filled, switches square. Names need no escaping: they are letters and digits.
@@ -114,6 +124,16 @@ mod tests {
         let wanted = "g\na (router, active)\n├─ s\n└─ b  2.5 Mbit/s, 5±1 ms, 0.1 % lost  10.0.1.2/24\nb (host)\n\
             └─ a  2.5 Mbit/s, 5±1 ms, 0.1 % lost  10.0.1.1/24\ns (switch)\n└─ a\n";
         assert_eq!(text(&topology), wanted);
+    }
+
+    #[test]
+    fn as_json_it_has_nodes_and_links_with_both_ends() {
+        let drawn = json(&Topology::parse(LAB, "g").unwrap());
+        assert_eq!((&drawn["lab"], drawn["nodes"].as_array().map(Vec::len)), (&json!("g"), Some(3)));
+        assert_eq!(drawn["nodes"][0], json!({"name": "a", "kind": "router", "active": true}));
+        let link = &drawn["links"][1];
+        assert_eq!((&link["ends"][0][0], &link["ends"][1][0]), (&json!("b"), &json!("a")), "{drawn}");
+        assert_eq!(link["quality"]["rate_mbit"], json!(2.5), "{drawn}");
     }
 
     #[test]
