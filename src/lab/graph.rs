@@ -62,7 +62,10 @@ pub fn json(topology: &Topology) -> Value {
     let nodes = topology.nodes.iter();
     let nodes: Vec<_> =
         nodes.map(|node| json!({"name": node.name, "kind": node.kind.to_string(), "active": node.active})).collect();
-    let link = |(node, end): (&Node, &Interface)| json!({"ends": [[node.name, end.name], [end.peer.0, end.peer.1]], "quality": end.quality});
+    let link = |(node, end): (&Node, &Interface)| {
+        let ends = json!([[node.name, end.name], [end.peer.0, end.peer.1]]);
+        json!({"ends": ends, "quality": end.quality})
+    };
     json!({"lab": topology.name, "nodes": nodes, "links": links(topology).into_iter().map(link).collect::<Vec<_>>()})
 }
 

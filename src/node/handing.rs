@@ -148,7 +148,7 @@ impl Node {
     pub fn take_handed(&mut self, turn: &mut Turn<'_>, handed: Handed) {
         let Handed { what, mut frame, .. } = handed;
         // First of all: whatever becomes of it, it is in no ring any more.
-        if !matches!(what, HandedAs::Frame | HandedAs::Channel(_) | HandedAs::Mark(_)) {
+        if what.is_counted() {
             self.cx.core.ledger.handed = self.cx.core.ledger.handed.wrapping_sub(1);
         }
         self.cx.renew_rules(turn);
