@@ -104,6 +104,15 @@ impl Two {
         }
     }
 
+    /// The first worker does what it wants of the outside, and the second what it is told; what that hands over is in the ring.
+    fn tell(&mut self) {
+        self.first.settle_alone();
+        for order in std::mem::take(&mut self.first.supply.orders) {
+            self.second.turn(self.first.now, |node, turn| node.obey(turn, order));
+        }
+        self.second.answer(self.first.now, &mut self.outside);
+    }
+
     /// Frames that each has sent, and deliveries of the first.
     fn out(&mut self) -> ([usize; 2], usize) {
         ([self.first.driver.out.frames.len(), self.second.out.frames.len()], self.first.driver.out.deliveries.len())
@@ -164,14 +173,9 @@ fn capsules_do_not_overtake_those_that_were_handed_over_before_their_code_was_kn
     let bytes = packet(&header(code), b"x");
     // The code is ready at the first, and the second has not heard of that.
     two.take(0, 0, &bytes);
-    two.first.settle_alone();
-    assert_eq!(two.out(), ([1, 0], 0));
     two.take(1, 0, &bytes);
-    let orders = std::mem::take(&mut two.first.supply.orders);
-    assert!(orders.iter().any(|order| matches!(order, WorkerOrder::Run(_))));
-    for order in orders {
-        two.second.turn(two.first.now, |node, turn| node.obey(turn, order));
-    }
+    two.tell();
+    assert_eq!(two.out(), ([1, 0], 0));
     for _ in 0..3 {
         two.take(1, 0, &bytes);
     }
@@ -206,10 +210,7 @@ fn what_is_held_is_bounded_and_goes_on_without_its_mark() {
     let code = two.first.add(0, &module("", "", FORWARD));
     let bytes = packet(&header(code), b"x");
     two.take(0, 0, &bytes);
-    two.first.settle_alone();
-    for order in std::mem::take(&mut two.first.supply.orders) {
-        two.second.turn(two.first.now, |node, turn| node.obey(turn, order));
-    }
+    two.tell();
     for handed in std::mem::take(&mut two.second.out.handed) {
         two.second.out.pool.give(handed.frame);
     }
@@ -331,6 +332,54 @@ fn code_that_is_taken_out_runs_nowhere() {
     }
 }
 
+/// An answer to ARP: who has this address has said so.
+fn says(who: Addr) -> Vec<u8> {
+    let mac = Mac([2, 0, 0, 0, 0, 77]);
+    let mut answer = vec![0; ethernet::HEADER + arp::LENGTH];
+    let head = ethernet::Repr { destination: MAC, source: mac, tag: None, ethertype: ethertype::ARP };
+    head.emit(&mut answer).unwrap();
+    let says = arp::Repr {
+        operation: arp::Operation::Reply,
+        sender_mac: mac,
+        sender_ip: who.bytes_v4().unwrap(),
+        target_mac: MAC,
+        target_ip: HERE.bytes_v4().unwrap(),
+    };
+    says.emit(&mut answer[ethernet::HEADER..]).unwrap();
+    answer
+}
+
+/// The same for packets to a next hop whose link address the second learns, and for those from a neighbour that it learns.
+#[test]
+fn packets_do_not_overtake_those_before_a_next_hop_or_a_neighbour_was_known() {
+    let mut two = Two::on_link();
+    let code = two.first.add(0, &module("", "", FORWARD));
+    let to = Addr::v4([10, 0, 0, 77]);
+    let capsule = packet(&capsule::Header { previous: RIGHT, source: RIGHT, destination: to, ..header(code) }, b"x");
+    two.receive(1, 1, &capsule);
+    two.receive(1, 1, &capsule);
+    assert_eq!(two.out().0, [1, 0], "a question; two wait for the answer");
+    two.take(1, 1, &capsule);
+    two.take(0, 0, &says(to));
+    two.tell();
+    two.take(1, 1, &capsule);
+    assert_eq!((two.out().0, two.second.node.held_back()), ([3, 0], 1), "it waits for the one in the ring");
+    two.settle();
+    assert_eq!((two.out().0, two.second.node.held_back()), ([4, 1], 0));
+
+    let near = native([[10, 0, 0, 1], [10, 0, 0, 9]], &packet(&header(code), b"x"));
+    two.take(1, 0, &near);
+    two.take(0, 0, &near);
+    two.first.now += 1_000_000_000;
+    let now = two.first.now;
+    two.first.driver.timer_if_due(now);
+    two.tell();
+    two.take(1, 0, &near);
+    assert_eq!((two.out().0[1], two.second.node.held_back()), (1, 1), "it waits for the one in the ring");
+    two.settle();
+    assert_eq!((two.out().0[1], two.second.node.held_back()), (2, 0));
+}
+
 /// ARP, natively: the first asks, and the second sends by itself when it has been told.
 #[test]
 fn a_next_hop_is_asked_for_by_the_first_and_known_to_both() {
@@ -345,18 +394,7 @@ fn a_next_hop_is_asked_for_by_the_first_and_known_to_both() {
     assert_eq!(two.out().0, [1, 0], "one question, and packets that wait for the answer");
     let asked = two.first.driver.out.frames.remove(0);
     assert_eq!(asked.bytes()[12..14], [8, 6]);
-    let mac = Mac([2, 0, 0, 0, 0, 77]);
-    let mut answer = vec![0; ethernet::HEADER + arp::LENGTH];
-    let head = ethernet::Repr { destination: MAC, source: mac, tag: None, ethertype: ethertype::ARP };
-    head.emit(&mut answer).unwrap();
-    let says = arp::Repr {
-        operation: arp::Operation::Reply,
-        sender_mac: mac,
-        sender_ip: to.bytes_v4().unwrap(),
-        target_mac: MAC,
-        target_ip: HERE.bytes_v4().unwrap(),
-    };
-    says.emit(&mut answer[ethernet::HEADER..]).unwrap();
+    let mut answer = says(to);
     // It comes to the wrong worker.
     two.receive(1, 0, &answer);
     assert_eq!(two.out().0, [3, 0]);
@@ -371,8 +409,7 @@ fn a_next_hop_is_asked_for_by_the_first_and_known_to_both() {
     assert_eq!(two.out().0, [4, 3], "the first asks, once");
     // Nobody is told of what nobody has asked for, however often it is said.
     let orders = two.told.len();
-    let stranger = arp::Repr { sender_ip: [10, 0, 0, 99], ..says };
-    stranger.emit(&mut answer[ethernet::HEADER..]).unwrap();
+    answer = says(Addr::v4([10, 0, 0, 99]));
     (0..100).for_each(|_| two.receive(0, 0, &answer));
     assert_eq!(two.told.len(), orders);
 }
