@@ -13,7 +13,7 @@
 //! anew has lost marks with all that was in it.
 //!
 //! The same is done where a further worker learns what it needs to do itself what it has handed to worker 0: code that can run,
-//! a link address, a neighbour ([`Turned`]). Example: 20 capsules of a code are in the ring to worker 0 when worker 1 is told that
+//! a link address, a neighbour (`Turned`). Example: 20 capsules of a code are in the ring to worker 0 when worker 1 is told that
 //! the code can run: the 21st is held until the mark is back. Worker 0 gives it back when those 20 have left by their port.
 
 use super::handing::{FIRST, Handed, HandedAs};
