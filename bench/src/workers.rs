@@ -19,7 +19,7 @@ use anode::code::author::AuthorOptions;
 use anode::code::bundle::{Bundle, Kind};
 use anode::manage::worker::crew::{Way, between};
 use anode::node::Sizes;
-use anode::node::workers::Joint;
+use anode::node::workers::{Joint, WorkerOrder};
 use anode::schedule::Policy;
 use anode::sys::poll::Waker;
 use std::cell::RefCell;
@@ -146,11 +146,25 @@ fn joined(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
     if codes[1].name() != codes[0].name() {
         orders.extend(first.load(codes[1], &compiler)?);
     }
+    obey(first, second, orders);
+    first.become_of(codes[0]);
+    Ok(stands)
+}
+
+/// The second does what it is told, and has its marks back from the first: it holds no packets any more.
+fn obey(first: &mut Stand, second: &mut Stand, orders: Vec<WorkerOrder>) {
     for order in orders {
         second.driver.turn(0, |node, turn| node.obey(turn, order));
     }
-    first.become_of(codes[0]);
-    Ok(stands)
+    for mark in std::mem::take(&mut second.driver.out.handed) {
+        first.driver.turn(first.now, |node, turn| node.take_handed(turn, mark));
+    }
+    if let Some(look) = first.driver.node.next_look_at_marks() {
+        first.driver.turn(look, |node, turn| node.timer(turn));
+    }
+    for mark in std::mem::take(&mut first.driver.out.handed) {
+        second.driver.turn(0, |node, turn| node.take_handed(turn, mark));
+    }
 }
 
 /// Two stands that are nodes.
@@ -353,9 +367,7 @@ fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error>
         let mut second = Stand::empty(&codes[0])?;
         second.driver.out.pool = anode::frame::FramePool::new(anode::frame::FRAME, 512);
         second.driver.node.set_worker(1, joint);
-        for order in orders {
-            second.driver.turn(0, |node, turn| node.obey(turn, order));
-        }
+        obey(&mut first, &mut second, orders);
         for code in codes {
             second.become_of(code);
             second.pass();
