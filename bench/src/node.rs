@@ -13,6 +13,12 @@ use anode::code::bundle::Bundle;
 use anode::config::NodeFile;
 use anode::manage::client::{ClientError, Control};
 use anode::wire::{Addr, anep, capsule};
+use model::code::Made;
+use model::domains::Domains;
+use model::revoked::Ended;
+use model::status::Status;
+use model::{Ask, Cut, Taken};
+use serde::de::DeserializeOwned;
 
 /// For how long a node may take to come up, or a capsule to arrive.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
@@ -167,11 +173,6 @@ pub(crate) struct Up {
 }
 
 impl Up {
-    /// The way to ask it.
-    pub(crate) fn control(&mut self) -> &mut Control {
-        &mut self.control
-    }
-
     /// Waits until the node with this run directory answers.
     pub(crate) fn wait(dir: &Path) -> Result<Up, Error> {
         let limit = Instant::now() + PATIENCE;
@@ -186,29 +187,38 @@ impl Up {
 
     /// Whether capsules of this code have run in its kernel half.
     pub(crate) fn runs_in_kernel(&mut self, bundle: &Bundle) -> Result<bool, Error> {
-        let status = self.control.status().map_err(failed)?;
+        let status = self.status()?;
         let name = bundle.name().to_string();
-        let codes = status["kernel"]["codes"].as_array().into_iter().flatten();
-        Ok(codes.filter(|code| code["name"] == name.as_str()).any(|code| code["usage"]["packets"].as_u64() > Some(0)))
+        let codes = status.kernel.iter().flat_map(|half| &half.codes);
+        Ok(codes.filter(|code| code.name == name).any(|code| code.usage.packets > 0))
     }
 
     /// How code was compiled that is ready.
     pub(crate) fn tier(&mut self, bundle: &Bundle) -> Result<Option<String>, Error> {
-        let status = self.control.status().map_err(failed)?;
+        let status = self.status()?;
         let name = bundle.name().to_string();
-        let code = status["codes"].as_array().into_iter().flatten().find(|code| code["name"] == name.as_str());
-        Ok(code.and_then(|code| code["tier"].as_str()).map(str::to_owned))
+        Ok(status.codes.into_iter().find(|code| code.name == name).and_then(|code| code.tier))
+    }
+
+    /// Its counters.
+    pub(crate) fn status(&mut self) -> Result<Status, Error> {
+        self.asked(&Ask::Status)
+    }
+
+    /// What it says to a request.
+    pub(crate) fn asked<T: DeserializeOwned>(&mut self, ask: &Ask) -> Result<T, Error> {
+        self.control.asked(ask).map_err(failed)
     }
 
     /// Revokes code as the operator; gives the time until the answer.
     pub(crate) fn revoke(&mut self, bundle: &Bundle) -> Result<Duration, Error> {
-        let ask = serde_json::json!({"do": "revoke", "what": "code", "name": bundle.name().to_string()});
+        let ask = Ask::Revoke(Taken::Here { what: "code".into(), name: bundle.name().to_string() });
         let began = Instant::now();
-        let answer = self.control.ask(&ask).map_err(failed)?;
+        let ended: Ended = self.asked(&ask)?;
         let took = began.elapsed();
-        match (answer["codes"].as_u64(), answer["remembered"].as_bool()) {
-            (Some(1), Some(true)) => Ok(took),
-            _ => Err(Error::Node(format!("code was not revoked: {answer}"))),
+        match ended {
+            Ended { codes: 1, remembered: true, .. } => Ok(took),
+            _ => Err(Error::Node(format!("code was not revoked: {ended:?}"))),
         }
     }
 
@@ -216,21 +226,24 @@ impl Up {
     fn cut(&mut self, from: &str, to: &str) -> Result<(), Error> {
         let end =
             |text: &str| text.split_once(' ').map_or([text.to_owned(), String::new()], |(a, b)| [a.into(), b.into()]);
-        let wanted = serde_json::json!({"do": "cut", "title": "cut", "role": "cut", "from": end(from), "to": end(to)});
-        self.control.ask(&wanted).map(drop).map_err(failed)
+        let (title, role) = ("cut".to_owned(), "cut".to_owned());
+        let wanted = Ask::Cut(Cut { title, role, from: end(from), to: end(to), bandwidth: 0 });
+        self.asked::<Made>(&wanted).map(drop)
     }
 
     /// The process of its environment, once that runs.
     pub(crate) fn environment_pid(&mut self) -> Result<u32, Error> {
         let limit = Instant::now() + PATIENCE;
         loop {
-            let all = self.control.ask(&serde_json::json!({"do": "domains"})).map_err(failed)?;
-            let environment = &all["environments"][0];
-            match environment["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()) {
+            let all: Domains = self.asked(&Ask::Domains)?;
+            let environment = all.environments.first();
+            match environment.and_then(|environment| environment.pid) {
                 // Behind process 1 of its jail, if that is what is known.
                 Some(pid) => return Ok(child_of(pid).unwrap_or(pid)),
-                None if Instant::now() < limit && environment["state"] == "waiting" => std::thread::sleep(AGAIN),
-                None => return Err(Error::Node(format!("its environment does not run: {environment}"))),
+                None if Instant::now() < limit && environment.is_some_and(|it| it.state == "waiting") => {
+                    std::thread::sleep(AGAIN);
+                }
+                None => return Err(Error::Node(format!("its environment does not run: {environment:?}"))),
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::status::{Balance, is_zero};
 use serde::{Deserialize, Serialize};
 
 /// The kernel half.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Where it stands.
     pub ports: Vec<KernelPort>,

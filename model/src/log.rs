@@ -26,7 +26,7 @@ pub struct Line {
 }
 
 /// A line of the node's own.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwnLine {
     /// Its number.
     pub number: u64,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 /// Packets dropped, by reason; and the same under the names of the version before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Drops {
     /// By reason.
     pub drops: BTreeMap<String, u64>,
@@ -19,6 +20,7 @@ pub struct Drops {
 
 /// All of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Status {
     /// The node's name.
     pub node: String,
@@ -147,6 +149,7 @@ impl Unaccounted {
 
 /// A port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Port {
     /// Its name.
     pub name: String,
@@ -191,6 +194,7 @@ pub struct Port {
 
 /// An interface of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Interface {
     /// Frames dropped before the node had them.
     pub dropped_in: u64,
@@ -203,6 +207,7 @@ pub struct Interface {
 
 /// What a neighbour has used, or all that are unknown behind a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Entry {
     /// Nanoseconds of the worker.
     pub worker_ns: u64,
@@ -234,6 +239,7 @@ pub struct Limits {
 
 /// What a domain has used in the user half.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Usage {
     /// Packets that came to it.
     pub packets: u64,
@@ -281,6 +287,7 @@ pub struct Usage {
 
 /// Activations of threads, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Activations {
     /// By events.
     pub events: u64,
@@ -294,6 +301,7 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 
 /// What was used in both halves together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[expect(
     missing_docs,
     reason = "as those of Usage; a step of the user half and a nanosecond of the kernel half count alike"
@@ -311,6 +319,7 @@ pub struct Total {
 
 /// A code, and the account of its domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Code {
     /// Its name.
     pub name: String,
@@ -381,6 +390,7 @@ pub struct Trap {
 
 /// A domain, and what all its codes have used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DomainTotal {
     /// Its number.
     pub domain: u32,
@@ -631,4 +641,28 @@ pub struct Metrics {
     pub series: u64,
     /// Series that found no place: there is a limit.
     pub left_out: u64,
+}
+
+/// What one thing of a list is called, whichever list of the counter tree it is in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Called {
+    /// Of a code, for people.
+    pub title: Option<String>,
+    /// Of a code or a port.
+    pub name: Option<String>,
+    /// Of a neighbour.
+    pub addr: Option<String>,
+    /// Of a worker: its number.
+    pub worker: Option<u64>,
+    /// Of a domain: its codes.
+    pub codes: Vec<String>,
+}
+
+/// What the codes of the counter tree are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Codes {
+    /// Each of them.
+    pub codes: Vec<Called>,
 }

@@ -1,6 +1,7 @@
 //! What operators ask of a node's configuration and of its environments.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// A wish: `{"do":"configure","what":{"apply":{"number":7}}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,71 @@ impl Wish {
             Wish::Reread => Some("the configuration was read again"),
         }
     }
+}
+
+/// One change of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// What is there; nothing: it has gone.
+    pub is: Value,
+    /// For people, with its sign.
+    pub line: String,
+    /// Whether no running node can carry it out.
+    pub needs_restart: bool,
+    /// Where: tables, names and keys from the outside in.
+    pub place: Vec<String>,
+    /// What was there; nothing: it is new.
+    pub was: Value,
+}
+
+/// What a configuration changes, or would change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Difference {
+    /// Whether it was applied.
+    pub applied: bool,
+    /// What differs.
+    pub changes: Vec<Change>,
+    /// It is taken back unless it is confirmed within so many milliseconds.
+    #[serde(default)]
+    pub confirm_within_ms: Option<u64>,
+    /// The number of the configuration that runs then; nothing: that of the start, of a node without a broker.
+    pub number: Option<u64>,
+}
+
+/// The configuration that stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirmed {
+    /// Its number.
+    pub number: Option<u64>,
+}
+
+/// A configuration that ran, or does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    /// What it changed, for people.
+    pub changes: Vec<String>,
+    /// Its number: later ones have higher ones.
+    pub number: u64,
+    /// What of it needed a restart was left out.
+    pub partly: bool,
+    /// The file that it was in.
+    pub source: String,
+    /// When it was given, in seconds since 1970.
+    pub unix_s: u64,
+    /// By whom.
+    pub who: String,
+}
+
+/// What a wish has come to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Done {
+    /// Of another configuration.
+    Differs(Difference),
+    /// Of a word on the one that runs.
+    Stays(Confirmed),
+    /// The configurations that ran.
+    History(Vec<Ran>),
 }
 
 /// How the node's configuration stands.

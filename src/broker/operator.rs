@@ -7,9 +7,9 @@
 use super::configurations::{Configurations, TEXT_MAX};
 use super::message::OPERATOR_SOCKET;
 use crate::sys::privileges;
+use model::Answer;
 use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use std::io::{self, Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
@@ -53,10 +53,10 @@ pub(super) fn serve(listener: OwnedFd, all: Arc<Mutex<Configurations>>, node: i3
 fn answer(mut connection: &UnixStream, all: &Mutex<Configurations>, node: i32) -> io::Result<()> {
     connection.set_write_timeout(Some(PATIENCE))?;
     let answer = match take(connection, all, node) {
-        Ok(number) => json!({ "ok": number }),
-        Err(why) => json!({ "error": why }),
+        Ok(number) => Answer::Ok(number),
+        Err(why) => Answer::Error(why),
     };
-    connection.write_all(format!("{answer}\n").as_bytes())
+    connection.write_all(format!("{}\n", serde_json::to_string(&answer)?).as_bytes())
 }
 
 fn take(mut connection: &UnixStream, all: &Mutex<Configurations>, node: i32) -> Result<u64, String> {
@@ -103,13 +103,16 @@ pub fn give(run_dir: &Path, text: &str, source: &str) -> Result<u64, String> {
     let path = run_dir.join(OPERATOR_SOCKET);
     let at = |error: io::Error| format!("{}: {error}", path.display());
     let mut connection = UnixStream::connect(&path).map_err(at)?;
-    let request = json!(Given { text: text.into(), source: source.into() }).to_string();
+    let request =
+        serde_json::to_string(&Given { text: text.into(), source: source.into() }).map_err(|error| at(error.into()))?;
     connection.set_read_timeout(Some(2 * PATIENCE)).map_err(at)?;
     connection.write_all(request.as_bytes()).and_then(|()| connection.shutdown(Shutdown::Write)).map_err(at)?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer).map_err(at)?;
-    let answer: Value = serde_json::from_str(&answer).map_err(|error| format!("{}: {error}", path.display()))?;
-    answer["ok"].as_u64().ok_or_else(|| answer["error"].as_str().unwrap_or("no answer").to_owned())
+    match serde_json::from_str(&answer).map_err(|error| at(error.into()))? {
+        Answer::Ok(number) => Ok(number),
+        Answer::Error(why) => Err(why),
+    }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use crate::manage::client::{Control, Watched, run_dir};
 use crate::port::pcap::{Beginning, Capture, Captured};
 use crate::seen::filter::Filter;
 use crate::seen::join::Seen;
+use crate::seen::words::Naming as _;
 use anyhow::Context;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs::File;

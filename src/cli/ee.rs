@@ -5,7 +5,7 @@ use crate::manage::client::{Control, run_dir};
 use crate::manage::management::Act;
 use clap::Subcommand;
 use model::Ask;
-use serde_json::Value;
+use model::domains::{Domains, Environment};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
@@ -47,12 +47,11 @@ struct Named {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
         Verb::Ls { node, json } => {
-            let domains = Control::connect(&run_dir(&node))?.ask(&Ask::Domains)?;
-            let all = domains["environments"].clone();
+            let domains: Domains = Control::connect(&run_dir(&node))?.asked(&Ask::Domains)?;
             if json {
-                crate::say!("{}", serde_json::to_string_pretty(&all)?);
+                crate::say!("{}", serde_json::to_string_pretty(&serde_json::to_value(&domains.environments)?)?);
             } else {
-                all.as_array().into_iter().flatten().for_each(print);
+                domains.environments.iter().for_each(print);
             }
         }
         Verb::Start(named) => act(&named, Act::Start)?,
@@ -63,9 +62,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn act(Named { node, name, json: as_json }: &Named, act: Act) -> anyhow::Result<()> {
-    let status = Control::connect(&run_dir(node))?.ask(&Ask::Environment { name: name.clone(), act })?;
+    let ask = Ask::Environment { name: name.clone(), act };
+    let status: Environment = Control::connect(&run_dir(node))?.asked(&ask)?;
     if *as_json {
-        crate::say!("{}", serde_json::to_string_pretty(&status)?);
+        crate::say!("{}", serde_json::to_string_pretty(&serde_json::to_value(&status)?)?);
     } else {
         print(&status);
     }
@@ -73,16 +73,10 @@ fn act(Named { node, name, json: as_json }: &Named, act: Act) -> anyhow::Result<
 }
 
 /// One environment, in a line.
-fn print(of: &Value) {
-    let word = |key: &str| clean::shown(of[key].as_str().unwrap_or("?")).to_string();
-    let pid = of["pid"].as_u64().map(|pid| format!(", process {pid}")).unwrap_or_default();
-    let ended = of["ended"].as_str().map(|how| format!("; ended last: {}", clean::shown(how))).unwrap_or_default();
-    crate::say!(
-        "{:16} {:8} in the role {}{pid}, started {} times, failed {}{ended}",
-        word("name"),
-        word("state"),
-        word("role"),
-        of["starts"],
-        of["failures"]
-    );
+fn print(of: &Environment) {
+    let Environment { starts, failures, .. } = of;
+    let [name, state, role] = [&of.name, &of.state, &of.role].map(|word| clean::shown(word).to_string());
+    let pid = of.pid.map(|pid| format!(", process {pid}")).unwrap_or_default();
+    let ended = of.ended.as_ref().map(|how| format!("; ended last: {}", clean::shown(how))).unwrap_or_default();
+    crate::say!("{name:16} {state:8} in the role {role}{pid}, started {starts} times, failed {failures}{ended}");
 }

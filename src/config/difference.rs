@@ -13,7 +13,7 @@ use super::environments::EnvironmentFile;
 use super::{ConfigError, NodeFile, RouteFile, wrong};
 use crate::trust::{ANYONE, Role};
 use crate::wire::Prefix;
-use serde::Serialize;
+use model::wish;
 use serde_json::{Map, Value};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -109,20 +109,18 @@ impl fmt::Display for Change {
     }
 }
 
-/// For programs: the line, its sign apart, and whether it needs a restart.
-impl Serialize for Change {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut tree = Map::new();
-        tree.insert("place".into(), self.place.clone().into());
-        tree.insert("was".into(), self.was.clone().unwrap_or_default());
-        tree.insert("is".into(), self.is.clone().unwrap_or_default());
-        tree.insert("line".into(), self.to_string().into());
-        tree.insert("needs_restart".into(), self.part.is_none().into());
-        tree.serialize(serializer)
-    }
-}
-
 impl Change {
+    /// For programs.
+    pub fn told(&self) -> wish::Change {
+        wish::Change {
+            is: self.is.clone().unwrap_or_default(),
+            line: self.to_string(),
+            needs_restart: self.part.is_none(),
+            place: self.place.clone(),
+            was: self.was.clone().unwrap_or_default(),
+        }
+    }
+
     /// Its place for people: names behind their tables, then the key.
     fn title(&self) -> String {
         let mut text = String::new();

@@ -24,6 +24,7 @@ pub use object::{ARGUMENT as OBJECT_ARGUMENT, run as run_object};
 pub use supervisor::{BACK_OFF_MAX, State};
 
 use super::ee::ObjectHost;
+use super::observe::told::told;
 use crate::config::environments::{Environment, Program, Restart};
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
@@ -33,7 +34,6 @@ use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -154,11 +154,11 @@ impl Management {
     }
 
     /// Starts, stops or restarts one, and gives how it stands then.
-    pub fn act(&self, name: &str, act: Act) -> Result<Value, String> {
+    pub fn act(&self, name: &str, act: Act) -> Result<model::domains::Environment, String> {
         let (reply, answer) = channel();
         self.order(Order::Act(name.to_owned(), act, reply));
         let status = answer.recv().map_err(|_| "the node is going down")??;
-        serde_json::to_value(status).map_err(|error| error.to_string())
+        told(&status)
     }
 
     /// Ends all environments and waits for that.

@@ -18,7 +18,7 @@ use crate::sys::threads::{self, Duty};
 use crate::trust::{CurrentRoles, Kept, PrincipalId, Rank, Revocation, Subject};
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
-use serde_json::{Value, json};
+use model::revoked::Revoked;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -66,16 +66,6 @@ struct OnDisk {
     failing: AtomicBool,
 }
 
-/// What a revocation has ended here, and whether it is remembered over restarts.
-#[derive(Debug, serde::Serialize)]
-pub struct Ended {
-    /// What it has ended.
-    #[serde(flatten)]
-    pub ended: RevokedCodes,
-    /// Whether it is remembered.
-    pub remembered: bool,
-}
-
 impl Revocations {
     /// Reads what was revoked before. Lines that are none are left out with a word in the log: to refuse to start would be no safer.
     pub fn open(store: Option<&Path>, roles: CurrentRoles) -> io::Result<Revocations> {
@@ -99,7 +89,7 @@ impl Revocations {
     }
 
     /// All that was taken back, for people and programs.
-    pub fn list(&self) -> Vec<Value> {
+    pub fn list(&self) -> Vec<Revoked> {
         let words = self.roles.now().revocations();
         words.iter().map(|(revocation, rank)| describe(revocation, *rank == Rank::Operator, None)).collect()
     }
@@ -266,10 +256,16 @@ pub fn read(store: &Path) -> io::Result<Vec<(usize, Revocation, bool)>> {
 
 /// One word, for people and programs: what it takes back, who has signed it, when, whether the operator says so, and in
 /// which line of the file it is.
-pub fn describe(revocation: &Revocation, operator: bool, line: Option<usize>) -> Value {
+pub fn describe(revocation: &Revocation, operator: bool, line: Option<usize>) -> Revoked {
     let (what, name) = parts(&revocation.subject);
-    let by = revocation.signer().map(|signer| signer.to_string());
-    json!({"what": what, "name": name, "by": by, "operator": operator, "unix_s": revocation.unix_s, "line": line})
+    Revoked {
+        by: revocation.signer().map(|signer| signer.to_string()),
+        line: line.map(|line| line as u64),
+        name,
+        operator,
+        unix_s: revocation.unix_s,
+        what: what.into(),
+    }
 }
 
 fn line(revocation: &Revocation, rank: Rank) -> String {
@@ -353,19 +349,13 @@ mod tests {
         let second = Revocations::open(Some(folder.path()), again.clone().into()).unwrap();
         assert_eq!(again.revocations(), [(plain, Rank::Operator), (signed, Rank::Stranger)]);
         assert_eq!(second.signed(), [signed.wire().unwrap()]);
-        let listed: Vec<Value> =
+        let listed: Vec<_> =
             read(folder.path()).unwrap().iter().map(|(at, word, by)| describe(word, *by, Some(*at))).collect();
-        let field = |at: usize, key: &str| listed[at][key].clone();
         assert_eq!((listed.len(), second.list().len()), (2, 2));
-        assert_eq!(
-            (field(1, "what"), field(1, "by"), field(1, "unix_s")),
-            ("code".into(), key.id().to_string().into(), 7.into())
-        );
-        assert_eq!(
-            (field(0, "name"), field(0, "by"), field(0, "operator")),
-            (key.id().to_string().into(), Value::Null, true.into())
-        );
-        assert_eq!((field(0, "line"), field(1, "line")), (1.into(), 2.into()));
+        let Revoked { by, line, what, unix_s, .. } = &listed[1];
+        assert_eq!((&**what, by.as_ref(), *unix_s, *line), ("code", Some(&key.id().to_string()), 7, Some(2)));
+        let Revoked { by, line, name, operator, .. } = &listed[0];
+        assert_eq!((&**name, by.as_ref(), *operator, *line), (&*key.id().to_string(), None, true, Some(1)));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::seen::filter::Filter;
 use crate::seen::join::Join;
 use crate::seen::record::{self, KERNEL, MISSED, NO_PORT, Records};
 use crate::seen::ring::{HEAD, Listener, Teller, ring};
-use crate::seen::words::{CodeName, Names, PortName};
+use crate::seen::words::{CodeName, Names, Naming as _, PortName, questions};
 use crate::sys::clock::Clock;
 use crate::sys::threads::{self, Duty};
 use crate::topology::Port;
@@ -266,7 +266,7 @@ impl Files {
             ..Names::default()
         };
         let mut join = Join::new(watching.ports.iter().map(|port| port.ethernet).collect());
-        let (mut bytes, mut questions) = (Vec::new(), Names::questions());
+        let (mut bytes, mut may) = (Vec::new(), questions());
         while !self.files.is_empty() {
             let is_over = self.watch.is_over();
             bytes.clear();
@@ -276,7 +276,7 @@ impl Files {
             while let Some(seen) = join.next(is_over && !more) {
                 // A node that goes down has told all that it will.
                 let ask = || watching.names(handle).ok().filter(|_| !is_over);
-                names.renew(&seen, (&mut questions, watching.clock.now()), ask);
+                names.renew(&seen, (&mut may, watching.clock.now()), ask);
                 wrote = true;
                 let comment = names.comment(&seen);
                 let packet = Captured {

@@ -41,10 +41,9 @@ const KNOWN_MAX: usize = 4096;
 const FORGOTTEN_MAX: usize = 8192;
 
 /// What a revocation has ended here.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RevokedCodes {
     /// Their names.
-    #[serde(skip)]
     pub names: Vec<Digest>,
     /// Codes, ready or on their way.
     pub codes: usize,

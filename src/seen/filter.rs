@@ -10,7 +10,7 @@
 //! | `dropped` | packets that were dropped |
 
 use super::join::{End, Seen};
-use super::words::Names;
+use super::words::{Names, Naming as _};
 use crate::wire::Addr;
 use std::str::FromStr;
 

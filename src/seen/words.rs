@@ -4,115 +4,55 @@ use super::join::{End, Half, Seen};
 use crate::core::bucket::TokenBucket;
 use crate::core::reason::Reason;
 use crate::wire::{Digest, anep};
-use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
+pub use model::names::{CodeName, Names, PortName};
 
 /// Questions for names in a second, and at once: codes come together.
 const QUESTIONS: (u64, u64) = (5, 32);
 
-/// A port of a node, for whoever captures there.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PortName {
-    /// As the configuration calls it.
-    pub name: String,
-    /// Whether its frames begin with an Ethernet header; else with an IP header.
-    pub ethernet: bool,
+/// Which questions for names may be asked: packets may have codes that nobody knows, and the node's worker answers.
+pub fn questions() -> TokenBucket {
+    TokenBucket::new(QUESTIONS.0, QUESTIONS.1)
 }
 
-/// A code that a node knows.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct CodeName {
-    /// Its digest.
-    pub name: String,
-    /// What its author calls it.
-    pub title: String,
-    /// The domain that pays for its capsules.
-    pub domain: Option<u32>,
-}
-
-/// All names of a node.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Names {
-    /// Its own.
-    pub node: String,
-    /// Nanoseconds since 1970 at which its clock was 0.
-    pub epoch: u64,
-    /// When that was, in nanoseconds of the host's monotonic clock, which all nodes of a host share.
-    pub origin: u64,
-    /// What its clock shows now.
-    pub now: u64,
-    /// Its ports, by number.
-    pub ports: Vec<PortName>,
-    /// Codes that it knows now.
-    pub codes: Vec<CodeName>,
-    /// Domains, by number.
-    pub domains: HashMap<u32, String>,
-}
-
-impl Names {
-    /// Of a port.
-    pub fn port(&self, number: u16) -> &str {
-        self.ports.get(usize::from(number)).map_or("?", |port| &port.name)
-    }
-
-    fn code(&self, code: &Digest) -> Option<&CodeName> {
-        let name = code.to_string();
-        self.codes.iter().find(|known| known.name == name)
-    }
-
+/// What names say of packets.
+pub trait Naming {
     /// What a code is called by its author; nothing: it is not known.
-    pub fn title(&self, code: &Digest) -> Option<&str> {
-        self.code(code).map(|code| &*code.title).filter(|title| !title.is_empty())
-    }
-
-    /// Which questions for names may be asked: packets may have codes that nobody knows, and the node's worker answers.
-    pub fn questions() -> TokenBucket {
-        TokenBucket::new(QUESTIONS.0, QUESTIONS.1)
-    }
+    fn title(&self, code: &Digest) -> Option<&str>;
 
     /// Asks for names if one is missing for a packet, and that may be asked at `now`.
-    pub fn renew(
-        &mut self,
-        seen: &Seen,
-        (questions, now): (&mut TokenBucket, u64),
-        ask: impl FnOnce() -> Option<Names>,
-    ) {
-        if self.knows(seen) || !questions.take(now, 1) {
+    fn renew(&mut self, seen: &Seen, may: (&mut TokenBucket, u64), ask: impl FnOnce() -> Option<Names>);
+
+    /// Who pays for a packet.
+    fn domain_of(&self, seen: &Seen) -> Option<u32>;
+
+    /// What a packet is and what has become of it, in one line. Example:
+    /// `code ping (91ab02cd), forwarded by east, domain 5 (ping), user half`.
+    fn comment(&self, seen: &Seen) -> String;
+}
+
+impl Naming for Names {
+    fn title(&self, code: &Digest) -> Option<&str> {
+        self.code(&code.to_string()).map(|code| &*code.title).filter(|title| !title.is_empty())
+    }
+
+    fn renew(&mut self, seen: &Seen, (questions, now): (&mut TokenBucket, u64), ask: impl FnOnce() -> Option<Names>) {
+        if knows(self, seen) || !questions.take(now, 1) {
             return;
         }
         if let Some(names) = ask() {
             // Times are told by one clock from the first packet to the last.
             *self = Names { epoch: self.epoch, ..names };
         }
-        self.note(seen);
+        note(self, seen);
     }
 
-    /// Whether there is a name for all that is to be said of a packet.
-    fn knows(&self, seen: &Seen) -> bool {
-        let knows_code = seen.look.code.is_none_or(|code| self.code(&code).is_some());
-        knows_code && seen.story.domain.is_none_or(|domain| self.domains.contains_key(&domain))
-    }
-
-    /// What has no name after the node was asked is not asked for again.
-    fn note(&mut self, seen: &Seen) {
-        if let Some(code) = seen.look.code.filter(|code| self.code(code).is_none()) {
-            self.codes.push(CodeName { name: code.to_string(), title: String::new(), domain: None });
-        }
-        if let Some(domain) = seen.story.domain {
-            self.domains.entry(domain).or_default();
-        }
-    }
-
-    /// Who pays for a packet.
-    pub fn domain_of(&self, seen: &Seen) -> Option<u32> {
-        let of_code = || self.code(seen.look.code.as_ref()?)?.domain;
+    fn domain_of(&self, seen: &Seen) -> Option<u32> {
+        let of_code = || self.code(&seen.look.code.as_ref()?.to_string())?.domain;
         seen.story.domain.or_else(of_code)
     }
 
-    /// What a packet is and what has become of it, in one line. Example:
-    /// `code ping (91ab02cd), forwarded by east, domain 5 (ping), user half`.
-    pub fn comment(&self, seen: &Seen) -> String {
-        let mut parts = vec![self.what(seen), self.end(seen)];
+    fn comment(&self, seen: &Seen) -> String {
+        let mut parts = vec![what(self, seen), end(self, seen)];
         if let Some(domain) = self.domain_of(seen) {
             let title = self.domains.get(&domain).filter(|title| !title.is_empty());
             let title = title.map_or(String::new(), |title| format!(" ({title})"));
@@ -131,44 +71,61 @@ impl Names {
         // Titles are their authors'.
         crate::clean::line(&parts.join(", "))
     }
+}
 
-    fn what(&self, seen: &Seen) -> String {
-        if let Some(code) = &seen.look.code {
-            return match self.title(code) {
-                Some(title) => format!("code {title} ({})", code.short()),
-                None => format!("code {}", code.short()),
-            };
-        }
-        match seen.look.kind {
-            Some(anep::type_id::CAPSULE) => "malformed capsule".into(),
-            Some(anep::type_id::FETCH) => "code fetch".into(),
-            Some(anep::type_id::PLAN) => "PLAN".into(),
-            Some(anep::type_id::REVOCATION) => "revocation".into(),
-            Some(anep::type_id::HELLO) => "hello".into(),
-            Some(other) => format!("ANEP type {other}"),
-            None => "no ANEP".into(),
-        }
+/// Whether there is a name for all that is to be said of a packet.
+fn knows(names: &Names, seen: &Seen) -> bool {
+    let knows_code = seen.look.code.is_none_or(|code| names.code(&code.to_string()).is_some());
+    knows_code && seen.story.domain.is_none_or(|domain| names.domains.contains_key(&domain))
+}
+
+/// What has no name after the node was asked is not asked for again.
+fn note(names: &mut Names, seen: &Seen) {
+    let code = seen.look.code.map(|code| code.to_string());
+    if let Some(name) = code.filter(|name| names.code(name).is_none()) {
+        names.codes.push(CodeName { name, title: String::new(), domain: None });
     }
+    if let Some(domain) = seen.story.domain {
+        names.domains.entry(domain).or_default();
+    }
+}
 
-    fn end(&self, seen: &Seen) -> String {
-        let story = &seen.story;
-        match &story.end {
-            End::Dropped(name) => match Reason::ALL.iter().find(|reason| reason.name() == name) {
-                Some(reason) => format!("dropped {name}: {}", reason.help()),
-                None => format!("dropped {name}"),
-            },
-            _ if !seen.inward => match story.came {
-                Some(port) => format!("goes on, came in by {}", self.port(port)),
-                // Its beginning was missed.
-                None if seen.half == Half::Kernel => "goes on".into(),
-                None => "sent by this node".into(),
-            },
-            End::Forwarded(port) => format!("forwarded by {}", self.port(*port)),
-            End::Copied(copies) => format!("forwarded as {copies} copies"),
-            End::Delivered(port) => format!("delivered to application port {port}"),
-            End::Unknown if story.waited => "waits for its code".into(),
-            End::Unknown => "taken in".into(),
-        }
+fn what(names: &Names, seen: &Seen) -> String {
+    if let Some(code) = &seen.look.code {
+        return match names.title(code) {
+            Some(title) => format!("code {title} ({})", code.short()),
+            None => format!("code {}", code.short()),
+        };
+    }
+    match seen.look.kind {
+        Some(anep::type_id::CAPSULE) => "malformed capsule".into(),
+        Some(anep::type_id::FETCH) => "code fetch".into(),
+        Some(anep::type_id::PLAN) => "PLAN".into(),
+        Some(anep::type_id::REVOCATION) => "revocation".into(),
+        Some(anep::type_id::HELLO) => "hello".into(),
+        Some(other) => format!("ANEP type {other}"),
+        None => "no ANEP".into(),
+    }
+}
+
+fn end(names: &Names, seen: &Seen) -> String {
+    let story = &seen.story;
+    match &story.end {
+        End::Dropped(name) => match Reason::ALL.iter().find(|reason| reason.name() == name) {
+            Some(reason) => format!("dropped {name}: {}", reason.help()),
+            None => format!("dropped {name}"),
+        },
+        _ if !seen.inward => match story.came {
+            Some(port) => format!("goes on, came in by {}", names.port(port)),
+            // Its beginning was missed.
+            None if seen.half == Half::Kernel => "goes on".into(),
+            None => "sent by this node".into(),
+        },
+        End::Forwarded(port) => format!("forwarded by {}", names.port(*port)),
+        End::Copied(copies) => format!("forwarded as {copies} copies"),
+        End::Delivered(port) => format!("delivered to application port {port}"),
+        End::Unknown if story.waited => "waits for its code".into(),
+        End::Unknown => "taken in".into(),
     }
 }
 
@@ -189,24 +146,22 @@ mod tests {
 
     #[test]
     fn packets_of_codes_that_nobody_knows_have_the_node_asked_now_and_then() {
-        let (mut names, mut may, mut questions) = (Names { epoch: 7, ..Names::default() }, Names::questions(), 0);
+        let (mut names, mut may, mut asked) = (Names { epoch: 7, ..Names::default() }, questions(), 0);
         for number in 0..10_000u64 {
             let unknown = seen(Digest::of(&number.to_be_bytes()));
             // One in a tenth of a millisecond, for a second.
             names.renew(&unknown, (&mut may, number * 100_000), || {
-                questions += 1;
+                asked += 1;
                 Some(Names::default())
             });
         }
         assert_eq!((names.epoch, names.codes.len()), (7, 1));
-        assert!((32..=40).contains(&questions), "{questions}");
+        assert!((32..=40).contains(&asked), "{asked}");
         let title = "ping".to_owned();
         let code = Digest::of(b"ping");
         let known = CodeName { name: code.to_string(), title, domain: None };
-        names.renew(&seen(code), (&mut Names::questions(), 0), || {
-            Some(Names { codes: vec![known], ..Names::default() })
-        });
-        names.renew(&seen(code), (&mut Names::questions(), 0), || unreachable!("it is known"));
+        names.renew(&seen(code), (&mut questions(), 0), || Some(Names { codes: vec![known], ..Names::default() }));
+        names.renew(&seen(code), (&mut questions(), 0), || unreachable!("it is known"));
         assert!(names.comment(&seen(code)).starts_with("code ping ("));
     }
 

@@ -68,7 +68,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         series.push(lost(), sent.saturating_sub(came) as f64);
         Ok(())
     })?;
-    let applied = node.up()?.control().status().map_err(crate::node::failed)?["configuration"]["applied"].clone();
+    let applied = node.up()?.status()?.configuration.map_or(0, |standing| standing.applied);
     report.note(format!("{applied} configurations were applied; unapplied ones would have failed the run."));
     let name = format!("anode node apply, {PART}, ms");
     report.targets.extend(Target::at_most(name, series.values(&holds()), HOLDS_MS));

@@ -13,6 +13,8 @@ use crate::report::Report;
 use crate::series::{Key, Series, Target};
 use crate::{Error, Settings, programs};
 use anode::manage::client::Control;
+use model::Ask;
+use model::status::Status;
 
 const INTERFACES: usize = 50;
 
@@ -97,8 +99,8 @@ impl Links {
         await_that("the node does not answer", answers)?;
         let start = began.elapsed().as_secs_f64();
         let mut control = Control::connect(&run).map_err(crate::node::failed)?;
-        let status = control.status().map_err(crate::node::failed)?;
-        let there = status["links"].as_array().into_iter().flatten().filter(|link| link["state"] == "there").count();
+        let status: Status = control.asked(&Ask::Status).map_err(crate::node::failed)?;
+        let there = status.links.iter().filter(|link| link.state == "there").count();
         if there != INTERFACES {
             return Err(Error::Node(format!("{there} of {INTERFACES} interfaces are served")));
         }

@@ -16,6 +16,8 @@ use crate::series::{Key, Series, Target};
 use crate::{Error, Settings, programs};
 use anode::manage::client::Control;
 use anode::wire::Addr;
+use model::Ask;
+use model::status::Status;
 
 const ROUTES: u32 = 1_000_000;
 const QUICK_ROUTES: u32 = 20_000;
@@ -165,11 +167,12 @@ impl Node {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map_err(started)?;
         let node = Node { process, folder };
         await_that("the node has not all routes", || {
-            let Ok(status) = Control::connect(&node.run_dir()).and_then(|mut control| control.status()) else {
+            let Ok(status) =
+                Control::connect(&node.run_dir()).and_then(|mut control| control.asked::<Status>(&Ask::Status))
+            else {
                 return Ok(false);
             };
-            Ok(status["routes"].as_u64().unwrap_or(0) > u64::from(routes)
-                && node.leads(&block_address(routes - 1), 2)?)
+            Ok(status.routes > u64::from(routes) && node.leads(&block_address(routes - 1), 2)?)
         })?;
         Ok((node, began.elapsed()))
     }

@@ -10,7 +10,8 @@ use crate::trust::{PrincipalId, PrincipalKey, Revocation, Subject};
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, bail, ensure};
 use model::Ask;
-use serde_json::{Value, json};
+use model::revoked::{All, Ended, Revoked, Said};
+use model::status::Codes;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -44,7 +45,7 @@ impl Taken {
             (.., Some(code)) => {
                 let code = match code.parse::<Digest>() {
                     Ok(code) => code,
-                    Err(_) => whole(code, &control.status()?)?,
+                    Err(_) => whole(code, &control.asked(&Ask::Status)?)?,
                 };
                 ("code", code.to_string(), Subject::Code(code))
             }
@@ -54,13 +55,13 @@ impl Taken {
 }
 
 /// The name of the one code of a node's status that begins with these digits.
-fn whole(digits: &str, status: &Value) -> Result<Digest> {
+fn whole(digits: &str, status: &Codes) -> Result<Digest> {
     let shown = clean::shown(digits);
     ensure!(
         digits.len() >= DIGITS_LEAST && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
         "--code {shown}: the name of a code is 64 hexadecimal digits; at least {DIGITS_LEAST} of them do for one that the node has"
     );
-    let names = status["codes"].as_array().into_iter().flatten().filter_map(|code| code["name"].as_str());
+    let names = status.codes.iter().filter_map(|code| code.name.as_deref());
     let mut found = names.filter(|name| name.starts_with(&digits.to_ascii_lowercase()));
     match (found.next(), found.next()) {
         (Some(name), None) => {
@@ -85,9 +86,8 @@ pub(super) fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &P
         }
         None => model::Taken::Here { what: what.to_owned(), name: name.clone() },
     };
-    let mut answer = control.ask(&Ask::Revoke(wanted))?;
-    answer[what] = name.into();
-    if !answer["remembered"].as_bool().unwrap_or(false) {
+    let ended: Ended = control.asked(&Ask::Revoke(wanted))?;
+    if !ended.remembered {
         crate::say_err!("the node has no store: it forgets this when it ends");
     }
     if let Some(key) = &key {
@@ -95,9 +95,9 @@ pub(super) fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &P
             Some(file) => load(file)?.root() == key.id(),
             None => false,
         };
-        note(key.id(), if of_root { Some(true) } else { answer["issued"].as_bool() });
+        note(key.id(), if of_root { Some(true) } else { ended.issued });
     }
-    print.show(&answer);
+    print.show(&serde_json::to_value(Said::of(what, name, ended))?);
     Ok(())
 }
 
@@ -118,27 +118,24 @@ fn note(key: PrincipalId, issued: Option<bool>) {
 /// Lists what was revoked at a node that runs, or in a store.
 pub(super) fn revoked(of: &str, print: &Print) -> Result<()> {
     let store = Path::new(of);
-    let all: Vec<Value> = if store.join("objects").is_dir() || store.join(revoked::NAME).is_file() {
+    let all: Vec<Revoked> = if store.join("objects").is_dir() || store.join(revoked::NAME).is_file() {
         let words = revoked::read(store).with_context(|| store.join(revoked::NAME).display().to_string())?;
         words.iter().map(|(line, word, operator)| revoked::describe(word, *operator, Some(*line))).collect()
     } else {
-        let answer = Control::connect(&run_dir(of))?.ask(&Ask::Revoked)?;
-        answer.as_array().cloned().unwrap_or_default()
+        Control::connect(&run_dir(of))?.asked(&Ask::Revoked)?
     };
     if print.is_json() {
-        print.show(&json!({ "revoked": all }));
+        print.show(&serde_json::to_value(All { revoked: all })?);
         return Ok(());
     }
-    for word in &all {
-        let field = |key: &str| clean::shown(word[key].as_str().unwrap_or("?")).to_string();
-        let line = word["line"].as_u64().map(|line| format!("line {line}: ")).unwrap_or_default();
-        let when = time_of(word["unix_s"].as_u64().unwrap_or(0));
-        let by = match (word["by"].as_str(), word["operator"] == true) {
-            (Some(_), true) => format!("{}, and by the operator", field("by")),
-            (Some(_), false) => field("by"),
+    for Revoked { by, line, name, operator, unix_s, what } in &all {
+        let line = line.map(|line| format!("line {line}: ")).unwrap_or_default();
+        let by = match (by.as_ref().map(clean::shown), operator) {
+            (Some(by), true) => format!("{by}, and by the operator"),
+            (Some(by), false) => by.to_string(),
             (None, _) => "the operator".into(),
         };
-        crate::say!("{line}{} {} by {by}, {when}", field("what"), field("name"));
+        crate::say!("{line}{} {} by {by}, {}", clean::shown(what), clean::shown(name), time_of(*unix_s));
     }
     Ok(())
 }
@@ -146,13 +143,16 @@ pub(super) fn revoked(of: &str, print: &Print) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::status::Called;
 
     #[test]
     fn a_code_is_known_by_its_first_digits_if_the_node_has_one_such() {
         let names = ["12345678", "12345679", "abcdef01"].map(|first| first.repeat(8));
-        let status = json!({"codes": names.iter().map(|name| json!({"name": name})).collect::<Vec<_>>()});
-        let found =
-            |digits: &str| whole(digits, &status).map(|code| code.to_string()).map_err(|error| error.to_string());
+        let status = |names: &[String]| Codes {
+            codes: names.iter().map(|name| Called { name: Some(name.clone()), ..Called::default() }).collect(),
+        };
+        let all = status(&names);
+        let found = |digits: &str| whole(digits, &all).map(|code| code.to_string()).map_err(|error| error.to_string());
         assert_eq!(found("ABCDEF01"), Ok(names[2].clone()));
         assert_eq!(found(&names[0][..9]), Ok(names[0].clone()));
         for (digits, part) in [
@@ -162,7 +162,7 @@ mod tests {
         ] {
             assert!(found(digits).unwrap_err().contains(part), "{digits}");
         }
-        let both = json!({"codes": [{"name": "12345678".repeat(8)}, {"name": "123456780".repeat(8)[..64]}]});
+        let both = status(&["12345678".repeat(8), "123456780".repeat(8)[..64].to_owned()]);
         assert!(whole("12345678", &both).unwrap_err().to_string().contains("several"));
     }
 }

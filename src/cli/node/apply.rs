@@ -9,7 +9,9 @@ use crate::clean;
 use crate::config::NodeFile;
 use crate::config::whole::read_whole;
 use crate::manage::client::{Control, run_dir};
-use serde_json::{Value, json};
+use model::Ask;
+use model::wish::{Confirmed, Difference, Ran, Wish};
+use serde::de::DeserializeOwned;
 use std::path::{Path, PathBuf};
 
 /// How a configuration is taken over.
@@ -57,8 +59,8 @@ pub(super) fn apply(path: &Path, node: Option<&str>, manner: &Manner) -> anyhow:
     let source = std::path::absolute(path).map_or(shown, |path| path.display().to_string());
     let number = operator::give(&dir, &text, &source).map_err(|why| anyhow::anyhow!("the node refuses: {why}"))?;
     let wish = |dry_run: bool, base: Option<u64>| {
-        json!({"apply": {"number": number, "base": base, "dry_run": dry_run, "partly": manner.partly,
-                         "confirm_within_ms": manner.confirm_within}})
+        let (partly, confirm_within_ms) = (manner.partly, manner.confirm_within);
+        Wish::Apply { number, base, dry_run, partly, confirm_within_ms }
     };
     let difference = ask(&mut control, wish(true, None))?;
     conclude(&mut control, &difference, manner, |base| wish(false, Some(base)))
@@ -68,8 +70,8 @@ pub(super) fn apply(path: &Path, node: Option<&str>, manner: &Manner) -> anyhow:
 pub(super) fn rollback(node: &str, to: Option<u64>, manner: &Manner) -> anyhow::Result<()> {
     let mut control = Control::connect(&run_dir(node))?;
     let wish = |dry_run: bool| {
-        json!({"rollback": {"to": to, "dry_run": dry_run, "partly": manner.partly,
-                            "confirm_within_ms": manner.confirm_within}})
+        let (partly, confirm_within_ms) = (manner.partly, manner.confirm_within);
+        Wish::Rollback { to, dry_run, partly, confirm_within_ms }
     };
     let difference = ask(&mut control, wish(true))?;
     conclude(&mut control, &difference, manner, |_| wish(false))
@@ -78,62 +80,61 @@ pub(super) fn rollback(node: &str, to: Option<u64>, manner: &Manner) -> anyhow::
 /// Prints a difference and has it applied, unless it is only to be printed.
 fn conclude(
     control: &mut Control,
-    difference: &Value,
+    difference: &Difference,
     manner: &Manner,
-    wish: impl FnOnce(u64) -> Value,
+    wish: impl FnOnce(u64) -> Wish,
 ) -> anyhow::Result<()> {
     if !manner.json {
         print(difference);
     }
     let done = match manner.dry_run {
         true => difference.clone(),
-        false => ask(control, wish(difference["number"].as_u64().unwrap_or(0)))?,
+        false => ask(control, wish(difference.number.unwrap_or(0)))?,
     };
     if manner.json {
         crate::say!("{}", serde_json::to_string_pretty(&done)?);
         return Ok(());
     }
-    match (manner.dry_run, done["applied"] == true, manner.confirm_within) {
+    let number = done.number.unwrap_or(0);
+    match (manner.dry_run, done.applied, manner.confirm_within) {
         (true, ..) => crate::say!("nothing is changed: this was a dry run"),
         (_, false, _) => crate::say!("nothing is changed: the node runs this already"),
         (_, _, Some(ms)) => crate::say!(
-            "applied as configuration {}; it is taken back in {} s unless confirmed: anode node confirm NODE",
-            done["number"],
+            "applied as configuration {number}; it is taken back in {} s unless confirmed: anode node confirm NODE",
             ms.div_ceil(1000)
         ),
-        _ => crate::say!("applied as configuration {}", done["number"]),
+        _ => crate::say!("applied as configuration {number}"),
     }
     Ok(())
 }
 
 /// What changes, and what of it needs a restart.
-fn print(difference: &Value) {
-    for change in difference["changes"].as_array().into_iter().flatten() {
-        let restart = if change["needs_restart"] == true { "   (needs a restart)" } else { "" };
-        crate::say!("{}{restart}", clean::shown(change["line"].as_str().unwrap_or("?")));
+fn print(difference: &Difference) {
+    for change in &difference.changes {
+        let restart = if change.needs_restart { "   (needs a restart)" } else { "" };
+        crate::say!("{}{restart}", clean::shown(&change.line));
     }
 }
 
 /// What runs stays.
 pub(super) fn confirm(node: &str) -> anyhow::Result<()> {
-    let done = ask(&mut Control::connect(&run_dir(node))?, json!("confirm"))?;
-    crate::say!("configuration {} stays", done["number"]);
+    let done: Confirmed = ask(&mut Control::connect(&run_dir(node))?, Wish::Confirm)?;
+    crate::say!("configuration {} stays", done.number.unwrap_or(0));
     Ok(())
 }
 
 /// Prints the configurations that ran.
 pub(super) fn history(node: &str, as_json: bool) -> anyhow::Result<()> {
-    let history = ask(&mut Control::connect(&run_dir(node))?, json!("history"))?;
+    let history: Vec<Ran> = ask(&mut Control::connect(&run_dir(node))?, Wish::History)?;
     if as_json {
         crate::say!("{}", serde_json::to_string_pretty(&history)?);
         return Ok(());
     }
-    for kept in history.as_array().into_iter().flatten() {
-        let word = |key: &str| clean::shown(kept[key].as_str().unwrap_or("?")).to_string();
-        let partly = if kept["partly"] == true { ", in part" } else { "" };
-        let at = kept["unix_s"].as_u64().unwrap_or(0);
-        crate::say!("{} {} by {}: {}{partly}", kept["number"], utc(at), word("who"), word("source"));
-        for line in kept["changes"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for Ran { changes, number, partly, source, unix_s, who } in &history {
+        let partly = if *partly { ", in part" } else { "" };
+        let (who, source) = (clean::shown(who), clean::shown(source));
+        crate::say!("{number} {} by {who}: {source}{partly}", utc(*unix_s));
+        for line in changes {
             crate::say!("    {}", clean::shown(line));
         }
     }
@@ -162,8 +163,8 @@ fn utc(unix_s: u64) -> String {
     format!("{year}-{month:02}-{:02} {hour:02}:{minute:02}:{second:02} UTC", days + 1)
 }
 
-fn ask(control: &mut Control, what: Value) -> anyhow::Result<Value> {
-    Ok(control.ask(&json!({"do": "configure", "what": what}))?)
+fn ask<T: DeserializeOwned>(control: &mut Control, what: Wish) -> anyhow::Result<T> {
+    Ok(control.asked(&Ask::Configure { what })?)
 }
 
 /// What is applied, and where.

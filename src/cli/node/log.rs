@@ -6,8 +6,10 @@ use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
 use crate::manage::client::{ClientError, Control, run_dir};
 use anyhow::Context as _;
-use model::Ask;
-use serde_json::{Value, json};
+use model::log::{Journal, Line, OwnLine};
+use model::status::Trap;
+use model::{Ask, Subject};
+use serde::Serialize;
 use std::path::PathBuf;
 
 /// What is to be printed, and how.
@@ -74,13 +76,12 @@ impl Known {
     }
 
     /// Adds the line of the source to one about a trap.
-    fn complete(&self, line: &mut Value) {
-        let places = self.0.iter().find(|(name, _)| line["code"] == name.as_str());
-        let number = |name: &str| line["trap"][name].as_u64().and_then(|number| u32::try_from(number).ok());
-        if let (Some((_, places)), Some(function), Some(byte)) = (places, number("function"), number("byte")) {
+    fn complete(&self, line: &mut Line) {
+        let Some((_, places)) = self.0.iter().find(|(name, _)| *name == line.code) else { return };
+        let Some(trap) = &mut line.trap else { return };
+        if let (Some(function), Some(byte)) = (trap.function, trap.byte) {
             let (name, source) = places.find(function, byte);
-            line["trap"]["name"] = json!(name);
-            line["trap"]["source"] = json!(source);
+            (trap.name, trap.source) = (name.map(str::to_owned), source);
         }
     }
 }
@@ -98,13 +99,13 @@ pub(super) fn print(args: &Args) -> anyhow::Result<()> {
     if args.follow {
         return follow(&mut control, &known, args);
     }
-    let mut lines = control.ask(&Ask::Log)?;
-    lines.as_array_mut().into_iter().flatten().for_each(|line| known.complete(line));
+    let mut lines: Vec<Line> = control.asked(&Ask::Log)?;
+    lines.iter_mut().for_each(|line| known.complete(line));
     if args.json {
-        crate::say!("{lines}");
+        crate::say!("{}", serde_json::to_value(&lines)?);
         return Ok(());
     }
-    lines.as_array().into_iter().flatten().for_each(say);
+    lines.iter().for_each(say);
     Ok(())
 }
 
@@ -113,7 +114,7 @@ fn follow(control: &mut Control, known: &Known, args: &Args) -> anyhow::Result<(
     end_when_interrupted()?;
     let mut told = Told::default();
     loop {
-        let journal = match control.next("journal") {
+        let journal = match control.asked_next::<Journal>(Subject::Journal) {
             Ok(journal) => journal,
             // Another connection needed the place: this one begins anew, and knows what it has printed.
             Err(ClientError::Broken(_)) => match Control::connect(&run_dir(&args.node)) {
@@ -128,39 +129,60 @@ fn follow(control: &mut Control, known: &Known, args: &Args) -> anyhow::Result<(
             Err(error) => return Err(error.into()),
         };
         for (mut line, missed) in told.news(journal) {
-            known.complete(&mut line);
-            print_line(&line, missed, args);
+            if let Either::Code(line) = &mut line {
+                known.complete(line);
+            }
+            print_line(&line, missed, args)?;
         }
     }
+}
+
+/// A line of the node's own, or of code.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+enum Either {
+    Own(OwnLine),
+    Code(Line),
 }
 
 /// What was printed: of which process, and the last numbers of the node's lines and of the codes'.
 #[derive(Default)]
 struct Told {
-    process: Value,
-    last: [Option<u64>; 2],
+    process: Option<u32>,
+    own: Option<u64>,
+    code: Option<u64>,
 }
 
 impl Told {
     /// The lines of a journal that were not printed yet, each with how many before it are missing.
-    fn news(&mut self, mut journal: Value) -> Vec<(Value, u64)> {
-        let process = journal["process"].take();
-        if process != self.process {
+    fn news(&mut self, Journal { process, code, node }: Journal) -> Vec<(Either, u64)> {
+        if self.process != Some(process) {
             // A node that was started again counts anew.
-            *self = Told { process, last: [None, None] };
+            *self = Told { process: Some(process), own: None, code: None };
         }
         let mut news = Vec::new();
-        for (which, last) in ["node", "code"].into_iter().zip(&mut self.last) {
-            for line in journal[which].as_array_mut().into_iter().flatten() {
-                let number = line["number"].as_u64().unwrap_or(0);
-                if last.is_none_or(|last| number > last) {
-                    news.push((line.take(), last.map_or(0, |last| number - last - 1)));
-                    *last = Some(number);
-                }
+        for line in node {
+            if let Some(missed) = missed(&mut self.own, line.number) {
+                news.push((Either::Own(line), missed));
+            }
+        }
+        for line in code {
+            if let Some(missed) = missed(&mut self.code, line.number.unwrap_or(0)) {
+                news.push((Either::Code(line), missed));
             }
         }
         news
     }
+}
+
+/// How many were missed before a line of this number; nothing: it is none behind the last one.
+fn missed(last: &mut Option<u64>, number: u64) -> Option<u64> {
+    let missed = match *last {
+        Some(last) => number.checked_sub(last)?.checked_sub(1)?,
+        None => 0,
+    };
+    *last = Some(number);
+    Some(missed)
 }
 
 /// Ends the program in good order at the first signal that asks for it.
@@ -183,41 +205,46 @@ fn end(args: &Args) -> anyhow::Result<()> {
 }
 
 /// One line of the journal, if it is grave enough; before it how many were overwritten unread.
-fn print_line(line: &Value, missed: u64, args: &Args) {
+fn print_line(line: &Either, missed: u64, args: &Args) -> anyhow::Result<()> {
     if missed > 0 && !args.json {
         crate::say!("{missed} lines came too fast to be read");
     }
-    if Level::of(line["level"].as_str()) > args.level {
-        return;
+    let level = match line {
+        Either::Own(line) => Some(line.level.as_str()),
+        Either::Code(line) => line.level.as_deref(),
+    };
+    if Level::of(level) > args.level {
+        return Ok(());
     }
-    if args.json {
-        crate::say!("{line}");
-    } else if let Some(text) = line["text"].as_str() {
-        crate::say!("{:5} {}", line["level"].as_str().unwrap_or("?"), clean::shown(text));
-    } else {
-        say(line);
+    match line {
+        _ if args.json => crate::say!("{}", serde_json::to_value(line)?),
+        Either::Own(OwnLine { level, text, .. }) => crate::say!("{level:5} {}", clean::shown(text)),
+        Either::Code(line) => say(line),
     }
+    Ok(())
 }
 
-fn say(line: &Value) {
-    let (at, code) = (line["at"].as_u64().unwrap_or(0) as f64 / 1e9, line["code"].as_str().unwrap_or("?"));
-    let text = match line.get("trap") {
-        None => format!("tag {}  value {}", line["tag"], line["value"]),
+fn say(line: &Line) {
+    let text = match &line.trap {
+        None => format!("tag {}  value {}", line.tag, line.value),
         Some(trap) => format!("trap: {}", trap_in_words(trap)),
     };
-    crate::say!("{at:.6} s  code {:.8}  {}", clean::shown(code), clean::shown(&text));
+    let at = line.at as f64 / 1e9;
+    crate::say!("{at:.6} s  code {:.8}  {}", clean::shown(&line.code), clean::shown(&text));
 }
 
 /// Where code has trapped: with the line of the source, if that is known.
-pub(super) fn trap_in_words(trap: &Value) -> String {
-    let kind = trap["kind"].as_str().unwrap_or("?");
-    let place = match (trap["source"].as_str(), trap["name"].as_str()) {
+pub(super) fn trap_in_words(trap: &Trap) -> String {
+    let Trap { kind, function, byte, name, source } = trap;
+    let number = |of: &Option<u32>| of.map_or("?".to_owned(), |number| number.to_string());
+    let place = match (source, name) {
         (Some(source), Some(name)) => format!("in {name} at {source}"),
-        (Some(source), None) => format!("in function {} at {source}", trap["function"]),
-        _ if trap["function"].is_null() => "at an unknown place".to_owned(),
+        (Some(source), None) => format!("in function {} at {source}", number(function)),
+        _ if function.is_none() => "at an unknown place".to_owned(),
         _ => format!(
             "in function {} at its byte {}; anode node log NODE --code FILE.anb says the line",
-            trap["function"], trap["byte"]
+            number(function),
+            number(byte)
         ),
     };
     format!("{kind}, {place}")
@@ -230,10 +257,14 @@ mod tests {
     #[test]
     fn a_line_is_news_once_and_a_node_that_was_started_again_counts_anew() {
         let mut told = Told::default();
-        let mut news = |process: u64, numbers: &[u64]| -> Vec<(u64, u64)> {
-            let lines: Vec<_> = numbers.iter().map(|number| json!({"number": number})).collect();
-            let news = told.news(json!({"process": process, "node": lines, "code": []}));
-            news.iter().map(|(line, missed)| (line["number"].as_u64().unwrap(), *missed)).collect()
+        let mut news = |process: u32, numbers: &[u64]| -> Vec<(u64, u64)> {
+            let line = |number: &u64| OwnLine { number: *number, ..OwnLine::default() };
+            let journal = Journal { process, node: numbers.iter().map(line).collect(), code: Vec::new() };
+            let number = |line: &Either| match line {
+                Either::Own(line) => line.number,
+                Either::Code(_) => unreachable!("none was there"),
+            };
+            told.news(journal).iter().map(|(line, missed)| (number(line), *missed)).collect()
         };
         assert_eq!(news(1, &[3, 4]), [(3, 0), (4, 0)]);
         assert_eq!(news(1, &[3, 4, 7, 8]), [(7, 2), (8, 0)]);

@@ -6,6 +6,8 @@
 use crate::clean;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::names;
+use model::status::{Called, Codes};
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -38,17 +40,18 @@ pub(super) fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow
 /// Every counter that changed, with its path in the tree.
 fn changes(before: &Value, now: &Value) -> Vec<(String, i64)> {
     let mut changes = Vec::new();
-    let titles = Titles { codes: now["codes"].as_array().map_or(&[], Vec::as_slice) };
+    let Codes { codes } = Codes::deserialize(now).unwrap_or_default();
+    let titles = Titles { codes };
     titles.difference("", before, now, &mut changes);
     changes
 }
 
 /// What things in lists are called.
-struct Titles<'a> {
-    codes: &'a [Value],
+struct Titles {
+    codes: Vec<Called>,
 }
 
-impl Titles<'_> {
+impl Titles {
     fn difference(&self, path: &str, before: &Value, now: &Value, changes: &mut Vec<(String, i64)>) {
         let join = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
         match now {
@@ -84,14 +87,14 @@ impl Titles<'_> {
 
     /// What something is called; a domain of codes like its first code.
     fn title(&self, of: &Value) -> Option<String> {
-        let own = ["title", "name", "addr"].into_iter().find_map(|key| of[key].as_str());
+        let Called { title, name, addr, worker, codes } = Called::deserialize(of).ok()?;
         let code = || {
-            let code = of["codes"].get(0)?.as_str()?;
-            let title = self.codes.iter().find(|known| known["name"] == code).and_then(|known| known["title"].as_str());
-            Some(title.map_or_else(|| code.chars().take(8).collect(), str::to_owned))
+            let code = codes.first()?;
+            let known = self.codes.iter().find(|known| known.name.as_ref() == Some(code));
+            let title = known.and_then(|known| known.title.clone());
+            Some(title.unwrap_or_else(|| code.chars().take(8).collect()))
         };
-        let worker = || of["worker"].as_u64().map(|number| number.to_string());
-        own.map(str::to_owned).or_else(worker).or_else(code)
+        title.or(name).or(addr).or_else(|| worker.map(|number| number.to_string())).or_else(code)
     }
 }
 

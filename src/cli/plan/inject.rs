@@ -13,6 +13,8 @@ use crate::manage::resolver;
 use crate::trust::{Credential, PrincipalKey};
 use crate::wire::Addr;
 use anyhow::{Context as _, Result, bail};
+use model::Ask;
+use model::status::Status;
 use plan::name::Name;
 use plan::syntax::lexer::{SOURCE_MAX, end_of_call};
 use plan::value::{Callee, Chunk, Host, Value};
@@ -284,9 +286,11 @@ impl InjectArgs {
     fn clamped(&self) -> u32 {
         let status = match &self.port {
             Some(_) => None,
-            None => self.place.dir().ok().and_then(|dir| Control::connect(&dir).ok()?.status().ok()),
+            None => {
+                self.place.dir().ok().and_then(|dir| Control::connect(&dir).ok()?.asked::<Status>(&Ask::Status).ok())
+            }
         };
-        let most = status.and_then(|status| u32::try_from(status.pointer("/plan/bound_max")?.as_u64()?).ok());
+        let most = status.and_then(|status| status.plan).map(|plan| plan.bound_max);
         let bound = most.map_or(self.bound, |most| self.bound.min(most));
         if bound < self.bound {
             let why = "the most that this node lets an application have: bound_max of [plan]";

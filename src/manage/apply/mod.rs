@@ -25,9 +25,9 @@ use crate::node::proofs::Guard;
 use crate::sys::clock::Clock;
 use crate::sys::threads::{self, Duty};
 use crate::trust::{CurrentRoles, LinkSecret};
+use model::wish::{Confirmed, Difference, Ran};
 pub use peers::Peers;
 use prepared::Prepared;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wish::{Fulfils, Standing, Wish};
+use wish::{Done, Fulfils, Standing, Wish};
 
 /// Changes that the log has of one configuration.
 const LINES_MAX: usize = 20;
@@ -50,7 +50,7 @@ pub const CONFIRM_MAX: Duration = Duration::from_secs(86_400);
 const GOING_DOWN: &str = "the node is going down";
 
 /// What a wish has come to.
-type Answer = Result<Value, String>;
+type Answer = Result<Done, String>;
 
 /// The way to the thread that applies configurations.
 pub struct Applier {
@@ -219,7 +219,11 @@ impl Applying {
                 let manner = Manner { dry_run, partly, within: within(confirm_within_ms)?, base: None };
                 if self.before.is_some() && to.is_none() && !dry_run {
                     self.go_back()?;
-                    return Ok(json!({ "applied": true, "number": self.number(), "changes": [] }));
+                    return Ok(Done::Differs(Difference {
+                        applied: true,
+                        number: self.number(),
+                        ..Difference::default()
+                    }));
                 }
                 let number = match to {
                     Some(number) => number,
@@ -244,9 +248,9 @@ impl Applying {
                     given = before.who,
                     "configuration confirmed"
                 );
-                Ok(json!({ "number": self.number() }))
+                Ok(Done::Stays(Confirmed { number: self.number() }))
             }
-            Wish::History => Ok(shown(&history()?)),
+            Wish::History => Ok(Done::History(history()?.into_iter().map(shown).collect())),
         }
     }
 
@@ -274,7 +278,10 @@ impl Applying {
         let Looked { kept, keys, after, changes, .. } = &looked;
         let running = &self.parts.file;
         let ms = manner.within.map(|within| within.as_millis() as u64);
-        let report = |done, number: Option<u64>| json!({"applied": done, "number": number, "changes": changes, "confirm_within_ms": ms});
+        let report = |applied, number: Option<u64>| {
+            let changes = changes.iter().map(Change::told).collect();
+            Done::Differs(Difference { applied, changes, confirm_within_ms: ms, number })
+        };
         if manner.dry_run {
             let told = report(false, self.number());
             self.looked = Some(looked);
@@ -455,13 +462,10 @@ fn hold_again(number: u64) -> Result<Kept, String> {
     broker::ask(&hold, &[]).map(|_| kept).map_err(|error| error.to_string())
 }
 
-/// A list of configurations for people and programs: without their texts.
-fn shown(history: &[Kept]) -> Value {
-    let one = |kept: &Kept| {
-        json!({ "number": kept.number, "unix_s": kept.unix_s, "who": kept.who, "source": kept.source,
-                "partly": kept.partly, "changes": kept.changes })
-    };
-    history.iter().map(one).collect()
+/// A configuration for people and programs: without its text.
+fn shown(kept: Kept) -> Ran {
+    let Kept { number, unix_s, who, source, partly, changes, .. } = kept;
+    Ran { changes, number, partly, source, unix_s, who }
 }
 
 fn keys_of(given: BTreeMap<PathBuf, (u32, String)>) -> Result<Keys, String> {

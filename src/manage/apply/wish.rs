@@ -2,19 +2,18 @@
 
 use crate::sys::privileges;
 use rustix::net::sockopt::socket_peercred;
-use serde_json::Value;
 use std::os::fd::AsFd;
 use std::sync::mpsc::Receiver;
 
-pub use model::wish::{Standing, Wish};
+pub use model::wish::{Done, Standing, Wish};
 
 /// Who fulfils wishes.
 pub trait Fulfils: Send + Sync {
     /// Does what somebody wishes, and says what has come of it; while another is at it nothing is done.
-    fn fulfil(&self, wish: Wish, who: &str) -> Result<Value, String>;
+    fn fulfil(&self, wish: Wish, who: &str) -> Result<Done, String>;
 
     /// The same for somebody who has no time to wait for the answer.
-    fn begin(&self, wish: Wish, who: &str) -> Result<Receiver<Result<Value, String>>, String>;
+    fn begin(&self, wish: Wish, who: &str) -> Result<Receiver<Result<Done, String>>, String>;
 
     /// How the node's configuration stands, for the status.
     fn standing(&self) -> Standing;

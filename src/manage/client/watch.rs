@@ -4,7 +4,7 @@ use super::{ClientError, Control};
 use crate::core::bucket::TokenBucket;
 use crate::seen::join::{Join, Seen};
 use crate::seen::record::{Record, Records, Told};
-use crate::seen::words::Names;
+use crate::seen::words::{Names, Naming as _, questions};
 use std::io::{self, BufReader, Read};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -43,7 +43,7 @@ impl Watched {
             join,
             buffer: Vec::new(),
             since: Instant::now(),
-            questions: Names::questions(),
+            questions: questions(),
             beats: 0,
             is_over: false,
         })

@@ -16,6 +16,7 @@ use crate::trust::Revocation;
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
 use model::code::{Named, Removed, Retried};
+use model::revoked::Ended;
 use model::{Answer, Ask, Taken};
 use serde::Serialize;
 use std::sync::atomic::Ordering;
@@ -89,10 +90,16 @@ impl Handle {
         if was { Ok(Named { name }) } else { Err(format!("no service {name} was loaded")) }
     }
 
-    fn revoke(&self, taken: &Taken) -> Result<revoked::Ended, String> {
+    fn revoke(&self, taken: &Taken) -> Result<Ended, String> {
         let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
         let ended = revocations.order(self, revocation(taken)?)?;
-        Ok(revoked::Ended { ended, remembered: revocations.are_kept() })
+        Ok(Ended {
+            codes: ended.codes as u64,
+            domains: ended.domains as u64,
+            told: ended.told as u64,
+            issued: ended.issued,
+            remembered: revocations.are_kept(),
+        })
     }
 
     fn channels(&self) -> Result<Vec<model::domains::Channel>, String> {

@@ -5,7 +5,7 @@ use super::sources::Sources;
 use super::workers::Others;
 use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
-use crate::manage::apply::wish::{Fulfils, Wish};
+use crate::manage::apply::wish::{Done, Fulfils, Wish};
 use crate::manage::connections::Connections;
 use crate::manage::files::Files;
 use crate::manage::homes::{Home, Homes};
@@ -19,7 +19,6 @@ use crate::manage::watching::Watching;
 use crate::manage::worker::Order;
 use crate::node::{Node, Turn};
 use crate::sys::poll::Waker;
-use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -93,7 +92,7 @@ impl Handle {
     }
 
     /// Does what somebody wishes of the node's configuration.
-    pub fn configure(&self, wish: Wish, who: &str) -> Result<Value, String> {
+    pub fn configure(&self, wish: Wish, who: &str) -> Result<Done, String> {
         self.applier.as_ref().ok_or("this node has no other configurations")?.fulfil(wish, who)
     }
 

@@ -2,13 +2,14 @@
 
 use super::super::super::compile::{Programs, compiler};
 use super::super::super::gateway::Running;
-use super::super::super::node::{PATIENCE, Up, failed};
+use super::super::super::node::{PATIENCE, Up};
 use super::super::super::place::{Cpus, Site, Way, free_port};
 use super::super::super::{Error, programs};
 use super::member::{Environment, HERE, Kind, THERE};
 use anode::schedule::Policy;
 use anode::sys::realtime;
-use serde_json::{Value, json};
+use model::Ask;
+use model::domains::{Channel, Domain, Domains};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,8 +54,9 @@ pub(super) struct Stand {
 
 /// What the node says.
 struct Look {
-    domains: Value,
-    status: Value,
+    domains: Vec<Domain>,
+    gaps: u64,
+    longest_gap_us: u64,
     worker_ns: u64,
     groups_ns: u64,
 }
@@ -103,17 +105,14 @@ impl Stand {
         let wanted: usize = places.map(|(_, packets)| packets.len()).sum();
         let limit = Instant::now() + PATIENCE;
         loop {
-            let all = self.up.ask(&json!({"do": "channels"}))?;
-            let named = |channel: &&Value| channel["address"].as_str().is_some_and(|it| it.starts_with("type 3"));
-            let count = all.as_array().into_iter().flatten().filter(named).count();
+            let all: Vec<Channel> = self.up.asked(&Ask::Channels)?;
+            let count = all.iter().filter(|channel| channel.address.starts_with("type 3")).count();
             if count >= wanted {
                 return Ok(());
             }
             if Instant::now() > limit {
-                return Err(Error::Node(format!(
-                    "{count} of {wanted} channels are there: {}",
-                    self.up.ask(&json!({"do": "domains"}))?["environments"]
-                )));
+                let all: Domains = self.up.asked(&Ask::Domains)?;
+                return Err(Error::Node(format!("{count} of {wanted} channels are there: {:?}", all.environments)));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -165,25 +164,23 @@ fn generate(socket: &UdpSocket, packets: &[Vec<Vec<u8>>], rates: &[u64], stop: &
 
 impl Look {
     fn of(up: &mut Up, node: &Running) -> Result<Look, Error> {
-        let domains = up.ask(&json!({"do": "domains"}))?;
-        let status = up.ask(&json!({"do": "status"}))?;
-        let pids = domains["environments"].as_array().into_iter().flatten().filter_map(|it| it["pid"].as_u64());
-        let groups_ns = pids.filter_map(group_ns).sum();
-        Ok(Look { worker_ns: worker_ns(node.pid()), groups_ns, domains, status })
+        let Domains { domains, environments, .. } = up.asked(&Ask::Domains)?;
+        let (gaps, longest_gap_us) = up.status()?.cpu.map_or((0, 0), |cpu| (cpu.gaps, cpu.longest_gap_us));
+        let groups_ns = environments.iter().filter_map(|it| group_ns(it.pid?)).sum();
+        Ok(Look { worker_ns: worker_ns(node.pid()), groups_ns, domains, gaps, longest_gap_us })
     }
 
     /// Adds a number of the domain of this title and of all below it.
-    fn sum(&self, title: &str, number: impl Fn(&Value) -> u64) -> u64 {
-        let list = || self.domains["domains"].as_array().into_iter().flatten();
-        let mut within: Vec<&Value> =
-            list().filter(|domain| domain["title"] == title).map(|it| &it["id"]).take(1).collect();
+    fn sum(&self, title: &str, number: impl Fn(&Domain) -> u64) -> u64 {
+        let first = self.domains.iter().find(|domain| domain.title == title);
+        let mut within: Vec<u32> = first.into_iter().map(|domain| domain.id).collect();
         let mut sum = 0;
         // Each is behind the one above it.
-        for domain in list() {
-            if within.contains(&&domain["parent"]) {
-                within.push(&domain["id"]);
+        for domain in &self.domains {
+            if domain.parent.is_some_and(|parent| within.contains(&parent)) {
+                within.push(domain.id);
             }
-            if within.contains(&&domain["id"]) {
+            if within.contains(&domain.id) {
                 sum += number(domain);
             }
         }
@@ -193,27 +190,26 @@ impl Look {
 
 fn spent(members: &[Environment], before: &Look, after: &Look, sent: f64) -> Spent {
     let names: Vec<String> = members.iter().enumerate().map(|(at, member)| member.name(at)).collect();
-    let of_all = |number: fn(&Value) -> u64| -> Vec<u64> {
+    let of_all = |number: fn(&Domain) -> u64| -> Vec<u64> {
         names.iter().map(|name| after.sum(name, number).saturating_sub(before.sum(name, number))).collect()
     };
-    let cpu = of_all(|domain| domain["usage"]["cpu_ns"].as_u64().unwrap_or(0));
-    let packets = of_all(|domain| domain["usage"]["packets"].as_u64().unwrap_or(0));
-    let dropped = |domain: &Value, reason: &str| domain["usage"]["drops"][reason].as_u64().unwrap_or(0);
+    let cpu = of_all(|domain| domain.usage.cpu_ns);
+    let packets = of_all(|domain| domain.usage.packets);
+    let dropped = |domain: &Domain, reason: &str| domain.usage.drops.drops.get(reason).copied().unwrap_or(0);
     let overloaded = names.iter().map(|name| {
         let reasons = ["path-full", "channel-queue-full", "process-full"];
         let number = |look: &Look| look.sum(name, |it| reasons.iter().map(|reason| dropped(it, reason)).sum());
         number(after).saturating_sub(number(before))
     });
-    let number = |look: &Look, key: &str| look.status["cpu"][key].as_u64().unwrap_or(0);
     let used = |look: &Look| look.worker_ns + look.groups_ns;
     Spent {
         of_members: cpu.into_iter().map(|ns| ns as f64 / 1e9).collect(),
         overloaded: overloaded.collect(),
         total: (used(after) - used(before)) as f64 / 1e9,
-        missed: of_all(|domain| domain["missed_deadlines"].as_u64().unwrap_or(0))[0],
+        missed: of_all(|domain| domain.missed_deadlines)[0],
         arrived: packets[0] as f64 / sent.max(1.0),
-        gaps: number(after, "gaps") - number(before, "gaps"),
-        longest_gap_ms: number(after, "longest_gap_us") as f64 / 1e3,
+        gaps: after.gaps - before.gaps,
+        longest_gap_ms: after.longest_gap_us as f64 / 1e3,
         packets,
     }
 }
@@ -225,7 +221,7 @@ fn worker_ns(pid: u32) -> u64 {
 }
 
 /// CPU time of the control group of a process, in the same way as its node reads it.
-fn group_ns(pid: u64) -> Option<u64> {
+fn group_ns(pid: u32) -> Option<u64> {
     let own = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
     let places = own.lines().filter_map(|line| {
         let (names, path) = line.split_once(':')?.1.split_once(':')?;
@@ -233,7 +229,7 @@ fn group_ns(pid: u64) -> Option<u64> {
         Some(PathBuf::from(format!("{root}{path}")))
     });
     let groups = anode::sys::jail::Groups { places: places.collect() };
-    anode::sys::jail::Meter::of(&groups, pid as u32).read().ok()
+    anode::sys::jail::Meter::of(&groups, pid).read().ok()
 }
 
 /// Builds the environments' program.
@@ -258,10 +254,4 @@ fn build(folder: &Path) -> Result<PathBuf, Error> {
     let output = output.map_err(|cause| Error::NoCompiler { cc, cause })?;
     let log = || String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() { Ok(object) } else { Err(Error::Compile { name: "burner".into(), log: log() }) }
-}
-
-impl Up {
-    fn ask(&mut self, question: &Value) -> Result<Value, Error> {
-        self.control().ask(question).map_err(failed)
-    }
 }
