@@ -23,7 +23,10 @@ pub enum Wish {
         confirm_within_ms: Option<u64>,
     },
     /// What runs stays.
-    Confirm,
+    Confirm {
+        /// Its number: another configuration is not meant.
+        number: u64,
+    },
     /// Takes over a configuration that ran before.
     Rollback {
         /// Its number; by default the one before that which runs.
@@ -49,7 +52,7 @@ impl Wish {
         match self {
             Wish::Apply { dry_run: true, .. } | Wish::Rollback { dry_run: true, .. } | Wish::History => None,
             Wish::Apply { .. } => Some("a configuration was applied"),
-            Wish::Confirm => Some("a configuration was confirmed"),
+            Wish::Confirm { .. } => Some("a configuration was confirmed"),
             Wish::Rollback { .. } => Some("a configuration of before was applied"),
             Wish::Reread => Some("the configuration was read again"),
         }

@@ -102,6 +102,8 @@ enum Verb {
     Confirm {
         /// The node's name, or its run directory
         node: String,
+        /// Its number, as `apply` and `history` say it: another one is refused
+        number: u64,
     },
     /// List the configurations that ran, the last one at the end
     History {
@@ -144,7 +146,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Log(args) => log::print(&args)?,
         Verb::Route(args) => route::print(&args)?,
         Verb::Apply(args) => args.run()?,
-        Verb::Confirm { node } => apply::confirm(&node)?,
+        Verb::Confirm { node, number } => apply::confirm(&node, number)?,
         Verb::History { node, json } => apply::history(&node, json)?,
         Verb::Rollback { node, number, manner } => apply::rollback(&node, number, &manner)?,
         Verb::Down { node, keep_kernel } => down(&node, keep_kernel)?,

@@ -160,12 +160,23 @@ fn what_nobody_confirms_is_taken_back_and_what_somebody_does_stays() {
     assert!(last["changes"].to_string().contains("guests limits.packets_per_second: 7 → 1000"), "{last}");
     let (done, said) = node.anode(&["node", "rollback"]);
     assert!(!done && said.contains("no other configuration has run before"), "not what nobody has confirmed: {said}");
-    let (done, said) = node.anode(&["node", "confirm"]);
+    let runs = || standing(&node)["number"].to_string();
+    let (done, said) = node.anode(&["node", "confirm", &runs()]);
     assert!(!done && said.contains("no configuration waits to be confirmed"), "{said}");
-    assert!(apply(&other, &["--confirm-within", "1h"]).0);
+    let before = runs();
+    let (done, said) = apply(&other, &["--confirm-within", "1h"]);
+    let words = format!("unless confirmed: anode node confirm NODE {}\n", runs());
+    assert!(done && said.ends_with(&words), "{said}");
+    // Who means another one has not looked at this one.
+    let (done, said) = node.anode(&["node", "confirm", &before]);
+    let own = format!("configuration {}, of ", runs());
+    assert!(
+        !done && said.contains(&own) && said.contains(&format!("confirmed, and not {before}: look at it")),
+        "{said}"
+    );
     assert!(standing(&node)["unconfirmed_ms"].as_u64().unwrap() > 3_000_000);
-    let (done, said) = node.anode(&["node", "confirm"]);
-    assert!(done && said.contains(" stays"), "{said}");
+    let (done, said) = node.anode(&["node", "confirm", &runs()]);
+    assert!(done && said.contains(&format!("configuration {} stays", runs())), "{said}");
     let status = node.control().status().unwrap();
     assert_eq!((&status["cpu"]["share"], &status["configuration"]["unconfirmed_ms"]), (&json!(0.5), &Value::Null));
 }

@@ -100,7 +100,7 @@ fn conclude(
         (true, ..) => crate::say!("nothing is changed: this was a dry run"),
         (_, false, _) => crate::say!("nothing is changed: the node runs this already"),
         (_, _, Some(ms)) => crate::say!(
-            "applied as configuration {number}; it is taken back in {} s unless confirmed: anode node confirm NODE",
+            "applied as configuration {number}; it is taken back in {} s unless confirmed: anode node confirm NODE {number}",
             ms.div_ceil(1000)
         ),
         _ => crate::say!("applied as configuration {number}"),
@@ -116,9 +116,9 @@ fn print(difference: &Difference) {
     }
 }
 
-/// What runs stays.
-pub(super) fn confirm(node: &str) -> anyhow::Result<()> {
-    let done: Confirmed = ask(&mut Control::connect(&run_dir(node))?, Wish::Confirm)?;
+/// The configuration of this number stays.
+pub(super) fn confirm(node: &str, number: u64) -> anyhow::Result<()> {
+    let done: Confirmed = ask(&mut Control::connect(&run_dir(node))?, Wish::Confirm { number })?;
     crate::say!("configuration {} stays", done.number.unwrap_or(0));
     Ok(())
 }

@@ -236,22 +236,28 @@ impl Applying {
                 let wanted = Wanted::Source { who: who.to_owned() };
                 self.apply(wanted, who, Manner::default())
             }
-            Wish::Confirm => {
-                let Some(before) = self.before.take() else {
-                    return Err("no configuration waits to be confirmed".into());
-                };
-                lock(&self.board).deadline = None;
-                tracing::info!(
-                    event = "node",
-                    who,
-                    number = self.number(),
-                    given = before.who,
-                    "configuration confirmed"
-                );
-                Ok(Done::Stays(Confirmed { number: self.number() }))
-            }
+            Wish::Confirm { number } => self.confirm(number, who),
             Wish::History => Ok(Done::History(history()?.into_iter().map(shown).collect())),
         }
+    }
+
+    /// The configuration of this number stays; another one is not meant.
+    fn confirm(&mut self, number: u64, who: &str) -> Answer {
+        let runs = self.number();
+        let given = match &self.before {
+            None => return Err("no configuration waits to be confirmed".into()),
+            Some(Before { who: given, .. }) if runs != Some(number) => {
+                return Err(format!(
+                    "configuration {}, of {given}, waits to be confirmed, and not {number}: look at it first, anode node history",
+                    runs.unwrap_or(0)
+                ));
+            }
+            Some(Before { who: given, .. }) => given.clone(),
+        };
+        self.before = None;
+        lock(&self.board).deadline = None;
+        tracing::info!(event = "node", who, number, given, "configuration confirmed");
+        Ok(Done::Stays(Confirmed { number: runs }))
     }
 
     /// The number of the configuration that runs.
@@ -263,8 +269,9 @@ impl Applying {
         if let Some(before) = self.before.as_ref().filter(|_| !manner.dry_run) {
             let left = before.deadline.saturating_duration_since(Instant::now()).as_secs();
             return Err(format!(
-                "the configuration of {} waits to be confirmed, for {left} s more: anode node confirm, or anode node rollback",
-                before.who
+                "the configuration of {} waits to be confirmed, for {left} s more: anode node confirm NODE {}, or anode node rollback NODE",
+                before.who,
+                self.number().unwrap_or(0)
             ));
         }
         if let Some(base) = manner.base.filter(|base| *base != self.number()) {
