@@ -541,6 +541,18 @@ pub struct Followed {
     pub reads: u64,
     /// How often more changes came than the kernel keeps: then all are read.
     pub overruns: u64,
+    /// For how many milliseconds it has been known that routes have changed which are not read yet.
+    #[serde(default)]
+    pub behind_ms: u64,
+    /// Routes that the kernel half has not, or otherwise than the user half.
+    #[serde(default)]
+    pub untold: u64,
+    /// How often the kernel half has not taken a route.
+    #[serde(default)]
+    pub untold_ever: u64,
+    /// How often it was told such a one again.
+    #[serde(default)]
+    pub told_again: u64,
 }
 
 /// What a worker has of a CPU.

@@ -50,6 +50,7 @@ pub use settings::{Setting, Settings};
 pub use sockets::{PuntCounts, Steering, Tickets};
 pub use state::CodeState;
 pub use status::{CodeStatus, PortStatus, Status};
+pub use told_routes::Untold;
 
 use std::io;
 use std::path::Path;

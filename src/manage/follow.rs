@@ -55,6 +55,15 @@ pub struct Follower {
     followed: Followed,
 }
 
+/// Says that nothing is followed any more, at its end.
+struct Ends(Arc<Links>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.leave_alone();
+    }
+}
+
 /// What a look at the host has found.
 #[derive(Default)]
 struct Seen {
@@ -73,6 +82,8 @@ struct Seen {
     redirected: Redirected,
     /// What asks the kernel, if there was a reason to.
     asker: Option<Arc<Asker>>,
+    /// When the kernel half is told again what it did not take, and the time from one try to the next.
+    again: Option<(Instant, Duration)>,
 }
 
 impl Follower {
@@ -114,6 +125,7 @@ impl Follower {
         self.begin_routes()?;
         let descriptor = self.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
         let following = Arc::new(Mutex::new(self));
+        let ends = Ends(locked(&following).links.clone());
         let (own, mut patience) = (following.clone(), Some(Duration::ZERO));
         let turn = move |links| {
             // Nobody else waits while changes are gathered.
@@ -124,6 +136,8 @@ impl Follower {
             locked(&own).turn(links)
         };
         threads::start("anode-routes", Duty::Routes, move || {
+            // Also if it panics.
+            let _ends = ends;
             let look = |patience| {
                 let [links, _] = watch.wait(descriptor.as_ref().map(AsFd::as_fd), patience)?;
                 turn(links)
@@ -162,8 +176,10 @@ impl Follower {
             self.look()?;
         }
         self.tell_routes()?;
+        self.report.falls_behind(self.followed.is_behind());
+        let again = self.tell_again();
         let due = self.seen.due.map(|due| due.saturating_duration_since(Instant::now()));
-        Ok([self.followed.patience(), due].into_iter().flatten().min())
+        Ok([self.followed.patience(), due, again].into_iter().flatten().min())
     }
 
     /// From now on the node has this configuration, of as many ports, and these neighbours; whether its routes are others, and

@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Two ways from r to b, and a third to somebody who is no port of r.
 const WAYS: &str = r#"
@@ -263,3 +263,43 @@ fn routes_by_objects_of_next_hops_and_along_several_ways_are_followed() {
     let refused = net.control("r").ways(&many).unwrap_err().to_string();
     assert!(refused.contains("at most 256"), "{refused}");
 }
+
+/// The kernel takes nothing more for the table of the kernel half: what changes then is counted, told again, and no health.
+#[test]
+fn routes_that_the_kernel_half_does_not_take_are_counted_and_told_again() {
+    let Some(net) = up("frozen") else { return };
+    let health = || -> Value {
+        let mut command = net.lab.command("r", ANODE).unwrap();
+        command.args(["node", "health", "--json"]).arg(net.dir("r"));
+        serde_json::from_slice(&command.output().unwrap().stdout).unwrap()
+    };
+    let check = |health: &Value, name: &str| {
+        let found = health["checks"].as_array().unwrap().iter().find(|check| check["name"] == name).unwrap();
+        (found["state"].as_str().unwrap().to_owned(), found["value"].as_u64().unwrap())
+    };
+    let before = health();
+    assert_eq!(check(&before, "routes-untold"), ("healthy".into(), 0), "{before}");
+    assert_eq!(check(&before, "routes-followed").0, "healthy", "{before}");
+    let map = net.dir("r").join("bpf/set-1/routes_map");
+    let frozen = Command::new("python3").args(["-c", FREEZE]).arg(&map).status().unwrap();
+    assert!(frozen.success());
+    net.shell("r", "ip route add 192.0.2.0/24 via 10.0.2.2");
+    let status = net.await_status("r", |status| status["followed"]["told_again"].as_u64() > Some(0));
+    let followed = &status["followed"];
+    assert_eq!(followed["untold"], 1, "{followed}");
+    assert!(followed["untold_ever"].as_u64() > Some(1), "once as it came, and once told again: {followed}");
+    let after = health();
+    assert_eq!(check(&after, "routes-untold"), ("degraded".into(), 1), "{after}");
+    assert!(net.log("r").contains("the kernel half is not told of new routes"), "{}", net.log("r"));
+}
+
+/// Freezes the map that is pinned at a path: BPF_OBJ_GET, then BPF_MAP_FREEZE of bpf(2).
+const FREEZE: &str = "
+import ctypes, platform, struct, sys
+call = {'x86_64': 321, 'aarch64': 280}[platform.machine()]
+libc = ctypes.CDLL(None, use_errno=True)
+path = ctypes.create_string_buffer(sys.argv[1].encode())
+get = ctypes.create_string_buffer(struct.pack('=QII', ctypes.addressof(path), 0, 0), 16)
+freeze = ctypes.create_string_buffer(struct.pack('=I', libc.syscall(call, 7, get, 16)), 4)
+sys.exit(ctypes.get_errno() if libc.syscall(call, 22, freeze, 4) else 0)
+";

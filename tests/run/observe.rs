@@ -144,8 +144,8 @@ fn a_node_says_how_it_is_by_its_exit_status() {
     let node = Node::start("");
     let health: Health = node.control().asked(&Ask::Health).unwrap();
     let names: Vec<_> = health.checks.iter().map(|check| check.name.as_str()).collect();
-    let wanted =
-        ["worker-answers", "loader-answers", "worker-gap", "queues-full", "carrier", "kernel-half", "unaccounted"];
+    let first = ["worker-answers", "loader-answers", "worker-gap", "queues-full", "carrier", "kernel-half"];
+    let wanted = [&first[..], &["routes-followed", "routes-untold", "unaccounted"]].concat();
     assert_eq!((names.as_slice(), health.node.as_str()), (&wanted[..], "m"));
     let status = |words: &[&str]| {
         let output = anode(words, &node.run_dir()).output().unwrap();

@@ -3,7 +3,7 @@
 //! Packets go by the kernel's own tables. There may be a million routes, so they are told one by one as they change.
 
 use super::KernelHalf;
-use crate::kernel::told_routes::ToldRoutes;
+use crate::kernel::told_routes::{Again, ToldRoutes, Untold};
 use crate::topology::{Leads, RouteChange, Routes};
 use crate::wire::{Addr, Prefix};
 use std::io;
@@ -24,32 +24,68 @@ impl KernelHalf {
 
     /// Tells what has changed of the routes. Who has told all of it raises the generation.
     pub fn change_routes(&self, changes: &[RouteChange]) -> io::Result<()> {
-        let told = self.told();
+        let told = &mut *self.told();
         let mut done = Ok(());
         // One that has no place keeps no other out.
-        for change in changes.iter().filter(|change| !told.is_own(change.to)) {
-            done = self.put(change.to, change.now).and(done);
+        for RouteChange { to, now } in changes {
+            if !told.is_own(*to) {
+                done = self.put_noted(told, *to, *now).and(done);
+            }
         }
         done
     }
 
     /// Tells the addresses of the node; routes to those that are not any more count again.
     pub fn set_own(&self, own: impl IntoIterator<Item = Addr>, routes: &Routes) -> io::Result<()> {
-        let mut told = self.told();
+        let told = &mut *self.told();
         let before = core::mem::replace(&mut told.own, own.into_iter().collect());
-        for gone in before.difference(&told.own).copied().map(Prefix::host) {
-            self.put(gone, routes.get(gone))?;
+        let gone: Vec<_> = before.difference(&told.own).copied().map(Prefix::host).collect();
+        let own: Vec<_> = told.own.iter().copied().map(Prefix::host).collect();
+        let mut done = Ok(());
+        for to in gone.into_iter().chain(own) {
+            done = self.put_noted(told, to, routes.get(to)).and(done);
         }
-        told.own.iter().try_for_each(|addr| self.maps.set_own(*addr))
+        done
     }
 
     /// All routes were told: what only a process before this one has told goes.
     pub fn forget_routes_before(&self, routes: &Routes) -> io::Result<()> {
-        let mut told = self.told();
+        let told = &mut *self.told();
         let before = core::mem::take(&mut told.before);
-        let gone = before.into_iter().filter(|to| !told.is_own(*to) && routes.get(*to).is_none());
-        gone.into_iter().try_for_each(|to| self.put(to, None))?;
-        self.put(V4, routes.get(V4))
+        let mut done = Ok(());
+        for to in before {
+            if !told.is_own(to) && routes.get(to).is_none() {
+                done = self.put_noted(told, to, None).and(done);
+            }
+        }
+        self.put_noted(told, V4, routes.get(V4)).and(done)
+    }
+
+    /// Tells again what was not taken, as these routes are now; says how many of them are.
+    pub fn retry_routes(&self, routes: &Routes) -> io::Result<usize> {
+        let told = &mut *self.told();
+        let again = match told.failed.again() {
+            Again::Nothing => return Ok(0),
+            Again::These(prefixes) => prefixes,
+            Again::All => self.maps.prefixes()?.into_iter().chain(routes.iter().map(|(to, _)| to)).collect(),
+        };
+        let taken = again.iter().filter(|to| self.put_noted(told, **to, routes.get(**to)).is_ok()).count();
+        if taken > 0 {
+            self.raise_generation()?;
+        }
+        Ok(taken)
+    }
+
+    /// How many routes it has not taken.
+    pub fn untold(&self) -> Untold {
+        self.told().failed.untold()
+    }
+
+    /// Puts what an address block leads to, or that an address is the node's own.
+    fn put_noted(&self, told: &mut ToldRoutes, to: Prefix, now: Option<Leads>) -> io::Result<()> {
+        let done = if told.is_own(to) { self.maps.set_own(to.addr) } else { self.put(to, now) };
+        told.failed.note(to, done.is_ok());
+        done
     }
 
     fn put(&self, to: Prefix, now: Option<Leads>) -> io::Result<()> {

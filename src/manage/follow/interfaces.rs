@@ -5,6 +5,7 @@
 
 use crate::frame::PortId;
 use crate::sys::netlink::Carrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,12 +46,26 @@ pub enum State {
 
 /// What is known of all of them.
 #[derive(Debug, Default)]
-pub struct Links(Mutex<Vec<LinkStatus>>);
+pub struct Links {
+    all: Mutex<Vec<LinkStatus>>,
+    /// Whether they are followed no more, nor routes.
+    stopped: AtomicBool,
+}
 
 impl Links {
     /// All as it is now.
     pub fn status(&self) -> Vec<LinkStatus> {
         self.list().clone()
+    }
+
+    /// Whether interfaces and routes are followed no more.
+    pub fn are_left_alone(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Who follows them has ended.
+    pub(super) fn leave_alone(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
     }
 
     /// One more port, whose interface is there or not.
@@ -86,7 +101,7 @@ impl Links {
 
     fn list(&self) -> MutexGuard<'_, Vec<LinkStatus>> {
         // Each entry is whole between any two statements.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -16,9 +16,14 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
+use std::time::{Duration, Instant};
 
 /// Pieces of the first reading that wait for the kernel half.
 const BATCHES: usize = 64;
+
+/// Until the kernel half is told again what it did not take: at first, and at most, since each time is twice that before.
+const AGAIN: Duration = Duration::from_secs(1);
+const AGAIN_MAX: Duration = Duration::from_secs(60);
 
 impl Follower {
     /// Looks at the rules of policy routing.
@@ -87,6 +92,31 @@ impl Follower {
         let routes = self.followed.copy();
         let router = if ruled { self.router(&routes) } else { None };
         self.tell(move |node, turn| node.follow_routes(turn, routes, router))
+    }
+
+    /// Tells the kernel half again what it did not take; gives for how long it is left alone then.
+    pub(super) fn tell_again(&mut self) -> Option<Duration> {
+        let (half, now) = (self.half.as_deref()?, Instant::now());
+        if half.untold().now == 0 {
+            self.seen.again = None;
+            self.report.keep_untold(half.untold());
+            return None;
+        }
+        let (due, pause) = *self.seen.again.get_or_insert((now + AGAIN, AGAIN));
+        if due <= now {
+            if let Err(error) = half.retry_routes(&self.followed.told) {
+                complain(Err(error));
+            }
+            let pause = (2 * pause).min(AGAIN_MAX);
+            self.seen.again = Some((now + pause, pause));
+        }
+        let untold = half.untold();
+        let before = self.report.keep_untold(untold);
+        if untold.now == 0 {
+            tracing::info!(event = "route", routes = before.now, "the kernel half has taken all routes after all");
+            self.seen.again = None;
+        }
+        self.seen.again.map(|(due, _)| due.saturating_duration_since(now))
     }
 
     /// Who is asked in the place of the routes.

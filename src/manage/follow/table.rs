@@ -150,6 +150,11 @@ impl Followed {
         Ok(())
     }
 
+    /// Whether routes have changed that are not read yet.
+    pub fn is_behind(&self) -> bool {
+        self.reading.due
+    }
+
     /// Links have changed, and routes with them of which the kernel does not tell.
     pub fn doubt(&mut self) {
         self.reading.due = self.watch.is_some();

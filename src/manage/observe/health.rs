@@ -5,7 +5,7 @@
 use crate::manage::control::Handle;
 use crate::manage::worker::Order;
 use model::health::{Check, Health, State};
-use model::status::Status;
+use model::status::{Followed, Status};
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Milliseconds in which workers and loader answer that are well, and for which a worker may have been kept from its work.
 const ANSWER_MS: u64 = 1000;
 const GAP_MS: u64 = 100;
+
+/// Milliseconds for which changed routes may be unread: a million take some seconds, and are not read all the time.
+const BEHIND_MS: u64 = 20_000;
 
 /// Drops that say that something is full.
 const FULL: [&str; 8] = [
@@ -56,6 +59,17 @@ impl Looks {
 fn check(name: &str, value: u64, most: u64, said: String) -> Check {
     let state = if value > most { State::Degraded } else { State::Healthy };
     Check { name: name.into(), state, value, most, said }
+}
+
+/// Whether interfaces and routes are followed, and the kernel half has all of what was found.
+fn of_following(stopped: bool, followed: Followed) -> [Check; 2] {
+    let (behind, most) = if stopped { (followed.behind_ms.max(1), 0) } else { (followed.behind_ms, BEHIND_MS) };
+    let said = match stopped {
+        true => "interfaces and routes are followed no more: the log says why; start the node again",
+        false => "milliseconds for which routes have changed that are not read yet; see followed of the status",
+    };
+    let untold = "routes that the kernel half has not taken, and is told again; the log says why";
+    [check("routes-followed", behind, most, said.into()), check("routes-untold", followed.untold, 0, untold.into())]
 }
 
 impl Handle {
@@ -141,6 +155,8 @@ impl Handle {
             0,
             "ports before which the kernel half does not stand any more: somebody has taken it away; start the node again".into(),
         ));
+        let stopped = self.links.as_ref().is_some_and(|links| links.are_left_alone());
+        checks.extend(of_following(stopped, status.followed.unwrap_or_default()));
         checks.push(check(
             "unaccounted",
             status.unaccounted,
@@ -159,6 +175,18 @@ mod tests {
     fn what_is_full_is_told_by_names_of_reasons() {
         let names: Vec<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
         assert!(FULL.iter().all(|name| names.contains(name)), "{names:?}");
+    }
+
+    #[test]
+    fn who_follows_routes_no_more_or_late_or_in_one_half_is_degraded() {
+        let states = |stopped, behind_ms, untold| {
+            of_following(stopped, Followed { behind_ms, untold, ..Followed::default() }).map(|check| check.state)
+        };
+        use State::{Degraded, Healthy};
+        assert_eq!(states(false, BEHIND_MS, 0), [Healthy, Healthy]);
+        assert_eq!(states(false, BEHIND_MS + 1, 0), [Degraded, Healthy]);
+        assert_eq!(states(false, 0, 1), [Healthy, Degraded]);
+        assert_eq!(states(true, 0, 0), [Degraded, Healthy], "however little it is behind");
     }
 
     #[test]
