@@ -53,6 +53,7 @@ use crate::nodeos::file::Quota;
 use crate::port::Opening;
 use crate::sys::clock::Clock;
 use crate::sys::jail::Starter;
+use crate::sys::notify::Notifier;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
@@ -477,7 +478,7 @@ fn tick(compiler: Compiler, mut watchdog: Watchdog, stop: Arc<AtomicBool>) -> Re
 
 /// Lets the node stop in good order on SIGINT and SIGTERM, and take over what its file says on SIGHUP; where that says that
 /// the terminal is gone which the node was started at, it stops too.
-pub fn obey_signals(handle: Handle) -> Result<()> {
+pub fn obey_signals(handle: Handle, manager: Notifier) -> Result<()> {
     let wanted = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, SIGHUP];
     let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot wait for signals")?;
     let at_terminal = std::io::stderr().is_terminal();
@@ -490,8 +491,12 @@ pub fn obey_signals(handle: Handle) -> Result<()> {
                 return;
             }
             // What comes of it is in the log: another signal does not wait for it.
-            if let Err(why) = handle.begin_configuring(apply::wish::Wish::Reread, "SIGHUP") {
+            manager.reloading();
+            let told = manager.clone();
+            let done = Box::new(move |_| told.ready());
+            if let Err(why) = handle.begin_configuring(apply::wish::Wish::Reread, "SIGHUP", done) {
                 tracing::warn!(why, "the configuration is not read again");
+                manager.ready();
             }
         }
     })?;

@@ -4,6 +4,7 @@
 //! The connection is made before the process gives privileges away, and is used afterwards, by any of its threads. That needs `write`
 //! alone, which every list of system calls has; a library for it opens the socket for each message, which none of them has.
 
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt as _;
@@ -49,6 +50,13 @@ impl Notifier {
     /// The service does its work from now on.
     pub fn ready(&self) {
         self.tell(b"READY=1");
+    }
+
+    /// The service takes over another configuration, and says [`Notifier::ready`] when that is done or refused.
+    pub fn reloading(&self) {
+        let now = clock_gettime(ClockId::Monotonic);
+        let since = now.tv_sec.unsigned_abs() * 1_000_000 + now.tv_nsec.unsigned_abs() / 1_000;
+        self.tell(format!("RELOADING=1\nMONOTONIC_USEC={since}").as_bytes());
     }
 
     /// The service still comes round.

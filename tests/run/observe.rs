@@ -1,6 +1,6 @@
 //! What a running node says of itself over the control socket: in the words of its protocol, to many at once, and for Prometheus.
 
-use crate::single::{Node, anode, write_config};
+use crate::single::{ANODE, Node, anode, is_root, write_config};
 use anode::log::HAPPENED_MAX;
 use anode::manage::client::{ClientError, Control};
 use model::domains::{Channel, Domains};
@@ -13,8 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// An answer is all in the words of the protocol: nothing of it is lost on the way through the types.
 fn is_typed<T: DeserializeOwned + Serialize>(control: &mut Control, ask: &Ask) {
@@ -242,33 +243,156 @@ fn a_report_has_all_in_one_file() {
     node.down();
 }
 
-/// What a service manager would be told.
+/// A process that a failed test does not leave behind.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // One that has ended in good order has been waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A node beside what a service manager hears of it.
+struct Managed {
+    dir: tempfile::TempDir,
+    manager: UnixDatagram,
+    process: Ends,
+}
+
+impl Managed {
+    fn start(more: &str, variables: &[(&str, &str)]) -> Managed {
+        crate::gate::pass();
+        let dir = tempfile::tempdir().unwrap();
+        let place = dir.path().join("notify");
+        let manager = UnixDatagram::bind(&place).unwrap();
+        manager.set_read_timeout(Some(crate::wait::PATIENCE)).unwrap();
+        let file = write_config(dir.path(), more);
+        let mut command = anode(&["node", "run"], &file);
+        command.env("NOTIFY_SOCKET", &place).envs(variables.iter().copied()).stderr(Stdio::null());
+        let process = Ends(command.spawn().unwrap());
+        Managed { dir, manager, process }
+    }
+
+    /// The next message.
+    fn told(&self) -> String {
+        let mut room = [0; 256];
+        let length = self.manager.recv(&mut room).unwrap();
+        String::from_utf8_lossy(&room[..length]).into_owned()
+    }
+
+    /// Hears all up to this.
+    fn hear(&self, wanted: &str) {
+        while self.told() != wanted {}
+    }
+
+    fn down(mut self) {
+        let run = self.dir.path().join("run");
+        assert!(anode(&["node", "down"], &run).status().unwrap().success());
+        self.hear("STOPPING=1");
+        assert!(self.process.0.wait().unwrap().success());
+    }
+}
+
 #[test]
 fn a_node_that_comes_round_says_so_to_the_service_manager() {
+    let managed = Managed::start("", &[("WATCHDOG_USEC", "300000")]);
+    managed.hear("READY=1");
+    managed.hear("WATCHDOG=1");
+    managed.down();
+}
+
+/// As Type=notify-reload wants it: it says when it begins and when that is done, also where the file is refused.
+#[test]
+fn a_node_says_to_the_service_manager_that_it_reads_its_file_again_and_that_it_has() {
+    let role = |packets: u64| format!("[[role]]\nname = \"guests\"\nlimits = {{ packets_per_second = {packets} }}\n");
+    let managed = Managed::start(&role(1000), &[]);
+    managed.hear("READY=1");
+    let clock = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
+    };
+    let mut control = Control::connect(&managed.dir.path().join("run")).unwrap();
+    for (more, counts) in [(role(7), (1, 0)), ("[[role]]\nname = \"gues".to_owned(), (1, 1))] {
+        write_config(managed.dir.path(), &more);
+        let before = clock();
+        assert!(Command::new("kill").args(["-HUP", &managed.process.0.id().to_string()]).status().unwrap().success());
+        let said = managed.told();
+        let time: u64 = said.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect(&said).parse().unwrap();
+        assert!((before..=clock()).contains(&time), "{said}");
+        assert_eq!(managed.told(), "READY=1");
+        let standing = control.asked::<Status>(&Ask::Status).unwrap().configuration.unwrap();
+        assert_eq!((standing.applied, standing.refused), counts, "it is done when it says so");
+    }
+    managed.down();
+}
+
+/// A journal in a place of its own: standard error is a stream to it, and beside that is its socket.
+#[test]
+fn lines_go_to_the_journal_with_their_fields_where_standard_error_is_a_stream_to_it() {
+    if !is_root("mounts need root") {
+        return;
+    }
     crate::gate::pass();
     let dir = tempfile::tempdir().unwrap();
-    let place = dir.path().join("notify");
-    let manager = UnixDatagram::bind(&place).unwrap();
-    manager.set_read_timeout(Some(crate::wait::PATIENCE)).unwrap();
+    let journal = UnixDatagram::bind(dir.path().join("socket")).unwrap();
+    journal.set_read_timeout(Some(crate::wait::PATIENCE)).unwrap();
+    let (_reader, stream) = UnixStream::pair().unwrap();
+    let is = rustix::fs::fstat(&stream).unwrap();
     let file = write_config(dir.path(), "");
-    let mut process = anode(&["node", "run"], &file)
-        .env("NOTIFY_SOCKET", &place)
-        .env("WATCHDOG_USEC", "300000")
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut told = Vec::new();
-    let mut hear = |wanted: &str| {
-        let mut room = [0; 256];
-        while told.iter().filter(|said| *said == wanted).count() < 1 {
-            let length = manager.recv(&mut room).unwrap();
-            told.push(String::from_utf8_lossy(&room[..length]).into_owned());
+    let place = "mount -t tmpfs none /run && mkdir -p /run/systemd/journal && mount --bind \"$1\" /run/systemd/journal";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &format!("{place} && exec \"$2\" node run \"$3\""), "sh"]);
+    command.arg(dir.path()).arg(ANODE).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
+    command.env("JOURNAL_STREAM", format!("{}:{}", is.st_dev, is.st_ino)).stderr(OwnedFd::from(stream));
+    let mut process = Ends(command.spawn().unwrap());
+    let entry = |wanted: &str| loop {
+        let mut room = [0; 8192];
+        let length = journal.recv(&mut room).unwrap();
+        let entry = String::from_utf8_lossy(&room[..length]).into_owned();
+        if entry.contains(wanted) {
+            return entry;
         }
     };
-    hear("READY=1");
-    hear("WATCHDOG=1");
+    let runs = entry("\nMESSAGE=node runs\n");
+    for field in ["ANODE_NODE=m\n", "PRIORITY=6\n", "SYSLOG_IDENTIFIER=anode\n", "TARGET=anode::"] {
+        assert!(runs.contains(field), "{field}: {runs}");
+    }
     let run = dir.path().join("run");
+    crate::wait::control(&run, Some(&process.0), String::new);
+    Control::connect(&run).unwrap().asked::<String>(&Ask::LogLevel { level: "debug".into(), target: None }).unwrap();
+    let asked = entry("the level of the log is debug");
+    assert!(asked.contains("ANODE_UID=0\n") && asked.contains("ANODE_PID="), "{asked}");
     assert!(anode(&["node", "down"], &run).status().unwrap().success());
-    hear("STOPPING=1");
-    assert!(process.wait().unwrap().success());
+    assert!(process.0.wait().unwrap().success());
+}
+
+/// What a report has is what runs, and not what the node was started with.
+#[test]
+fn a_report_has_the_configuration_in_force_without_keys() {
+    let role = |packets: u64| format!("[[role]]\nname = \"guests\"\nlimits = {{ packets_per_second = {packets} }}\n");
+    let node = Node::start(&role(1000));
+    let shown = || {
+        let (done, said) = node.anode(&["node", "report"]);
+        assert!(done, "{said}");
+        let whole: Value = serde_json::from_str(&said).unwrap();
+        whole["report"]["configuration"].as_str().unwrap().to_owned()
+    };
+    assert!(shown().contains("packets_per_second = 1000"), "{}", shown());
+    let begin = std::fs::read_to_string(node.dir.path().join("node.toml")).unwrap();
+    let next = node.dir.path().join("next.toml");
+    let apply = |text: &str, words: &[&str]| {
+        std::fs::write(&next, text).unwrap();
+        assert!(anode(&["node", "apply"], &next).args(words).status().unwrap().success());
+    };
+    apply(&begin.replace("= 1000", "= 7"), &[]);
+    assert!(shown().contains("packets_per_second = 7"), "{}", shown());
+    // What needs a restart is not in force.
+    apply(&(begin.replace("= 1000", "= 9") + "[sizes]\ncodes = 77\n"), &["--partly"]);
+    let partly = shown();
+    assert!(partly.contains("packets_per_second = 9") && !partly.contains("77"), "{partly}");
+    assert!(node.anode(&["node", "rollback"]).0);
+    assert!(shown().contains("packets_per_second = 7"), "{}", shown());
+    node.down();
 }

@@ -87,7 +87,7 @@ pub(super) fn run(path: &Path, helper: Option<&Path>) -> anyhow::Result<()> {
     let node = crate::manage::assemble_planned(file, plan)?;
     broker::ask(&broker::Request::Runs, &[])?;
     node.handle().was_configured(&text, file.store.as_deref());
-    crate::manage::obey_signals(node.handle())?;
+    crate::manage::obey_signals(node.handle(), notifier.clone())?;
     tracing::info!(node = file.name, run_dir = %file.run_dir().display(), "node runs");
     notifier.ready();
     if let Some(patience) = notifier.watchdog() {

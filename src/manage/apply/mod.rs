@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use wish::{Done, Fulfils, Standing, Wish};
+use wish::{Done, Fulfils, Reply, Standing, Wish};
 
 /// Changes that the log has of one configuration.
 const LINES_MAX: usize = 20;
@@ -64,7 +64,7 @@ pub struct Applier {
 struct Task {
     wish: Wish,
     who: String,
-    reply: Sender<Answer>,
+    reply: Reply,
 }
 
 /// What others see.
@@ -145,11 +145,13 @@ impl Applier {
 
 impl Fulfils for Applier {
     fn fulfil(&self, wish: Wish, who: &str) -> Answer {
-        let answer = self.begin(wish, who)?;
+        let (reply, answer) = channel();
+        // Whoever asked may have gone away meanwhile.
+        self.begin(wish, who, Box::new(move |done| drop(reply.send(done))))?;
         answer.recv().map_err(|_| GOING_DOWN.to_owned())?
     }
 
-    fn begin(&self, wish: Wish, who: &str) -> Result<Receiver<Answer>, String> {
+    fn begin(&self, wish: Wish, who: &str, reply: Reply) -> Result<(), String> {
         let mut at_it = lock(&self.at_it);
         // Who only looks waits for his turn.
         if wish.change().is_some() {
@@ -159,9 +161,7 @@ impl Fulfils for Applier {
             }
             *at_it = Some(who.to_owned());
         }
-        let (reply, answer) = channel();
-        lock(&self.tasks).send(Task { wish, who: who.to_owned(), reply }).map_err(|_| GOING_DOWN.to_owned())?;
-        Ok(answer)
+        lock(&self.tasks).send(Task { wish, who: who.to_owned(), reply }).map_err(|_| GOING_DOWN.to_owned())
     }
 
     fn standing(&self) -> Standing {
@@ -199,8 +199,7 @@ impl Applying {
                         lock(&self.board).standing.refused += u64::from(answer.is_err());
                         *lock(&self.at_it) = None;
                     }
-                    // Whoever asked may have gone away meanwhile.
-                    let _ = reply.send(answer);
+                    reply(answer);
                 }
                 // What has come of it is in the log.
                 Err(RecvTimeoutError::Timeout) => drop(self.go_back()),
@@ -322,8 +321,15 @@ impl Applying {
         for change in left.iter().take(LINES_MAX) {
             tracing::info!(number = kept.number, "configuration: {change}");
         }
-        self.parts.handle.was_configured(&kept.text, self.parts.file.store.as_deref());
+        let in_force = self.in_force(&kept.text, manner.partly);
+        self.parts.handle.was_configured(&in_force, self.parts.file.store.as_deref());
         Ok(report(true, Some(kept.number)))
+    }
+
+    /// The configuration that runs, for reports: the text that was given, or what of it was applied.
+    fn in_force(&self, given: &str, partly: bool) -> String {
+        let applied = || toml::to_string(&self.parts.file).ok();
+        partly.then(applied).flatten().unwrap_or_else(|| given.to_owned())
     }
 
     /// This is what runs from now on, and to be confirmed within that time, if it is to be.

@@ -3,17 +3,19 @@
 use crate::sys::privileges;
 use rustix::net::sockopt::socket_peercred;
 use std::os::fd::AsFd;
-use std::sync::mpsc::Receiver;
 
 pub use model::wish::{Done, Standing, Wish};
+
+/// Who is told what has come of a wish.
+pub type Reply = Box<dyn FnOnce(Result<Done, String>) + Send>;
 
 /// Who fulfils wishes.
 pub trait Fulfils: Send + Sync {
     /// Does what somebody wishes, and says what has come of it; while another is at it nothing is done.
     fn fulfil(&self, wish: Wish, who: &str) -> Result<Done, String>;
 
-    /// The same for somebody who has no time to wait for the answer.
-    fn begin(&self, wish: Wish, who: &str) -> Result<Receiver<Result<Done, String>>, String>;
+    /// The same for somebody who does not wait, and is told. An error: it is not begun, and nobody is.
+    fn begin(&self, wish: Wish, who: &str, told: Reply) -> Result<(), String>;
 
     /// How the node's configuration stands, for the status.
     fn standing(&self) -> Standing;

@@ -5,7 +5,7 @@ use super::sources::Sources;
 use super::workers::Others;
 use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
-use crate::manage::apply::wish::{Done, Fulfils, Wish};
+use crate::manage::apply::wish::{Done, Fulfils, Reply, Wish};
 use crate::manage::connections::Connections;
 use crate::manage::files::Files;
 use crate::manage::homes::{Home, Homes};
@@ -97,8 +97,8 @@ impl Handle {
     }
 
     /// The same for somebody who does not wait for what comes of it.
-    pub fn begin_configuring(&self, wish: Wish, who: &str) -> Result<(), String> {
-        self.applier.as_ref().ok_or("this node has no other configurations")?.begin(wish, who).map(drop)
+    pub fn begin_configuring(&self, wish: Wish, who: &str, told: Reply) -> Result<(), String> {
+        self.applier.as_ref().ok_or("this node has no other configurations")?.begin(wish, who, told)
     }
 
     /// The same with who watches the node's packets.
