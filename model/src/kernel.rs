@@ -1,6 +1,7 @@
 //! The kernel half, and AF_XDP sockets beside it.
 
-use crate::status::{Balance, is_zero};
+use crate::status::Balance;
+use crate::usage::is_zero;
 use serde::{Deserialize, Serialize};
 
 /// The kernel half.

@@ -19,11 +19,14 @@ pub mod loader;
 pub mod log;
 pub mod names;
 pub mod plan;
+mod ports;
 pub mod revoked;
 pub mod status;
+mod usage;
 pub mod versions;
 pub mod ways;
 pub mod wish;
+mod worker;
 
 pub use ask::{Ask, Cut, PROTOCOL, Request, Subject, Taken, WITHIN_MS};
 use serde::{Deserialize, Serialize};
