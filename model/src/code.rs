@@ -1,16 +1,17 @@
 //! What is done with code at a node, and its soft state.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What was asked for has this name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Named {
     /// The name.
     pub name: String,
 }
 
 /// Code was taken out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Removed {
     /// Its name.
     pub name: String,
@@ -21,21 +22,21 @@ pub struct Removed {
 }
 
 /// Modules are tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Retried {
     /// How many.
     pub modules: u64,
 }
 
 /// A domain was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Made {
     /// Its number.
     pub domain: u32,
 }
 
 /// A domain that has another worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     /// Its number, which stays.
     pub domain: u32,
@@ -46,7 +47,7 @@ pub struct Moved {
 }
 
 /// What ended with a domain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Freed {
     /// Domains, with those below.
     pub domains: u64,
@@ -63,7 +64,7 @@ pub struct Freed {
 }
 
 /// Some of a code's soft state.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Page {
     /// Which halves share it: `user`, or `both`.
     pub half: String,
@@ -73,8 +74,19 @@ pub struct Page {
     pub next: Option<u64>,
 }
 
+/// All of a code's soft state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct State {
+    /// The code's name.
+    pub code: String,
+    /// Entries.
+    pub entries: Vec<Entry>,
+    /// Which halves share it: `user`, or `both`.
+    pub half: String,
+}
+
 /// An entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
     /// Its key.
     pub key: u64,

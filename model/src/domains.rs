@@ -2,10 +2,11 @@
 
 use crate::kernel::KernelUsage;
 use crate::status::Usage;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// All domains, and what belongs to them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Domains {
     /// Each behind the one above it.
     pub domains: Vec<Domain>,
@@ -18,7 +19,7 @@ pub struct Domains {
 }
 
 /// A domain.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Domain {
     /// Its number.
     pub id: u32,
@@ -63,7 +64,7 @@ pub struct Domain {
 }
 
 /// How far the spending of all workers is known to each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Leased {
     /// Packets that workers have admitted and told the others of.
     pub told_packets: u64,
@@ -78,7 +79,7 @@ pub struct Leased {
 }
 
 /// What a domain is granted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "as `[[roles]]` of the configuration has them")]
 pub struct Grants {
     pub weight: u32,
@@ -100,7 +101,7 @@ pub struct Grants {
 }
 
 /// A memory pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
     /// Bytes that may be held.
     pub limit_bytes: u64,
@@ -117,7 +118,7 @@ pub struct Pool {
 }
 
 /// An environment in a process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
     /// Its name.
     pub name: String,
@@ -144,7 +145,7 @@ pub struct Environment {
 }
 
 /// A name space of files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Space {
     /// Whose it is.
     pub holder: String,
@@ -159,7 +160,7 @@ pub struct Space {
 }
 
 /// Files, and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "see above")]
 pub struct Files {
     pub files: u32,
@@ -167,7 +168,7 @@ pub struct Files {
 }
 
 /// What the security module has decided.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "each is a kind, and what was decided")]
 pub struct Security {
     pub code_granted: u64,
@@ -180,7 +181,7 @@ pub struct Security {
 }
 
 /// A channel.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Channel {
     /// Its number, among those of its kind.
     pub id: u32,

@@ -1,9 +1,10 @@
 //! What has been done to a node, and what has changed in it: events with numbers.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What an event is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The process of the node, or its settings.
@@ -42,7 +43,7 @@ impl Kind {
 }
 
 /// Something that has happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Its number; a gap says how many were missed.
     pub number: u64,
@@ -61,7 +62,7 @@ pub struct Event {
 }
 
 /// Who has asked for something over the control socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Who {
     /// The user.
     pub uid: u32,
@@ -70,7 +71,7 @@ pub struct Who {
 }
 
 /// The last events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Events {
     /// Numbers are of this process.
     pub process: u32,

@@ -2,10 +2,11 @@
 
 use crate::status::Balance;
 use crate::usage::is_zero;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kernel half.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kernel {
     /// Where it stands.
     pub ports: Vec<KernelPort>,
@@ -25,7 +26,7 @@ pub struct Kernel {
 }
 
 /// A port of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelPort {
     /// Its number in the node.
     pub port: u32,
@@ -42,7 +43,7 @@ pub struct KernelPort {
 }
 
 /// A port that was to have it and does not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WithoutKernel {
     /// Its number in the node.
     pub port: u32,
@@ -51,7 +52,7 @@ pub struct WithoutKernel {
 }
 
 /// A code that runs there.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelCode {
     /// Its name.
     pub name: String,
@@ -60,7 +61,7 @@ pub struct KernelCode {
 }
 
 /// What became of the packets of a code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelUsage {
     /// Packets that its program ran on.
     pub packets: u64,
@@ -83,7 +84,7 @@ pub struct KernelUsage {
 }
 
 /// Capsules at the ingress.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KernelCounts {
     /// Seen.
     pub received: u64,
@@ -109,7 +110,7 @@ pub struct KernelCounts {
 }
 
 /// A port that was to have AF_XDP sockets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Socket {
     /// Its number in the node.
     pub port: u64,

@@ -21,6 +21,7 @@ pub mod names;
 pub mod plan;
 mod ports;
 pub mod revoked;
+pub mod schema;
 pub mod status;
 mod usage;
 pub mod versions;

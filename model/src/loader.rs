@@ -1,9 +1,10 @@
 //! What loads code: queues of the loader, the compiler, and names of hosts.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What loads code.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Loader {
     /// Look-ups in the store that wait.
     pub look_ups: Vec<Queue>,
@@ -16,7 +17,7 @@ pub struct Loader {
 }
 
 /// Jobs of one ingress.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {
     /// Whose.
     pub of: String,
@@ -27,7 +28,7 @@ pub struct Queue {
 }
 
 /// The compiler.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Compiler {
     /// Modules compiled at once.
     pub compiled: u64,
@@ -44,7 +45,7 @@ pub struct Compiler {
 }
 
 /// Modules that are not tried again.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Refused {
     /// Modules on which the compiler has failed.
     pub total: u64,
@@ -55,7 +56,7 @@ pub struct Refused {
 }
 
 /// One of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedModule {
     /// The digest of its bytes.
     pub module: String,
@@ -68,7 +69,7 @@ pub struct RefusedModule {
 }
 
 /// Names of hosts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HostNames {
     /// Names that wait.
     pub queues: Vec<Queue>,

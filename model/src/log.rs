@@ -1,10 +1,11 @@
 //! Lines that mobile code and the node have written.
 
 use crate::status::Trap;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A line of mobile code, or a trap of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
     /// When, in nanoseconds of the node's clock.
     pub at: u64,
@@ -26,7 +27,7 @@ pub struct Line {
 }
 
 /// A line of the node's own.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OwnLine {
     /// Its number.
     pub number: u64,
@@ -38,8 +39,18 @@ pub struct OwnLine {
     pub text: String,
 }
 
+/// A line of either, as it comes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Written {
+    /// By the node.
+    Own(OwnLine),
+    /// By code.
+    Code(Line),
+}
+
 /// The last lines of both.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Journal {
     /// Numbers are of this process.
     pub process: u32,

@@ -1,10 +1,11 @@
 //! Names for what records of packets say by number.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A port of a node, for whoever captures there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PortName {
     /// As the configuration calls it.
     pub name: String,
@@ -13,7 +14,7 @@ pub struct PortName {
 }
 
 /// A code that a node knows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CodeName {
     /// Its digest.
     pub name: String,
@@ -24,7 +25,7 @@ pub struct CodeName {
 }
 
 /// All names of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Names {
     /// Its own.
     pub node: String,

@@ -1,9 +1,10 @@
 //! The PLAN environment of a node. Bounds are in frames, codes in bytes.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What it has done, and keeps.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "docs/plan.md has what each counts")]
 pub struct Plan {
     pub packets: u64,

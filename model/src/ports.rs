@@ -1,9 +1,10 @@
 //! Ports of a node, its neighbours and its routes, as its counter tree has them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Port {
     /// Its name.
@@ -48,7 +49,7 @@ pub struct Port {
 }
 
 /// An interface of a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Interface {
     /// Frames dropped before the node had them.
@@ -61,7 +62,7 @@ pub struct Interface {
 }
 
 /// What a neighbour has used, or all that are unknown behind a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Entry {
     /// Nanoseconds of the worker.
@@ -73,7 +74,7 @@ pub struct Entry {
 }
 
 /// Hellos.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hellos {
     /// Said.
     pub said: u64,
@@ -82,7 +83,7 @@ pub struct Hellos {
 }
 
 /// An active node next to this one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Neighbour {
     /// Its address.
     pub addr: String,
@@ -100,7 +101,7 @@ pub struct Neighbour {
 }
 
 /// A neighbour's last hello.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Hello {
     /// How long the neighbour had been there, in milliseconds.
     pub age_ms: u64,
@@ -109,7 +110,7 @@ pub struct Hello {
 }
 
 /// Rules of policy routing beside those of every host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rules {
     /// Those that count.
     pub obeyed: u64,
@@ -118,7 +119,7 @@ pub struct Rules {
 }
 
 /// The interface of a native port.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Link {
     /// The port's number in the node.
     pub port: u16,
@@ -137,7 +138,7 @@ pub struct Link {
 }
 
 /// How the kernel's routes are followed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Followed {
     /// Changes of routes that the kernel has told.
     pub changes: u64,

@@ -1,9 +1,10 @@
 //! What was taken back at a node.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A revocation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Revoked {
     /// Who has signed it; nothing: the operator alone says so.
@@ -21,7 +22,7 @@ pub struct Revoked {
 }
 
 /// What a revocation has ended at a node, and whether it is remembered over restarts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Ended {
     /// Codes, ready or on their way.
@@ -37,14 +38,14 @@ pub struct Ended {
 }
 
 /// All revocations of a node or a store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct All {
     /// Each of them.
     pub revoked: Vec<Revoked>,
 }
 
 /// What was taken back, by its name, and what that has ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Said {
     /// A code.
     #[serde(default, skip_serializing_if = "Option::is_none")]

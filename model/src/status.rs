@@ -4,6 +4,7 @@ use crate::kernel::{Kernel, Socket};
 use crate::loader::Loader;
 use crate::plan::Plan;
 use crate::versions::Versions;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use crate::ports::{Entry, Followed, Hello, Hellos, Interface, Link, Neighbour, Port, Rules};
@@ -13,7 +14,7 @@ pub use crate::usage::{
 pub use crate::worker::{Connected, Connections, Cpu, Processes, Sandbox, Standing, Worker};
 
 /// All of it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Status {
     /// The node's name.
@@ -89,7 +90,7 @@ pub struct Status {
 }
 
 /// What became of frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Balance {
     /// Frames that came in by ports.
     pub received: u64,
@@ -115,7 +116,7 @@ pub struct Balance {
 }
 
 /// Frames that no counter knows of, by whose counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "each is whose counters it says")]
 pub struct Unaccounted {
     pub node: u64,
@@ -142,7 +143,7 @@ impl Unaccounted {
 }
 
 /// Counters as text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Metrics {
     /// The text.
     pub text: String,

@@ -1,10 +1,11 @@
 //! Code at a node: what it may use, what it has used in either half, and where it has trapped.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Packets dropped, by reason; and the same under the names of the version before.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Drops {
     /// By reason.
@@ -15,7 +16,7 @@ pub struct Drops {
 }
 
 /// What a domain may use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "as `[[roles]]` of the configuration has them")]
 pub struct Limits {
     pub steps_per_packet: u64,
@@ -35,7 +36,7 @@ pub struct Limits {
 }
 
 /// What a domain has used in the user half.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Usage {
     /// Packets that came to it.
@@ -83,7 +84,7 @@ pub struct Usage {
 }
 
 /// Activations of threads, by cause.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Activations {
     /// By events.
@@ -97,7 +98,7 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 }
 
 /// What was used in both halves together.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 #[expect(
     missing_docs,
@@ -115,7 +116,7 @@ pub struct Total {
 }
 
 /// A code, and the account of its domain.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Code {
     /// Its name.
@@ -169,7 +170,7 @@ pub struct Code {
 }
 
 /// Where a run of code ended without a verdict.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Trap {
     /// Why, in words.
     pub kind: String,
@@ -186,7 +187,7 @@ pub struct Trap {
 }
 
 /// A domain, and what all its codes have used.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DomainTotal {
     /// Its number.
@@ -200,7 +201,7 @@ pub struct DomainTotal {
 }
 
 /// Code on its way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fetch {
     /// Codes.
     pub codes: u64,
@@ -215,7 +216,7 @@ pub struct Fetch {
 }
 
 /// Credentials that came with code.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Credentials {
     /// Those that count.
     pub accepted: u64,
@@ -228,7 +229,7 @@ pub struct Credentials {
 }
 
 /// What has become of revocations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Revocations {
     /// Signed ones that neighbours are told.
     pub known: u64,

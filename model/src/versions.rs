@@ -1,9 +1,10 @@
 //! What program a node is, and with which others it agrees.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Versions of the program and of its contracts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Versions {
     /// Of the program.
     pub anode: String,

@@ -1,9 +1,10 @@
 //! Where packets go from a node: what either half of it says.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The way to an address.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Way {
     /// The address.
     pub to: String,
@@ -18,7 +19,7 @@ pub struct Way {
 }
 
 /// Where packets go next.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lead {
     /// The name of the port; nothing: there is no route.
     pub port: Option<String>,

@@ -1,10 +1,11 @@
 //! What operators ask of a node's configuration and of its environments.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// A wish: `{"do":"configure","what":{"apply":{"number":7}}}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Wish {
     /// Takes over a configuration that was given to the broker.
@@ -60,7 +61,7 @@ impl Wish {
 }
 
 /// One change of a configuration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// What is there; nothing: it has gone.
     pub is: Value,
@@ -75,7 +76,7 @@ pub struct Change {
 }
 
 /// What a configuration changes, or would change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
     /// Whether it was applied.
     pub applied: bool,
@@ -89,14 +90,14 @@ pub struct Difference {
 }
 
 /// The configuration that stays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Confirmed {
     /// Its number.
     pub number: Option<u64>,
 }
 
 /// A configuration that ran, or does.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ran {
     /// What it changed, for people.
     pub changes: Vec<String>,
@@ -113,7 +114,7 @@ pub struct Ran {
 }
 
 /// What a wish has come to.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Done {
     /// Of another configuration.
@@ -125,7 +126,7 @@ pub enum Done {
 }
 
 /// How the node's configuration stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Standing {
     /// The number of the configuration that runs; nothing: that it was started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,7 +146,7 @@ pub struct Standing {
 }
 
 /// What an operator does with an environment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
     /// It is to run.

@@ -1,10 +1,11 @@
 //! The process of a node: its workers, what they have of a CPU, what confines it, and connections to its sockets.
 
 use crate::status::Balance;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Connections to the node's sockets, by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[expect(missing_docs, reason = "each is a socket")]
 pub struct Connections {
     pub control: Connected,
@@ -14,7 +15,7 @@ pub struct Connections {
 }
 
 /// Of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Connected {
     /// Those that found no place.
     pub refused: u64,
@@ -29,7 +30,7 @@ pub struct Connected {
 }
 
 /// What a worker has of a CPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// How it is divided among domains.
     pub scheduler: String,
@@ -60,7 +61,7 @@ pub struct Cpu {
 }
 
 /// How reading what processes use went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Processes {
     /// Accounts that are kept.
     pub kept: u64,
@@ -75,7 +76,7 @@ pub struct Processes {
 }
 
 /// What the process is confined by.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Sandbox {
     /// Who it is, for people.
     pub user: String,
@@ -88,7 +89,7 @@ pub struct Sandbox {
 }
 
 /// What a process is, as the kernel says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Standing {
     /// Real user.
     pub user: u32,
@@ -105,7 +106,7 @@ pub struct Standing {
 }
 
 /// One worker of several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Worker {
     /// Its number; the first is 0.
     pub worker: u64,

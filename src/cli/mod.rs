@@ -24,6 +24,7 @@ mod node;
 mod packet;
 mod ping;
 mod plan;
+mod schema;
 mod sim;
 mod trace;
 
@@ -105,6 +106,8 @@ nouns! {
     Heavy = heavy;
     /// Experiments beside plain baselines
     Bench = bench;
+    /// What the JSON is made of that commands print of a node with --json: JSON Schema
+    Schema = schema;
     /// Write the manual pages and the completions of shells as files
     Manual = manual;
 }

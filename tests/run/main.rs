@@ -34,6 +34,7 @@ mod package;
 mod restless;
 #[path = "../running/mod.rs"]
 mod running;
+mod schema;
 mod sending;
 mod shares;
 #[path = "../running/single.rs"]

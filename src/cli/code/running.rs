@@ -10,9 +10,8 @@ use crate::code::check as rules;
 use crate::manage::client::{Control, run_dir};
 use anyhow::{Context as _, Result, bail, ensure};
 use model::Ask;
-use model::code::{Entry, Page, Removed};
+use model::code::{Entry, Named, Page, Removed, State};
 use model::status::{Code, Status};
-use serde_json::json;
 use std::path::Path;
 
 /// A bundle that a node would take.
@@ -27,7 +26,7 @@ pub(super) fn add(node: &str, file: &Path, place: &Place, print: &Print) -> Resu
     ensure!(place.store.is_none(), "a running node has its own store: leave out NODE, or --store");
     let bundle = checked(file)?;
     let name = Control::connect(&run_dir(node))?.add_code(&bundle)?;
-    print.show(&json!({"name": name.to_string()}));
+    print.show(&serde_json::to_value(Named { name: name.to_string() })?);
     Ok(())
 }
 
@@ -70,7 +69,7 @@ pub(super) fn state(node: &str, code: &str, print: &Print) -> Result<()> {
             continue;
         }
         if print.is_json() {
-            print.show(&json!({"code": name, "half": page.half, "entries": all}));
+            print.show(&serde_json::to_value(State { code: name, entries: all, half: page.half })?);
         } else {
             let half = if page.half == "both" { "both halves" } else { "the user half" };
             crate::say!("{count} entries of {name:.12} in {half}");

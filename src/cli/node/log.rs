@@ -6,10 +6,9 @@ use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
 use crate::manage::client::{ClientError, Control, run_dir};
 use anyhow::Context as _;
-use model::log::{Journal, Line, OwnLine};
+use model::log::{Journal, Line, OwnLine, Written};
 use model::status::Trap;
 use model::{Ask, Subject};
-use serde::Serialize;
 use std::path::PathBuf;
 
 /// What is to be printed, and how.
@@ -129,20 +128,12 @@ fn follow(control: &mut Control, known: &Known, args: &Args) -> anyhow::Result<(
             Err(error) => return Err(error.into()),
         };
         for (mut line, missed) in told.news(journal) {
-            if let Either::Code(line) = &mut line {
+            if let Written::Code(line) = &mut line {
                 known.complete(line);
             }
             print_line(&line, missed, args)?;
         }
     }
-}
-
-/// A line of the node's own, or of code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-enum Either {
-    Own(OwnLine),
-    Code(Line),
 }
 
 /// What was printed: of which process, and the last numbers of the node's lines and of the codes'.
@@ -155,7 +146,7 @@ struct Told {
 
 impl Told {
     /// The lines of a journal that were not printed yet, each with how many before it are missing.
-    fn news(&mut self, Journal { process, code, node }: Journal) -> Vec<(Either, u64)> {
+    fn news(&mut self, Journal { process, code, node }: Journal) -> Vec<(Written, u64)> {
         if self.process != Some(process) {
             // A node that was started again counts anew.
             *self = Told { process: Some(process), own: None, code: None };
@@ -163,12 +154,12 @@ impl Told {
         let mut news = Vec::new();
         for line in node {
             if let Some(missed) = missed(&mut self.own, line.number) {
-                news.push((Either::Own(line), missed));
+                news.push((Written::Own(line), missed));
             }
         }
         for line in code {
             if let Some(missed) = missed(&mut self.code, line.number.unwrap_or(0)) {
-                news.push((Either::Code(line), missed));
+                news.push((Written::Code(line), missed));
             }
         }
         news
@@ -205,21 +196,21 @@ fn end(args: &Args) -> anyhow::Result<()> {
 }
 
 /// One line of the journal, if it is grave enough; before it how many were overwritten unread.
-fn print_line(line: &Either, missed: u64, args: &Args) -> anyhow::Result<()> {
+fn print_line(line: &Written, missed: u64, args: &Args) -> anyhow::Result<()> {
     if missed > 0 && !args.json {
         crate::say!("{missed} lines came too fast to be read");
     }
     let level = match line {
-        Either::Own(line) => Some(line.level.as_str()),
-        Either::Code(line) => line.level.as_deref(),
+        Written::Own(line) => Some(line.level.as_str()),
+        Written::Code(line) => line.level.as_deref(),
     };
     if Level::of(level) > args.level {
         return Ok(());
     }
     match line {
         _ if args.json => crate::say!("{}", serde_json::to_value(line)?),
-        Either::Own(OwnLine { level, text, .. }) => crate::say!("{level:5} {}", clean::shown(text)),
-        Either::Code(line) => say(line),
+        Written::Own(OwnLine { level, text, .. }) => crate::say!("{level:5} {}", clean::shown(text)),
+        Written::Code(line) => say(line),
     }
     Ok(())
 }
@@ -260,9 +251,9 @@ mod tests {
         let mut news = |process: u32, numbers: &[u64]| -> Vec<(u64, u64)> {
             let line = |number: &u64| OwnLine { number: *number, ..OwnLine::default() };
             let journal = Journal { process, node: numbers.iter().map(line).collect(), code: Vec::new() };
-            let number = |line: &Either| match line {
-                Either::Own(line) => line.number,
-                Either::Code(_) => unreachable!("none was there"),
+            let number = |line: &Written| match line {
+                Written::Own(line) => line.number,
+                Written::Code(_) => unreachable!("none was there"),
             };
             told.news(journal).iter().map(|(line, missed)| (number(line), *missed)).collect()
         };
