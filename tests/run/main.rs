@@ -5,6 +5,7 @@ mod broker;
 #[path = "../nodeos/build.rs"]
 mod build;
 mod clean;
+mod clocks;
 mod compiling;
 mod completions;
 mod control;

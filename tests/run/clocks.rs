@@ -1,0 +1,195 @@
+//! The time of day jumps while a node runs, a year forwards and backwards: what is measured goes on as before, and what is dated is
+//! judged by the time that it is then.
+//!
+//! The node's `clock_gettime` is this test's, which is loaded before libc: CLOCK_REALTIME is off by what a shared file says. No other
+//! process has that, and all clocks of the node but this one are the kernel's.
+
+use crate::single::{ANODE, Node, anode, write_config};
+use crate::wait;
+use anode::code::bundle::{Bundle, Kind};
+use anode::trust::{Credential, CredentialSet, PrincipalKey, Restrictions, Terms};
+use model::health::{Health, State};
+use model::status::{Code, Status};
+use model::wish::Ran;
+use model::{Ask, wish::Standing, wish::Wish};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const DAY: i64 = 86_400;
+const YEAR: i64 = 365 * DAY;
+
+/// Adds the seconds of the file `JUMP` to CLOCK_REALTIME.
+const SHIM: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+static int (*real)(clockid_t, struct timespec *);
+static const volatile long long *jump;
+__attribute__((constructor)) static void begin(void)
+{
+    real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int file = open(getenv("JUMP"), O_RDONLY | O_CLOEXEC);
+    void *at = file < 0 ? MAP_FAILED : mmap(0, 8, PROT_READ, MAP_SHARED, file, 0);
+    if (at != MAP_FAILED)
+        jump = at;
+}
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    int done = real(clock, now);
+    if (!done && jump && clock == CLOCK_REALTIME)
+        now->tv_sec += *jump;
+    return done;
+}
+"#;
+
+/// A node, and what its time of day is off by.
+struct Jumpy {
+    node: Node,
+    seconds: File,
+}
+
+impl Jumpy {
+    fn start(more: &str) -> Jumpy {
+        crate::gate::pass();
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("shim.c"), SHIM).unwrap();
+        let mut cc = Command::new("cc");
+        cc.args(["-shared", "-fPIC", "-O2", "-o"]).arg(at("shim.so")).arg(at("shim.c")).arg("-ldl");
+        assert!(cc.status().unwrap().success());
+        let seconds = File::options().read(true).write(true).create_new(true).open(at("jump")).unwrap();
+        seconds.set_len(8).unwrap();
+        let file = write_config(dir.path(), more);
+        let mut command = anode(&["node", "run"], &file);
+        command.env("LD_PRELOAD", at("shim.so")).env("JUMP", at("jump"));
+        let log = File::create(at("log")).unwrap();
+        let process = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        let node = Node { process, dir };
+        wait::control(&node.run_dir(), Some(&node.process), || node.log());
+        Jumpy { node, seconds }
+    }
+
+    /// From now on it is so many seconds later than it is.
+    fn jump(&self, seconds: i64) {
+        self.seconds.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
+    }
+
+    fn status(&self) -> Status {
+        self.node.control().asked(&Ask::Status).unwrap()
+    }
+
+    fn standing(&self) -> Standing {
+        self.status().configuration.unwrap()
+    }
+
+    fn apply(&self, packets: u64, within: &str) {
+        let path = self.node.dir.path().join("next.toml");
+        write_config(self.node.dir.path(), &role(packets));
+        fs::rename(self.node.dir.path().join("node.toml"), &path).unwrap();
+        let output = anode(&["node", "apply"], &path).args(["--confirm-within", within]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    fn history(&self) -> Vec<Ran> {
+        self.node.control().asked(&Ask::Configure { what: Wish::History }).unwrap()
+    }
+
+    /// The code of a bundle, once a capsule of it has been judged.
+    fn judged(&self, bundle: &Bundle) -> Code {
+        let file = self.node.dir.path().join("code.anb");
+        fs::write(&file, bundle.write()).unwrap();
+        let mut command = Command::new(ANODE);
+        command.args(["capsule", "send"]).arg(&file).args(["10.9.9.1", "--timeout", "0", "--node"]);
+        // Nothing comes back.
+        command.arg(self.node.run_dir()).output().unwrap();
+        let name = bundle.name().to_string();
+        self.node.until(|| {
+            let code = self.status().codes.into_iter().find(|code| code.name == name)?;
+            (code.state == "ready").then_some(code)
+        })
+    }
+}
+
+fn role(packets: u64) -> String {
+    format!("[[role]]\nname = \"guests\"\nlimits = {{ packets_per_second = {packets} }}\n")
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+#[test]
+fn what_is_measured_goes_on_while_the_time_of_day_jumps() {
+    let jumpy = Jumpy::start(&role(1000));
+    jumpy.apply(7, "1h");
+    for seconds in [YEAR, -YEAR] {
+        jumpy.jump(seconds);
+        let left = jumpy.standing().unconfirmed_ms.unwrap();
+        assert!((3_000_000..=3_600_000).contains(&left), "{left} ms are left, whatever time it is");
+        let status = jumpy.status();
+        assert!(status.uptime_s < 3600, "{} s", status.uptime_s);
+        let health: Health = jumpy.node.control().asked(&Ask::Health).unwrap();
+        let answers = health.checks.iter().find(|check| check.name == "worker-answers").unwrap();
+        assert_eq!(answers.state, State::Healthy, "{health:?}");
+    }
+    let number = jumpy.standing().number.unwrap();
+    assert!(jumpy.node.anode(&["node", "confirm", &number.to_string()]).0);
+    // A day later, and then a year earlier: neither hastens nor delays the way back.
+    jumpy.jump(DAY);
+    jumpy.apply(8, "300ms");
+    jumpy.jump(-YEAR);
+    jumpy.node.until(|| (jumpy.standing().reverted == 1).then_some(()));
+    let all = jumpy.history();
+    let [given, back] = &all[all.len() - 2..] else { panic!("two") };
+    assert!(given.number < back.number, "the order is that of numbers: {all:?}");
+    assert!(given.unix_s > now_s() && back.unix_s < now_s(), "a date is what time it was: {all:?}");
+    let (done, said) = jumpy.node.anode(&["node", "history"]);
+    assert!(done && said.lines().count() >= all.len(), "{said}");
+    jumpy.node.down();
+}
+
+#[test]
+fn a_credential_counts_by_the_time_that_it_is_when_code_comes() {
+    let [root, author] = [1, 2].map(|seed| PrincipalKey::from_seed([seed; 32]));
+    let jumpy = Jumpy::start(&format!("[[role]]\nname = \"guest\"\ntrusts = [\"{}\"]\n", root.id()));
+    let bundle = |number: u32| {
+        let text = format!(
+            r#"(module (memory (export "memory") 1024 1024 (pagesize 1)) (global (export "an_arena") i32 (i32.const 0))
+                (func (export "capsule") (param i32 i32) (result i32) (drop (i32.const {number})) i32.const 0))"#
+        );
+        let code = (Kind::Wasm, wat::parse_str(text).unwrap().into());
+        let mut bundle = Bundle::build("dated", 0, &[code], Some(&author)).unwrap();
+        let (from, until) = (Some(now_s() - 3600), Some(now_s() + 3600));
+        let checks = Restrictions { from, until, ..Restrictions::default() };
+        let terms = Terms { principal: author.id(), role: "guest".into(), checks };
+        let credential = Credential::grant(&root, &terms).unwrap().bind(&bundle.name()).unwrap();
+        let set = CredentialSet { code: bundle.name(), credentials: vec![credential] };
+        bundle.add_credentials(set.encode().into()).unwrap();
+        bundle
+    };
+    for (number, (seconds, counts)) in (1..).zip([(0, true), (YEAR, false), (0, true), (-YEAR, false), (0, true)]) {
+        jumpy.jump(seconds);
+        let code = jumpy.judged(&bundle(number));
+        let role = if counts { "guest" } else { "anyone" };
+        assert_eq!(code.role.as_deref(), Some(role), "{seconds} s off: {code:?}");
+        assert_eq!(code.credential_refused.is_none(), counts, "{seconds} s off: {code:?}");
+    }
+    jumpy.node.down();
+}
+
+/// The shim is there: without it nothing here would jump.
+#[test]
+fn the_time_of_day_of_a_node_is_what_the_test_says() {
+    let jumpy = Jumpy::start(&role(1000));
+    jumpy.jump(YEAR);
+    jumpy.apply(7, "1h");
+    let given = jumpy.history().pop().unwrap();
+    assert!(given.unix_s > now_s() + YEAR as u64 - 3600 && Path::new(&given.source).is_absolute(), "{given:?}");
+    jumpy.node.down();
+}
