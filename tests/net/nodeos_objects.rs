@@ -249,3 +249,76 @@ fn an_active_path_in_the_node_edits_payloads_until_an_operator_ends_its_domain()
     };
     wait::told(net.dir("r"), "channels", refused);
 }
+
+/// What an active path answers at an application port, once it is there; Linux may have the first packets of a new channel.
+fn answers(socket: &UdpSocket, port: u16) {
+    let mut buffer = [0; 64];
+    socket.connect(("10.0.1.2", port)).unwrap();
+    socket.set_read_timeout(Some(ANSWER)).unwrap();
+    wait::unannounced("a channel does not say from when on Linux leaves it its packets", || {
+        let _ = socket.send(b"Uthere?");
+        socket.recv(&mut buffer).map_err(|error| error.to_string())
+    });
+    assert_eq!(&buffer[..7], b"UTHERE?");
+    // Answers to questions that were asked again.
+    while socket.recv(&mut buffer).is_ok() {}
+}
+
+/// By configurations that are applied: an object of another directory alone is not to be had without a restart.
+#[test]
+fn an_environment_in_the_node_comes_changes_and_goes_while_another_runs_on() {
+    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let object = build("examples/nodeos/active_path.c", folder.path(), &["-O2"], Linked::Here);
+    let path = |name: &str, object: &Path, port: u16| {
+        let (own, back) = (format!("10.0.1.2:{port}"), format!("*:{port} -> *:*"));
+        ee(name, object, &["ee", "4", "if0/ip/udp", &own, "if0/ip/udp", &back])
+    };
+    let first = path("first", &object, 5000);
+    let Some(net) = beside_by("olive", &format!("{ROLE}{first}")) else { return };
+    let begin = std::fs::read_to_string(net.dir("r").join("node.toml")).unwrap();
+    let apply = |environments: &str| {
+        let mut config: toml::Table = begin.parse().unwrap();
+        config.extend(environments.parse::<toml::Table>().unwrap());
+        let file = net.dir("r").join("other.toml");
+        std::fs::write(&file, config.to_string()).unwrap();
+        let mut command = Command::new(ANODE);
+        let output = command.args(["node", "apply"]).arg(file).arg("--node").arg(net.dir("r")).output().unwrap();
+        (output.status.success(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let environments = || net.control("r").ask(&json!({"do": "domains"})).unwrap()["environments"].clone();
+    let (a, other) = (socket(&net, "a", "10.0.1.1:4000"), socket(&net, "a", "10.0.1.1:4001"));
+    answers(&a, 5000);
+    a.set_read_timeout(Some(PATIENCE)).unwrap();
+    let before = environments()[0].clone();
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let exchanged = std::thread::scope(|scope| {
+        // One question at a time, each of which must be answered.
+        let asking = scope.spawn(|| {
+            let mut count = 0u32;
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                let question = format!("U{count}x");
+                assert_eq!(exchange(&a, question.as_bytes()), question.to_uppercase().as_bytes());
+                count += 1;
+            }
+            count
+        });
+        for port in [5001, 5002] {
+            let (done, said) = apply(&format!("{first}{}", path("late", &object, port)));
+            assert!(done, "{said}");
+            wait::environment(net.dir("r"), "late", |it| it["state"] == "running");
+            answers(&other, port);
+        }
+        let moved = elsewhere.path().join("moved.so");
+        std::fs::copy(&object, &moved).unwrap();
+        let (done, said) = apply(&format!("{first}{}", path("late", &moved, 5002)));
+        assert!(!done && said.contains("need a restart"), "{said}");
+        answers(&other, 5002);
+        let (done, said) = apply(&first);
+        assert!(done, "{said}");
+        wait::told(net.dir("r"), "domains", |_| (environments().as_array().unwrap().len() == 1).then_some(()));
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        asking.join().unwrap()
+    });
+    assert!(exchanged > 0);
+    assert_eq!(environments()[0], before, "it has run on in its domain, and was not started again");
+}
