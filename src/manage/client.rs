@@ -191,7 +191,7 @@ pub struct Attachment {
     address: Addr,
     buffer: Vec<u8>,
     /// Came while something else was waited for.
-    early: VecDeque<(capsule::Header, Vec<u8>)>,
+    early: VecDeque<Came>,
     /// Whether the node has been asked to tell of ends, and has not answered yet.
     asking: bool,
 }
@@ -250,14 +250,14 @@ impl Attachment {
         self.socket.send(&message).map_err(ClientError::Broken)
     }
 
-    /// Waits until the node has taken in what was sent; an error: it has refused something. What it delivers meanwhile
-    /// comes with [`Attachment::receive`].
+    /// Waits until the node has taken in what was sent; an error: it has refused something. What it delivers or tells of
+    /// ends meanwhile comes with [`Attachment::receive`].
     pub fn settle(&mut self) -> Result<(), ClientError> {
         self.socket.send(&[SETTLE]).map_err(ClientError::Broken)?;
         // With so many answers it was taken in.
         while self.early.len() < EARLY_MAX {
             match self.next(PATIENCE)? {
-                Some(Told::Delivered(capsule)) => self.early.push_back(capsule),
+                Some(Told::Came(came)) => self.early.push_back(came),
                 Some(Told::Settled) => break,
                 Some(Told::Tells) => {}
                 None => return Err(ClientError::Broken(io::ErrorKind::TimedOut.into())),
@@ -269,11 +269,11 @@ impl Attachment {
     /// The next capsule delivered, or nothing within the time.
     pub fn receive(&mut self, time: Duration) -> Result<Option<(capsule::Header, Vec<u8>)>, ClientError> {
         if let Some(early) = self.early.pop_front() {
-            return Ok(Some(early));
+            return early.map(Some).map_err(ClientError::Refused);
         }
         loop {
             match self.next(time)? {
-                Some(Told::Delivered(capsule)) => return Ok(Some(capsule)),
+                Some(Told::Came(came)) => return came.map(Some).map_err(ClientError::Refused),
                 Some(Told::Settled | Told::Tells) => {}
                 None => return Ok(None),
             }
@@ -286,7 +286,7 @@ impl Attachment {
         };
         match &self.buffer[..length] {
             [DELIVERED, bytes @ ..] => match capsule::Header::parse(bytes) {
-                Ok(header) => Ok(Some(Told::Delivered((header, bytes[capsule::HEADER..].to_vec())))),
+                Ok(header) => Ok(Some(Told::Came(Ok((header, bytes[capsule::HEADER..].to_vec()))))),
                 Err(error) => Err(ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, error))),
             },
             [SETTLED] => Ok(Some(Told::Settled)),
@@ -299,17 +299,19 @@ impl Attachment {
                 self.asking = false;
                 Ok(Some(Told::Tells))
             }
-            [ENDED, _, _, _, _, why @ ..] | [REFUSED, why @ ..] => {
-                Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned()))
-            }
+            [ENDED, _, _, _, _, why @ ..] => Ok(Some(Told::Came(Err(String::from_utf8_lossy(why).into_owned())))),
+            [REFUSED, why @ ..] => Err(ClientError::Refused(String::from_utf8_lossy(why).into_owned())),
             _ => Err(ClientError::Broken(io::ErrorKind::UnexpectedEof.into())),
         }
     }
 }
 
+/// A capsule delivered, or why one that was sent here has ended at this node.
+type Came = Result<(capsule::Header, Vec<u8>), String>;
+
 /// What a node tells an application.
 enum Told {
-    Delivered((capsule::Header, Vec<u8>)),
+    Came(Came),
     Settled,
     Tells,
 }

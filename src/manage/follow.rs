@@ -69,6 +69,8 @@ impl Drop for Ends {
 struct Seen {
     /// Bytes of the largest packet that the sockets of each port are for.
     room: Vec<usize>,
+    /// Receive queues of each port's interface at the last look; 0: there was none.
+    queues: Vec<u32>,
     /// Bytes of the largest packet of any port, at most.
     mtu_max: usize,
     /// The link of each port; nothing: not looked at yet.

@@ -7,7 +7,6 @@
 //! have their rules and their names then.
 
 use super::codes::Code;
-use super::handing::HandedAs;
 use super::output::{Output, Turn};
 use super::workers::WorkerOrder;
 use super::{Capsules, Cx, Node};
@@ -20,8 +19,7 @@ impl Node {
     /// Frames that have come in so far, with those in `out` that are another worker's to count.
     pub fn looked_at(&self, out: &Output) -> u64 {
         let came = self.cx.core.gauges.iter().map(|gauge| gauge.received).fold(0, u64::wrapping_add);
-        let others =
-            out.handed.iter().filter(|handed| matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_))).count();
+        let others = out.handed.iter().filter(|handed| handed.what.is_as_it_came()).count();
         came.wrapping_add(others as u64).wrapping_add(self.cx.control.workers.turns.held_frames())
     }
 

@@ -75,9 +75,14 @@ pub enum HandedAs {
 }
 
 impl HandedAs {
+    /// Whether it is a frame as it came in, which is counted as received where it is taken over.
+    pub fn is_as_it_came(&self) -> bool {
+        matches!(self, HandedAs::Frame | HandedAs::Channel(_))
+    }
+
     /// Whether it counts in [`crate::core::ledger::Ledger::handed`] while it is on its way.
     pub fn is_counted(&self) -> bool {
-        !matches!(self, HandedAs::Frame | HandedAs::Channel(_) | HandedAs::Mark(_))
+        !(self.is_as_it_came() || matches!(self, HandedAs::Mark(_)))
     }
 }
 
@@ -86,6 +91,11 @@ impl Cx {
     #[inline(always)]
     pub(super) fn is_further(&self) -> bool {
         self.control.workers.is_further()
+    }
+
+    /// Whether a packet came in an IP packet, not by an overlay.
+    pub(super) fn came_natively(&self, frame: &Frame) -> bool {
+        self.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay)
     }
 
     /// Hands a packet over that has been counted here.

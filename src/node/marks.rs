@@ -112,14 +112,16 @@ impl Node {
                 let domains = self.cx.order.paths.waiting_domains();
                 let domains = domains.filter_map(|id| Some((id, self.cx.core.domains.by_id(id)?.came()))).collect();
                 let marks = &mut self.cx.control.workers.turns.marks;
+                if marks.waiting.is_empty() {
+                    marks.look = turn.now + PAUSE;
+                }
                 marks.waiting.push(Waiting { mark, domains, ports: None });
-                marks.look = turn.now + PAUSE;
             }
             MarkStage::Begun => self.cx.send_mark(turn, mark.to, Mark { stage: MarkStage::AtOld, ..mark }),
             MarkStage::AtOld if mark.of != own => {
                 self.cx.send_mark(turn, mark.of, Mark { stage: MarkStage::AtNew, ..mark })
             }
-            MarkStage::AtOld | MarkStage::AtNew => self.end_turn(turn, |number, _| number == mark.number),
+            MarkStage::AtOld | MarkStage::AtNew => self.end_turn_of(turn, mark.number),
         }
     }
 }

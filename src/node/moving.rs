@@ -135,14 +135,15 @@ impl Node {
     pub fn take_in_domain(&mut self, turn: &mut Turn<'_>, moving: Box<Moving>) {
         self.cx.core.ledger.handed = self.cx.core.ledger.handed.wrapping_sub(moving.packets());
         let Moving { top: _, from, mut domains, channels, pools, events, hosts, waiting, untold, overdue } = *moving;
+        // First of all: should the rest panic, rules that name this worker are withdrawn when it begins anew.
+        let with_channels = channels.domains();
+        self.cx.graphs.channels.take_in(channels, from);
         let place = self.environments.place_of::<Hosts>().unwrap_or_default();
         domains.iter_mut().for_each(|(_, domain)| domain.environment = place);
         self.environments.take_hosts(hosts);
         let cx = &mut self.cx;
         cx.core.domains.take_in(domains);
         cx.core.pools.take_in(pools);
-        let with_channels = channels.domains();
-        cx.graphs.channels.take_in(channels, from);
         cx.control.events.take_in(events);
         cx.control.untold.extend(untold);
         cx.core.overdue.extend(overdue);

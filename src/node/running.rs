@@ -12,7 +12,7 @@ use crate::code::run::scope::{RunPacket, Scope};
 use crate::code::run::{SlotId, Verdict};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
-use crate::frame::{Envelope, Frame, Link};
+use crate::frame::{Envelope, Frame};
 use crate::topology::Flow;
 use crate::wire::{Addr, capsule};
 
@@ -140,14 +140,14 @@ impl Capsules {
     /// A capsule goes to the first worker, which knows its code or finds it.
     #[cold]
     fn hand_capsule(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
-        let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
+        let native = cx.came_natively(&frame);
         cx.hand_on(turn, frame, FIRST, HandedAs::Capsule { native });
     }
 
     /// A capsule waits here for those before it that the first worker has.
     #[cold]
     pub(super) fn hold_capsule(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, what: Turned) {
-        let native = cx.core.topology.port(frame.port).is_some_and(|port| port.link != Link::Overlay);
+        let native = cx.came_natively(&frame);
         cx.hold_back(turn, what, frame, HandedAs::Held { native });
     }
 

@@ -9,8 +9,9 @@
 //! name that. When it has arrived, rules name the new worker. Each worker that learns it sends a *mark* by the old way,
 //! and holds packets of the domain until the mark is back: all that was before it has arrived then. So a flow, which
 //! comes to one worker, keeps its order. Its new worker does the same with what comes to itself. A worker holds
-//! [`HELD_MAX`] packets, and drops others under `hand-over`. It waits for [`PATIENCE`] at most: a worker that has begun
-//! anew has lost marks with all that was in it.
+//! [`HELD_MAX`] packets, of them [`HELD_EACH`] of one domain, and drops others under `hand-over`. It waits for [`PATIENCE`] at most:
+//! a worker that has begun anew has lost marks with all that was in it. No more than [`TURNING_MAX`] marks of a worker are under way:
+//! what turns beside so many joins those that turned last, and their mark goes once more.
 //!
 //! The same is done where a further worker learns what it needs to do itself what it has handed to worker 0: code that can run,
 //! a link address, a neighbour (`Turned`). Example: 20 capsules of a code are in the ring to worker 0 when worker 1 is told that
@@ -28,7 +29,13 @@ use crate::wire::{Addr, Digest};
 use std::collections::VecDeque;
 
 /// Packets that a worker holds at most until marks are back.
-pub const HELD_MAX: usize = 1024;
+pub const HELD_MAX: usize = 4096;
+
+/// Of them, those of one domain, code, next hop or neighbour: three others have room beside a flood of one.
+pub const HELD_EACH: usize = HELD_MAX / 4;
+
+/// Marks of a worker that are under way, by one way.
+const TURNING_MAX: usize = 64;
 
 /// For how long a mark is waited for, in nanoseconds.
 pub const PATIENCE: u64 = 1_000_000_000;
@@ -46,11 +53,36 @@ pub(super) enum Turned {
     Neighbour(PortId, Addr),
 }
 
-/// Whose packets are held: sorted.
+/// By whom packets go until they turn, to whom they go then, and whether those before leave the node there.
+type Detour = (WorkerId, WorkerId, bool);
+
+/// Whose packets are held until a mark is back.
 struct Turning {
-    what: Vec<Turned>,
+    /// Sorted, each with how many are held.
+    what: Vec<(Turned, usize)>,
     number: u32,
     since: u64,
+    way: Detour,
+    /// Others have joined when the mark was under way: it goes once more.
+    again: bool,
+}
+
+impl Turning {
+    fn place_of(&self, what: Turned) -> Option<usize> {
+        self.what.binary_search_by_key(&what, |(what, _)| *what).ok()
+    }
+
+    /// Some more, each once.
+    fn add(&mut self, what: &[Turned]) {
+        self.what.extend(what.iter().map(|what| (*what, 0)));
+        self.what.sort_by_key(|(what, _)| *what);
+        self.what.dedup_by_key(|(what, _)| *what);
+    }
+
+    fn mark(&self, of: WorkerId) -> Mark {
+        let (_, to, leave) = self.way;
+        Mark { of, number: self.number, to, leave, stage: MarkStage::Begun }
+    }
 }
 
 /// What a worker knows of moves that are under way.
@@ -88,8 +120,7 @@ impl Turns {
 
     /// Frames that are held as they came in.
     pub(super) fn held_frames(&self) -> u64 {
-        self.held.iter().filter(|(_, handed)| matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_))).count()
-            as u64
+        self.held.iter().filter(|(_, handed)| handed.what.is_as_it_came()).count() as u64
     }
 
     /// Packets that are held and were counted as handed over.
@@ -109,7 +140,33 @@ impl Turns {
 
     #[cold]
     fn is_turning(&self, what: Turned) -> bool {
-        self.turning.iter().any(|turning| turning.what.binary_search(&what).is_ok())
+        self.turning.iter().any(|turning| turning.place_of(what).is_some())
+    }
+
+    /// Holds a packet, if there is room for one more of these.
+    fn hold(&mut self, what: Turned, handed: Handed) -> Result<(), Handed> {
+        let turning = self.turning.iter_mut();
+        let mut places = turning.filter_map(|turning| turning.place_of(what).and_then(|at| turning.what.get_mut(at)));
+        match places.next() {
+            Some((_, count)) if *count < HELD_EACH && self.held.len() < HELD_MAX => {
+                *count += 1;
+                self.held.push_back((what, handed));
+                Ok(())
+            }
+            _ => Err(handed),
+        }
+    }
+
+    /// These turn with those that turned last by the same way, if so many do already.
+    fn join(&mut self, what: &[Turned], way: Detour) -> bool {
+        let mut same = self.turning.iter_mut().filter(|turning| turning.way == way);
+        let Some(last) = same.next_back() else { return false };
+        if same.count() + 1 < TURNING_MAX {
+            return false;
+        }
+        last.add(what);
+        last.again = true;
+        true
     }
 }
 
@@ -160,10 +217,8 @@ impl Cx {
 
     #[cold]
     fn hold(&mut self, turn: &mut Turn<'_>, what: Turned, handed: Handed) {
-        let held = &mut self.control.workers.turns.held;
-        match held.len() < HELD_MAX {
-            true => held.push_back((what, handed)),
-            false => self.refuse_handed(turn, handed),
+        if let Err(handed) = self.control.workers.turns.hold(what, handed) {
+            self.refuse_handed(turn, handed);
         }
     }
 
@@ -171,7 +226,7 @@ impl Cx {
     #[cold]
     pub(super) fn turn_from_first(&mut self, turn: &mut Turn<'_>, what: Vec<Turned>) {
         let own = self.control.workers.id();
-        self.hold_until(turn, what, FIRST, (own, true));
+        self.hold_until(turn, what, (FIRST, own, true));
     }
 
     /// Another worker could not be handed a packet.
@@ -232,28 +287,37 @@ impl Cx {
 
     /// Packets of these, which a worker had, are held until all that were handed to it before are where they should be.
     pub(super) fn begin_turn(&mut self, turn: &mut Turn<'_>, what: Vec<Turned>, via: WorkerId, to: WorkerId) {
-        self.hold_until(turn, what, via, (to, false));
+        self.hold_until(turn, what, (via, to, false));
     }
 
     /// Holds packets of these until a mark has been where they went, and perhaps has waited there until those before it have left.
-    fn hold_until(&mut self, turn: &mut Turn<'_>, mut what: Vec<Turned>, via: WorkerId, (to, leave): (WorkerId, bool)) {
-        what.sort_unstable();
-        what.dedup();
-        if what.is_empty() {
+    fn hold_until(&mut self, turn: &mut Turn<'_>, what: Vec<Turned>, way: Detour) {
+        let turns = &mut self.control.workers.turns;
+        if what.is_empty() || turns.join(&what, way) {
             return;
         }
-        let of = self.control.workers.id();
-        let turns = &mut self.control.workers.turns;
         turns.number = turns.number.wrapping_add(1);
-        let number = turns.number;
-        turns.turning.push(Turning { what, number, since: turn.now });
-        self.send_mark(turn, via, Mark { of, number, to, leave, stage: MarkStage::Begun });
+        let mut turning = Turning { what: Vec::new(), number: turns.number, since: turn.now, way, again: false };
+        turning.add(&what);
+        let mark = turning.mark(self.control.workers.id());
+        self.control.workers.turns.turning.push(turning);
+        self.send_mark(turn, way.0, mark);
     }
 }
 
 impl Node {
+    /// A mark is back: packets that were held go on, or it goes once more.
+    pub(super) fn end_turn_of(&mut self, turn: &mut Turn<'_>, number: u32) {
+        let (own, turns) = (self.cx.control.workers.id(), &mut self.cx.control.workers.turns);
+        let again = turns.turning.iter_mut().find(|turning| turning.number == number && turning.again);
+        let Some(again) = again else { return self.end_turn(turn, |of, _| of == number) };
+        again.again = false;
+        let (via, mark) = (again.way.0, again.mark(own));
+        self.cx.send_mark(turn, via, mark);
+    }
+
     /// Packets that were held go on.
-    pub(super) fn end_turn(&mut self, turn: &mut Turn<'_>, is_over: impl Fn(u32, u64) -> bool) {
+    fn end_turn(&mut self, turn: &mut Turn<'_>, is_over: impl Fn(u32, u64) -> bool) {
         let own = self.cx.control.workers.id();
         let turns = &mut self.cx.control.workers.turns;
         turns.turning.retain(|turning| !is_over(turning.number, turning.since));

@@ -108,6 +108,11 @@ pub fn statistics(interface: &str) -> io::Result<Vec<(String, u64)>> {
     Ok(names.chunks_exact(NAME).take(count).map(text).zip(values.into_iter().skip(1)).collect())
 }
 
+/// Whether it is one end of a pair of virtual interfaces: their driver alone counts the number of the other end.
+pub fn is_veth(interface: &str) -> bool {
+    statistics(interface).is_ok_and(|all| all.iter().any(|(name, _)| name == "peer_ifindex"))
+}
+
 /// Puts 32-bit words at the start of others.
 fn put(into: &mut [u64], words: &[u32]) {
     for (place, pair) in into.iter_mut().zip(words.chunks(2)) {

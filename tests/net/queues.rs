@@ -88,6 +88,65 @@ fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
     }
 }
 
+/// What r says of the AF_XDP sockets of its port to a: how many, and frames of each.
+fn at_sockets(status: &Value) -> Vec<u64> {
+    let port = &status["xdp"].as_array().unwrap_or_else(|| panic!("{status}"))[0];
+    let each: Vec<_> = port["per_queue"].as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).collect();
+    assert_eq!(port["sockets"], each.len(), "{status}");
+    each
+}
+
+/// How often r has opened a port anew.
+fn opened(net: &Running) -> usize {
+    net.log("r").matches("a port goes on by the interface that has its name now").count()
+}
+
+/// The interface has two queues from now on, and the port is opened anew for that.
+fn add_queue(net: &Running) {
+    let before = opened(net);
+    set_queues(net, 2);
+    net.until("r", || (opened(net) > before).then_some(()));
+}
+
+#[test]
+fn a_queue_that_comes_has_a_socket_of_its_own_and_linux_takes_none_away_that_has_one() {
+    let Some(mut net) = two_queues("wqs") else { return };
+    set_queues(&net, 1);
+    net.start(&with_workers(2, maybe_sockets(true)));
+    let code = net.control("r").add_code(&guest("state")).unwrap();
+    assert_eq!(cross(&net, code), COUNT);
+    assert_eq!(at_sockets(&net.status("r")).len(), 1);
+    add_queue(&net);
+    let before = net.await_status("r", |status| at_sockets(status).len() == 2);
+    assert_eq!(cross(&net, code), COUNT);
+    let after = net.status("r");
+    for (at, (now, was)) in at_sockets(&after).iter().zip(at_sockets(&before)).enumerate() {
+        assert!(now - was > 20, "queue {at}: {before}\n{after}");
+        assert!(received(&after)[at] - received(&before)[at] > 20, "worker {at}: {before}\n{after}");
+    }
+    net.shell("a", "ethtool -L to-r tx 1");
+    let refused = net.shell("r", "ethtool -L to-a rx 1 2>&1 && echo taken away || true");
+    assert!(!refused.contains("taken away"), "{refused}");
+    assert_eq!(cross(&net, code), COUNT, "nothing has changed");
+}
+
+#[test]
+fn capsules_of_a_queue_that_comes_run_in_the_kernel_half() {
+    let Some(mut net) = two_queues("wqk") else { return };
+    net.start(&with_workers(2, crate::running::in_kernel));
+    let code = net.control("r").add_code(&guest("forward")).unwrap();
+    assert_eq!(cross(&net, code), COUNT);
+    net.await_status("r", |status| status["codes"][0]["kernel"] == "running");
+    for _ in 0..2 {
+        set_queues(&net, 1);
+        add_queue(&net);
+        assert_eq!(cross(&net, code), COUNT);
+        let before = net.status("r");
+        assert_eq!(cross(&net, code), COUNT);
+        assert_eq!(received(&net.status("r")), received(&before), "all run there");
+    }
+}
+
 /// A socket of a whose capsules come to this worker of r.
 fn socket_to(net: &Running, worker: usize, code: Digest) -> UdpSocket {
     let bytes = capsule(code, A, B);

@@ -58,6 +58,11 @@ impl Sender {
         self.frame[6..12].copy_from_slice(&mac(source).0);
     }
 
+    /// From this UDP port from now on: another flow.
+    pub fn set_port(&mut self, port: u16) {
+        self.frame[14 + 20..][..2].copy_from_slice(&port.to_be_bytes());
+    }
+
     /// With this resource bound from now on.
     pub fn set_bound(&mut self, bound: u32) {
         let at = 14 + 20 + udp::HEADER + anep::HEADER + capsule::BOUND;

@@ -1,6 +1,8 @@
 //! A node with two workers, each with a receive queue of its own: real processes on veth interfaces with two queues.
 
 use crate::build::{Linked, build};
+use crate::guests::padded_forward;
+use crate::pace::again;
 use crate::restless::Restless;
 use crate::running::{self, HOSTS, PATIENCE, Running, guest, sockets};
 use crate::wait;
@@ -8,6 +10,7 @@ use anode::wire::{Addr, Digest, anep, capsule};
 use serde_json::Value;
 use std::net::UdpSocket;
 use std::process::Command;
+use std::time::Duration;
 
 /// Capsules that each test sends.
 pub const COUNT: u32 = 120;
@@ -17,7 +20,12 @@ pub const B: &str = "10.0.2.2";
 
 /// A lab of two hosts around a node whose interfaces have two queues.
 pub fn two_queues(name: &str) -> Option<Running> {
-    let net = Running::build(name, HOSTS)?;
+    two_queues_of(name, HOSTS)
+}
+
+/// The same of other nodes.
+fn two_queues_of(name: &str, topology: &str) -> Option<Running> {
+    let net = Running::build(name, topology)?;
     for (node, interface, what) in [
         ("r", "to-a", "rx"),
         ("r", "to-b", "rx"),
@@ -80,6 +88,9 @@ pub fn cross(net: &Running, code: Digest) -> u32 {
     came
 }
 
+/// Time between two packets of a flow.
+const GAP: Duration = Duration::from_micros(100);
+
 /// What both workers have counted under the key.
 fn counted(net: &Running, code: Digest) -> u64 {
     let mut asked = Command::new(running::ANODE);
@@ -121,6 +132,61 @@ fn each_worker_has_a_queue_of_every_port_and_both_keep_one_state() {
         assert!(received(0) > 20 && received(1) > 20, "{name}: {workers:?}");
         assert_eq!(counted(&net, code), u64::from(COUNT), "{name}: {status}");
         assert!(status["drops"].as_object().unwrap().is_empty(), "{status}");
+    }
+}
+
+/// Flow and number behind the payload of a capsule.
+fn numbered(code: Digest, flow: u8, number: u32) -> Vec<u8> {
+    let mut bytes = capsule(code, A, B);
+    bytes.push(flow);
+    bytes.extend(number.to_be_bytes());
+    let length = bytes.len() - anep::HEADER;
+    anep::emit_basic(&mut bytes, anep::type_id::CAPSULE, length).unwrap();
+    bytes
+}
+
+/// Capsules of flows that come to both workers begin before their code is there: the first ones go by worker 0, which fetches it, the
+/// others by whoever they come to. Some of the first find no room to wait in; those that come are in order.
+#[test]
+fn flows_keep_their_order_while_their_code_comes_to_both_workers() {
+    const ROUNDS: u32 = 300;
+    let Some(mut net) = two_queues_of("wkf", &HOSTS.replace("nodes.a = {}", "nodes.a.active = true")) else { return };
+    net.start(&|node, config| {
+        if node == "r" {
+            with_workers(2, |_, _| {})(node, config)
+        }
+    });
+    let first = net.control("r").add_code(&guest("state")).unwrap();
+    assert_eq!(cross(&net, first), COUNT, "link addresses and neighbours are known");
+    let there = crate::sender::receiver(&net, "b", B);
+    let from = |_| net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
+    let senders: Vec<UdpSocket> = (0..FLOWS).map(from).collect();
+    for round in 0..5 {
+        let code = net.control("a").add_code(&padded_forward(round, 3000)).unwrap();
+        let before = net.status("r")["workers"].clone();
+        let mut numbers = 0..ROUNDS;
+        let send = || {
+            let number = numbers.next().unwrap();
+            for (flow, sender) in (0..).zip(&senders) {
+                sender.send_to(&numbered(code, flow, number), (B, 3322)).unwrap();
+            }
+        };
+        let _: Option<()> = again(GAP, ROUNDS, send, || None);
+        let (mut last, mut came) = ([None; FLOWS as usize], 0);
+        let mut room = [0; 2048];
+        while last.iter().any(|last| *last != Some(ROUNDS - 1)) {
+            let length =
+                there.recv(&mut room).unwrap_or_else(|why| panic!("{round}: {why} {last:?} {}", net.status("r")));
+            let (flow, number) = (room[length - 5], u32::from_be_bytes(*room[..length].last_chunk().unwrap()));
+            let place = &mut last[usize::from(flow)];
+            assert!(*place < Some(number), "{round}: flow {flow}: {number} behind {place:?}");
+            *place = Some(number);
+            came += 1;
+        }
+        let now = net.status("r");
+        println!("{round}: {came} of {} came; {}", ROUNDS * u32::from(FLOWS), now["drops"]);
+        let run = |workers: &Value, at: usize| workers[at]["balance"]["received"].as_u64().unwrap();
+        assert!((0..2).all(|at| run(&now["workers"], at) > run(&before, at)), "round {round}: {now}");
     }
 }
 

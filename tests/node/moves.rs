@@ -9,7 +9,7 @@ use anode::frame::{Frame, Link, PeerId, PortId, WorkerId};
 use anode::node::handing::Handed;
 use anode::node::hosts::InProcess;
 use anode::node::moving::Moving;
-use anode::node::turning::{HELD_MAX, PATIENCE};
+use anode::node::turning::{HELD_EACH, PATIENCE};
 use anode::node::workers::Joint;
 use anode::node::{Effect, Node, NodeConfig, Sizes, Turn};
 use anode::nodeos::interface::{
@@ -65,6 +65,8 @@ impl InProcess for Recorder {
 /// The workers of a node, and the rings between them.
 struct Crew {
     all: Vec<Driver>,
+    joint: Joint,
+    policy: Policy,
     rings: HashMap<(WorkerId, WorkerId), VecDeque<Parcel>>,
     now: u64,
     filters: i64,
@@ -73,6 +75,13 @@ struct Crew {
 impl Crew {
     fn new(workers: WorkerId, policy: Policy) -> Crew {
         let joint = Joint::new(workers, 1024);
+        let driver = |id: WorkerId| Driver::new(Crew::node(id, policy, &joint));
+        let all = (0..workers).map(driver).collect();
+        Crew { all, joint, policy, rings: HashMap::new(), now: 1, filters: 0 }
+    }
+
+    /// A worker's node at rest.
+    fn node(id: WorkerId, policy: Policy, joint: &Joint) -> Node {
         let port = |number: u8, link| Port {
             name: format!("port{number}"),
             link,
@@ -82,22 +91,26 @@ impl Crew {
             ceiling: Ceiling::default(),
         };
         let ethernet = |number| Link::Ethernet { mac: Mac([2, 0, 0, 0, 0, number]), answers: false };
-        let driver = |id: WorkerId| {
-            let mut node = Node::new(NodeConfig {
-                name: "crew".into(),
-                ports: vec![port(0, ethernet(0)), port(1, ethernet(1)), port(2, Link::Overlay)],
-                neighbours: vec![],
-                routes: Arc::new(Routes::new([])),
-                roles: Arc::default(),
-                sizes: Sizes { state_entries: if id == 0 { 1024 } else { 0 }, ..Sizes::default() },
-                seed: 1 + u64::from(id),
-                kernel: false,
-            });
-            node.set_scheduler(policy, 0);
-            node.set_worker(id, joint.clone());
-            Driver::new(node)
-        };
-        Crew { all: (0..workers).map(driver).collect(), rings: HashMap::new(), now: 1, filters: 0 }
+        let mut node = Node::new(NodeConfig {
+            name: "crew".into(),
+            ports: vec![port(0, ethernet(0)), port(1, ethernet(1)), port(2, Link::Overlay)],
+            neighbours: vec![],
+            routes: Arc::new(Routes::new([])),
+            roles: Arc::default(),
+            sizes: Sizes { state_entries: if id == 0 { 1024 } else { 0 }, ..Sizes::default() },
+            seed: 1 + u64::from(id),
+            kernel: false,
+        });
+        node.set_scheduler(policy, 0);
+        node.set_worker(id, joint.clone());
+        node
+    }
+
+    /// A further worker panics when a frame has come, which it has not looked at: another node goes on in its place.
+    fn panic(&mut self, worker: WorkerId) {
+        let fresh = Crew::node(worker, self.policy, &self.joint);
+        let before = std::mem::replace(&mut self.all[usize::from(worker)].node, fresh);
+        self.turn(worker, |node, turn| node.go_on_from(turn, before, 1));
     }
 
     fn turn<R>(&mut self, worker: WorkerId, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
@@ -327,6 +340,63 @@ fn names_and_all_that_is_owned_survive_a_move() {
     crew.check();
 }
 
+/// An environment at a further worker ends with a panic there: what waited for it is counted, and others have its packets then.
+#[test]
+fn an_environment_of_a_worker_that_panics_ends_there_and_others_have_its_packets() {
+    for policy in [Policy::Fifo, Policy::Wfq] {
+        let mut crew = Crew::new(3, policy);
+        let (domain, log) = crew.environment(1, &role());
+        crew.channel(1, domain, KIND).unwrap();
+        let (other, other_log) = crew.environment(2, &role());
+        crew.channel(2, other, KIND + 1).unwrap();
+        for number in 0..9 {
+            crew.receive((number % 3) as WorkerId, frame(KIND, (number % 3) as u8, number));
+        }
+        assert!(crew.take(0, 1) && crew.take(2, 1), "two of six are with it, four in rings");
+        let ran = log.lock().unwrap().len();
+        crew.panic(1);
+        crew.settle();
+        crew.check();
+        assert_eq!(log.lock().unwrap().len(), ran, "it is gone");
+        let lost = crew.drops(Reason::WorkerPanic);
+        assert_eq!(lost, if policy == Policy::Fifo { 1 } else { 6 }, "{policy:?}: those it had, and the one in hand");
+        assert_eq!(crew.filters, 1, "that of the other");
+        assert_eq!(crew.balance().handed, 0);
+        // Its rule is nobody's: the next one who asks has it, at whichever worker.
+        let (next, next_log) = crew.environment(0, &role());
+        crew.channel(0, next, KIND).unwrap();
+        for number in 0..6 {
+            crew.receive((number % 3) as WorkerId, frame(KIND, 1, number));
+            crew.receive((number % 3) as WorkerId, frame(KIND + 1, 1, number));
+        }
+        crew.settle();
+        assert_eq!((next_log.lock().unwrap().len(), other_log.lock().unwrap().len()), (6, 6), "{policy:?}");
+        crew.check();
+    }
+}
+
+/// A domain moves to a worker that panics before it has looked at anything of it: it ends there, and its rules with it.
+#[test]
+fn a_domain_that_came_to_a_worker_just_before_a_panic_leaves_no_rule() {
+    let mut crew = Crew::new(3, Policy::Wfq);
+    let (domain, _) = crew.environment(0, &role());
+    crew.channel(0, domain, KIND).unwrap();
+    crew.send_off(0, domain, 1).unwrap();
+    crew.receive(2, frame(KIND, 1, 1));
+    assert!(crew.take(0, 1), "the domain");
+    crew.panic(1);
+    crew.settle();
+    crew.receive(2, frame(KIND, 1, 2));
+    crew.settle();
+    let (next, log) = crew.environment(2, &role());
+    crew.channel(2, next, KIND).unwrap();
+    crew.receive(0, frame(KIND, 1, 3));
+    crew.settle();
+    assert_eq!(log.lock().unwrap().as_slice(), [(1, 3)]);
+    crew.check();
+    assert_eq!(crew.balance().handed, 0);
+}
+
 /// In any order in which rings are emptied and packets run.
 #[test]
 fn domains_that_move_while_packets_come_lose_none_and_keep_the_order_of_flows() {
@@ -404,14 +474,14 @@ fn what_finds_no_room_between_workers_is_counted_and_others_go_on() {
     crew.send_off(1, domain, 0).unwrap();
     assert!(crew.take(1, 0), "the domain");
     let before = crew.drops(Reason::HandOver);
-    let more = HELD_MAX as u32 + 50;
+    let more = HELD_EACH as u32 + 50;
     for number in flood..flood + more {
         crew.receive(0, frame(KIND, 1, number));
     }
     assert_eq!(crew.drops(Reason::HandOver) - before, 50);
     crew.check();
     crew.settle();
-    assert_eq!(log.lock().unwrap().len(), RING + HELD_MAX);
+    assert_eq!(log.lock().unwrap().len(), RING + HELD_EACH);
     in_order(&log);
     crew.check();
 }

@@ -34,7 +34,7 @@ fn known(bench: &Bench, code: Digest) -> Option<(String, String)> {
 }
 
 /// What a neighbour says that has these objects, if a frame asks it: by which port, for what, and its answer.
-fn reply(frame: &Frame, has: impl Fn(u16, Digest) -> Option<Arc<[u8]>>) -> Option<(u16, Digest, Vec<u8>)> {
+pub fn reply(frame: &Frame, has: impl Fn(u16, Digest) -> Option<Arc<[u8]>>) -> Option<(u16, Digest, Vec<u8>)> {
     let anep = anep::Packet::new_checked(frame.bytes()).unwrap();
     if anep.type_id() != anep::type_id::FETCH {
         return None;

@@ -1,15 +1,17 @@
 //! Two workers of one node: what comes to the second, what it hands to the first, and what both have in common.
 
 use crate::node_bench::{Bench, FAR, HERE, LEFT, MAC, RIGHT, give_marks_back, header, module, native, packet};
+use anode::code::bundle::{Bundle, Kind};
 use anode::core::ledger::{Balance, Unaccounted};
 use anode::core::reason::Reason;
 use anode::driver::{Driver, Supply};
 use anode::frame::{Frame, Link, PeerId, PortId};
 use anode::node::proofs::{Guard, NeighbourKey};
-use anode::node::turning::{HELD_MAX, PATIENCE};
+use anode::node::turning::{HELD_EACH, PATIENCE};
 use anode::node::workers::{Joint, WorkerOrder};
 use anode::node::{Shared, Sizes};
 use anode::topology::{Ceiling, NextHop, Port, Routes};
+use anode::trust::{PrincipalKey, Roles};
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, Digest, Prefix, arp, capsule};
 use std::sync::Arc;
@@ -202,6 +204,72 @@ fn capsules_do_not_overtake_those_that_were_handed_over_before_their_code_was_kn
     two.first.driver.node.set_port_queue(PortId(1), (0, 0), 0);
 }
 
+/// Many codes turn at once: those beyond the marks that may be under way go with the last of them, and keep their order.
+#[test]
+fn more_turns_at_once_than_marks_share_those() {
+    const CODES: usize = 100;
+    let mut two = Two::new();
+    let body = |number| format!("(drop (i32.const {number})) {FORWARD}");
+    let codes: Vec<_> = (0..CODES).map(|number| two.first.add(0, &module("", "", &body(number)))).collect();
+    // So many that one neighbour may have on their way.
+    for some in codes.chunks(CODES / 4) {
+        for code in some {
+            (0..2).for_each(|worker| two.take(worker, 0, &packet(&header(*code), b"x")));
+        }
+        two.first.settle_alone();
+    }
+    two.tell();
+    let handed = two.second.out.handed.len();
+    assert!((CODES + 2..2 * CODES).contains(&handed), "{handed}: a packet of each code, and fewer marks than codes");
+    codes.iter().for_each(|code| two.take(1, 0, &packet(&header(*code), b"x")));
+    assert_eq!((two.out(), two.second.node.held_back()), (([CODES, 0], 0), CODES as u64));
+    // The marks go once, and that of the last ones once more.
+    for handed in std::mem::take(&mut two.second.out.handed) {
+        two.first.driver.turn(two.first.now, |node, turn| node.take_handed(turn, handed));
+    }
+    assert!(give_marks_back(&mut two.first.driver, &mut two.second, &mut two.first.now));
+    let (held, again) = (two.second.node.held_back(), two.second.out.handed.len());
+    assert_eq!((two.out(), again), (([2 * CODES, CODES - held as usize], 0), 1), "{held} wait for it");
+    assert!(held > 0);
+    two.settle();
+    assert_eq!((two.out(), two.second.node.held_back()), (([2 * CODES, CODES], 0), 0));
+}
+
+/// A capsule whose sender may have a credential for its code goes to the first worker, and those behind it wait for it.
+#[test]
+fn capsules_wait_for_one_by_which_the_first_worker_asks_for_a_credential() {
+    let mut two = Two::new();
+    let wasm = wat::parse_str(module("", "", FORWARD)).unwrap();
+    let author = PrincipalKey::from_seed([2; 32]);
+    let bundle = Bundle::build("signed", 0, &[(Kind::Wasm, wasm.into())], Some(&author)).unwrap();
+    two.first.supply.add(&bundle);
+    two.first.supply.judge = Some(("bench".into(), Roles::default()));
+    let bytes = packet(&header(bundle.name()), b"x");
+    two.receive(0, 0, &bytes);
+    // Who is asked for a credential has none.
+    for _ in 0..9 {
+        for asked in std::mem::take(&mut two.first.driver.out.frames) {
+            let absent = crate::shares::reply(&asked, |_, _| None);
+
+            absent.into_iter().for_each(|(.., absent)| two.receive(0, 0, &absent));
+        }
+        if !two.told.contains(&"run") {
+            two.timer();
+        }
+    }
+    assert!(two.told.contains(&"run"), "{:?}", two.told);
+    let sent = |two: &mut Two| two.out().0[1];
+    for number in 1..=3 {
+        two.take(1, 0, &bytes);
+        let waits = two.second.out.handed.iter().filter(|handed| handed.what.is_counted()).count();
+        assert_eq!((waits, two.second.node.held_back(), sent(&mut two)), (1, number - 1, 0));
+    }
+    two.settle();
+    assert_eq!((two.second.node.held_back(), sent(&mut two)), (0, 2), "in their turn");
+    two.receive(1, 0, &bytes);
+    assert_eq!(sent(&mut two), 3, "that sender is asked once in a while");
+}
+
 /// The mark of a worker that has begun anew may be lost: what is held goes on after a while all the same, and no more than so many
 /// capsules are held.
 #[test]
@@ -215,14 +283,21 @@ fn what_is_held_is_bounded_and_goes_on_without_its_mark() {
         two.second.out.pool.give(handed.frame);
     }
     let more = 10;
-    (0..HELD_MAX + more).for_each(|_| two.take(1, 0, &bytes));
-    assert_eq!(two.second.node.held_back(), HELD_MAX as u64);
+    (0..HELD_EACH + more).for_each(|_| two.take(1, 0, &bytes));
+    assert_eq!(two.second.node.held_back(), HELD_EACH as u64);
     assert_eq!(two.second.node.drops().of(Reason::HandOver), more as u64);
+    // Others have room beside them.
+    let other = two.first.add(0, &module("", "", &format!("(drop (i32.const 1)) {FORWARD}")));
+    two.take(0, 0, &packet(&header(other), b"x"));
+    two.tell();
+    two.take(1, 0, &packet(&header(other), b"x"));
+    assert_eq!(two.second.node.held_back(), HELD_EACH as u64 + 1);
+    two.second.out.handed.drain(..).for_each(|mark| two.second.out.pool.give(mark.frame));
     two.first.now += PATIENCE;
     let now = two.first.now;
     two.second.turn(now, |node, turn| node.timer(turn));
     let gone = two.second.out.frames.len() as u64 + two.second.node.drops().total() - more as u64;
-    assert_eq!((gone, two.second.node.held_back()), (HELD_MAX as u64, 0));
+    assert_eq!((gone, two.second.node.held_back()), (HELD_EACH as u64 + 1, 0));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::frame::{Link, PortId};
 use crate::manage::kernel;
 use crate::manage::worker::Order;
 use crate::port::NativeInterface;
+use crate::sys::ethtool;
 use crate::sys::netdev::Redirected;
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
@@ -34,11 +35,17 @@ impl Follower {
         for (at, now) in self.file.native_ports(interfaces).into_iter().enumerate() {
             let Some((mut port, plan)) = now else { continue };
             self.limit_mtu(at, &mut port);
+            let carrier_of =
+                |index: u32| interfaces.iter().find(|found| found.index == index).map(|found| found.carrier);
+            let bounced = self.seen.links[at].is_some() && self.seen.links[at] != carrier_of(interface_of(&plan));
+            if self.has_new_queues(at, &plan, bounced) {
+                self.leave_for_now(at)?;
+            }
             let before_it = interface_of(&self.plans[at]);
             let (mut plan, id) = (plan, PortId(at as u16));
             self.hold(at, &mut port, &mut plan);
             let interface = interface_of(&plan);
-            let carrier = interfaces.iter().find(|found| found.index == interface).map(|found| found.carrier);
+            let carrier = carrier_of(interface);
             self.links.carries(id, carrier);
             let link_before = core::mem::replace(&mut self.seen.links[at], carrier);
             let is_another = port != self.config.ports[at] || interface != before_it;
@@ -61,12 +68,35 @@ impl Follower {
     /// What is known before the first look.
     fn begin(&mut self) {
         self.seen.links = vec![None; self.plans.len()];
+        self.seen.queues = vec![0; self.plans.len()];
         self.seen.patience = vec![Patience::new(Instant::now()); self.plans.len()];
         for (at, (file, plan)) in self.file.ports.iter().zip(&self.plans).enumerate() {
             if let Some(name) = &file.packet {
                 self.links.add(PortId(at as u16), name, interface_of(plan) != 0);
             }
         }
+    }
+
+    /// Whether the interface of a port with a program before it, or AF_XDP sockets, has more receive queues than at the last look; of a
+    /// veth whose link was down since, whether it may have some that have gone and come again.
+    fn has_new_queues(&mut self, at: usize, plan: &Plan, bounced: bool) -> bool {
+        let interface = plan.opening.interface().filter(|interface| interface.xdp || interface.kernel);
+        let Some(name) = interface.and_then(|interface| ethtool::name(interface.index).ok()) else { return false };
+        let Ok(now) = ethtool::queues(&name) else { return false };
+        let before = core::mem::replace(&mut self.seen.queues[at], now);
+        let has_new = now > before || bounced && now > 1 && ethtool::is_veth(&name);
+        before != 0 && has_new && interface_of(plan) == interface_of(&self.plans[at])
+    }
+
+    /// A port leaves its interface, to come back at once: a driver may not run a program at queues that have come since it was put
+    /// there (veth of Linux 6.18 does not), and sockets are those of the queues before.
+    fn leave_for_now(&mut self, at: usize) -> Result<()> {
+        let Some((_, waiting)) = self.file.native_ports(&[]).into_iter().nth(at).flatten() else { return Ok(()) };
+        let (port, queues) = (&self.config.ports[at].name, self.seen.queues[at]);
+        tracing::info!(event = "link", port, queues, "an interface has new receive queues: its port is opened anew");
+        self.leave_interface(at, interface_of(&self.plans[at]))?;
+        self.plans[at] = waiting;
+        Ok(())
     }
 
     /// The interface of a port may have come too often: then it is as if it were away. One that is away has the largest packet it had.
@@ -94,7 +124,6 @@ impl Follower {
     fn leave_interface(&mut self, at: usize, before: u32) -> Result<()> {
         let id = PortId(at as u16);
         let name = &self.config.ports[at].name;
-        tracing::info!(event = "link", port = name, "the interface of a port is gone: it waits");
         let half = self.half.as_deref().map_or(Ok(false), |half| half.leave(at as u32));
         if let Err(error) = half.and_then(|_| self.steering.as_ref().map_or(Ok(()), |steering| steering.leave(before)))
         {
@@ -145,6 +174,7 @@ impl Follower {
         let (interface, before) = (interface_of(&plan), interface_of(&self.plans[at]));
         if interface == 0 {
             if before != 0 {
+                tracing::info!(event = "link", port = port.name, "the interface of a port is gone: it waits");
                 self.leave_interface(at, before)?;
             }
             (self.config.ports[at], self.plans[at]) = (port.clone(), plan);

@@ -3,7 +3,7 @@
 //! A socket is bound to an interface by its number, so a new interface of the same name needs new sockets. They have
 //! memory of their own, apart from the first common one: sockets that share memory are opened through one that is open
 //! already, and those are with the worker. The memory of the old ones goes with them. Numbers of sockets, and with them
-//! tickets and counters, stay. A port that has waited gets the next ones that are free.
+//! tickets and counters, stay. A port that has waited, or whose interface has more queues now, gets the next ones that are free.
 
 use super::{Copying, Layout, QueueSocket, Report, SOCKETS, Wanted, check_mtu, connect, explain, waiting, without};
 use crate::config::{XdpFile, XdpMode};
@@ -50,8 +50,10 @@ impl Again {
         let name = at.map(|at| &self.ports[at].name).or(waited)?.clone();
         let opened = self.wanted(at, number, &name, (interface, mtu)).and_then(|port| {
             let queues = self.try_open(&port, mtu)?;
-            if at.is_none() {
-                self.ports.push(port);
+            match at {
+                None => self.ports.push(port),
+                Some(at) if port.sockets > self.ports[at].sockets => self.ports[at] = port,
+                Some(_) => {}
             }
             Ok(queues)
         });
@@ -82,14 +84,17 @@ impl Again {
             (None, None) => return Err("no program takes frames there".into()),
         };
         let (first, sockets) = match at.map(|at| &self.ports[at]) {
-            Some(before) => (before.first, before.sockets.min(queues)),
-            None => {
-                let first = self.ports.iter().map(|port| port.first + port.sockets).max().unwrap_or(0);
-                (first, queues.min(self.file.queues_max).min(SOCKETS - first))
-            }
+            Some(before) if self.fresh(queues).1 <= before.sockets => (before.first, before.sockets.min(queues)),
+            _ => self.fresh(queues),
         };
         let senders = sockets.min(self.workers.into());
         Ok(Wanted { number, name: name.into(), interface, steering, queues, sockets, senders, first, before: 0 })
+    }
+
+    /// The first number that is free, and how many of these queues have one from there on.
+    fn fresh(&self, queues: u32) -> (u32, u32) {
+        let first = self.ports.iter().map(|port| port.first + port.sockets).max().unwrap_or(0);
+        (first, queues.min(self.file.queues_max).min(SOCKETS - first))
     }
 
     fn try_open(&self, port: &Wanted, mtu: usize) -> Result<Vec<QueueSocket>, String> {

@@ -261,7 +261,7 @@ impl Link {
             if let Err(rtrb::PushError::Full(empty)) = self.back.push(empty) {
                 driven.turn.out.pool.give(empty);
             }
-            if matches!(handed.what, HandedAs::Frame | HandedAs::Channel(_)) {
+            if handed.what.is_as_it_came() {
                 // Nobody has counted it yet.
                 self.taking = self.taking.map(|frames| frames.wrapping_add(1));
             }
