@@ -85,7 +85,9 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
         (KEY, [&counts, &counts], same, 0.0),
         (BUDGET, [one, one], own, 0.92),
     ];
-    let mut all = Series::default();
+    // Before all others, whose memory it could have.
+    let (mut all, key) = memory(settings, &codes)?;
+    report.targets.extend(Target::at_most(format!("{MORE}, MiB"), all.values(&key), 24.0));
     for (regime, codes, keys, least) in cases {
         let series = side_by_side(settings, regime, codes, keys)?;
         let key = rate(WORKERS, regime);
@@ -119,9 +121,6 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     report.targets.extend(Target::at_most("a packet of a channel handed over, added ns", &added, 60.0));
     all.extend(channels);
     all.extend(queue(settings, one)?);
-    let (memory, key) = memory(settings, &codes)?;
-    report.targets.extend(Target::at_most(format!("{MORE}, MiB"), memory.values(&key), 24.0));
-    all.extend(memory);
     report.rows = all.rows(&[NODES, DIRECT, AT_OWN]);
     report.note(
         "Both threads of a variant begin together; the rate is that of all their capsules until the last has ended.",
@@ -355,6 +354,8 @@ fn resident() -> Result<f64, Error> {
 fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error> {
     let mut series = Series::default();
     let key = Key { variant: MORE.into(), size: None, regime: MEMORY.into(), metric: "resident", unit: "MiB" };
+    // All stay until the last has been measured, so that none has the memory of another.
+    let mut kept = Vec::new();
     settings.rounds(MEMORY, |_| {
         let joint = Joint::new(2, Sizes::default().state_entries);
         let mut first = Stand::empty(&codes[0])?;
@@ -373,6 +374,7 @@ fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error>
             second.pass();
         }
         series.push(key.clone(), (resident()? - before).max(0.0) / f64::from(1 << 20));
+        kept.push((first, second));
         Ok(())
     })?;
     Ok((series, key))

@@ -68,6 +68,12 @@ impl<Owner: Copy + Eq + Hash> Shares<Owner> {
         }
     }
 
+    /// Nobody holds anything any more.
+    pub fn clear(&mut self) {
+        self.by.clear();
+        self.held = 0;
+    }
+
     /// Who holds most: where something has to give way, it is this one's.
     pub fn largest(&self) -> Option<Owner>
     where

@@ -64,15 +64,22 @@ pub struct Cargo {
 /// Whose packet is on its way: who pays for it, where nobody has found that out yet who has sent it.
 type RingOwner = (Payer, PortId, PeerId);
 
+/// Packets in a ring from which on it is counted whose they are, and below which that is forgotten: as long as half of it is free,
+/// nobody has more than that.
+const COUNTED: usize = RING / 2;
+const UNCOUNTED: usize = RING / 4;
+
 /// Whose packets are in a ring, in their order there.
 struct Afloat {
+    /// Of how many whose they are, while that is counted.
     shares: Shares<RingOwner>,
+    counts: bool,
     order: VecDeque<RingOwner>,
 }
 
 impl Afloat {
     fn new() -> Afloat {
-        Afloat { shares: Shares::new(RING as u64), order: VecDeque::with_capacity(RING) }
+        Afloat { shares: Shares::new(RING as u64), counts: false, order: VecDeque::with_capacity(RING) }
     }
 
     /// Whether one more of this owner's may go; it is afloat then. A mark is no packet, and always may.
@@ -83,17 +90,30 @@ impl Afloat {
             (Payer::NOBODY, _) => ((Payer::NOBODY, frame.port, frame.peer), false),
             (payer, _) => ((payer, PortId(0), PeerId::NONE), false),
         };
-        if !is_mark && !self.shares.fits(owner, 1) {
-            return false;
+        if self.order.len() >= COUNTED && !self.counts {
+            self.order.iter().for_each(|owner| self.shares.take_back(*owner, 1));
+            self.counts = true;
         }
-        self.shares.take_back(owner, 1);
+        if self.counts {
+            if !is_mark && !self.shares.fits(owner, 1) {
+                return false;
+            }
+            self.shares.take_back(owner, 1);
+        }
         self.order.push_back(owner);
         true
     }
 
     /// The first one has been taken out, or the last one has not gone.
     fn give(&mut self, owner: Option<RingOwner>) {
+        if !self.counts {
+            return;
+        }
         owner.into_iter().for_each(|owner| self.shares.give(owner, 1));
+        if self.order.len() < UNCOUNTED {
+            self.shares.clear();
+            self.counts = false;
+        }
     }
 }
 
