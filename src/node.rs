@@ -49,6 +49,7 @@ mod outgoing;
 pub mod output;
 mod overrun;
 pub mod paths;
+pub mod places;
 mod plan;
 pub mod policy;
 pub mod proofs;

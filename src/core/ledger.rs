@@ -25,6 +25,19 @@ pub struct Ledger {
     pub used: u64,
     /// Packets handed to the first worker of the node, less those taken over from others.
     pub handed: u64,
+    /// Of ports that are there no more.
+    pub closed: ClosedPorts,
+}
+
+/// What the gauges of ports that are there no more have counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClosedPorts {
+    /// Frames that came in.
+    pub received: u64,
+    /// Frames that have left.
+    pub sent: u64,
+    /// Frames that were the Linux stack's.
+    pub not_ours: u64,
 }
 
 impl Ledger {

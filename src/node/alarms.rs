@@ -98,6 +98,13 @@ impl Alarms {
         Alarms { places: vec![Default::default(); ports + 1] }
     }
 
+    /// There are so many ports from now on.
+    pub(super) fn make_room(&mut self, ports: usize) {
+        let own = self.places.pop().unwrap_or_default();
+        self.places.resize(ports.max(self.places.len()), Default::default());
+        self.places.push(own);
+    }
+
     /// A frame is dropped.
     #[inline]
     pub(super) fn note(&mut self, frame: &Frame, reason: Reason) {

@@ -33,6 +33,7 @@ impl Node {
         let own = &mut self.cx.core;
         (own.topology, own.gauges, own.ledger) = (core.topology, core.gauges, core.ledger);
         own.ingress = core.ingress;
+        self.cx.control.alarms.make_room(own.gauges.len());
         (own.drops, own.log, own.meters, own.resolver) = (core.drops, core.log, core.meters, core.resolver);
         self.cx.order.entry = order.entry.abandon();
         (self.cx.control.workers, self.cx.control.roles) = (control.workers, control.roles);

@@ -18,12 +18,12 @@ impl Node {
         let sum = |of: fn(&crate::topology::Gauge) -> u64| core.gauges.iter().map(of).fold(0, u64::wrapping_add);
         let held = self.environments.iter().map(|environment| environment.held()).sum::<u64>();
         Balance {
-            received: sum(|gauge| gauge.received).wrapping_add(ledger.unseen),
+            received: sum(|gauge| gauge.received).wrapping_add(ledger.unseen).wrapping_add(ledger.closed.received),
             made: ledger.made,
-            sent: sum(crate::topology::Gauge::gone),
+            sent: sum(crate::topology::Gauge::gone).wrapping_add(ledger.closed.sent),
             delivered: ledger.delivered,
             used: ledger.used,
-            not_ours: sum(|gauge| gauge.not_ours),
+            not_ours: sum(|gauge| gauge.not_ours).wrapping_add(ledger.closed.not_ours),
             dropped: core.drops.total(),
             handed: ledger.handed,
             held: held + self.cx.held() + sum(|gauge| gauge.queued.unwrap_or(0).into()),

@@ -84,13 +84,22 @@ struct Bill {
     cost: u64,
 }
 
+/// Where the owners of a port are among all.
+#[derive(Clone, Copy)]
+struct Place {
+    strangers: u16,
+    /// Its first peer, and how many there are.
+    first: u16,
+    peers: u16,
+}
+
 /// The rows of a node.
 pub(super) struct Entry {
     limits: EntryLimits,
-    /// Of each port its strangers, by its number; then the peers of all.
+    /// Of each port its strangers; then the peers of all; and behind them those of ports that have come later.
     owners: Vec<Owner>,
-    /// Of each port the place of its first peer, and how many there are.
-    places: Vec<(u16, u16)>,
+    /// Of each port, where its strangers are and its peers.
+    places: Vec<Place>,
     /// Neighbours on links that have keys, and their places, which are behind all others.
     keyed: Vec<(PortId, Addr, u16)>,
     /// Owners of whom frames are in the batch.
@@ -131,7 +140,7 @@ impl Entry {
         for (at, port) in ports.iter().enumerate() {
             let behind = neighbours.iter().filter(|known| usize::from(known.port.0) == at);
             let peers = behind.filter(|known| known.peer != PeerId::NONE).map(|known| known.peer.0 + 1).max();
-            places.push((owners.len() as u16, peers.unwrap_or(0)));
+            places.push(Place { strangers: at as u16, first: owners.len() as u16, peers: peers.unwrap_or(0) });
             owners.extend((0..peers.unwrap_or(0)).map(|_| Owner::new(port.bits_per_second)));
         }
         let mut entry = Entry {
@@ -207,8 +216,8 @@ impl Entry {
     #[inline(always)]
     fn place(&self, port: PortId, peer: PeerId) -> usize {
         match self.places.get(usize::from(port.0)) {
-            Some((first, peers)) if peer.0 < *peers => usize::from(first + peer.0),
-            Some(_) => usize::from(port.0),
+            Some(Place { first, peers, .. }) if peer.0 < *peers => usize::from(first + peer.0),
+            Some(place) => usize::from(place.strangers),
             None => usize::from(u16::MAX),
         }
     }
@@ -223,9 +232,8 @@ impl Entry {
     /// By which way came what this one pays for.
     pub(super) fn ingress(&self, payer: Payer) -> Ingress {
         let keyed = self.keyed.iter().find(|known| known.2 == payer.0).map(|(port, ..)| *port);
-        let peers = || self.places.iter().position(|(first, peers)| (*first..first + peers).contains(&payer.0));
-        let strangers = Some(usize::from(payer.0)).filter(|row| *row < self.places.len());
-        let port = keyed.or_else(|| strangers.or_else(peers).map(|port| PortId(port as u16)));
+        let is = |at: &Place| at.strangers == payer.0 || (at.first..at.first + at.peers).contains(&payer.0);
+        let port = keyed.or_else(|| self.places.iter().position(is).map(|port| PortId(port as u16)));
         port.map_or(Ingress::Node, |port| Ingress::Port(port, payer))
     }
 
@@ -243,9 +251,22 @@ impl Entry {
         }
     }
 
+    /// Ports that have come have rows for their strangers, full ones.
+    pub(super) fn make_places(&mut self, ports: &[Port]) {
+        for port in ports.iter().skip(self.places.len()) {
+            let at = self.owners.len();
+            self.owners.push(Owner::new(port.bits_per_second));
+            self.places.push(Place { strangers: at as u16, first: at as u16, peers: 0 });
+            self.set_limits_from(at);
+        }
+        self.came.reserve(self.owners.len());
+    }
+
     /// A port has numbers for so many peers from now on. Those it had keep their buckets, under new places if there are more.
     pub(super) fn make_room(&mut self, port: PortId, peers: u16, bits_per_second: u64) {
-        let Some(&(first, had)) = self.places.get(usize::from(port.0)) else { return };
+        let Some(Place { strangers, first, peers: had }) = self.places.get(usize::from(port.0)).copied() else {
+            return;
+        };
         if peers <= had {
             return;
         }
@@ -254,7 +275,7 @@ impl Entry {
         let kept: Vec<Owner> = self.owners.iter().skip(usize::from(first)).take(usize::from(had)).cloned().collect();
         self.owners.extend(kept);
         self.owners.resize_with(begin + usize::from(room), || Owner::new(bits_per_second));
-        self.places[usize::from(port.0)] = (begin as u16, room);
+        self.places[usize::from(port.0)] = Place { strangers, first: begin as u16, peers: room };
         self.came.reserve(self.owners.len());
         self.set_limits_from(begin + usize::from(had));
     }

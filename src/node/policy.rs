@@ -15,6 +15,7 @@ use super::ending::EndedBy;
 use super::entry::EntryLimits;
 use super::output::{Effect, KernelOrder, Turn};
 use super::overrun::held_by_code;
+use super::places::PortPlaced;
 use super::proofs::Guard;
 use super::trust::review;
 use super::{Capsules, Cx, Node, Sizes, founding};
@@ -64,6 +65,8 @@ pub struct Amendment {
     pub weights: Option<(u32, u32)>,
     /// What ports demand, and keys of neighbours.
     pub guard: Option<Guard>,
+    /// Ports that have come or gone, or are others.
+    pub placed: Vec<PortPlaced>,
     /// Ceilings and capacities of ports.
     pub ports: Vec<(PortId, Ceiling, u64)>,
     /// Active nodes that are configured, of all ports.
@@ -77,7 +80,8 @@ pub struct Amendment {
 impl Node {
     /// Takes over what an operator changes, between two packets: the next one finds all of it.
     pub fn amend(&mut self, turn: &mut Turn<'_>, amendment: Amendment) {
-        let Amendment { roles, entry, scheduler, weights, guard, ports, neighbours, rates, hellos } = amendment;
+        let Amendment { roles, entry, scheduler, weights, guard, placed, ports, neighbours, rates, hellos } = amendment;
+        placed.into_iter().for_each(|placed| self.place_port(placed));
         if let Some(sizes) = rates {
             let sizes = sizes.of_worker(self.cx.control.workers.id(), self.cx.control.workers.count());
             self.cx.core.ingress.fill_with(|| founding::ingress_bucket(&sizes));

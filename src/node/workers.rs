@@ -199,6 +199,7 @@ impl Node {
                 let heard = core::mem::take(&mut self.cx.core.topology.neighbours);
                 self.cx.core.topology = *topology;
                 self.cx.core.topology.neighbours.keep_heard(&heard);
+                self.cx.fit_ports();
                 let all = self.cx.core.topology.neighbours.iter().map(|neighbour| (neighbour.port, neighbour.addr));
                 let new = all.filter(|(port, addr)| heard.index(*port, *addr).is_none());
                 let new = new.map(|(port, addr)| Turned::Neighbour(port, addr)).collect();

@@ -71,9 +71,12 @@ impl Topology {
         self.changes
     }
 
-    /// A port has other addresses, or another link, than before.
+    /// A port has other addresses, or another link, than before; or it is one more.
     pub fn set_port(&mut self, id: PortId, port: Port) {
-        if let Some(place) = self.ports.get_mut(usize::from(id.0)) {
+        let at = usize::from(id.0);
+        if at == self.ports.len() {
+            self.ports.push(port);
+        } else if let Some(place) = self.ports.get_mut(at) {
             *place = port;
         }
         self.ways.clear();
@@ -166,7 +169,8 @@ impl Topology {
 
     fn address_by(&self, next: Option<NextHop>, peer: Addr) -> Addr {
         let routed = next.and_then(|next| self.port(next.port));
-        routed.or(self.ports.first()).map_or(Addr::UNSPECIFIED, |port| port.address_towards(peer))
+        let first = || self.ports.iter().find(|port| !port.is_vacant());
+        routed.or_else(first).map_or(Addr::UNSPECIFIED, |port| port.address_towards(peer))
     }
 }
 

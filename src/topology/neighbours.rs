@@ -52,6 +52,11 @@ impl Port {
         own.find(fits).unwrap_or(first)
     }
 
+    /// Whether this is a place without a port: it carries no packet.
+    pub fn is_vacant(&self) -> bool {
+        self.mtu == 0
+    }
+
     /// Whether `addr` is in a subnet of the port.
     pub fn on_link(&self, addr: Addr) -> bool {
         self.addresses.iter().any(|(own, subnet)| subnet.contains(addr) && *own != addr)
@@ -236,6 +241,16 @@ impl Neighbours {
             }
             stays
         });
+        self.changes += u64::from(self.list.len() != before);
+    }
+
+    /// Forgets those learned behind a port that is there no more. Call it between packets.
+    pub fn forget_behind(&mut self, port: PortId) {
+        let before = self.list.len();
+        self.list.retain(|known| !known.is_learned() || known.neighbour.port != port);
+        if let Some(learned) = self.learned.get_mut(usize::from(port.0)) {
+            *learned = 0;
+        }
         self.changes += u64::from(self.list.len() != before);
     }
 
