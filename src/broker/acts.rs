@@ -64,7 +64,7 @@ impl Acts {
 
     /// Does what is asked for, if it may be.
     pub fn carry_out(&self, request: &Request, with: &[OwnedFd]) -> io::Result<Done> {
-        self.all().allowed().check(request, name_of).map_err(refused)?;
+        self.all().check(request, name_of).map_err(refused)?;
         let with: Vec<BorrowedFd<'_>> = with.iter().map(AsFd::as_fd).collect();
         let here = || carry_out(request, &with, Home { run_dir: Some(&self.run_dir), user: self.user });
         if let Some((kind, place, name)) = socket_of(request) {
@@ -120,6 +120,10 @@ impl Acts {
                 self.helpers.keep_allowed(&allowed);
                 Ok(Done::default())
             }
+            Request::Reach { number, partly } => {
+                self.all().reach(*number, *partly).map(|()| Done::default()).map_err(io::Error::other)
+            }
+            Request::Settle => self.all().settle().map(|()| Done::default()),
             Request::History => self.all().history(),
             Request::Runs => {
                 self.had().runs = true;

@@ -123,6 +123,7 @@ impl Allowed {
             Request::Pins(_) | Request::Listen { .. } | Request::Clear { .. } | Request::Runs => Ok(()),
             // What is given to the node is an operator's.
             Request::Offer(_) | Request::Hold { .. } | Request::History => Ok(()),
+            Request::Reach { .. } | Request::Settle => Ok(()),
         }
     }
 

@@ -40,6 +40,53 @@ pub(super) fn hold(file: &NodeFile) -> Result<File> {
     }
 }
 
+/// The interfaces that a node has alone, by locks that its processes share; none of a node without privileges.
+#[derive(Default)]
+pub(super) struct Interfaces {
+    locks: Option<File>,
+    held: Vec<Place>,
+}
+
+impl Interfaces {
+    /// Those of a configuration, which are held by these locks.
+    pub fn of(file: &NodeFile, locks: Option<File>) -> Result<Interfaces> {
+        let held = interfaces(file)?.into_iter().map(|(.., place)| place).collect();
+        Ok(Interfaces { locks, held })
+    }
+
+    /// Has those of another configuration too, all of them or none that are new.
+    pub fn take(&mut self, file: &NodeFile) -> Result<()> {
+        let all = interfaces(file)?;
+        let Some(locks) = &self.locks else {
+            return match all.first() {
+                Some((title, name, _)) => bail!(
+                    "port {title}: packet = \"{name}\": whoever started this node has no privilege, so it gets no socket of an \
+                     interface: start it as root, or use udp ports"
+                ),
+                None => Ok(()),
+            };
+        };
+        let new: Vec<Place> = all.iter().map(|(.., place)| *place).filter(|place| !self.held.contains(place)).collect();
+        if !jail::hold_more(locks, &new).context("interfaces cannot be locked")? {
+            let new: Vec<_> = all.into_iter().filter(|(.., place)| new.contains(place)).collect();
+            refuse_held(&new)?;
+            bail!("another node has had an interface until now: ask again");
+        }
+        self.held.extend(new);
+        Ok(())
+    }
+
+    /// Lets go of those that a configuration has not.
+    pub fn keep(&mut self, file: &NodeFile) -> Result<()> {
+        let Some(locks) = &self.locks else { return Ok(()) };
+        let own: Vec<Place> = interfaces(file)?.into_iter().map(|(.., place)| place).collect();
+        let gone: Vec<Place> = self.held.iter().copied().filter(|place| !own.contains(place)).collect();
+        jail::let_go(locks, &gone).context("locks of interfaces stay")?;
+        self.held = own;
+        Ok(())
+    }
+}
+
 fn refuse_held(all: &[(String, String, Place)]) -> Result<()> {
     for (title, name, place) in all {
         if jail::is_held(*place).context("locks of interfaces cannot be looked at")? {

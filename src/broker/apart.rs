@@ -9,6 +9,7 @@
 //! socket goes as soon as it is there. What is sent is a head in JSON with the ends of the lanes and the locks, then a message for each
 //! directory. Both processes read the configuration; the helper obeys its own.
 
+use super::alone::Interfaces;
 use super::message::WAYS;
 use super::prepare::{self, Reached, Ready};
 use super::{client, listen, sandbox, start};
@@ -56,7 +57,7 @@ struct Head {
 /// Makes everything ready for the node of a configuration, calls `ready`, waits for the node, and is its broker to its end.
 pub fn serve(file: &NodeFile, ready: impl FnOnce()) -> Result<()> {
     let jails_weaker = sandbox::expected(file)?.jails_weaker;
-    let Ready { run_dir, user, lock, paths } = prepare::prepare(file)?;
+    let Ready { run_dir, user, lock, interfaces, paths } = prepare::prepare(file)?;
     let user = user.context("only root can be the helper of a node; without it: anode node run CONFIG")?;
     let place = run_dir.join(SOCKET);
     prepare::take_away(&place)?;
@@ -75,7 +76,8 @@ pub fn serve(file: &NodeFile, ready: impl FnOnce()) -> Result<()> {
         node.send_with(&message, &[at]).context("the node does not take its directories")?;
     }
     drop((own, paths, node));
-    let lanes = start::lanes_of(file, run_dir, Some(user.identity), process)?;
+    let interfaces = Interfaces::of(file, interfaces)?;
+    let lanes = start::lanes_of(file, run_dir, Some(user.identity), (process, interfaces))?;
     start::be_broker(others, lanes, lock)
 }
 

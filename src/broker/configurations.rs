@@ -12,8 +12,9 @@
 //! file that is there whole or not at all.
 
 use super::allowed::Allowed;
+use super::alone::Interfaces;
 use super::client::Done;
-use super::message::{WHO_MAX, Wanted};
+use super::message::{Request, WHO_MAX, Wanted};
 use crate::config::environments::Environment;
 use crate::config::whole::read_whole;
 use crate::config::{ConfigError, NodeFile, difference};
@@ -81,6 +82,9 @@ pub struct Configurations {
     /// The one that runs, and what it has.
     file: NodeFile,
     allowed: Allowed,
+    /// What it may have beside that while another one takes its place.
+    beside: Option<Allowed>,
+    interfaces: Interfaces,
     environments: Vec<Environment>,
 }
 
@@ -110,10 +114,26 @@ impl Configurations {
             next: next + 1,
             file: file.clone(),
             allowed: Allowed::by(file),
+            beside: None,
+            interfaces: Interfaces::default(),
             environments: environments_of(file)?,
         };
         all.keep_last()?;
         Ok(all)
+    }
+
+    /// The same of a node that has the interfaces of that one alone.
+    pub(super) fn with_interfaces(self, interfaces: Interfaces) -> Configurations {
+        Configurations { interfaces, ..self }
+    }
+
+    /// Says why a request is beyond what the node may have now; `name_of` knows the names of interfaces.
+    pub fn check(&self, request: &Request, name_of: impl Fn(u32) -> Option<String> + Copy) -> Result<(), String> {
+        let checked = self.allowed.check(request, name_of);
+        match &self.beside {
+            Some(beside) => checked.or_else(|why| beside.check(request, name_of).map_err(|_| why)),
+            None => checked,
+        }
     }
 
     /// What the configuration that runs has.
@@ -212,11 +232,7 @@ impl Configurations {
     pub fn hold(&mut self, number: u64, partly: bool) -> Result<(), String> {
         let offered = self.offered.take_if(|(offered, _)| offered.number == number);
         let (mut kept, read) = offered.ok_or_else(|| self.overtaken())?;
-        let changes = difference::between(&self.file, &read).map_err(|error| error.to_string())?;
-        let file = match partly {
-            true => difference::without_restart(&self.file, &read, &changes).map_err(|error| error.to_string())?,
-            false => read,
-        };
+        let (file, changes) = self.as_held(read, partly)?;
         let environments = environments_of(&file).map_err(|error| error.to_string())?;
         kept.partly = partly;
         let left_out = |change: &&difference::Change| !partly || change.part.is_some();
@@ -226,8 +242,37 @@ impl Configurations {
             self.ran.pop();
             return Err(format!("it cannot be kept in {}: {error}", self.run_dir.join(FOLDER).display()));
         }
-        (self.allowed, self.environments, self.file) = (Allowed::by(&file), environments, file);
+        let before = core::mem::replace(&mut self.allowed, Allowed::by(&file));
+        // What goes is let go of by and by.
+        self.beside = self.beside.take().map(|_| before);
+        (self.environments, self.file) = (environments, file);
         Ok(())
+    }
+
+    /// What the node has of a configuration, and what that changes.
+    fn as_held(&self, read: NodeFile, partly: bool) -> Result<(NodeFile, Vec<difference::Change>), String> {
+        let changes = difference::between(&self.file, &read).map_err(|error| error.to_string())?;
+        let file = match partly {
+            true => difference::without_restart(&self.file, &read, &changes).map_err(|error| error.to_string())?,
+            false => read,
+        };
+        Ok((file, changes))
+    }
+
+    /// Until it is settled the node may have what the configuration has that was offered under this number, too.
+    pub fn reach(&mut self, number: u64, partly: bool) -> Result<(), String> {
+        let offered = self.offered.as_ref().filter(|(offered, _)| offered.number == number);
+        let (_, read) = offered.ok_or_else(|| self.overtaken())?;
+        let (file, _) = self.as_held(read.clone(), partly)?;
+        self.interfaces.take(&file).map_err(|error| format!("{error:#}"))?;
+        self.beside = Some(Allowed::by(&file));
+        Ok(())
+    }
+
+    /// The node has no more than the configuration that it has.
+    pub fn settle(&mut self) -> io::Result<()> {
+        self.beside = None;
+        self.interfaces.keep(&self.file).map_err(io::Error::other)
     }
 
     /// Those that ran, the one that does last.
@@ -352,13 +397,45 @@ mod tests {
     fn what_is_left_out_gives_the_node_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let mut all = begin(dir.path());
-        let more = "[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]\n[cpu]\nshare = 0.5\n";
+        let port = "[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]\npcap = \"/tmp/p.pcap\"\n";
+        let more = &format!("{port}[cpu]\nshare = 0.5\n");
         let given = all.give(with(more), "f", "w").unwrap();
         all.hold(given, true).unwrap();
         let request = |at: &str| super::super::Request::Udp { at: at.parse().unwrap(), shared: false };
         assert!(all.allowed().check(&request("127.0.0.1:4001"), |_| None).is_ok());
         assert!(all.allowed().check(&request("127.0.0.1:4009"), |_| None).is_err());
         assert_eq!(all.ran.last().unwrap().changes, ["cpu.share: 1.0 → 0.5"]);
+    }
+
+    #[test]
+    fn while_one_takes_the_place_of_another_the_node_may_have_what_either_has() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut all = begin(dir.path());
+        let request = Request::Udp { at: "127.0.0.1:4009".parse().unwrap(), shared: false };
+        let may = |all: &Configurations| all.check(&request, |_| None).is_ok();
+        let port = "[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]\n";
+        let given = all.give(with(port), "f", "w").unwrap();
+        assert!(!may(&all) && all.reach(given + 1, false).is_err());
+        // One that is given up.
+        all.reach(given, false).unwrap();
+        assert!(may(&all));
+        all.settle().unwrap();
+        assert!(!may(&all));
+        // One that comes, and goes again.
+        all.reach(given, false).unwrap();
+        all.hold(given, false).unwrap();
+        all.settle().unwrap();
+        assert!(may(&all));
+        let back = all.give(NODE.into(), "f", "w").unwrap();
+        all.reach(back, false).unwrap();
+        all.hold(back, false).unwrap();
+        assert!(may(&all), "it still closes it");
+        all.settle().unwrap();
+        assert!(!may(&all));
+        // Where nobody has privileges there are no interfaces.
+        let native = all.give(with("[[port]]\npacket = \"lo9\"\n"), "f", "w").unwrap();
+        let why = all.reach(native, false).unwrap_err();
+        assert!(why.contains("port lo9: packet = \"lo9\"") && why.contains("no privilege"), "{why}");
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
         | Request::Start { .. }
         | Request::Offer(_)
         | Request::Hold { .. }
+        | Request::Reach { .. }
+        | Request::Settle
         | Request::History => return Err(io::ErrorKind::Unsupported.into()),
         Request::Clear { .. } | Request::Runs => Done::default(),
     };

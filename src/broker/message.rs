@@ -150,6 +150,16 @@ pub enum Request {
         /// What of it needs a restart is left out.
         partly: bool,
     },
+    /// The node makes itself ready for the configuration that was offered under this number: until it is settled, the node
+    /// may have what either has. Its interfaces are the node's, or it is refused.
+    Reach {
+        /// Its number.
+        number: u64,
+        /// What of it needs a restart is left out.
+        partly: bool,
+    },
+    /// The node has no more than the configuration that it has: other interfaces are not its own any more.
+    Settle,
     /// The configurations that ran, in a file without a name.
     History,
 }

@@ -49,6 +49,8 @@ pub struct Ready {
     pub user: Option<Chosen>,
     /// Held as long as somebody uses the run directory.
     pub lock: Vec<File>,
+    /// The one by which interfaces are held, once more; a node without privileges has none.
+    pub interfaces: Option<File>,
     /// Directories that the node reaches when it is somebody else.
     pub paths: Vec<Reached>,
 }
@@ -142,9 +144,11 @@ pub fn prepare(file: &NodeFile) -> Result<Ready> {
         check_kept(path, file)?;
     }
     let places = make_all(&kept)?;
-    let (mut user, mut alone) = (None, None);
+    let (mut user, mut alone, mut interfaces) = (None, None, None);
     if process::is_root() {
-        lock.push(alone::hold(file)?);
+        let held = alone::hold(file)?;
+        interfaces = Some(held.try_clone()?);
+        lock.push(held);
         alone = Some(alone_with(&places)?);
         let (chosen, taken) = choose(file, &run_dir, &places)?;
         user = Some(chosen);
@@ -152,7 +156,7 @@ pub fn prepare(file: &NodeFile) -> Result<Ready> {
     }
     let paths = open_all(file, &kept, user.as_ref().map(|user| user.identity))?;
     drop(alone);
-    Ok(Ready { run_dir, user, lock, paths })
+    Ok(Ready { run_dir, user, lock, interfaces, paths })
 }
 
 /// By which others know where files are kept.

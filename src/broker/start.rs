@@ -1,6 +1,7 @@
 //! The start of a broker: the node forks it and gives its own privileges away, before it has any thread.
 
 use super::acts::Acts;
+use super::alone::Interfaces;
 use super::configurations::Configurations;
 use super::helpers::Helpers;
 use super::jails::Jails;
@@ -41,11 +42,12 @@ const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN
 /// Makes the calling process, which must have one thread, a node without privileges; what it had of them, if anything, is its broker's.
 pub fn begin(file: &NodeFile) -> Result<()> {
     let jails_weaker = sandbox::expected(file)?.jails_weaker;
-    let Ready { run_dir, user, lock, paths } = prepare::prepare(file)?;
+    let Ready { run_dir, user, lock, interfaces, paths } = prepare::prepare(file)?;
     let (own, others) = lanes()?;
     let node = std::process::id() as i32;
     let identity = user.as_ref().map(|user| user.identity);
-    let lanes = lanes_of(file, run_dir, identity, node)?;
+    let interfaces = Interfaces::of(file, interfaces)?;
+    let lanes = lanes_of(file, run_dir, identity, (node, interfaces))?;
     if privileges::fork().context("the broker cannot be started")? == Forked::Child {
         drop((own, paths));
         be_broker(others, lanes, lock);
@@ -62,10 +64,15 @@ pub fn begin(file: &NodeFile) -> Result<()> {
 }
 
 /// What a broker does for the node of a configuration, which is this process and becomes this user.
-pub(super) fn lanes_of(file: &NodeFile, run_dir: PathBuf, user: Option<Identity>, node: i32) -> Result<Lanes> {
+pub(super) fn lanes_of(
+    file: &NodeFile,
+    run_dir: PathBuf,
+    user: Option<Identity>,
+    (node, interfaces): (i32, Interfaces),
+) -> Result<Lanes> {
     let kept =
         Configurations::new(file, &run_dir).with_context(|| format!("{} cannot be written", run_dir.display()))?;
-    let all = Arc::new(Mutex::new(kept));
+    let all = Arc::new(Mutex::new(kept.with_interfaces(interfaces)));
     let operator = listen::listen_for_operator(&run_dir.join(OPERATOR_SOCKET))?;
     let helpers = Helpers::new(file, all.clone(), run_dir.clone());
     let living = helpers.living();

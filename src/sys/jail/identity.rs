@@ -49,6 +49,25 @@ pub fn hold_places(places: &[Place]) -> io::Result<Option<File>> {
     hold_places_at(Path::new(LOCKS), places)
 }
 
+/// Has more places by a file that holds some: all of these, or none if somebody has one of them.
+pub fn hold_more(file: &File, places: &[Place]) -> io::Result<bool> {
+    for (at, place) in places.iter().enumerate() {
+        match lock(file, byte_of(0, *place), libc::F_WRLCK) {
+            Ok(true) => {}
+            other => {
+                let_go(file, &places[..at])?;
+                return other;
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Lets go of some of the places that a file holds.
+pub fn let_go(file: &File, places: &[Place]) -> io::Result<()> {
+    places.iter().try_for_each(|place| lock(file, byte_of(0, *place), libc::F_UNLCK).map(drop))
+}
+
 /// Whether somebody has a place alone; the question keeps nobody from it.
 pub fn is_held(place: Place) -> io::Result<bool> {
     is_locked(&open(Path::new(LOCKS))?, byte_of(0, place))

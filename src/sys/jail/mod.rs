@@ -36,7 +36,9 @@ pub use description::{Capability, DESCRIPTOR_MAX, Group, Identity, Jail, Limits,
 pub use enter::{ARGUMENT, Own, serve};
 pub use groups::{Groups, Meter, Parent, Unread, Weights, remove_all_left as remove_left};
 pub use host::lacks;
-pub use identity::{Place, hold_places, is_held, place_of_interface, share as share_user, take_to_share as take_user};
+pub use identity::{
+    Place, hold_more, hold_places, is_held, let_go, place_of_interface, share as share_user, take_to_share as take_user,
+};
 pub use message::{End, Order, Said};
 pub use paths::Paths;
 pub use seccomp::{Filters, apply as apply_seccomp, is_there as has_seccomp, load as load_seccomp};
