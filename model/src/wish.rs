@@ -73,6 +73,9 @@ pub struct Change {
     pub place: Vec<String>,
     /// What was there; nothing: it is new.
     pub was: Value,
+    /// Why it needs a restart, where its place alone does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// What a configuration changes, or would change.

@@ -53,12 +53,14 @@ pub enum Part {
     Hello,
     /// Active nodes behind ports.
     Neighbours,
+    /// Ports themselves, and their sockets.
+    Sockets,
     /// Environments.
     Environments,
 }
 
 /// What becomes of a change at a place, and the first that fits counts; `*` stands for any step.
-const PLACES: [(&[&str], Part); 18] = [
+const PLACES: [(&[&str], Part); 25] = [
     (&["role"], Part::Roles),
     (&["route"], Part::Routes),
     (&["entry"], Part::Entry),
@@ -76,6 +78,13 @@ const PLACES: [(&[&str], Part); 18] = [
     (&["port", "*", "hello"], Part::Hello),
     (&["port", "*", "hello_interval_ms"], Part::Hello),
     (&["port", "*", "neighbours"], Part::Neighbours),
+    (&["port", "*", "name"], Part::Sockets),
+    (&["port", "*", "udp"], Part::Sockets),
+    (&["port", "*", "packet"], Part::Sockets),
+    (&["port", "*", "address"], Part::Sockets),
+    (&["port", "*", "mtu"], Part::Sockets),
+    (&["port", "*", "kernel"], Part::Sockets),
+    (&["port", "*", "xdp"], Part::Sockets),
     (&["ee"], Part::Environments),
 ];
 
@@ -90,7 +99,13 @@ pub struct Change {
     pub is: Option<Value>,
     /// Who carries it out; nothing: it needs a restart.
     pub part: Option<Part>,
+    /// Why it needs one, where that is not what its table says.
+    pub why: Option<&'static str>,
 }
+
+/// Why some changes of ports need a restart.
+const NO_FILES: &str = "the node opens files of its own at its start, and can open no other ones later";
+const NO_HALF: &str = "the kernel half comes with the first port that has it, and goes with the last one, at a start";
 
 /// A line for people, as in `role anyone limits.packets_per_second: 5000000 → 1000`.
 impl fmt::Display for Change {
@@ -118,6 +133,7 @@ impl Change {
             needs_restart: self.part.is_none(),
             place: self.place.clone(),
             was: self.was.clone().unwrap_or_default(),
+            why: self.why.map(str::to_owned),
         }
     }
 
@@ -166,7 +182,8 @@ pub fn between(before: &NodeFile, after: &NodeFile) -> Result<Vec<Change>, Confi
     let (was, is) = (order(before, after), order(after, before));
     if was != is {
         let place = vec!["role".to_owned(), "order".to_owned()];
-        changes.push(Change { place, was: Some(was.into()), is: Some(is.into()), part: Some(Part::Roles) });
+        let (was, is, part, why) = (Some(was.into()), Some(is.into()), Some(Part::Roles), None);
+        changes.push(Change { place, was, is, part, why });
     }
     if before.lets_programs_in() != after.lets_programs_in() {
         // The lists of system calls are for good.
@@ -180,7 +197,31 @@ pub fn between(before: &NodeFile, after: &NodeFile) -> Result<Vec<Change>, Confi
         _ => false,
     };
     changes.iter_mut().filter(is_out_of_reach).for_each(|change| change.part = None);
+    let has_half = |file: &NodeFile| file.ports.iter().any(|port| port.kernel);
+    let other_half = has_half(before) != has_half(after);
+    changes.iter_mut().filter(|change| change.place[0] == "port").for_each(|change| look_at_port(change, other_half));
     Ok(changes)
+}
+
+/// Who carries out a change of a port, and why nobody does; `other_half`: a kernel half comes or goes.
+fn look_at_port(change: &mut Change, other_half: bool) {
+    let says = |port: &Option<Value>, key: &str| {
+        port.as_ref().and_then(|port| port.get(key)).is_some_and(|value| !value.is_null() && *value != false)
+    };
+    let files = ["pcap", "meter"];
+    let (needs_files, has_half) = match &change.place[..] {
+        [_, _] => {
+            change.part = Some(Part::Sockets);
+            let has_half = says(&change.was, "kernel") || says(&change.is, "kernel");
+            (files.iter().any(|key| says(&change.is, key)), has_half)
+        }
+        [_, _, key, ..] => (files.contains(&key.as_str()), key == "kernel"),
+        _ => return,
+    };
+    change.why = if needs_files { Some(NO_FILES) } else { (other_half && has_half).then_some(NO_HALF) };
+    if change.why.is_some() {
+        change.part = None;
+    }
 }
 
 /// Environments whose object is in a directory that a running node cannot reach: it keeps those of its objects open from
@@ -218,25 +259,18 @@ fn mentions(change: &Change, word: &str) -> bool {
     change.was.iter().chain(&change.is).any(|value| has(value, word))
 }
 
-/// A configuration as it runs when those changes are left out that need a restart. Ports are in the order in which
-/// they run.
+/// A configuration as it runs when those changes are left out that need a restart. Ports are at their places in the node
+/// that runs.
 pub fn without_restart(before: &NodeFile, after: &NodeFile, changes: &[Change]) -> Result<NodeFile, ConfigError> {
     if changes.iter().all(|change| change.part.is_some()) {
-        let mut file = after.clone();
-        let order: HashMap<String, usize> = before.titles().into_iter().zip(0..).collect();
-        let mut ports: Vec<_> = file.titles().into_iter().zip(core::mem::take(&mut file.ports)).collect();
-        ports.sort_by_key(|(title, _)| order.get(title).copied().unwrap_or(usize::MAX));
-        file.ports = ports.into_iter().map(|(_, port)| port).collect();
-        return Ok(file);
+        return after.clone().placed_over(before);
     }
     let (was, mut is) = (tree(before)?, tree(after)?);
     for change in changes.iter().filter(|change| change.part.is_none()) {
         let old = find(&was, &change.place).cloned();
         put(&mut is, &change.place, old);
     }
-    if let (Some(Value::Array(ports)), Some(Value::Array(order))) = (is.get_mut("port"), was.get("port")) {
-        let place = |port: &Value| order.iter().position(|known| known[TITLE] == port[TITLE]).unwrap_or(usize::MAX);
-        ports.sort_by_key(place);
+    if let Some(Value::Array(ports)) = is.get_mut("port") {
         ports.iter_mut().filter_map(Value::as_object_mut).for_each(|port| drop(port.remove(TITLE)));
     }
     strip(&mut is);
@@ -244,13 +278,19 @@ pub fn without_restart(before: &NodeFile, after: &NodeFile, changes: &[Change]) 
         .map_err(|error| ConfigError(format!("what is left is no configuration: {error}")))?;
     file.written = after.written.clone();
     file.source = after.source.clone();
-    Ok(file)
+    file.placed_over(before)
 }
 
 /// A configuration as a tree; ports have their titles.
 fn tree(file: &NodeFile) -> Result<Value, ConfigError> {
     let mut tree = serde_json::to_value(file).map_err(|error| ConfigError(error.to_string()))?;
-    let titles = file.titles();
+    let mut titles = file.titles();
+    // A vacant place is nothing that a file says.
+    let mut places = file.ports.iter().map(|port| !port.is_vacant());
+    if let Some(ports) = tree["port"].as_array_mut() {
+        ports.retain(|_| places.next().unwrap_or(true));
+    }
+    titles.retain(|title| !title.is_empty());
     let mut seen = titles.clone();
     seen.sort_unstable();
     if let Some(twice) = seen.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -328,6 +368,7 @@ fn compare(place: &mut Vec<String>, was: Option<&Value>, is: Option<&Value>, cha
             was: was.cloned(),
             is: is.cloned(),
             part: PLACES.iter().find(|(pattern, _)| fits(pattern, place)).map(|(_, part)| *part),
+            why: None,
         }),
     }
 }
@@ -430,7 +471,16 @@ mod tests {
             ("", "[[ee]]\nname = \"e\"\ncommand = [\"sh\"]", "+ ee e"),
             ("", "[sizes]\ncodes = 7", "! sizes.codes: 1024 → 7"),
             ("", "[[role]]\nname = \"r\"\nrepresentations = [\"native\"]", "! + role r"),
-            ("", "[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]", "! + port udp-4009"),
+            ("", "[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]", "+ port udp-4009"),
+            ("[[port]]\npacket = \"eth1\"", "", "- port eth1"),
+            ("[[port]]\npacket = \"eth1\"", "[[port]]\npacket = \"eth1\"\nxdp = true", "port eth1 xdp: false → true"),
+            ("", "[[port]]\npacket = \"eth1\"\npcap = \"/tmp/x.pcap\"", "! + port eth1"),
+            ("", "[[port]]\npacket = \"eth1\"\nkernel = true", "! + port eth1"),
+            (
+                "[[port]]\npacket = \"eth0\"\nkernel = true",
+                "[[port]]\npacket = \"eth0\"\nkernel = true\n[[port]]\npacket = \"eth1\"\nkernel = true",
+                "+ port eth1",
+            ),
         ] {
             assert_eq!(lines(before, after).join("; "), told, "{before:?} to {after:?}");
         }
@@ -467,23 +517,33 @@ mod tests {
 
     #[test]
     fn what_needs_a_restart_stays_as_it_runs() {
+        let port = "[[port]]\npacket = \"eth1\"\n";
         let (before, after) = (
             read("[sizes]\ncodes = 7\n[xdp]\nqueues_max = 3"),
-            read("[cpu]\nshare = 0.5\nworkers = 2\n[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]"),
+            read(&format!("[cpu]\nshare = 0.5\nworkers = 2\n{port}pcap = \"/x\"\n{}", port.replace("eth1", "eth2"))),
         );
         let changes = between(&before, &after).unwrap();
         let left = without_restart(&before, &after, &changes).unwrap();
         let left = between(&before, &left).unwrap();
-        assert_eq!(left.iter().map(ToString::to_string).collect::<Vec<_>>(), ["cpu.share: 1.0 → 0.5"]);
+        let lines: Vec<_> = left.iter().map(ToString::to_string).collect();
+        assert_eq!(lines, ["cpu.share: 1.0 → 0.5", "+ port eth2"]);
+        let why = changes.iter().find(|change| change.to_string() == "+ port eth1").unwrap().why;
+        assert_eq!(why, Some(NO_FILES));
     }
 
     #[test]
-    fn ports_stay_in_the_order_in_which_they_run() {
+    fn ports_stay_at_the_places_at_which_they_run() {
         let port = |at: u16| format!("[[port]]\nudp = \"127.0.0.1:{at}\"\naddress = [\"10.{}.0.1/24\"]\n", at - 4000);
-        let file =
-            |ports: [u16; 2]| NodeFile::parse(&format!("name = \"a\"\n{}{}", port(ports[0]), port(ports[1]))).unwrap();
-        let (before, after) = (file([4001, 4002]), file([4002, 4001]));
+        let file = |ports: &[u16]| {
+            NodeFile::parse(&format!("name = \"a\"\n{}", ports.iter().map(|at| port(*at)).collect::<String>())).unwrap()
+        };
+        let (before, after) = (file(&[4001, 4002]), file(&[4002, 4001]));
         assert_eq!(between(&before, &after).unwrap(), []);
         assert_eq!(without_restart(&before, &after, &[]).unwrap().titles(), ["udp-4001", "udp-4002"]);
+        // Without the first the second is still the second, and nothing differs from a file that has it alone.
+        let less = file(&[4002]);
+        let changes = between(&before, &less).unwrap();
+        let left = without_restart(&before, &less, &changes).unwrap();
+        assert_eq!((left.titles(), between(&left, &less).unwrap()), (vec!["".into(), "udp-4002".to_owned()], vec![]));
     }
 }

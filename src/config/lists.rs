@@ -10,7 +10,7 @@ use std::fmt::Display;
 use std::hash::Hash;
 
 /// Ports of one node.
-const PORTS_MAX: usize = 256;
+pub(super) const PORTS_MAX: usize = 256;
 
 /// Addresses of one port.
 const ADDRESSES_MAX: usize = 64;

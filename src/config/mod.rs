@@ -16,6 +16,7 @@ mod host;
 pub mod jail;
 mod lists;
 pub mod part;
+pub mod places;
 pub mod plan;
 mod ports;
 mod remarks;
@@ -143,7 +144,7 @@ pub enum XdpMode {
 }
 
 /// A port of the file.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortFile {
     /// Its name; by default that of its interface, or `udp-` and the number of its UDP port.

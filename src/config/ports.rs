@@ -65,7 +65,8 @@ impl PortFile {
     /// Its name, as people are told it.
     pub(super) fn title(&self) -> String {
         let interface = self.name.as_ref().or(self.packet.as_ref()).cloned();
-        interface.unwrap_or_else(|| format!("udp-{}", self.udp.map_or(0, |listen| listen.port())))
+        let of_address = || self.udp.map(|listen| format!("udp-{}", listen.port()));
+        interface.or_else(of_address).unwrap_or_default()
     }
 
     /// The port, as the host's interfaces are now.

@@ -3,6 +3,7 @@
 mod interfaces;
 mod links;
 mod mirror;
+mod places;
 mod report;
 mod routes;
 mod table;
@@ -10,6 +11,7 @@ mod table;
 use super::control::Handle;
 use super::sockets::Again;
 use super::worker::Order;
+use crate::config::places::Move;
 use crate::config::{NodeFile, Plan};
 use crate::frame::Link;
 use crate::kernel::{Asker, KernelHalf, Settings, Steering};
@@ -17,7 +19,7 @@ use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
 use crate::sys::netlink::{self, Carrier, Interface};
 use crate::sys::threads::{self, Duty};
-use crate::topology::Neighbour;
+use crate::topology::{Neighbour, Port};
 use anyhow::{Context, Result};
 pub use interfaces::Links;
 use interfaces::Patience;
@@ -67,6 +69,10 @@ impl Drop for Ends {
 /// What a look at the host has found.
 #[derive(Default)]
 struct Seen {
+    /// Whether there is somebody who looks.
+    watched: bool,
+    /// Whether what is known of each port is in these lists.
+    begun: bool,
     /// Bytes of the largest packet that the sockets of each port are for.
     room: Vec<usize>,
     /// Receive queues of each port's interface at the last look; 0: there was none.
@@ -118,16 +124,28 @@ impl Follower {
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
-    pub fn follow(mut self) -> Result<Following> {
-        if !self.routes && self.plans.iter().all(|plan| plan.opening.interface().is_none()) {
-            return Ok(Arc::new(Mutex::new(self)));
+    pub fn follow(self) -> Result<Following> {
+        let has_some = self.routes || self.plans.iter().any(|plan| plan.opening.interface().is_some());
+        let following = Arc::new(Mutex::new(self));
+        if has_some {
+            Follower::watch(&following)?;
+        }
+        Ok(following)
+    }
+
+    /// Follows what changes from now on, if nobody does yet: there was no interface to follow.
+    pub fn watch(following: &Following) -> Result<()> {
+        let mut first = locked(following);
+        if first.seen.watched {
+            return Ok(());
         }
         let watch = netlink::Watch::new().context("cannot follow the kernel's interfaces")?;
-        self.look()?;
-        self.begin_routes()?;
-        let descriptor = self.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
-        let following = Arc::new(Mutex::new(self));
-        let ends = Ends(locked(&following).links.clone());
+        first.look()?;
+        first.begin_routes()?;
+        first.seen.watched = true;
+        let descriptor = first.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
+        let ends = Ends(first.links.clone());
+        drop(first);
         let (own, mut patience) = (following.clone(), Some(Duration::ZERO));
         let turn = move |links| {
             // Nobody else waits while changes are gathered.
@@ -153,12 +171,12 @@ impl Follower {
             };
             tracing::error!(event = "link", %why, "interfaces and routes are followed no more");
         })?;
-        Ok(following)
+        Ok(())
     }
 
-    /// Whether the routes of another configuration lead somewhere here, where these neighbours are.
-    pub fn check(&self, file: &NodeFile, neighbours: Vec<Neighbour>) -> Result<()> {
-        let config = NodeConfig { neighbours, ..self.config.clone() };
+    /// Whether the routes of another configuration lead somewhere here, where these neighbours and ports are.
+    pub fn check(&self, file: &NodeFile, neighbours: Vec<Neighbour>, ports: Vec<Port>) -> Result<()> {
+        let config = NodeConfig { neighbours, ports, ..self.config.clone() };
         file.fixed_routes(&config)?;
         Ok(())
     }
@@ -184,10 +202,17 @@ impl Follower {
         Ok([self.followed.patience(), due, again].into_iter().flatten().min())
     }
 
-    /// From now on the node has this configuration, of as many ports, and these neighbours; whether its routes are others, and
-    /// what it says of ports.
-    pub fn renew(&mut self, file: NodeFile, neighbours: Vec<Neighbour>, (routes, ports): (bool, bool)) -> Result<()> {
+    /// From now on the node has this configuration, and these neighbours; whether its routes are others, and what it says of
+    /// ports. At some places are other ports.
+    pub fn renew(
+        &mut self,
+        file: NodeFile,
+        neighbours: Vec<Neighbour>,
+        (routes, ports): (bool, bool),
+        moves: &[Move],
+    ) -> Result<()> {
         self.config.neighbours = neighbours;
+        self.enter(&file, moves)?;
         for (at, of_file) in file.ports.iter().enumerate() {
             // What is no ceiling was refused before.
             let (Ok(ceiling), rate) = (of_file.ceiling(), of_file.bits_per_second) else { continue };
@@ -207,6 +232,9 @@ impl Follower {
             }
         }
         self.file = file;
+        if !moves.is_empty() && self.seen.watched {
+            self.look()?;
+        }
         if routes {
             self.renew_ports();
             self.tell_routes()?;

@@ -10,6 +10,7 @@ use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::port::packet::{Change, Taker};
 use crate::port::pcap::HEADERS;
+use crate::port::vacant::VacantPort;
 use crate::port::xdp::QueueSocket;
 use crate::port::{BeforeStack, SendQueue, Socket};
 use crate::sys::packet::Room;
@@ -20,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// An open port.
-pub(super) struct OpenPort {
+pub struct OpenPort {
     socket: Socket,
     /// Whether frames wait because the system takes no more.
     pub(super) blocked: bool,
@@ -37,6 +38,16 @@ impl OpenPort {
     ) -> io::Result<(Vec<OpenPort>, Option<Taker>)> {
         let (sockets, taker) = plan.opening.open(id, mtu, before, workers)?;
         Ok((sockets.into_iter().map(|socket| OpenPort { socket, blocked: false }).collect(), taker))
+    }
+
+    /// None, at a place that is vacant.
+    pub(super) fn vacant() -> OpenPort {
+        OpenPort { socket: Socket::Vacant(VacantPort::default()), blocked: false }
+    }
+
+    /// Whether closing it may take its time.
+    pub(super) fn closes_slowly(&self) -> bool {
+        self.socket.closes_slowly()
     }
 
     /// Its interface is gone, and with it its AF_XDP sockets; the poll waits for the others under `token`.
@@ -130,7 +141,7 @@ pub(super) fn open_all(
     (mtu, workers): (usize, WorkerId),
 ) -> io::Result<Vec<Opened>> {
     let native = ways.iter().filter(|(plan, _)| plan.opening.interface().is_some()).count();
-    let room = Room::each(native * usize::from(workers), RINGS);
+    let room = room_of(native, workers);
     ways.iter_mut().for_each(|(_, before)| before.room = room);
     let open = move |(at, (plan, before)): (usize, (Plan, BeforeStack))| {
         let opened = OpenPort::open(PortId(at as u16), plan, before, (mtu, workers));
@@ -138,6 +149,11 @@ pub(super) fn open_all(
     };
     let all = each(ways.into_iter().enumerate().collect(), Duty::Routes, open)?;
     all.into_iter().collect()
+}
+
+/// What each packet socket has where so many native ports have one for each worker.
+pub(super) fn room_of(native: usize, workers: WorkerId) -> Room {
+    Room::each(native * usize::from(workers), RINGS)
 }
 
 /// Closes ports.

@@ -140,6 +140,18 @@ impl Report {
         used.try_for_each(|used| used.steering.stop_listening(std::iter::once(used.interface)))
     }
 
+    /// One more port is to have sockets.
+    fn add(&self, entry: Entry) {
+        let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
+        ports.push(entry);
+        ports.sort_by_key(|(status, _)| status.port);
+    }
+
+    /// A port is there no more.
+    fn remove(&self, port: usize) {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).retain(|(status, _)| status.port != port);
+    }
+
     /// A port has other sockets now, or none.
     fn renew(&self, entry: Entry) {
         let mut ports = self.ports.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +174,10 @@ pub fn open(
     let before = |number| BeforeStack { program: behind_half(number), ..BeforeStack::default() };
     let mut ports: Vec<BeforeStack> = (0..plans.len()).map(before).collect();
     if !plans.iter().any(asks) {
-        return Opened { ports, ..Opened::default() };
+        // Ports that have some may come.
+        let report = Arc::new(Report { ports: Mutex::default() });
+        let again = Again::new((*file, run_dir), Default::default(), workers, (half.cloned(), None), report.clone());
+        return Opened { ports, report: Some(report), again: Some(again), ..Opened::default() };
     }
     let mut opener = Opener { file, run_dir, statuses: Vec::new(), own: None };
     let (mut wanted, mut waiting) = (Vec::new(), Vec::new());
@@ -209,7 +224,7 @@ pub fn open(
     let behind_half = wanted.iter().any(behind);
     let report = Arc::new(Report { ports: Mutex::new(opener.statuses) });
     let steering = (half.cloned(), opener.own.clone());
-    let again = Some(Again::new(*file, (wanted, waiting), workers, steering, report.clone()));
+    let again = Some(Again::new((*file, run_dir), (wanted, waiting), workers, steering, report.clone()));
     Opened { ports, own: opener.own, report: Some(report), again, behind_half }
 }
 
@@ -257,10 +272,7 @@ impl Opener<'_> {
         if let Some(own) = &self.own {
             return Ok(own.clone());
         }
-        let own = Steering::alone(Some(self.run_dir)).map_err(|error| {
-            format!("the kernel has no AF_XDP, or refuses its program (CAP_BPF, CAP_NET_ADMIN): {error}")
-        })?;
-        Ok(self.own.insert(Arc::new(own)).clone())
+        Ok(self.own.insert(alone(self.run_dir)?).clone())
     }
 
     /// Opens the sockets of all ports, all in zero-copy mode or all in copy mode.
@@ -357,6 +369,13 @@ fn connect(file: &XdpFile, port: &Wanted, sockets: Vec<XskSocket>) -> io::Result
     };
     let (interface, first, steering) = (port.interface, port.first as u16, port.steering.clone());
     Ok((queues, (status, Some(InUse { interface, first, steering }))))
+}
+
+/// What takes frames to sockets where no kernel half does.
+fn alone(run_dir: &Path) -> Result<Arc<Steering>, String> {
+    let own = Steering::alone(Some(run_dir));
+    own.map(Arc::new)
+        .map_err(|error| format!("the kernel has no AF_XDP, or refuses its program (CAP_BPF, CAP_NET_ADMIN): {error}"))
 }
 
 /// A port waits for its interface.

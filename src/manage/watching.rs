@@ -8,7 +8,7 @@
 
 use super::control::Handle;
 use super::worker::Order;
-use crate::config::Plan;
+use crate::config::{NodeFile, Plan, PortFile};
 use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
 use crate::kernel::watch::KernelWatch;
@@ -50,7 +50,7 @@ pub struct Watching {
     clock: Clock,
     half: Option<Arc<KernelHalf>>,
     node: String,
-    ports: Vec<PortName>,
+    ports: Mutex<Vec<PortName>>,
     workers: usize,
     open: Mutex<Open>,
 }
@@ -94,13 +94,24 @@ impl Watching {
             name: port.name.clone(),
             ethernet: plan.opening.beginning() == Beginning::Ethernet,
         };
-        let ports = ports.iter().zip(plans).map(name).collect();
+        let ports = Mutex::new(ports.iter().zip(plans).map(name).collect());
         Watching { clock, half, node: node.into(), ports, workers: workers.max(1).into(), open: Mutex::default() }
     }
 
     /// The node's name.
     pub fn node(&self) -> &str {
         &self.node
+    }
+
+    /// These are its ports from now on; vacant places have no name.
+    pub fn name_ports(&self, file: &NodeFile, ports: &[Port]) {
+        let name =
+            |(file, port): (&PortFile, &Port)| PortName { name: port.name.clone(), ethernet: file.packet.is_some() };
+        *self.ports.lock().unwrap_or_else(PoisonError::into_inner) = file.ports.iter().zip(ports).map(name).collect();
+    }
+
+    fn ports(&self) -> Vec<PortName> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -156,7 +167,7 @@ impl Watching {
             epoch: crate::config::guard::unix_ns(self.clock.now()),
             origin: self.clock.origin(),
             now: self.clock.now(),
-            ports: self.ports.clone(),
+            ports: self.ports(),
             codes: snapshot.status.codes.iter().map(code).collect(),
             domains: snapshot.domains.iter().map(|domain| (domain.id, domain.title.clone())).collect(),
         })
@@ -238,7 +249,7 @@ impl Files {
     /// Opens those that the configuration names; and what each worker is to tell them by. Nothing: it names none.
     pub(super) fn open(watching: &Arc<Watching>, plans: &[Plan]) -> io::Result<Option<(Files, Vec<Teller>)>> {
         let mut files = Vec::new();
-        for (plan, port) in plans.iter().zip(&watching.ports) {
+        for (plan, port) in plans.iter().zip(&watching.ports()) {
             let Some(path) = &plan.pcap else { continue };
             let interface = [(port.name.clone(), plan.opening.beginning())];
             let capture = Capture::create(&crate::broker::reach(path), &interface)
@@ -262,10 +273,10 @@ impl Files {
         let watching = self.watch.watching.clone();
         let mut names = Names {
             epoch: crate::config::guard::unix_ns(watching.clock.now()),
-            ports: watching.ports.clone(),
+            ports: watching.ports(),
             ..Names::default()
         };
-        let mut join = Join::new(watching.ports.iter().map(|port| port.ethernet).collect());
+        let mut join = Join::new(watching.ports().iter().map(|port| port.ethernet).collect());
         let (mut bytes, mut may) = (Vec::new(), questions());
         while !self.files.is_empty() {
             let is_over = self.watch.is_over();

@@ -33,7 +33,7 @@ use crate::node::survey::Survey;
 use crate::node::workers::Joint;
 use crate::node::{Node, NodeConfig, Turn};
 use crate::nodeos::interface::HostId;
-use crate::port::packet::{AROUND, Change};
+use crate::port::packet::{AROUND, Change, Taker};
 use crate::port::xdp::QueueSocket;
 use crate::seen::ring::Teller;
 use crate::sys::clock::Clock;
@@ -150,8 +150,22 @@ pub enum Order {
         /// Where they listen; nothing: a number that is nobody's now.
         peers: Vec<Option<SocketAddr>>,
     },
+    /// Ports are others at these places from now on.
+    Place(Box<Placing>),
     /// Stop.
     Stop,
+}
+
+/// What a worker has at places of ports from now on.
+pub struct Placing {
+    /// What is open there, and whether another port begins.
+    pub ports: Vec<(PortId, OpenPort, bool)>,
+    /// What takes frames for them, with the first worker.
+    pub takers: Vec<Taker>,
+    /// Bytes of the largest packet of any port.
+    pub mtu: usize,
+    /// Who waits for it.
+    pub done: Sender<()>,
 }
 
 /// The worker of one node.
@@ -571,6 +585,7 @@ impl Worker {
                 Order::Survey(survey, answer) => self.surveys.add(survey, answer),
                 Order::Share(file) => self.cpu.renew(file, now),
                 Order::Peers { port, peers } => self.set_peers(port, &peers),
+                Order::Place(placing) => self.place(*placing),
                 Order::Stop => {
                     // What follows takes as long as it takes.
                     self.cpu.rounds().rest();

@@ -1,6 +1,6 @@
 //! Ports: where frames enter and leave a node, such as `eth1` or a UDP socket; and the table of their kinds.
 //!
-//! [`crate::frame`] has the buffer all ports share; [`udp`] and [`native`] are the kinds of ports, [`packet`] and [`xdp`]
+//! [`crate::frame`] has the buffer all ports share; [`udp`], [`native`] and [`vacant`] are the kinds of ports, [`packet`] and [`xdp`]
 //! the two ways of native ones, [`pcap`] the format of captures. The ports themselves are the edge of the sans-I/O core:
 //! the node names them by index and never sees a socket.
 //!
@@ -90,6 +90,7 @@ macro_rules! ports {
 ports! {
     Udp = udp::UdpPort,
     Native = native::NativePort,
+    Vacant = vacant::VacantPort,
     #[cfg(test)] Echo = tests::EchoPort,
 }
 
@@ -110,6 +111,11 @@ impl Socket {
 
     pub fn queue(&mut self) -> &mut SendQueue {
         own!(self, port => port.queue())
+    }
+
+    /// Whether closing it may take its time.
+    pub fn closes_slowly(&self) -> bool {
+        matches!(self, Socket::Native(_))
     }
 
     pub fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {

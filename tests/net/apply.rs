@@ -8,6 +8,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -56,12 +57,20 @@ fn write(net: &Running, round: u64) -> std::path::PathBuf {
     path
 }
 
-/// Applies configurations to node r while a thousand capsules a second pass it, each of which must come to b, once.
-fn apply_under_load(name: &str, adjust: running::Adjust<'_>, in_kernel: bool) {
-    let Some(net) = Running::up_with(name, HOSTS, adjust) else { return };
+/// What `anode node apply` says of a file of a node, with these words behind it.
+pub fn apply(net: &Running, node: &str, path: &Path, words: &[&str]) -> (bool, String) {
+    let mut command = Command::new(ANODE);
+    command.args(["node", "apply"]).arg(path).arg("--node").arg(net.dir(node)).args(words).stdin(Stdio::null());
+    let done = command.output().unwrap();
+    (done.status.success(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
+}
+
+/// Something is done while a thousand capsules a second pass node r, each of which must come to b, once. The status of r
+/// before and after.
+pub fn under_load(name: &str, net: &Running, in_kernel: bool, work: impl FnOnce(&Pace)) -> (Value, Value) {
     let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
     let code: Digest = net.control("r").add_code(&ping).unwrap();
-    let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
+    let (mut sender, far) = (Sender::new(net, code, "10.0.2.2"), receiver(net, "b", "10.0.2.2"));
     // Until the node, and what is beyond it, knows all it needs.
     let linked = |status: &Value| !in_kernel || status["codes"][0]["kernel"] == "running";
     net.await_status("r", |status| {
@@ -73,17 +82,10 @@ fn apply_under_load(name: &str, adjust: running::Adjust<'_>, in_kernel: bool) {
     let (seen, twice) = std::thread::scope(|scope| {
         let seen = scope.spawn(|| collect(&far, &pace));
         scope.spawn(|| pace.run(|mark| sender.send(mark)));
-        for round in 0..APPLIED {
-            pace.await_more(50);
-            let path = write(&net, round);
-            let mut command = Command::new(ANODE);
-            command.args(["node", "apply"]).arg(path).arg("--node").arg(net.dir("r")).stdin(Stdio::null());
-            let done = command.output().unwrap();
-            let said = String::from_utf8([done.stdout, done.stderr].concat()).unwrap();
-            assert!(done.status.success() && said.contains("applied as configuration"), "{said}");
-        }
+        let stopped = Stopped(&pace);
+        work(&pace);
         pace.await_more(50);
-        pace.stop();
+        drop(stopped);
         seen.join().unwrap()
     });
     let sent = pace.sent();
@@ -91,6 +93,28 @@ fn apply_under_load(name: &str, adjust: running::Adjust<'_>, in_kernel: bool) {
     let after = running::accounted(net.await_status("r", |status| ran(status) >= ran(&before) + u64::from(sent)));
     println!("{name}: {sent} sent, {} lost, {twice} came twice", missing.len());
     assert_eq!((missing.len(), twice), (0, 0));
+    (before, after)
+}
+
+/// Stops a sender, also where a test has failed.
+struct Stopped<'a>(&'a Pace);
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Applies configurations under load.
+fn apply_under_load(name: &str, adjust: running::Adjust<'_>, in_kernel: bool) {
+    let Some(net) = Running::up_with(name, HOSTS, adjust) else { return };
+    let (before, after) = under_load(name, &net, in_kernel, |pace| {
+        for round in 0..APPLIED {
+            pace.await_more(50);
+            let (done, said) = apply(&net, "r", &write(&net, round), &[]);
+            assert!(done && said.contains("applied as configuration"), "{said}");
+        }
+    });
     assert_eq!(after["drops"], before["drops"]);
     assert_eq!(after["configuration"]["applied"], APPLIED);
     assert_eq!(after["codes"][0]["limits"]["packets_per_second"], 1_000_000 + APPLIED - 1);

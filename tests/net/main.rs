@@ -22,6 +22,7 @@ mod outlive;
 #[path = "../running/pace.rs"]
 mod pace;
 mod plan_nodes;
+mod ports;
 mod queues;
 mod redirects;
 mod remains;

@@ -111,7 +111,11 @@ fn conclude(
 /// What changes, and what of it needs a restart.
 fn print(difference: &Difference) {
     for change in &difference.changes {
-        let restart = if change.needs_restart { "   (needs a restart)" } else { "" };
+        let restart = match (change.needs_restart, &change.why) {
+            (false, _) => String::new(),
+            (true, None) => "   (needs a restart)".into(),
+            (true, Some(why)) => format!("   (needs a restart: {})", clean::shown(why)),
+        };
         crate::say!("{}{restart}", clean::shown(&change.line));
     }
 }

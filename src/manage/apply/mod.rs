@@ -11,7 +11,9 @@
 //! node's own and measured by a clock that nobody sets, so it ends also if whoever asked is gone.
 
 mod peers;
+mod ports;
 mod prepared;
+mod reach;
 pub mod wish;
 
 use super::control::Handle;
@@ -28,6 +30,7 @@ use crate::trust::{CurrentRoles, LinkSecret};
 use model::wish::{Confirmed, Difference, Ran};
 pub use peers::Peers;
 use prepared::Prepared;
+use reach::Reach;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -299,6 +302,7 @@ impl Applying {
         if left.is_empty() {
             return Ok(report(false, self.number()));
         }
+        let _reach = Reach::of(kept.number, manner.partly, &left)?;
         let prepared = Prepared::of(&self.parts, &target, &left, keys, true)?;
         broker::ask(&Request::Hold { number: kept.number, partly: manner.partly }, &[])
             .map_err(|error| error.to_string())?;
@@ -392,12 +396,19 @@ impl Applying {
     /// Gives the number of what runs then.
     fn return_to(&mut self, before: &Before) -> Result<Option<u64>, String> {
         let Before { file, guard, number, .. } = before;
-        let (file, guard, number) = (file.clone(), guard.clone(), *number);
+        let (guard, number) = (guard.clone(), *number);
+        // Each port has its place again: who has it now was not there before.
+        let file = file.clone().placed_again(&self.parts.file);
         let changes = difference::between(&self.parts.file, &file).map_err(|error| error.to_string())?;
+        let offered = number.ok_or_else(|| "it has no number".to_owned()).and_then(offer_again);
+        let _reach = match &offered {
+            Ok(kept) => Reach::of(kept.number, true, &changes)?,
+            Err(_) => Reach::default(),
+        };
         let mut prepared = Prepared::of(&self.parts, &file, &changes, &Keys::new(), false)?;
         prepared.amendment.guard = Some(guard);
         // First of all: what the broker has then is no more than an operator has given.
-        let held = number.ok_or_else(|| "it has no number".to_owned()).and_then(hold_again);
+        let held = offered.and_then(hold_again);
         match &held {
             Ok(kept) => self.parts.handle.was_configured(&kept.text, file.store.as_deref()),
             Err(why) => tracing::warn!(why, "the broker does not know that the node has gone back"),
@@ -425,7 +436,9 @@ fn within(ms: Option<u64>) -> Result<Option<Duration>, String> {
 
 /// Refuses what needs a restart, unless the rest alone is wanted.
 fn refuse_restart(changes: &[Change], partly: bool) -> Result<(), String> {
-    let restart: Vec<String> = changes.iter().filter(|change| change.part.is_none()).map(ToString::to_string).collect();
+    let restart = changes.iter().filter(|change| change.part.is_none());
+    let said = |change: &Change| change.why.map_or(change.to_string(), |why| format!("{change} ({why})"));
+    let restart: Vec<String> = restart.map(said).collect();
     if partly || restart.is_empty() {
         return Ok(());
     }
@@ -466,11 +479,14 @@ fn one_before(history: &[Kept]) -> Result<u64, String> {
     Ok(before.returns_to.unwrap_or(before.number))
 }
 
-/// Tells the broker that one that ran before runs again, and what that is then.
-fn hold_again(number: u64) -> Result<Kept, String> {
+/// Has the broker offer one that ran before.
+fn offer_again(number: u64) -> Result<Kept, String> {
     let who = "nobody: the one before was not confirmed".into();
-    let wanted = Wanted::Again { number, who, returns: true };
-    let Offer { kept, .. } = offer(&wanted)?;
+    offer(&Wanted::Again { number, who, returns: true }).map(|offer| offer.kept)
+}
+
+/// Tells the broker that one that ran before runs again.
+fn hold_again(kept: Kept) -> Result<Kept, String> {
     let hold = Request::Hold { number: kept.number, partly: true };
     broker::ask(&hold, &[]).map(|_| kept).map_err(|error| error.to_string())
 }

@@ -19,10 +19,10 @@ impl Peers {
         Peers(vec![Vec::new(); file.ports.len()]).renewed(file)
     }
 
-    /// The same for another configuration of the same ports.
+    /// The same for another configuration, whose ports are at their places in the node.
     pub fn renewed(&self, file: &NodeFile) -> Peers {
         let port = |(port, before): (&PortFile, &Vec<Option<Addr>>)| {
-            let wanted = |addr: &Addr| port.neighbours.iter().any(|near| near.address == *addr);
+            let wanted = |addr: &Addr| port.udp.is_some() && port.neighbours.iter().any(|near| near.address == *addr);
             let mut numbers: Vec<_> = before.iter().map(|known| known.filter(wanted)).collect();
             // What becomes free now is nobody else's before the next time: what is under way may still bear it.
             let mut free = (0..before.len()).filter(|at| before[*at].is_none()).collect::<Vec<_>>().into_iter();
@@ -37,7 +37,9 @@ impl Peers {
             }
             numbers
         };
-        Peers(file.ports.iter().zip(&self.0).map(port).collect())
+        let none = Vec::new();
+        let before = self.0.iter().chain(std::iter::repeat(&none));
+        Peers(file.ports.iter().zip(before).map(port).collect())
     }
 
     /// The neighbours of a configuration with their numbers.

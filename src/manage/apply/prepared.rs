@@ -1,13 +1,15 @@
 //! A configuration that is ready to be taken over: all that can fail has been done, and nothing has changed yet.
 
+use super::ports::Ports;
 use super::{Keys, Parts, Peers};
-use crate::config::NodeFile;
 use crate::config::cpu::CpuFile;
 use crate::config::difference::{Change, Part};
 use crate::config::environments::Environment;
+use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
 use crate::manage::worker::Order;
 use crate::node::policy::Amendment;
+use crate::topology::Ceiling;
 use crate::trust::Roles;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -25,6 +27,8 @@ pub(super) struct Prepared {
     environments: Option<(Vec<Environment>, BTreeSet<String>)>,
     /// Which neighbour has which number then.
     peers: Option<Peers>,
+    /// Ports that come or go, or are others.
+    ports: Ports,
     /// The configuration, for whoever follows routes and ports, and whether there is something new of them.
     followed: (NodeFile, (bool, bool)),
 }
@@ -38,8 +42,13 @@ impl Prepared {
         keys: &Keys,
         keyed: bool,
     ) -> Result<Prepared, String> {
-        let said = |error: crate::config::ConfigError| error.to_string();
-        let has = |part: Part| changes.iter().any(|change| change.part == Some(part));
+        let said = |error: ConfigError| error.to_string();
+        // A port that comes has its own of everything that is said of ports.
+        let of_ports = [Part::Ports, Part::Guard, Part::Neighbours, Part::Hello];
+        let is = |change: &Change, part| {
+            change.part == Some(part) || change.part == Some(Part::Sockets) && of_ports.contains(&part)
+        };
+        let has = |part: Part| changes.iter().any(|change| is(change, part));
         let in_force = parts.roles.now();
         let roles = in_force.renewed(&Roles::new(file.roles.clone())?);
         let mut amendment = Amendment::default();
@@ -54,19 +63,17 @@ impl Prepared {
         let weights = (is.capsules_weight, is.plan_weight);
         amendment.weights = (weights != (was.capsules_weight, was.plan_weight)).then_some(weights);
         if has(Part::Ports) || has(Part::Guard) {
-            let limits = |(at, port): (usize, &crate::config::PortFile)| {
-                Ok((PortId(at as u16), port.ceiling().map_err(said)?, port.bits_per_second))
-            };
-            amendment.ports = file.ports.iter().enumerate().map(limits).collect::<Result<_, String>>()?;
+            amendment.ports = limits_of(file).map_err(said)?;
         }
         let peers = has(Part::Neighbours).then(|| parts.peers.renewed(file));
         amendment.neighbours = peers.as_ref().map(|peers| peers.neighbours(file));
+        let mut ports = Ports::of(parts, file, peers.as_ref().unwrap_or(&parts.peers))?;
+        amendment.placed = core::mem::take(&mut ports.placed);
         if (has(Part::Guard) || has(Part::Neighbours)) && keyed {
-            let ports = parts.handle.with_node(|node, _| node.ports().to_vec())?;
             let secret = |path: &Path| {
                 keys.get(path).cloned().ok_or_else(|| format!("{}: its key was not given", path.display()))
             };
-            let guard = file.guard_with(&ports, parts.clock.now(), secret).map_err(said)?;
+            let guard = file.guard_with(&ports.all, parts.clock.now(), secret).map_err(said)?;
             amendment.guard = Some(guard);
         }
         if has(Part::Hello) {
@@ -80,11 +87,11 @@ impl Prepared {
             Ok::<_, String>((file.environments(&roles).map_err(said)?, names))
         });
         let environments = environments.transpose()?;
-        let (routes, ports) = (has(Part::Routes) || has(Part::Neighbours), has(Part::Ports) || has(Part::Guard));
+        let (routes, limits) = (has(Part::Routes) || has(Part::Neighbours), has(Part::Ports) || has(Part::Guard));
         if routes {
             let following = parts.following.lock().unwrap_or_else(PoisonError::into_inner);
             let neighbours = peers.as_ref().unwrap_or(&parts.peers).neighbours(file);
-            following.check(file, neighbours).map_err(|error| format!("{error:#}"))?;
+            following.check(file, neighbours, ports.all.clone()).map_err(|error| format!("{error:#}"))?;
         }
         amendment.roles = has(Part::Roles).then(|| Arc::new(roles));
         Ok(Prepared {
@@ -93,13 +100,14 @@ impl Prepared {
             permille: prepared_entry,
             environments,
             peers,
-            followed: (file.clone(), (routes, ports)),
+            ports,
+            followed: (file.clone(), (routes, limits)),
         })
     }
 
     /// Carries it out. An error: the node is going down.
     pub fn carry_out(self, parts: &mut Parts) -> Result<(), String> {
-        let Prepared { amendment, cpu, permille, environments, peers, followed: (file, news) } = self;
+        let Prepared { amendment, cpu, permille, environments, peers, ports, followed: (file, news) } = self;
         // Those who judge first: what a worker asks them from now on is answered by the new policy.
         if let Some(roles) = &amendment.roles {
             parts.roles.replace(roles.clone());
@@ -112,9 +120,14 @@ impl Prepared {
         {
             tracing::error!(%error, "the kernel half goes on with its old share");
         }
+        // Nobody looks for interfaces while ports change.
+        let following = parts.following.clone();
+        let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
+        following.leave(&ports.moves).map_err(|error| format!("{error:#}"))?;
         let still = parts.handle.homes().still();
         parts.handle.with_each(move |node, turn| node.amend(turn, amendment.clone()))?;
         drop(still);
+        let moves = ports.place(&parts.handle, &file)?;
         if let Some(cpu) = cpu {
             parts.handle.order_each(|worker, workers| Order::Share(cpu.of_worker(worker, workers)))?;
         }
@@ -125,8 +138,7 @@ impl Prepared {
             parts.peers = peers;
         }
         let neighbours = parts.peers.neighbours(&file);
-        let mut following = parts.following.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = following.renew(file, neighbours, news) {
+        if let Err(error) = following.renew(file, neighbours, news, &moves) {
             tracing::error!(%error, "routes and ports are what they were before this configuration");
         }
         drop(following);
@@ -135,4 +147,10 @@ impl Prepared {
         }
         Ok(())
     }
+}
+
+/// Ceilings and capacities of ports.
+fn limits_of(file: &NodeFile) -> Result<Vec<(PortId, Ceiling, u64)>, ConfigError> {
+    let limits = |(port, at): (&PortFile, u16)| Ok((PortId(at), port.ceiling()?, port.bits_per_second));
+    file.ports.iter().zip(0..).map(limits).collect()
 }

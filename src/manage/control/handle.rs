@@ -3,6 +3,7 @@
 
 use super::sources::Sources;
 use super::workers::Others;
+use crate::config::NodeFile;
 use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
 use crate::manage::apply::wish::{Done, Fulfils, Reply, Wish};
@@ -19,6 +20,7 @@ use crate::manage::watching::Watching;
 use crate::manage::worker::Order;
 use crate::node::{Node, Turn};
 use crate::sys::poll::Waker;
+use crate::topology::Port;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -104,6 +106,11 @@ impl Handle {
     /// The same with who watches the node's packets.
     pub fn with_watching(self, watching: Arc<Watching>) -> Handle {
         Handle { watching: Some(watching), ..self }
+    }
+
+    /// Whoever watches packets is told names of other ports.
+    pub(in crate::manage) fn name_ports(&self, file: &NodeFile, ports: &[Port]) {
+        self.watching.iter().for_each(|watching| watching.name_ports(file, ports));
     }
 
     /// The same with who compiles services that the operator loads.

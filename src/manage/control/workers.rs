@@ -7,8 +7,8 @@ use crate::frame::WorkerId;
 use crate::manage::cpu::{CpuStatus, Report};
 use crate::manage::observe::OfWorker;
 use crate::manage::watchdog::Rounds;
-use crate::manage::worker::Order;
 use crate::manage::worker::crew::Way;
+use crate::manage::worker::{Order, Placing};
 use crate::node::{Node, Turn};
 use serde::Serialize;
 use std::sync::Arc;
@@ -79,6 +79,11 @@ impl Handle {
         self.order(order(0, workers))?;
         self.others.ways.iter().zip(1..).for_each(|(way, id)| way.order(order(id, workers)));
         Ok(())
+    }
+
+    /// Gives each worker its sockets at places of ports, the first one the first.
+    pub(in crate::manage) fn place(&self, each: impl Iterator<Item = Placing>) -> Result<(), String> {
+        self.order_all(each.map(|placing| Order::Place(Box::new(placing))))
     }
 
     /// What each worker has done, if there are several.

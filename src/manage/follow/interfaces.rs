@@ -76,6 +76,11 @@ impl Links {
         self.list().push(new);
     }
 
+    /// A port is there no more.
+    pub(super) fn remove(&self, port: PortId) {
+        self.list().retain(|link| link.port != port.0);
+    }
+
     /// The interface of a port has come, or gone, or is held.
     pub(super) fn turn(&self, port: PortId, state: State) {
         self.change(port, |link| {

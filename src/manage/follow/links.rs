@@ -8,6 +8,7 @@ use super::{Follower, interface_of};
 use crate::config::Plan;
 use crate::frame::{Link, PortId};
 use crate::manage::kernel;
+use crate::manage::sockets::Again;
 use crate::manage::worker::Order;
 use crate::port::NativeInterface;
 use crate::sys::ethtool;
@@ -26,12 +27,8 @@ impl Follower {
         let (mut changed, redirected) = (false, kernel::redirected());
         let before = core::mem::replace(&mut self.seen.redirected, redirected);
         self.seen.due = None;
-        if self.seen.links.is_empty() {
-            self.begin();
-            let largest = self.config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
-            self.seen.room = vec![largest; self.plans.len()];
-            self.seen.mtu_max = largest.max(GROWS_TO);
-        }
+        let first = !self.seen.begun;
+        self.begin();
         for (at, now) in self.file.native_ports(interfaces).into_iter().enumerate() {
             let Some((mut port, plan)) = now else { continue };
             self.limit_mtu(at, &mut port);
@@ -51,7 +48,6 @@ impl Follower {
             let is_another = port != self.config.ports[at] || interface != before_it;
             let arrives = |said: &Redirected| said.get(&interface).copied();
             if is_another || arrives(&before) != arrives(&self.seen.redirected) {
-                let first = before.is_empty();
                 self.change_port(at, port, plan, !first)?;
             }
             changed |= is_another;
@@ -66,7 +62,13 @@ impl Follower {
     }
 
     /// What is known before the first look.
-    fn begin(&mut self) {
+    pub(super) fn begin(&mut self) {
+        if core::mem::replace(&mut self.seen.begun, true) {
+            return;
+        }
+        let largest = self.config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+        self.seen.room = vec![largest; self.plans.len()];
+        self.seen.mtu_max = largest.max(GROWS_TO);
         self.seen.links = vec![None; self.plans.len()];
         self.seen.queues = vec![0; self.plans.len()];
         self.seen.patience = vec![Patience::new(Instant::now()); self.plans.len()];
@@ -94,7 +96,7 @@ impl Follower {
         let Some((_, waiting)) = self.file.native_ports(&[]).into_iter().nth(at).flatten() else { return Ok(()) };
         let (port, queues) = (&self.config.ports[at].name, self.seen.queues[at]);
         tracing::info!(event = "link", port, queues, "an interface has new receive queues: its port is opened anew");
-        self.leave_interface(at, interface_of(&self.plans[at]))?;
+        self.stand_back(at, interface_of(&self.plans[at]))?;
         self.plans[at] = waiting;
         Ok(())
     }
@@ -120,10 +122,9 @@ impl Follower {
         }
     }
 
-    /// A port has no interface for now.
-    fn leave_interface(&mut self, at: usize, before: u32) -> Result<()> {
-        let id = PortId(at as u16);
-        let name = &self.config.ports[at].name;
+    /// Nothing of the node's stands before the interface of a port any more, and no socket is there.
+    pub(super) fn stand_back(&mut self, at: usize, before: u32) -> Result<()> {
+        let (id, name) = (PortId(at as u16), &self.config.ports[at].name);
         let half = self.half.as_deref().map_or(Ok(false), |half| half.leave(at as u32));
         if let Err(error) = half.and_then(|_| self.steering.as_ref().map_or(Ok(()), |steering| steering.leave(before)))
         {
@@ -175,7 +176,7 @@ impl Follower {
         if interface == 0 {
             if before != 0 {
                 tracing::info!(event = "link", port = port.name, "the interface of a port is gone: it waits");
-                self.leave_interface(at, before)?;
+                self.stand_back(at, before)?;
             }
             (self.config.ports[at], self.plans[at]) = (port.clone(), plan);
             return self.tell(move |node, _| node.set_port(id, port));
@@ -183,6 +184,11 @@ impl Follower {
         let entry = kernel::entry(at as u32, interface, mac, &port, &self.seen.redirected);
         let comes = interface != before && plan.opening.interface().is_some_and(|interface| interface.kernel);
         let half = self.half.as_deref().map_or(Ok(false), |half| half.follow(entry, comes));
+        if let (Some(NativeInterface { xdp: true, .. }), Ok(false), None) =
+            (plan.opening.interface(), &half, &self.steering)
+        {
+            self.steering = self.again.as_mut().and_then(Again::steering);
+        }
         let program = half.and_then(|stands| match (plan.opening.interface(), &self.steering) {
             (Some(NativeInterface { xdp: true, .. }), Some(steering)) if !stands => steering.follow(&entry, before),
             _ => Ok(stands),

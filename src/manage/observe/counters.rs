@@ -51,7 +51,13 @@ impl Handle {
             connections: self.connections.status(),
             configuration: self.applier.as_ref().map(|applier| applier.standing()),
             loader: told(&self.shelf.status()?)?,
-            xdp: self.sockets.as_ref().map(|sockets| told(&sockets.status())).transpose()?,
+            xdp: self
+                .sockets
+                .as_ref()
+                .map(|sockets| sockets.status())
+                .filter(|all| !all.is_empty())
+                .map(|all| told(&all))
+                .transpose()?,
             rules: self.rules.as_ref().map(|report| told(&report.rules())).transpose()?,
             links: self.links.as_ref().map_or(Ok(Vec::new()), |links| told(&links.status()))?,
             followed: self.rules.as_ref().map(|report| report.followed()),
@@ -110,5 +116,7 @@ fn ports(node: &Status) -> Vec<status::Port> {
         });
         status::Port { interface, ..port }
     };
-    node.ports.iter().map(|port| with(told::port(port))).collect()
+    // A vacant place has no name.
+    let there = node.ports.iter().filter(|port| !port.name.is_empty());
+    there.map(|port| with(told::port(port))).collect()
 }

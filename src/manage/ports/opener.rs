@@ -7,6 +7,7 @@
 use crate::classify::rule::Rule;
 use crate::frame::PortId;
 use crate::kernel::{Setting, Settings};
+use crate::manage::ports::OpenPort;
 use crate::manage::worker::Order;
 use crate::port::packet::{AROUND, Change, Taker};
 use crate::sys::ethtool;
@@ -29,6 +30,10 @@ enum Wish {
     Settle(Sender<()>),
     /// What a port had before goes, which may take its time.
     Close(Change),
+    /// A port has come, with what takes frames for it.
+    Enter(Box<Taking>),
+    /// What was at the place of a port has gone; it is to be closed.
+    Leave(PortId, Box<OpenPort>),
     /// Whoever waits is told that this is done too.
     Answer(Sender<()>),
 }
@@ -37,6 +42,7 @@ enum Wish {
 pub(in crate::manage) struct Opener {
     wishes: Option<Sender<Wish>>,
     thread: Option<JoinHandle<Vec<Taking>>>,
+    settings: Arc<Settings>,
 }
 
 /// What joins segments of a flow.
@@ -56,20 +62,28 @@ struct Taking {
 }
 
 impl Opener {
-    /// Starts the thread for the ports of these takers, whose worker takes orders; none: nothing is ever to be opened.
+    /// Starts the thread for the ports of these takers, whose worker takes orders, and for those that come.
     pub fn start(takers: Vec<Taker>, settings: &Arc<Settings>, tell: (Sender<Order>, Waker)) -> io::Result<Opener> {
-        if takers.is_empty() {
-            return Ok(Opener { wishes: None, thread: None });
-        }
-        let taking = |taker| Taking { taker, settings: settings.clone(), apart: false, joins: None };
-        let mut all: Vec<Taking> = takers.into_iter().map(taking).collect();
+        let mut all: Vec<Taking> = takers.into_iter().map(|taker| Taking::of(taker, settings)).collect();
         let (wishes, inbox) = channel();
         let work = move || {
             serve(&mut all, &inbox, &tell);
             all
         };
         let thread = threads::start("anode-ports", Duty::Routes, work)?;
-        Ok(Opener { wishes: Some(wishes), thread: Some(thread) })
+        Ok(Opener { wishes: Some(wishes), thread: Some(thread), settings: settings.clone() })
+    }
+
+    /// A port has come: it takes the packets of all channels from now on, too.
+    pub fn enter(&self, taker: Taker) {
+        self.wish(Wish::Enter(Box::new(Taking::of(taker, &self.settings))));
+    }
+
+    /// What was at the place of a port takes nothing any more, and is closed.
+    pub fn leave(&self, port: PortId, before: OpenPort) {
+        if before.closes_slowly() {
+            self.wish(Wish::Leave(port, Box::new(before)));
+        }
     }
 
     /// Has packets of a channel taken, or not any more.
@@ -128,7 +142,7 @@ impl Drop for Opener {
     }
 }
 
-fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<Order>, Waker)) {
+fn serve(all: &mut Vec<Taking>, wishes: &Receiver<Wish>, (orders, waker): &(Sender<Order>, Waker)) {
     let tell = |order: Order| {
         // A worker that is gone needs nothing any more.
         let _ = orders.send(order);
@@ -162,6 +176,14 @@ fn serve(all: &mut [Taking], wishes: &Receiver<Wish>, (orders, waker): &(Sender<
             }
             Wish::Settle(done) => tell(Order::Settled(done)),
             Wish::Close(before) => drop(before),
+            Wish::Enter(mut taking) => {
+                channels.keys().for_each(|filter| taking.take_for(filter, true, &tell));
+                all.push(*taking);
+            }
+            Wish::Leave(port, before) => {
+                drop(before);
+                all.extract_if(.., |taking| taking.taker.port() == port).for_each(Taking::leave);
+            }
             Wish::Answer(done) => {
                 // Whoever asked may have gone away meanwhile.
                 let _ = done.send(());
@@ -184,6 +206,17 @@ fn is_another(channels: &mut HashMap<Rule, i32>, filter: &Rule, exists: bool) ->
 }
 
 impl Taking {
+    fn of(taker: Taker, settings: &Arc<Settings>) -> Taking {
+        Taking { taker, settings: settings.clone(), apart: false, joins: None }
+    }
+
+    /// Its port has gone: its interface is as it was before.
+    fn leave(mut self) {
+        if self.apart {
+            self.join_again();
+        }
+    }
+
     fn take_for(&mut self, filter: &Rule, exists: bool, tell: &impl Fn(Order)) {
         let port = self.taker.port();
         let taken = self.taker.take_for(filter, exists, |change| tell(Order::Change { port, changes: vec![change] }));

@@ -5,17 +5,21 @@
 //! already, and those are with the worker. The memory of the old ones goes with them. Numbers of sockets, and with them
 //! tickets and counters, stay. A port that has waited, or whose interface has more queues now, gets the next ones that are free.
 
-use super::{Copying, Layout, QueueSocket, Report, SOCKETS, Wanted, check_mtu, connect, explain, waiting, without};
+use super::{
+    Copying, Layout, QueueSocket, Report, SOCKETS, Wanted, alone, check_mtu, connect, explain, waiting, without,
+};
 use crate::config::{XdpFile, XdpMode};
 use crate::frame::WorkerId;
 use crate::kernel::{KernelHalf, Steering};
 use crate::sys::ethtool;
 use crate::sys::xsk::XskSocket;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Opens sockets anew.
 pub struct Again {
     file: XdpFile,
+    run_dir: PathBuf,
     ports: Vec<Wanted>,
     /// Number and name of ports whose interfaces have not been there yet.
     waiting: Vec<(usize, String)>,
@@ -28,13 +32,48 @@ pub struct Again {
 
 impl Again {
     pub(super) fn new(
-        file: XdpFile,
+        (file, run_dir): (XdpFile, &Path),
         (ports, waiting): (Vec<Wanted>, Vec<(usize, String)>),
         workers: WorkerId,
         (half, own): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>),
         report: Arc<Report>,
     ) -> Again {
-        Again { file, ports, waiting, workers, half, own, report }
+        Again { file, run_dir: run_dir.to_owned(), ports, waiting, workers, half, own, report }
+    }
+
+    /// What takes frames to sockets where no kernel half does, made if there is none yet; nothing: the log says why.
+    pub fn steering(&mut self) -> Option<Arc<Steering>> {
+        if self.own.is_none() {
+            let made = alone(&self.run_dir)
+                .and_then(|own| own.listen().map(|()| own).map_err(|error| error.to_string()))
+                .inspect_err(|why| tracing::warn!(why, "no AF_XDP but behind the kernel half"));
+            self.own = made.ok();
+        }
+        self.own.clone()
+    }
+
+    /// One more port is to have sockets, as soon as its interface is there.
+    pub fn expect(&mut self, number: usize, name: &str) {
+        self.waiting.push((number, name.to_owned()));
+        self.report.add((waiting(number), None));
+    }
+
+    /// A port is there no more.
+    pub fn forget(&mut self, number: usize) {
+        self.ports.retain(|port| port.number != number);
+        self.waiting.retain(|(waiting, _)| *waiting != number);
+        self.report.remove(number);
+    }
+
+    /// The first of as many free numbers of sockets as there are in a row, up to `most`; and how many those are.
+    fn free(&self, most: u32) -> (u32, u32) {
+        let ends = self.ports.iter().map(|port| port.first + port.sockets);
+        let room = |first: &u32| {
+            let next = self.ports.iter().filter(|port| port.first + port.sockets > *first).map(|port| port.first).min();
+            next.unwrap_or(SOCKETS).saturating_sub(*first).min(most)
+        };
+        let places = std::iter::once(0).chain(ends).map(|first| (first, room(&first)));
+        places.max_by_key(|(first, room)| (*room, std::cmp::Reverse(*first))).unwrap_or_default()
     }
 
     /// The interface of a port is gone, with its sockets.
@@ -84,17 +123,17 @@ impl Again {
             (None, None) => return Err("no program takes frames there".into()),
         };
         let (first, sockets) = match at.map(|at| &self.ports[at]) {
-            Some(before) if self.fresh(queues).1 <= before.sockets => (before.first, before.sockets.min(queues)),
-            _ => self.fresh(queues),
+            Some(before) if queues.min(self.file.queues_max) <= before.sockets => {
+                (before.first, before.sockets.min(queues))
+            }
+            Some(before) => match self.free(queues.min(self.file.queues_max)) {
+                (first, sockets) if sockets > before.sockets => (first, sockets),
+                _ => (before.first, before.sockets),
+            },
+            None => self.free(queues.min(self.file.queues_max)),
         };
         let senders = sockets.min(self.workers.into());
         Ok(Wanted { number, name: name.into(), interface, steering, queues, sockets, senders, first, before: 0 })
-    }
-
-    /// The first number that is free, and how many of these queues have one from there on.
-    fn fresh(&self, queues: u32) -> (u32, u32) {
-        let first = self.ports.iter().map(|port| port.first + port.sockets).max().unwrap_or(0);
-        (first, queues.min(self.file.queues_max).min(SOCKETS - first))
     }
 
     fn try_open(&self, port: &Wanted, mtu: usize) -> Result<Vec<QueueSocket>, String> {

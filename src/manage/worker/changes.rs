@@ -2,10 +2,12 @@
 //! the open sockets.
 
 use super::crew::Link;
-use super::{Order, PORTS, Worker};
+use super::{Order, PORTS, Placing, Worker};
 use crate::frame::PortId;
+use crate::manage::ports::OpenPort;
 use crate::port::packet::{AROUND, Change};
 use crate::port::xdp::{QueueSocket, parts};
+use std::io;
 use std::net::SocketAddr;
 
 impl Worker {
@@ -42,6 +44,56 @@ impl Worker {
             },
             Err(error) => tracing::error!(port = at, %error, "sockets of a port are not waited for"),
         }
+    }
+
+    /// Ports are others at their places. What waits to leave by one that stays in its place leaves by the new one.
+    #[cold]
+    pub(super) fn place(&mut self, placing: Placing) {
+        let Placing { ports, takers, mtu, done } = placing;
+        self.driver.out.pool.grow(mtu + AROUND);
+        // What the node has for them so far is with those of before.
+        if self.settle(self.clock.now()).is_err() {
+            return;
+        }
+        for (id, port, begins) in ports {
+            if let Err(error) = self.place_one(id, port, begins) {
+                tracing::error!(port = id.0, %error, "sockets of a port are not waited for");
+            }
+        }
+        if let Some(opener) = self.around.place.opener() {
+            takers.into_iter().for_each(|taker| opener.enter(taker));
+        }
+        // Whoever asked may have gone away meanwhile.
+        let _ = done.send(());
+    }
+
+    fn place_one(&mut self, id: PortId, mut port: OpenPort, begins: bool) -> io::Result<()> {
+        let at = usize::from(id.0);
+        while self.around.ports.len() < at {
+            self.around.ports.push(OpenPort::vacant());
+        }
+        if at == self.around.ports.len() {
+            port.wait_for(&mut self.poll, PORTS + id.0 as u64)?;
+            self.around.ports.push(port);
+            return Ok(());
+        }
+        self.send(at)?;
+        let token = PORTS + at as u64;
+        self.poll.drop_port(token);
+        if begins {
+            // Nothing waits in a vacant place.
+            self.driver.node.begin_port(id);
+        } else {
+            *port.queue() = core::mem::take(self.around.ports[at].queue());
+        }
+        port.wait_for(&mut self.poll, token)?;
+        let before = core::mem::replace(&mut self.around.ports[at], port);
+        match self.around.place.opener() {
+            Some(opener) => opener.leave(id, before),
+            // Closing a socket alone is soon done.
+            None => drop(before),
+        }
+        self.send(at)
     }
 
     /// Neighbours of an overlay port are at other places.
