@@ -112,7 +112,7 @@ fn an_mtu_grows(name: &str, adjust: running::Adjust<'_>) {
     }
     net.shell("r", "ip link set to-b mtu 65000");
     net.until("r", || net.log("r").contains("need a start anew").then_some(()));
-    assert!(passes(&net, B));
+    net.await_status("r", |_| passes(&net, B));
 }
 
 #[test]
@@ -149,5 +149,6 @@ fn an_interface_is_one_nodes_and_a_check_of_that_node_finds_nothing_wrong() {
     }
     let checked = anode(&net, &["node", "check"], &own);
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
-    assert!(passes(&net, B), "nobody has disturbed it");
+    // Nobody has disturbed it.
+    net.await_status("r", |_| passes(&net, B));
 }

@@ -59,9 +59,16 @@ pub fn capsule(code: Digest, from: &str, to: &str) -> Vec<u8> {
     bytes
 }
 
+/// A socket at the other host, to which capsules come.
+fn at_far_end(net: &Running) -> UdpSocket {
+    wait::unannounced("a process that begins elsewhere has the socket of before until it is another program", || {
+        net.lab.enter("b", || UdpSocket::bind((B, 3322))).unwrap().map_err(|why| why.to_string())
+    })
+}
+
 /// Sends capsules from many ports, so that both queues get some; gives how many came to the other host.
 pub fn cross(net: &Running, code: Digest) -> u32 {
-    let there = net.lab.enter("b", || UdpSocket::bind((B, 3322)).unwrap()).unwrap();
+    let there = at_far_end(net);
     there.set_nonblocking(true).unwrap();
     let bytes = capsule(code, A, B);
     // The first one brings the code here, and makes the sender a neighbour.
@@ -158,7 +165,9 @@ fn flows_keep_their_order_while_their_code_comes_to_both_workers() {
     });
     let first = net.control("r").add_code(&guest("state")).unwrap();
     assert_eq!(cross(&net, first), COUNT, "link addresses and neighbours are known");
-    let there = crate::sender::receiver(&net, "b", B);
+    let there = at_far_end(&net);
+    rustix::net::sockopt::set_socket_recv_buffer_size_force(&there, 64 << 20).unwrap();
+    there.set_read_timeout(Some(PATIENCE)).unwrap();
     let from = |_| net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
     let senders: Vec<UdpSocket> = (0..FLOWS).map(from).collect();
     for round in 0..5 {
