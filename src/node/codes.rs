@@ -10,6 +10,8 @@
 //! come back by a neighbour would put what he brings at that neighbour's expense. But of one's own those that others
 //! use go after the others. Code that no packet has brought is his who uses it first.
 
+mod places;
+
 use super::asked::Asked;
 pub use super::tiers::Effort;
 use crate::code::bundle::Kind;
@@ -20,6 +22,7 @@ use crate::core::reason::Reason;
 use crate::frame::Payer;
 use crate::frame::shares::Shares;
 use crate::wire::Digest;
+use places::Places;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -166,6 +169,9 @@ impl Ready {
     }
 }
 
+/// Places that there is room for from the start.
+const ROOM: usize = 4096;
+
 /// What is known of a code, and whose it is.
 struct Entry {
     code: Code,
@@ -175,6 +181,8 @@ struct Entry {
     asked: Option<Asked>,
     /// Whether nobody could be asked for the bpf representation yet.
     alone: bool,
+    /// Its place among all.
+    place: usize,
 }
 
 impl Entry {
@@ -202,6 +210,7 @@ pub struct Codes {
     limit: usize,
     /// Entries that had to go for others so far.
     pub displaced: u64,
+    places: Places,
 }
 
 /// What a packet finds.
@@ -231,7 +240,8 @@ pub enum FoundCode {
 impl Codes {
     /// An empty table of at most `limit` entries.
     pub fn new(limit: usize) -> Codes {
-        Codes { table: HashMap::default(), limit: limit.max(1), displaced: 0 }
+        let places = Places::with_room(limit.min(ROOM));
+        Codes { table: HashMap::default(), limit: limit.max(1), displaced: 0, places }
     }
 
     /// What a packet at `now`, which `payer` pays for, finds under its code name.
@@ -288,8 +298,9 @@ impl Codes {
             return None;
         }
         let full = self.table.len() >= self.limit;
-        let gone = if full { self.least(now, payer).and_then(|least| self.table.remove_entry(&least)) } else { None };
-        self.table.insert(name, Entry { code, whose: payer, asked: None, alone: false });
+        let gone = if full { self.least(now, payer).and_then(|least| Some((least, self.take(&least)?))) } else { None };
+        let place = self.places.add(name);
+        self.table.insert(name, Entry { code, whose: payer, asked: None, alone: false, place });
         self.displaced += u64::from(gone.is_some());
         gone.map(|(name, Entry { code, whose, .. })| Gone { name, code, whose })
     }
@@ -364,26 +375,44 @@ impl Codes {
 
     /// Takes an entry out.
     pub fn remove(&mut self, name: &Digest) -> Option<Code> {
-        self.table.remove(name).map(|entry| entry.code)
+        self.take(name).map(|entry| entry.code)
+    }
+
+    fn take(&mut self, name: &Digest) -> Option<Entry> {
+        let entry = self.table.remove(name)?;
+        if let Some(moved) = self.places.free(entry.place).and_then(|moved| self.table.get_mut(&moved)) {
+            moved.place = entry.place;
+        }
+        Some(entry)
+    }
+
+    /// How many places there are: an entry at each, and each entry at one.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The entry at a place. One that goes leaves its place to the last one.
+    pub fn at(&self, place: usize) -> Option<(Digest, &Code)> {
+        let name = self.places.at(place)?;
+        Some((name, self.of(&name)?))
     }
 
     /// Forgets refusals.
     pub fn forget_refused(&mut self) {
-        self.table.retain(|_, entry| !matches!(entry.code, Code::Refused { .. }));
+        let is = |(name, entry): (&Digest, &Entry)| matches!(entry.code, Code::Refused { .. }).then_some(*name);
+        let refused: Vec<Digest> = self.table.iter().filter_map(is).collect();
+        refused.iter().for_each(|name| drop(self.take(name)));
     }
 
     /// Forgets codes on their way that nobody waits for any more; gives those that a kernel half may have.
     pub fn forget_coming(&mut self, wanted: impl Fn(&Digest) -> bool) -> Vec<Digest> {
-        let mut linked = Vec::new();
-        self.table.retain(|name, entry| {
-            let Code::Coming(coming) = &entry.code else { return true };
-            let stays = wanted(name);
-            if !stays && coming.bpf.is_some() {
-                linked.push(*name);
-            }
-            stays
-        });
-        linked
+        let unwanted = |(name, entry): (&Digest, &Entry)| match &entry.code {
+            Code::Coming(coming) if !wanted(name) => Some((*name, coming.bpf.is_some())),
+            _ => None,
+        };
+        let gone: Vec<(Digest, bool)> = self.table.iter().filter_map(unwanted).collect();
+        gone.iter().for_each(|(name, _)| drop(self.take(name)));
+        gone.into_iter().filter(|(_, linked)| *linked).map(|(name, _)| name).collect()
     }
 
     /// All entries, in the order of their names.

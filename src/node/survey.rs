@@ -17,7 +17,6 @@ use crate::graph::Traffic;
 use crate::graph::channels::{CutChan, InChan, OutChan};
 use crate::nodeos::interface::{CutChanId, InChanId, OutChanId};
 use crate::trust::PrincipalId;
-use crate::wire::Digest;
 use std::collections::{HashMap, HashSet};
 
 /// Domains that are noted at once to be looked at later: a parent may have thousands, and a slice is short.
@@ -37,6 +36,8 @@ pub enum Surveyed {
 enum Stage {
     /// What has passed by the other half is added to the accounts of this one.
     Settle,
+    /// Whom revocations concern.
+    Disowned,
     Head,
     Codes,
     Neighbours,
@@ -63,9 +64,8 @@ pub struct SurveyCost {
 pub struct Survey {
     of: Surveyed,
     stage: Stage,
-    /// The row of the stage that is next.
+    /// The row of the stage that is next; of codes, how many are left.
     at: usize,
-    codes: Vec<Digest>,
     /// Domains to be looked at, the next one last.
     open: Vec<DomainId>,
     /// A domain of which so many children, the first ones, are not among those yet.
@@ -104,7 +104,6 @@ impl Survey {
             of,
             stage: Stage::Settle,
             at: 0,
-            codes: Vec::new(),
             open: Vec::new(),
             noting: None,
             noted: Noted::default(),
@@ -138,7 +137,11 @@ impl Survey {
     /// The counter tree and the domains, each behind the one above it; and how many packets wait for their turn. Nothing: it was of
     /// something else.
     pub fn counters(self) -> Option<(Status, Vec<DomainStatus>, usize)> {
-        let (status, mut domains) = (*self.status?, self.domains);
+        let (mut status, mut domains) = (*self.status?, self.domains);
+        // Not by the worker; and one that was met twice is there once, as it was seen last.
+        status.codes.reverse();
+        status.codes.sort_by(|one, other| one.name.cmp(&other.name));
+        status.codes.dedup_by(|one, other| one.name == other.name);
         let codes: HashMap<u32, &String> =
             status.codes.iter().filter_map(|code| Some((code.domain?, &code.name))).collect();
         if !codes.is_empty() {
@@ -150,6 +153,11 @@ impl Survey {
     /// The channels.
     pub fn channels(self) -> Vec<ChannelStatus> {
         self.channels
+    }
+
+    /// Nothing is left to be settled.
+    fn begin(&mut self) {
+        self.go_on(if self.of == Surveyed::Counters { Stage::Disowned } else { Stage::Ins });
     }
 
     fn go_on(&mut self, stage: Stage) {
@@ -165,7 +173,9 @@ impl Node {
             if self.cx.graphs.settle_at(&mut self.cx.core, survey.at) {
                 survey.at += 1;
             } else {
-                survey.go_on(if survey.of == Surveyed::Counters { Stage::Head } else { Stage::Ins });
+                survey.begin();
+                // What comes next is a slice by itself.
+                return false;
             }
             if is_over() {
                 return false;
@@ -177,8 +187,8 @@ impl Node {
     /// All of a survey at once; what has passed by the other half since it was settled last is not in it.
     pub(super) fn surveyed(&self, of: Surveyed, frames: &[Frame]) -> Survey {
         let mut survey = Survey::of(of);
-        survey.go_on(if of == Surveyed::Counters { Stage::Head } else { Stage::Ins });
-        self.look(&mut survey, frames, || false);
+        survey.begin();
+        while !self.look(&mut survey, frames, || false) {}
         survey
     }
 
@@ -187,7 +197,16 @@ impl Node {
             match survey.stage {
                 // Only at the beginning, which is behind.
                 Stage::Settle => survey.go_on(Stage::Done),
-                Stage::Head => self.look_at_head(survey, frames),
+                // Each of these is as long as there is something, and so a slice by itself.
+                Stage::Disowned => {
+                    survey.disowned = self.cx.control.roles.disowned();
+                    survey.go_on(Stage::Head);
+                    return false;
+                }
+                Stage::Head => {
+                    self.look_at_head(survey, frames);
+                    return false;
+                }
                 Stage::Codes => self.look_at_code(survey),
                 Stage::Neighbours => self.look_at_neighbour(survey),
                 Stage::Domains => self.look_at_domain(survey),
@@ -201,23 +220,21 @@ impl Node {
     }
 
     fn look_at_head(&self, survey: &mut Survey, frames: &[Frame]) {
-        let capsules = self.environments.get::<Capsules>();
-        survey.codes =
-            capsules.map(|capsules| capsules.codes.iter().map(|(name, _)| *name).collect()).unwrap_or_default();
-        survey.disowned = self.cx.control.roles.disowned();
         survey.waiting = self.waiting();
         survey.open = vec![self.cx.core.domains.root()];
         survey.status = Some(Box::new(self.status_head(frames)));
         survey.go_on(Stage::Codes);
+        survey.at = self.environments.get::<Capsules>().map_or(0, |capsules| capsules.codes.places());
     }
 
     fn look_at_code(&self, survey: &mut Survey) {
-        let (Some(name), Some(status)) = (survey.codes.get(survey.at), &mut survey.status) else {
+        let (Some(place), Some(status)) = (survey.at.checked_sub(1), &mut survey.status) else {
             return survey.go_on(Stage::Neighbours);
         };
-        survey.at += 1;
-        let known = self.environments.get::<Capsules>().and_then(|capsules| capsules.codes.of(name));
-        let Some(known) = known else { return };
+        survey.at = place;
+        // Some may have gone: then there are fewer places.
+        let known = self.environments.get::<Capsules>().and_then(|capsules| capsules.codes.at(place));
+        let Some((name, known)) = known else { return };
         let mut code = self.cx.code_status(name.to_string(), known, &survey.disowned);
         code.unaccounted = code.domain.map(|domain| self.unaccounted_of(DomainId(domain)));
         status.codes.push(code);

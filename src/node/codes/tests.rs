@@ -159,3 +159,29 @@ fn a_refusal_that_is_over_goes_before_all_others_and_one_that_is_not_is_its_send
     assert_eq!(brings(&mut codes, 3, HERE, 1, 0), Some(1), "it has more");
     assert_eq!(brings(&mut codes, 4, HERE, 1, SECOND), Some(0));
 }
+
+/// Whoever goes from the last place to the first meets each that stays, whatever comes and goes meanwhile.
+#[test]
+fn who_looks_at_codes_place_by_place_meets_each_that_stays() {
+    let mut codes = Codes::new(10_000);
+    (0..1000).for_each(|number| drop(codes.enter(name(number), ready(0), 0, None)));
+    let (mut met, mut left) = (std::collections::HashSet::new(), codes.places());
+    while let Some(place) = left.checked_sub(1) {
+        left = place;
+        met.extend(codes.at(place).map(|(name, _)| name));
+        let turn = (1000 - place) as u32;
+        // Of the first thousand a third goes, in another order than they are looked at, and others come.
+        if turn.is_multiple_of(3) {
+            codes.remove(&name(turn * 7 % 1000));
+        }
+        codes.enter(name(2000 + turn), ready(0), 0, None);
+    }
+    let stayed = |number: &u32| codes.of(&name(*number)).is_some();
+    assert!((0..1000).filter(stayed).count() > 600);
+    assert!((0..1000).filter(stayed).all(|number| met.contains(&name(number))));
+    // Each has one place, and each place one.
+    let all: std::collections::HashSet<_> = (0..codes.places()).map(|place| codes.at(place).unwrap().0).collect();
+    assert_eq!((all.len(), codes.places()), (codes.iter().count(), codes.iter().count()));
+    codes.forget_coming(|_| false);
+    assert_eq!(codes.places(), codes.iter().count());
+}
