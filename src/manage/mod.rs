@@ -344,8 +344,10 @@ impl Assembled {
         threads::become_one(Duty::Worker).context("the worker cannot be confined")?;
         let mut result = self.worker.run();
         if result.is_ok() {
-            // What comes from now on is the Linux stack's; what has come is nobody's but the node's.
-            result = self.stop_listening().and_then(|()| self.crew.stop()).and_then(|()| self.worker.drain());
+            // What comes from now on is the Linux stack's; what has come is nobody's but the node's. Sockets of further workers are closed
+            // when these end: before that nothing goes to them.
+            let taken = self.stop_listening().and_then(|()| self.worker.take_no_more());
+            result = taken.and_then(|()| self.crew.stop()).and_then(|()| self.worker.drain());
         }
         let recent = self.beside.recent.map(|recent| recent.conclude(self.worker.recent_codes()));
         // Nobody waits for its answers any more.

@@ -5,6 +5,7 @@ use crate::pace::Pace;
 use crate::running::{self, ANODE, HOSTS, Running};
 use crate::sender::{Sender, WARM, next_mark, receiver};
 use crate::wait;
+use crate::workers::{two_queues, with_workers};
 use anode::manage::client::Control;
 use anode::wire::Digest;
 use serde_json::Value;
@@ -25,6 +26,11 @@ fn start(net: &Running) -> Child {
     let mut command = net.lab.command("r", ANODE).unwrap();
     command.args(["node", "run"]).arg(file).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().unwrap()
+}
+
+/// A lab of two hosts around r.
+fn hosts(name: &str) -> Option<Running> {
+    Running::build(name, HOSTS)
 }
 
 /// Capsules that the code at r has run on.
@@ -48,14 +54,19 @@ fn collect(far: &UdpSocket, pace: &Pace) -> (HashSet<u32>, usize) {
 /// Flows of the capsules, of which each comes to a queue.
 const FLOWS: u32 = 16;
 
-/// Restarts node r while a thousand capsules a second pass it, each of which must come to b, once.
-fn restart_under_load(name: &str, adjust: running::Adjust<'_>, arguments: &[&str]) {
+/// Restarts node r of a lab while a thousand capsules a second pass it, each of which must come to b, once.
+fn restart_under_load(
+    (name, build): (&str, impl Fn(&str) -> Option<Running>),
+    adjust: running::Adjust<'_>,
+    arguments: &[&str],
+) {
     let store = tempfile::tempdir().unwrap();
     let with_store = |node: &str, config: &mut toml::Table| {
         adjust(node, config);
         config.insert("store".into(), store.path().display().to_string().into());
     };
-    let Some(net) = Running::up_with(name, HOSTS, &with_store) else { return };
+    let Some(mut net) = build(name) else { return };
+    net.start(&with_store);
     let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
     let code: Digest = net.control("r").add_code(&ping).unwrap();
     let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
@@ -105,15 +116,21 @@ fn restart_under_load(name: &str, adjust: running::Adjust<'_>, arguments: &[&str
 
 #[test]
 fn a_restart_under_load_loses_nothing_without_the_kernel_half() {
-    restart_under_load("restart", &|_, _| {}, &[]);
+    restart_under_load(("restart", hosts), &|_, _| {}, &[]);
 }
 
 #[test]
 fn a_restart_under_load_loses_nothing_with_the_kernel_half() {
-    restart_under_load("restartk", &running::in_kernel, &["--keep-kernel"]);
+    restart_under_load(("restartk", hosts), &running::in_kernel, &["--keep-kernel"]);
 }
 
 #[test]
 fn a_restart_under_load_loses_nothing_with_sockets() {
-    restart_under_load("restartx", &running::sockets(false), &[]);
+    restart_under_load(("restartx", hosts), &running::sockets(false), &[]);
+}
+
+#[test]
+fn a_restart_under_load_loses_nothing_of_two_workers() {
+    restart_under_load(("restartw", two_queues), &with_workers(2, |_, _| {}), &[]);
+    restart_under_load(("restartwx", two_queues), &with_workers(2, running::sockets(false)), &[]);
 }

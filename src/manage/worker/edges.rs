@@ -139,9 +139,13 @@ impl Worker {
         self.driver.node.recent_codes()
     }
 
-    /// Takes no more packets, and lets those that sockets hold go their way.
+    /// No worker takes packets of the Linux stack any more; what sockets hold is still there to be received. Only the first one can.
+    pub fn take_no_more(&mut self) -> io::Result<()> {
+        self.around.place.opener().map_or(Ok(()), Opener::stop)
+    }
+
+    /// Lets packets that sockets hold go their way.
     pub fn drain(&mut self) -> io::Result<()> {
-        self.around.place.opener().map_or(Ok(()), Opener::stop)?;
         let begun = self.clock.now();
         loop {
             let mut more = false;
