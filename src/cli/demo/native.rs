@@ -105,13 +105,7 @@ impl Stage for Native {
         let began = self.loads.first().map_or(0.0, |(_, at)| *at);
         let mut loads = Vec::new();
         for node in ["a", "r", "b"] {
-            let log = std::fs::read_to_string(self.dir(node).join("node.log"))?;
-            let ready = log
-                .lines()
-                .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-                .find(|line| line["fields"]["message"] == "code ready" && line["fields"]["code"] == code.short());
-            let at = ready.as_ref().and_then(|line| line["timestamp"].as_str()).and_then(seconds);
-            if let Some(at) = at {
+            if let Some(at) = self.ready(node, code)? {
                 loads.push((node.to_owned(), (at - began.rem_euclid(86_400.0)) * 1e3));
             }
         }
@@ -157,6 +151,23 @@ impl Stage for Native {
 }
 
 impl Native {
+    /// When code was ready at a node, by its log, in seconds since midnight. A node writes its log when it has time for that.
+    fn ready(&self, node: &str, code: Digest) -> anyhow::Result<Option<f64>> {
+        let begin = Instant::now();
+        loop {
+            let log = std::fs::read_to_string(self.dir(node).join("node.log"))?;
+            let ready = log
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+                .find(|line| line["fields"]["message"] == "code ready" && line["fields"]["code"] == code.short());
+            let at = ready.as_ref().and_then(|line| line["timestamp"].as_str()).and_then(seconds);
+            if at.is_some() || begin.elapsed() >= PATIENCE {
+                return Ok(at);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     fn read_captures(&self) -> anyhow::Result<Crossings> {
         let mut crossings = Crossings::new();
         for (link, path) in &self.captures {
