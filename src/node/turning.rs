@@ -10,7 +10,7 @@
 //! and holds packets of the domain until the mark is back: all that was before it has arrived then. So a flow, which
 //! comes to one worker, keeps its order. Its new worker does the same with what comes to itself. A worker holds
 //! [`HELD_MAX`] packets, of them [`HELD_EACH`] of one domain, and drops others under `hand-over`. It waits for [`PATIENCE`] at most:
-//! a worker that has begun anew has lost marks with all that was in it. No more than [`TURNING_MAX`] marks of a worker are under way:
+//! a worker that has begun anew has lost marks with all that was in it. No more than `TURNING_MAX` marks of a worker are under way:
 //! what turns beside so many joins those that turned last, and their mark goes once more.
 //!
 //! The same is done where a further worker learns what it needs to do itself what it has handed to worker 0: code that can run,
