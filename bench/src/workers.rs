@@ -136,7 +136,7 @@ fn rate(variant: &str, regime: &str) -> Key {
 /// Two stands that are workers of one node, the second knowing what the first has told.
 fn joined(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
     let joint = Joint::new(2, Sizes::default().state_entries);
-    let mut stands = [Stand::empty(codes[0])?, Stand::empty(codes[1])?];
+    let mut stands = [Stand::empty(codes[0])?, beside(|| Stand::empty(codes[1]))?];
     for (id, stand) in (0..).zip(&mut stands) {
         stand.driver.node.set_worker(id, joint.clone());
     }
@@ -146,9 +146,14 @@ fn joined(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
     if codes[1].name() != codes[0].name() {
         orders.extend(first.load(codes[1], &compiler)?);
     }
-    obey(first, second, orders);
+    beside(|| obey(first, second, orders));
     first.become_of(codes[0]);
     Ok(stands)
+}
+
+/// Does this in a thread of its own, as another worker does: what it allocates is in no cache line with what this one has.
+fn beside<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|why| std::panic::resume_unwind(why)))
 }
 
 /// The second does what it is told, and has its marks back from the first: it holds no packets any more.
@@ -169,7 +174,7 @@ fn obey(first: &mut Stand, second: &mut Stand, orders: Vec<WorkerOrder>) {
 
 /// Two stands that are nodes.
 fn apart(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
-    Ok([Stand::new(codes[0])?, Stand::new(codes[1])?])
+    Ok([Stand::new(codes[0])?, beside(|| Stand::new(codes[1]))?])
 }
 
 fn side_by_side(settings: &Settings, regime: &str, codes: [&Bundle; 2], keys: [u64; 2]) -> Result<Series, Error> {
