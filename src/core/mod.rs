@@ -62,8 +62,8 @@ pub struct Core {
     pub drops: Drops,
     /// Bytes of code in memory.
     pub object_bytes: usize,
-    /// Bytes of the process's heap that are in use, and those that it has besides, if the outside has said so.
-    pub heap: Option<(usize, usize)>,
+    /// Who says how many bytes of the process's heap are in use, and how many it has besides, if the outside knows.
+    pub heap: Option<fn() -> Option<(usize, usize)>>,
     /// The node's source of random numbers.
     pub rng: Xoshiro256PlusPlus,
     /// Children of the packet that runs or has just run, with their resource bounds in their headers; empty between packets.

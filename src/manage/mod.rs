@@ -55,6 +55,7 @@ use crate::sys::clock::Clock;
 use crate::sys::jail::Starter;
 use crate::sys::notify::Notifier;
 use crate::sys::poll::Waker;
+use crate::sys::process::HeapLooks;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use crate::trust::CurrentRoles;
@@ -464,12 +465,14 @@ impl Domains for NodeDomains {
     }
 }
 
-/// The clock behind the wasm backstop, which also sees whether workers hang.
+/// The clock behind the wasm backstop, which also looks at the heap for programs, and sees whether workers hang.
 fn tick(compiler: Compiler, mut watchdog: Watchdog, stop: Arc<AtomicBool>) -> Result<()> {
     threads::start("anode-tick", Duty::Ticks, move || {
+        let mut heap = HeapLooks::default();
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
             compiler.tick();
+            heap.look();
             if let Some(worker) = watchdog.look() {
                 watchdog::end(worker, "has not come round for as long as [cpu] hang_s says");
             }

@@ -447,7 +447,6 @@ impl Worker {
             self.driver.node.count_missed(PortId(at as u16), port.overflows());
             self.driver.node.count_drops(Reason::Oversized, port.cut_short().into());
         }
-        self.driver.node.set_heap(crate::sys::process::heap());
     }
 
     /// Takes what a port has; true if there may be more.

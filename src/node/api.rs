@@ -95,9 +95,9 @@ impl Node {
         self.cx.core.meters = meters;
     }
 
-    /// What the process's heap has in use, and free besides, in bytes: for programs that ask what the node keeps.
-    pub fn set_heap(&mut self, heap: Option<(usize, usize)>) {
-        self.cx.core.heap = heap;
+    /// Who says what the process's heap has in use, and free besides, in bytes: for programs that ask what the node keeps.
+    pub fn set_heap(&mut self, heap: fn() -> Option<(usize, usize)>) {
+        self.cx.core.heap = Some(heap);
     }
 
     /// The system has thrown away frames that came in by a port because nobody took them in time.

@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,9 +45,46 @@ pub fn end_input() -> io::Result<()> {
     }
 }
 
-/// Bytes of this process's heap that are in use, and those that it has from the kernel besides; none where the C library
-/// does not say.
-pub fn heap() -> Option<(usize, usize)> {
+/// Whether somebody has asked what the heap has since it was looked at, and what was seen then.
+static HEAP_ASKED: AtomicBool = AtomicBool::new(false);
+static HEAP_USED: AtomicUsize = AtomicUsize::new(0);
+static HEAP_FREE: AtomicUsize = AtomicUsize::new(0);
+
+/// Bytes of this process's heap that are in use, and those that it has from the kernel besides, as
+/// [`HeapLooks`] have seen them; none before that.
+pub fn heap_seen() -> Option<(usize, usize)> {
+    HEAP_ASKED.store(true, Ordering::Relaxed);
+    let used = HEAP_USED.load(Ordering::Relaxed);
+    (used > 0).then(|| (used, HEAP_FREE.load(Ordering::Relaxed)))
+}
+
+/// Looks at the heap if somebody has asked what it has. That takes tens of milliseconds where a million routes came and
+/// went, since the C library walks along all that is free; so there is a rest behind each look.
+#[derive(Debug, Default)]
+pub struct HeapLooks {
+    not_before: Option<Instant>,
+}
+
+impl HeapLooks {
+    /// After each look the next one is so many times what that took away.
+    const REST: u32 = 1000;
+
+    /// Looks, if it is time.
+    pub fn look(&mut self) {
+        let begun = Instant::now();
+        if self.not_before.is_some_and(|time| begun < time) || !HEAP_ASKED.swap(false, Ordering::Relaxed) {
+            return;
+        }
+        if let Some((used, free)) = heap() {
+            HEAP_FREE.store(free, Ordering::Relaxed);
+            HEAP_USED.store(used, Ordering::Relaxed);
+        }
+        self.not_before = Some(Instant::now() + begun.elapsed() * Self::REST);
+    }
+}
+
+/// Both numbers now; none where the C library does not say.
+fn heap() -> Option<(usize, usize)> {
     #[cfg(target_env = "gnu")]
     {
         // SAFETY: it takes nothing and gives numbers; it may be called at any time by any thread.
@@ -169,6 +207,18 @@ fn wait(processes: &mut Vec<OwnedFd>, grace: Duration) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_heap_is_looked_at_after_somebody_has_asked() {
+        let mut looks = HeapLooks::default();
+        looks.look();
+        // Others may have asked in this process; whoever asks twice has had a look between.
+        let _ = heap_seen();
+        looks.not_before = None;
+        looks.look();
+        assert!(cfg!(not(target_env = "gnu")) || heap_seen().is_some_and(|(used, _)| used > 1 << 10));
+        assert!(looks.not_before.is_some());
+    }
     use std::process::Command;
 
     #[test]

@@ -50,6 +50,7 @@ impl Making {
         self.joint.iter().for_each(|joint| node.set_worker(self.worker, joint.clone()));
         let (capsules, plan) = cpu.weights();
         node.set_weights(capsules, plan);
+        node.set_heap(crate::sys::process::heap_seen);
         node
     }
 }

@@ -231,7 +231,7 @@ impl PlanOs for Binding<'_, '_, '_> {
     }
 
     fn memory(&self, put: &mut dyn FnMut(&str, usize)) {
-        if let Some((used, free)) = self.cx.core.heap {
+        if let Some((used, free)) = self.cx.core.heap.and_then(|say| say()) {
             put("heap-bytes", used);
             put("heap-free", free);
         }
