@@ -355,3 +355,48 @@ fn environments_come_and_go_with_configurations_and_by_name() {
     let (done, said) = act("stop", "one");
     assert!(done && said.contains("stopped"), "{said}");
 }
+
+/// What `print(memoryUse())` comes to at a node, signed with the key that is in its directory.
+fn signed(node: &Node) -> (Option<i32>, String) {
+    let mut command = Command::new(ANODE);
+    command.args([
+        "plan",
+        "inject",
+        "who.plan",
+        "1",
+        "who()",
+        "--sign",
+        "root.key",
+        "--replies",
+        "1",
+        "--wait",
+        "60",
+        "--node",
+    ]);
+    let done = command.arg(node.run_dir()).current_dir(node.dir.path()).output().unwrap();
+    (done.status.code(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
+}
+
+#[test]
+fn other_services_of_a_role_are_seen_from_the_next_packet_on() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("who.plan"), "fun who() : unit = print(length(memoryUse()) > 0)\n").unwrap();
+    let made = anode(&["cred", "new", "--json"], &dir.path().join("root.key")).output().unwrap();
+    let key: Value = serde_json::from_slice(&made.stdout).unwrap();
+    let role = |services: &str| {
+        format!("[[role]]\nname = \"ops\"\ntrusts = [{}]\nservices = [{services}]\n", key["principal"])
+    };
+    let plan = "[plan]\nrestricted = [\"memoryUse\"]\n";
+    let node = Node::start_in(dir, &format!("{plan}{}", role("")));
+    for (applied, services) in ["", "\"memoryUse\"", "", "\"memoryUse\", \"bandwidthSend\""].into_iter().enumerate() {
+        if applied > 0 {
+            let (done, said) = apply(&file(&node, "next.toml", &role(services)), &[]);
+            assert!(done && said.contains("role ops services"), "{said}");
+        }
+        let (status, said) = signed(&node);
+        let seen = services.contains("memoryUse");
+        let expected = if seen { (Some(0), "true") } else { (Some(3), "raised ServiceNotPresent") };
+        assert!(status == expected.0 && said.contains(expected.1), "{services}: {status:?} {said}");
+        assert_eq!(standing(&node)["applied"].as_u64().unwrap_or(0), applied as u64);
+    }
+}
