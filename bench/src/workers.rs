@@ -5,6 +5,8 @@
 //! so that they spend one budget. Each thread stays at a processor of its own, of a worker's as of a node's: on a machine whose two CPUs
 //! are one core they share it. Then what it costs to hand a packet to the first worker, and what a worker needs in memory.
 
+mod budget;
+
 use std::sync::Barrier;
 use std::time::Instant;
 
@@ -48,11 +50,11 @@ const KEY: &str = "one code, soft state under one key";
 const BUDGET: &str = "one code, one budget";
 const RATE: &str = "capsules";
 
-const HANDING: &str = "handing over";
+const HANDING: &str = "handing over a capsule whose code only the first worker knows";
 const DIRECT: &str = "taken in by the first worker";
 const HANDED: &str = "taken in by the second, handed to the first";
 
-const HANDING_CHANNEL: &str = "handing over, packets of channels";
+const HANDING_CHANNEL: &str = "handing a packet to another worker's domain";
 const AT_OWN: &str = "taken in by its domain's worker";
 const AT_OTHER: &str = "taken in by the other, handed to it";
 
@@ -98,17 +100,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
         }
         all.extend(series);
     }
-    let handing = handing(settings, one)?;
-    let key =
-        |variant: &str| Key { variant: variant.into(), size: None, regime: HANDING.into(), metric: COST, unit: "ns" };
-    let added: Vec<f64> = handing
-        .values(&key(HANDED))
-        .iter()
-        .zip(handing.values(&key(DIRECT)))
-        .map(|(with, without)| with - without)
-        .collect();
-    report.targets.extend(Target::at_most("a packet handed over, added ns", &added, 60.0));
-    all.extend(handing);
+    all.extend(handing(settings, one)?);
     let channels = channels(settings)?;
     let key = |variant: &str| Key {
         variant: variant.into(),
@@ -119,8 +111,11 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     };
     let added = channels.values(&key(AT_OTHER)).iter().zip(channels.values(&key(AT_OWN)));
     let added: Vec<f64> = added.map(|(with, without)| with - without).collect();
-    report.targets.extend(Target::at_most("a packet of a channel handed over, added ns", &added, 60.0));
+    report.targets.extend(Target::at_most("a packet handed to another worker's domain, added ns", &added, 60.0));
     all.extend(channels);
+    let (over, target) = budget::over_admission(settings)?;
+    report.targets.extend(target);
+    all.extend(over);
     all.extend(queue(settings, one)?);
     report.rows = all.rows(&[NODES, DIRECT, AT_OWN]);
     report.note(

@@ -56,6 +56,11 @@ impl TokenBucket {
         self.tokens = self.tokens.saturating_sub(signed(amount)).max(-signed(self.rate));
     }
 
+    /// Tokens that come back in a second.
+    pub fn rate(&self) -> u64 {
+        self.rate
+    }
+
     /// Its content at its last use; a negative one is a debt.
     pub fn tokens(&self) -> i64 {
         self.tokens

@@ -12,9 +12,13 @@
 //! or what comes back in a millisecond, at most 256), one packet here. Since a bucket may be overdrawn, up to what
 //! comes back in a second, that is paid back: over any time of t seconds both halves together admit at most
 //! `rate × t + burst + share × CPUs` packets, and a second burst once, when code is linked.
+//!
+//! Workers of one node tell each other in the same way ([`super::common::account`]), but in shares: memory that others
+//! read is neither written nor read for each packet.
 
 use super::bucket::TokenBucket;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The used part of a budget since counting began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,12 +41,68 @@ pub trait SharedAccount: Send + Sync + core::fmt::Debug {
 
     /// The user half has refused a packet.
     fn refuse(&self) {}
+
+    /// How much of it may be spent before that is told, and where it is counted meanwhile.
+    fn lease(&self) -> Lease {
+        Lease { most: Spent { packets: 1, steps: 1, refused: 1 }, owed: Arc::default() }
+    }
 }
+
+/// How much may be spent before it is told.
+#[derive(Debug)]
+pub struct Lease {
+    /// At most so much.
+    pub most: Spent,
+    /// What is not told yet.
+    pub owed: Arc<Owed>,
+}
+
+/// What was spent and not told: who spends it alone writes that, and whoever shows it reads.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub struct Owed {
+    packets: AtomicU64,
+    steps: AtomicU64,
+}
+
+impl Owed {
+    /// So much, while it goes on.
+    pub fn now(&self) -> Spent {
+        Spent { packets: self.packets.load(Relaxed), steps: self.steps.load(Relaxed), refused: 0 }
+    }
+
+    /// So much more is; gives how much that makes.
+    #[inline(always)]
+    fn add(&self, packets: u64, steps: u64) -> (u64, u64) {
+        let add = |counter: &AtomicU64, more: u64| {
+            let sum = counter.load(Relaxed) + more;
+            if more > 0 {
+                counter.store(sum, Relaxed);
+            }
+            sum
+        };
+        (add(&self.packets, packets), add(&self.steps, steps))
+    }
+
+    /// All of it is told.
+    fn settle(&self) {
+        self.packets.store(0, Relaxed);
+        self.steps.store(0, Relaxed);
+    }
+}
+
+/// Of what comes back in a second, the part that may be spent before it is told: what comes back in a millisecond.
+const PARTS_OF_SECOND: u64 = 1000;
 
 /// The other half of a domain, as the user half sees it.
 #[derive(Debug)]
 pub struct OtherHalf {
     account: Arc<dyn SharedAccount>,
+    lease: Lease,
+    /// How many packets and steps may be owed at present.
+    most: (u64, u64),
+    /// Whether what the other has spent is to be charged before anything is admitted.
+    is_due: bool,
     /// The part of it that has been charged here.
     charged: Spent,
     /// Its spending at the last look.
@@ -52,13 +112,19 @@ pub struct OtherHalf {
 impl OtherHalf {
     /// The other half's spending from now on.
     pub fn new(account: Arc<dyn SharedAccount>) -> OtherHalf {
-        let now = account.kernel();
-        OtherHalf { account, charged: now, seen: now }
+        let (now, lease) = (account.kernel(), account.lease());
+        OtherHalf { account, lease, most: (1, 1), is_due: true, charged: now, seen: now }
     }
 
-    /// Charges the buckets of this half what the other has spent since the last time.
-    #[inline]
+    /// Charges the buckets of this half what the other has spent since the last time, once for each lease.
+    #[inline(always)]
     pub fn settle(&mut self, now: u64, packets: &mut TokenBucket, steps: &mut TokenBucket) {
+        if self.is_due {
+            self.charge(now, packets, steps);
+        }
+    }
+
+    fn charge(&mut self, now: u64, packets: &mut TokenBucket, steps: &mut TokenBucket) {
         let spent = self.account.kernel();
         if spent.packets != self.charged.packets {
             packets.charge(now, spent.packets.wrapping_sub(self.charged.packets));
@@ -67,12 +133,25 @@ impl OtherHalf {
             steps.charge(now, spent.steps.wrapping_sub(self.charged.steps));
         }
         self.charged = spent;
+        let of = |bucket: &TokenBucket, most: u64| (bucket.rate() / PARTS_OF_SECOND).clamp(1, most);
+        self.most = (of(packets, self.lease.most.packets), of(steps, self.lease.most.steps));
+        // Who tells each packet looks at each.
+        self.is_due = self.most.0 == 1;
     }
 
-    /// Tells the other half.
-    #[inline]
-    pub fn spend(&self, packets: u64, steps: u64) {
+    /// So much is spent: the other half is told as soon as more is owed than may be.
+    #[inline(always)]
+    pub fn spend(&mut self, packets: u64, steps: u64) {
+        let (packets, steps) = self.lease.owed.add(packets, steps);
+        if packets >= self.most.0 || steps >= self.most.1 {
+            self.tell(packets, steps);
+        }
+    }
+
+    fn tell(&mut self, packets: u64, steps: u64) {
+        self.lease.owed.settle();
         self.account.spend(packets, steps);
+        self.is_due = true;
     }
 
     /// Tells the other half that a packet was refused.

@@ -38,8 +38,9 @@ pub struct Handed {
     pub frame: Frame,
 }
 
-/// What is to be done with a packet that was handed over.
+/// What is to be done with a packet that was handed over. Its tag is a word, so that what goes through rings is copied in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
 pub enum HandedAs {
     /// It has come in by its port.
     Frame,

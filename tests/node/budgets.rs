@@ -65,13 +65,30 @@ fn an_idle_worker_leaves_its_part_to_others() {
 }
 
 #[test]
+fn a_small_budget_is_told_at_once() {
+    let account = Arc::new(CommonAccount::new(2));
+    let mut workers = [0, 1].map(|id| Worker {
+        other: OtherHalf::new(account.of(id)),
+        packets: TokenBucket::new(100, 10),
+        steps: TokenBucket::new(u64::MAX, u64::MAX),
+        admitted: 0,
+    });
+    for _ in 0..30 {
+        workers.iter_mut().for_each(|worker| worker.admit(0));
+    }
+    assert_eq!(workers.map(|worker| worker.admitted), [5, 5]);
+}
+
+#[test]
 fn what_is_out_is_said() {
     let account = Arc::new(CommonAccount::new(3));
-    let worker = account.of(1);
-    worker.spend(SHARE - 1, 7);
+    let mut halves = [1, 2].map(|id| OtherHalf::new(account.of(id)));
+    let (mut packets, mut steps) = (TokenBucket::new(u64::MAX, 1), TokenBucket::new(u64::MAX, 1));
+    halves.iter_mut().for_each(|half| half.settle(0, &mut packets, &mut steps));
+    halves[0].spend(SHARE - 1, 7);
     assert_eq!((account.leased().told_packets, account.leased().out_packets), (0, SHARE - 1));
-    worker.spend(1, 0);
-    account.of(2).spend(5, 0);
+    halves[0].spend(1, 0);
+    halves[1].spend(5, 0);
     let leased = account.leased();
     assert_eq!((leased.told_packets, leased.out_packets, leased.out_packets_max), (SHARE, 5, 3 * (SHARE - 1)));
     assert_eq!((leased.told_steps, leased.out_steps), (7, 0));

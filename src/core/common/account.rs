@@ -1,11 +1,12 @@
 //! What the workers of a node, and its kernel half, have spent of the budget of one code.
 //!
 //! Example: of 1,000 packets a second worker 0 has admitted 640 and worker 1 320, which each can see. A worker tells what
-//! it spends in shares of [`SHARE`] packets, so that the line that others read is not written for each packet. So
-//! several workers together admit at most `rate × t + burst + SHARE × workers` packets in t seconds.
+//! it spends, and is charged what others have told, once in [`SHARE`] packets or in what comes back in a millisecond, if
+//! that is less: so no memory of others is touched for each packet. Several workers together admit at most
+//! `rate × t + burst + SHARE × workers` packets in t seconds.
 
 use super::sync::{AtomicU64, OnceLock, Relaxed};
-use crate::core::share::{SharedAccount, Spent};
+use crate::core::share::{Lease, Owed, SharedAccount, Spent};
 use crate::frame::WorkerId;
 use std::sync::Arc;
 
@@ -20,14 +21,6 @@ struct Told {
     packets: AtomicU64,
     steps: AtomicU64,
     refused: AtomicU64,
-}
-
-/// What it has spent and not told: nobody else writes or reads that.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Owed {
-    packets: AtomicU64,
-    steps: AtomicU64,
 }
 
 /// How far the spending of all workers is known to each.
@@ -49,7 +42,7 @@ pub struct Leased {
 #[derive(Debug)]
 pub struct CommonAccount {
     told: Box<[Told]>,
-    owed: Box<[Owed]>,
+    owed: Box<[Arc<Owed>]>,
     kernel: OnceLock<Arc<dyn SharedAccount>>,
 }
 
@@ -66,7 +59,7 @@ impl CommonAccount {
         let all = 0..workers;
         CommonAccount {
             told: all.clone().map(|_| Told::default()).collect(),
-            owed: all.map(|_| Owed::default()).collect(),
+            owed: all.map(|_| Arc::default()).collect(),
             kernel: OnceLock::new(),
         }
     }
@@ -87,10 +80,10 @@ impl CommonAccount {
         let sum = |of: &dyn Fn(usize) -> u64| (0..self.told.len()).map(of).fold(0, u64::wrapping_add);
         Leased {
             told_packets: sum(&|at| self.told[at].packets.load(Relaxed)),
-            out_packets: sum(&|at| self.owed[at].packets.load(Relaxed)),
+            out_packets: sum(&|at| self.owed[at].now().packets),
             out_packets_max: (SHARE - 1) * self.told.len() as u64,
             told_steps: sum(&|at| self.told[at].steps.load(Relaxed)),
-            out_steps: sum(&|at| self.owed[at].steps.load(Relaxed)),
+            out_steps: sum(&|at| self.owed[at].now().steps),
         }
     }
 
@@ -106,15 +99,11 @@ impl CommonAccount {
 }
 
 /// Adds to a counter that one thread writes.
-#[inline]
-fn add(counter: &AtomicU64, more: u64) -> u64 {
-    let sum = counter.load(Relaxed).wrapping_add(more);
-    counter.store(sum, Relaxed);
-    sum
+fn add(counter: &AtomicU64, more: u64) {
+    counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
 }
 
 impl SharedAccount for View {
-    #[inline]
     fn kernel(&self) -> Spent {
         let others = self.account.of_others(self.worker as WorkerId);
         let Some(kernel) = self.account.kernel.get() else { return others };
@@ -126,22 +115,19 @@ impl SharedAccount for View {
         }
     }
 
-    #[inline]
     fn spend(&self, packets: u64, steps: u64) {
-        let Some((told, owed)) = self.account.told.get(self.worker).zip(self.account.owed.get(self.worker)) else {
-            return;
-        };
-        let (owes_packets, owes_steps) = (add(&owed.packets, packets), add(&owed.steps, steps));
-        if owes_packets < SHARE && owes_steps < SHARE_STEPS {
-            return;
+        if let Some(told) = self.account.told.get(self.worker) {
+            add(&told.packets, packets);
+            add(&told.steps, steps);
         }
-        owed.packets.store(0, Relaxed);
-        owed.steps.store(0, Relaxed);
-        add(&told.packets, owes_packets);
-        add(&told.steps, owes_steps);
         if let Some(kernel) = self.account.kernel.get() {
-            kernel.spend(owes_packets, owes_steps);
+            kernel.spend(packets, steps);
         }
+    }
+
+    fn lease(&self) -> Lease {
+        let owed = self.account.owed.get(self.worker).cloned().unwrap_or_default();
+        Lease { most: Spent { packets: SHARE, steps: SHARE_STEPS, refused: 1 }, owed }
     }
 
     #[cold]

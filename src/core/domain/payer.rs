@@ -307,15 +307,15 @@ impl Domain {
     pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Reason> {
         self.came += 1;
         self.bytes += bytes as u64;
-        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
-        if let Some(other) = other {
+        let mut other = self.more.as_mut().and_then(|more| more.other.as_mut());
+        if let Some(other) = &mut other {
             other.settle(now, &mut self.packets, &mut self.steps);
         }
         if !(self.steps.has_any(now) && self.packets.take(now, 1)) {
             self.tell_refused();
             return Err(Reason::Budget);
         }
-        if let Some(other) = self.more.as_ref().and_then(|more| more.other.as_ref()) {
+        if let Some(other) = other {
             other.spend(1, 0);
         }
         Ok(())
@@ -337,7 +337,7 @@ impl Domain {
     pub fn charge_steps(&mut self, now: u64, steps: u64) {
         self.steps_taken += steps;
         self.steps.charge(now, steps);
-        if let Some(other) = self.more.as_ref().and_then(|more| more.other.as_ref()) {
+        if let Some(other) = self.more.as_mut().and_then(|more| more.other.as_mut()) {
             other.spend(0, steps);
         }
     }
