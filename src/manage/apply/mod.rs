@@ -10,6 +10,8 @@
 //! between two packets, in one piece: no packet finds one half of a configuration. The wait for a confirmation is the
 //! node's own and measured by a clock that nobody sets, so it ends also if whoever asked is gone.
 
+mod back;
+mod offered;
 mod peers;
 mod ports;
 mod prepared;
@@ -26,15 +28,13 @@ use crate::config::difference::{self, Change};
 use crate::node::proofs::Guard;
 use crate::sys::clock::Clock;
 use crate::sys::threads::{self, Duty};
-use crate::trust::{CurrentRoles, LinkSecret};
-use model::wish::{Confirmed, Difference, Ran};
+use crate::trust::CurrentRoles;
+use model::wish::{Confirmed, Difference};
+use offered::{Keys, history, keys_of, offer, one_before, shown};
 pub use peers::Peers;
 use prepared::Prepared;
 use reach::Reach;
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -126,9 +126,6 @@ struct Before {
     deadline: Instant,
     who: String,
 }
-
-/// Secrets of neighbours, by their files.
-type Keys = BTreeMap<PathBuf, LinkSecret>;
 
 impl Applier {
     /// Starts the thread.
@@ -363,60 +360,6 @@ impl Applying {
         let changes = difference::between(&self.parts.file, &after).map_err(|error| error.to_string())?;
         Ok(Looked { kept, keys: keys_of(keys)?, after, changes, to: self.number() })
     }
-
-    /// Nobody has confirmed what runs: back to what ran before. What cannot be is tried again soon.
-    fn go_back(&mut self) -> Result<(), String> {
-        let Some(before) = self.before.take() else { return Ok(()) };
-        let (who, returned) = (before.who.clone(), self.return_to(&before));
-        match returned {
-            Ok(number) => {
-                let mut board = lock(&self.board);
-                board.deadline = None;
-                board.standing.reverted += 1;
-                board.standing.number = number;
-                board.standing.who = Some("nobody confirmed the one of ".to_owned() + &who);
-                tracing::warn!(
-                    event = "node",
-                    who,
-                    number,
-                    "nobody has confirmed the configuration: the one before it runs again"
-                );
-                Ok(())
-            }
-            Err(why) => {
-                tracing::error!(who, why, "the configuration is not taken back yet that nobody has confirmed");
-                let deadline = Instant::now() + AGAIN;
-                lock(&self.board).deadline = Some(deadline);
-                self.before = Some(Before { deadline, ..before });
-                Err(why)
-            }
-        }
-    }
-
-    /// Gives the number of what runs then.
-    fn return_to(&mut self, before: &Before) -> Result<Option<u64>, String> {
-        let Before { file, guard, number, .. } = before;
-        let (guard, number) = (guard.clone(), *number);
-        // Each port has its place again: who has it now was not there before.
-        let file = file.clone().placed_again(&self.parts.file);
-        let changes = difference::between(&self.parts.file, &file).map_err(|error| error.to_string())?;
-        let offered = number.ok_or_else(|| "it has no number".to_owned()).and_then(offer_again);
-        let _reach = match &offered {
-            Ok(kept) => Reach::of(kept.number, true, &changes)?,
-            Err(_) => Reach::default(),
-        };
-        let mut prepared = Prepared::of(&self.parts, &file, &changes, &Keys::new(), false)?;
-        prepared.amendment.guard = Some(guard);
-        // First of all: what the broker has then is no more than an operator has given.
-        let held = offered.and_then(hold_again);
-        match &held {
-            Ok(kept) => self.parts.handle.was_configured(&kept.text, file.store.as_deref()),
-            Err(why) => tracing::warn!(why, "the broker does not know that the node has gone back"),
-        }
-        prepared.carry_out(&mut self.parts)?;
-        self.parts.file = file;
-        Ok(held.ok().map(|kept| kept.number).or(number))
-    }
 }
 
 /// A number that is told as 0 where there is none.
@@ -447,63 +390,6 @@ fn refuse_restart(changes: &[Change], partly: bool) -> Result<(), String> {
          changed; --partly applies the rest: {}",
         restart.join("; ")
     ))
-}
-
-/// What the broker gives of a configuration.
-fn offer(wanted: &Wanted) -> Result<Offer, String> {
-    read(&Request::Offer(wanted.clone()))
-}
-
-/// The configurations that ran, the one that does last.
-fn history() -> Result<Vec<Kept>, String> {
-    read(&Request::History)
-}
-
-fn read<T: serde::de::DeserializeOwned>(request: &Request) -> Result<T, String> {
-    let said = |error: io::Error| error.to_string();
-    let mut text = Vec::new();
-    File::from(broker::ask(request, &[]).and_then(|done| done.descriptor()).map_err(said)?)
-        .read_to_end(&mut text)
-        .map_err(said)?;
-    serde_json::from_slice(&text).map_err(|error| error.to_string())
-}
-
-/// The configuration that ran before the one that does; of one that the node returned to, before that one ran first.
-fn one_before(history: &[Kept]) -> Result<u64, String> {
-    let none = || "no other configuration has run before this one".to_owned();
-    let last = history.last().ok_or_else(none)?;
-    let runs = last.returns_to.unwrap_or(last.number);
-    let at = history.iter().position(|kept| kept.number == runs).ok_or_else(none)?;
-    let before = at.checked_sub(1).and_then(|at| history.get(at)).ok_or_else(none)?;
-    // Several in a row may have returned to it.
-    Ok(before.returns_to.unwrap_or(before.number))
-}
-
-/// Has the broker offer one that ran before.
-fn offer_again(number: u64) -> Result<Kept, String> {
-    let who = "nobody: the one before was not confirmed".into();
-    offer(&Wanted::Again { number, who, returns: true }).map(|offer| offer.kept)
-}
-
-/// Tells the broker that one that ran before runs again.
-fn hold_again(kept: Kept) -> Result<Kept, String> {
-    let hold = Request::Hold { number: kept.number, partly: true };
-    broker::ask(&hold, &[]).map(|_| kept).map_err(|error| error.to_string())
-}
-
-/// A configuration for people and programs: without its text.
-fn shown(kept: Kept) -> Ran {
-    let Kept { number, unix_s, who, source, partly, changes, .. } = kept;
-    Ran { changes, number, partly, source, unix_s, who }
-}
-
-fn keys_of(given: BTreeMap<PathBuf, (u32, String)>) -> Result<Keys, String> {
-    let key = |(path, (id, digits)): (PathBuf, (u32, String))| {
-        let mut bytes = [0; 32];
-        hex::decode_to_slice(digits, &mut bytes).map_err(|_| format!("{}: no key", path.display()))?;
-        Ok((path, LinkSecret { id, bytes }))
-    };
-    given.into_iter().map(key).collect()
 }
 
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
