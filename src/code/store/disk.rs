@@ -182,6 +182,7 @@ impl Disk {
             }
         }
         found.sort_unstable();
+        self.date_back(&mut found);
         let mut gone = Vec::new();
         for (used, digest, size) in found {
             match books.insert(digest, size, used) {
@@ -194,6 +195,18 @@ impl Disk {
             self.unlink(&digest)?;
         }
         Ok(())
+    }
+
+    /// Whatever is dated later than now was used before the clock was set back: it was used by now, in the same order. Else what is
+    /// used from now on would be the first to go, for as long as the clock was ahead.
+    fn date_back(&self, found: &mut [(SystemTime, Digest, u64)]) {
+        let now = SystemTime::now();
+        let later = found.partition_point(|(used, ..)| *used <= now);
+        for (after, (used, digest, _)) in (0..).zip(&mut found[later..]) {
+            *used = now + Duration::from_nanos(after);
+            // If it fails, the order after the next start is less exact, and no more.
+            let _ = self.open_object(digest).and_then(|file| file.set_modified(*used));
+        }
     }
 
     pub(super) fn read(&self, digest: &Digest) -> Found {

@@ -84,6 +84,32 @@ fn pins_and_the_order_of_use_survive_a_restart_with_smaller_limits() {
     assert!(!file_of(directory.path(), &digests[4]).exists());
 }
 
+/// Uses by a clock that was a year ahead, and was set back before the next start.
+#[test]
+fn uses_that_are_dated_later_than_now_are_dated_now_in_their_order() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::open(Some(directory.path()), StoreLimits::default()).unwrap();
+    let digests: Vec<_> = (0..3).map(|seed| store.put(bytes(seed, 1000)).unwrap()).collect();
+    drop(store);
+    let (now, day) = (std::time::SystemTime::now(), std::time::Duration::from_secs(86_400));
+    let file = |digest| std::fs::File::open(file_of(directory.path(), digest)).unwrap();
+    for (digest, days) in digests.iter().zip([367, 365, 366]) {
+        file(digest).set_modified(now + day * days).unwrap();
+    }
+    let limits = StoreLimits { disk_entries: 3, ..StoreLimits::default() };
+    let store = Store::open(Some(directory.path()), limits).unwrap();
+    let dates: Vec<_> = digests.iter().map(|digest| file(digest).metadata().unwrap().modified().unwrap()).collect();
+    assert!(dates.iter().all(|date| *date < now + day), "{dates:?}");
+    assert!(dates[1] < dates[2] && dates[2] < dates[0], "{dates:?}");
+    // What comes now comes after all of them, also at the next start.
+    let next = store.put(bytes(3, 1000)).unwrap();
+    drop(store);
+    let fewer = StoreLimits { disk_entries: 2, ..limits };
+    let store = Store::open(Some(directory.path()), fewer).unwrap();
+    let kept: Vec<_> = digests.iter().chain([&next]).map(|digest| store.object(digest).is_some()).collect();
+    assert_eq!(kept, [true, false, false, true]);
+}
+
 /// As the thread of a node that has the store.
 #[test]
 fn a_confined_thread_writes_the_order_of_use() {
