@@ -135,6 +135,21 @@ pub struct Link {
     pub came: u64,
     /// The same.
     pub went: u64,
+    /// Whether the kernel half stands before it, where link and traffic decide that (`kernel = "auto"`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<Chosen>,
+}
+
+/// What was chosen of a port with `kernel = "auto"`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Chosen {
+    /// Whether the kernel half is to stand there.
+    pub kernel: bool,
+    /// Why.
+    pub why: String,
+    /// How often that has changed while the node ran.
+    pub changes: u64,
 }
 
 /// How the kernel's routes are followed.

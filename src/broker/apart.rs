@@ -135,10 +135,9 @@ fn next(helper: &SeqPacket) -> Result<(Vec<u8>, Vec<OwnedFd>)> {
 /// Mounts where a node keeps pins of its kernel half, if it has one, for all who share the mounts of the calling process. A helper that a
 /// service manager has given mounts of its own cannot.
 pub fn mount(file: &NodeFile) -> Result<()> {
-    let kernel = file.ports.iter().any(|port| port.kernel);
     let run_dir = file.run_dir();
     let root = pins::root_of(&run_dir);
-    if !kernel || bpf::is_mounted(&root) {
+    if !file.has_half() || bpf::is_mounted(&root) {
         return Ok(());
     }
     prepare::make_run_dir(&run_dir)?;

@@ -197,8 +197,7 @@ pub fn between(before: &NodeFile, after: &NodeFile) -> Result<Vec<Change>, Confi
         _ => false,
     };
     changes.iter_mut().filter(is_out_of_reach).for_each(|change| change.part = None);
-    let has_half = |file: &NodeFile| file.ports.iter().any(|port| port.kernel);
-    let other_half = has_half(before) != has_half(after);
+    let other_half = before.has_half() != after.has_half();
     changes.iter_mut().filter(|change| change.place[0] == "port").for_each(|change| look_at_port(change, other_half));
     Ok(changes)
 }

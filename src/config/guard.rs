@@ -1,5 +1,6 @@
 //! Proofs of neighbours in a configuration: `demand` of a `[[port]]`, `keys` of its neighbours.
 
+use super::half::KernelWish;
 use super::{ConfigError, NodeFile, PortFile, wrong};
 use crate::frame::PortId;
 use crate::node::NodeConfig;
@@ -211,7 +212,7 @@ impl PortFile {
                  = …, keys = [\"FILE\"] }}]"
             ));
         }
-        if self.kernel && !(self.demand.is_empty() && keys.is_empty()) {
+        if self.kernel == KernelWish::Yes && !(self.demand.is_empty() && keys.is_empty()) {
             return wrong(format!(
                 "port {name}: kernel = true beside demand or keys: the kernel half can neither check proofs, nor make \
                  them, nor say who has \

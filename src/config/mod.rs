@@ -12,6 +12,7 @@ pub mod difference;
 pub mod entry;
 pub mod environments;
 pub mod guard;
+pub mod half;
 mod host;
 pub mod jail;
 mod lists;
@@ -34,6 +35,7 @@ use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::{Role, Roles};
 use crate::wire::{Addr, Prefix};
 use cpu::CpuFile;
+use half::KernelWish;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -163,7 +165,7 @@ pub struct PortFile {
     pub bits_per_second: u64,
     /// Whether capsules of a native port run in the kernel when they may.
     #[serde(default)]
-    pub kernel: bool,
+    pub kernel: KernelWish,
     /// Whether capsules of a native port come and go by AF_XDP sockets.
     #[serde(default)]
     pub xdp: bool,
@@ -246,6 +248,19 @@ pub struct Plan {
     pub opening: Opening,
     /// Its capture file.
     pub pcap: Option<PathBuf>,
+}
+
+impl NodeFile {
+    /// Whether the node has a kernel half, at whichever ports.
+    pub fn has_half(&self) -> bool {
+        let says = |wish| self.ports.iter().any(|port| port.kernel == wish);
+        says(KernelWish::Yes) || says(KernelWish::Auto) && self.obeys_the_kernel()
+    }
+
+    /// Whether its routes are the kernel's alone.
+    pub fn obeys_the_kernel(&self) -> bool {
+        self.routes == RouteSource::Kernel && self.static_routes.is_empty()
+    }
 }
 
 impl NodeFile {
@@ -340,9 +355,9 @@ impl NodeFile {
             roles: Arc::new(Roles::new(self.roles.clone()).map_err(ConfigError)?),
             sizes: self.sizes,
             seed: std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), &self.name),
-            kernel: self.ports.iter().any(|port| port.kernel),
+            kernel: self.has_half(),
         };
-        if config.kernel && (self.routes != RouteSource::Kernel || !self.static_routes.is_empty()) {
+        if config.kernel && !self.obeys_the_kernel() {
             return wrong(
                 "kernel = true needs routes = \"kernel\" and no [[route]]: in the kernel half the kernel's routes are obeyed",
             );

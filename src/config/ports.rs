@@ -1,5 +1,6 @@
 //! `[[port]]`: from a table of the configuration to a port of the node.
 
+use super::half::KernelWish;
 use super::{ConfigError, NodeFile, Plan, PortFile, PortMeter, wrong};
 use crate::frame::Link;
 use crate::link::meter::LinkMeter;
@@ -106,8 +107,8 @@ impl PortFile {
         if self.xdp {
             return wrong(format!("port {name}: xdp = true is for native ports (packet = \"INTERFACE\")"));
         }
-        if self.kernel {
-            return wrong(format!("port {name}: kernel = true is for native ports (packet = \"INTERFACE\")"));
+        if self.kernel.may() {
+            return wrong(format!("port {name}: kernel is for native ports (packet = \"INTERFACE\")"));
         }
         let mut peers = Vec::new();
         for neighbour in &self.neighbours {
@@ -154,7 +155,7 @@ impl PortFile {
             bits_per_second: self.bits_per_second,
             ceiling: self.ceiling()?,
         };
-        let interface = port::NativeInterface { index, kernel: self.kernel, xdp: self.xdp };
+        let interface = port::NativeInterface { index, kernel: self.kernel == KernelWish::Yes, xdp: self.xdp };
         Ok((port, Plan { opening: Opening::Native(interface), pcap: self.pcap.clone() }))
     }
 }

@@ -70,3 +70,28 @@ fn mistakes_are_refused_with_cause_and_remedy() {
     assert!(refusal(&LINE.replace("via = \"10.0.0.3\"", "via = \"10.7.0.3\"")).contains("no port has this next hop"));
     assert!(refusal(&LINE.replace(", at = \"127.0.0.1:4003\"", "")).contains("needs at ="));
 }
+
+fn with_kernel(kernel: &str, more: &str) -> Result<NodeFile, String> {
+    let text = format!("name = \"a\"\n{more}\n[[port]]\npacket = \"eth0\"\nkernel = {kernel}\n");
+    NodeFile::parse(&text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_port_says_yes_no_or_auto_and_writes_it_so() {
+    for (text, wish) in [("true", KernelWish::Yes), ("false", KernelWish::No), ("\"auto\"", KernelWish::Auto)] {
+        let read = with_kernel(text, "").unwrap();
+        assert_eq!(read.ports[0].kernel, wish);
+        let again = NodeFile::parse(&toml::to_string(&read).unwrap()).unwrap();
+        assert_eq!(again.ports[0].kernel, wish, "{text}");
+    }
+    for wrong in ["\"yes\"", "1"] {
+        let why = with_kernel(wrong, "").unwrap_err();
+        assert!(why.contains("true, false or \"auto\""), "{why}");
+    }
+}
+
+#[test]
+fn a_node_with_routes_of_its_own_has_no_kernel_half_by_choice() {
+    let has = |kernel: &str, more: &str| with_kernel(kernel, more).unwrap().has_half();
+    assert!(has("\"auto\"", "routes = \"kernel\"") && !has("\"auto\"", "") && !has("false", "routes = \"kernel\""));
+}

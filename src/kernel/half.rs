@@ -26,6 +26,7 @@ use super::status::{CodeStatus, PortStatus, Status, Without};
 use super::succession::{Beginning, set_up};
 use super::told_routes::ToldRoutes;
 use crate::code::link::LinkEnvironment;
+use crate::contract::CEILINGS;
 use crate::sys::bpf::{Link, Program, XdpMode};
 use crate::wire::{Addr, Digest};
 use std::collections::HashMap;
@@ -364,6 +365,13 @@ impl KernelHalf {
 
     fn counts_of(&self, state: &State) -> KernelCounts {
         self.maps.counts(state.ports.iter().map(|attached| attached.port.interface)).unwrap_or_default()
+    }
+
+    /// Capsules that have ended here, at whichever port they came in, and what those of each port below `ports` were charged with.
+    pub fn ended_here(&self, ports: u32) -> io::Result<(u64, Vec<u64>)> {
+        let KernelCounts { redirected, made, dropped, .. } = self.counts();
+        let ended = redirected.saturating_sub(made) + dropped;
+        Ok((ended, self.maps.charged(0..ports.min(CEILINGS))?))
     }
 
     /// The node listens at all ports: from now on, and until this process ends, what does not go on here goes to it and not to the

@@ -1,5 +1,6 @@
 //! Follows the kernel's interfaces, routes and rules of policy routing, and tells both halves.
 
+pub mod choice;
 mod interfaces;
 mod links;
 mod mirror;
@@ -7,6 +8,7 @@ mod places;
 mod report;
 mod routes;
 mod table;
+mod weigh;
 
 use super::control::Handle;
 use super::sockets::Again;
@@ -21,6 +23,7 @@ use crate::sys::netlink::{self, Carrier, Interface};
 use crate::sys::threads::{self, Duty};
 use crate::topology::{Neighbour, Port};
 use anyhow::{Context, Result};
+use choice::{Choice, Choices, Together};
 pub use interfaces::Links;
 use interfaces::Patience;
 pub use report::Report;
@@ -53,6 +56,8 @@ pub struct Follower {
     report: Arc<Report>,
     /// The interfaces of its ports, for the status.
     links: Arc<Links>,
+    /// What was chosen before the start, until the first look.
+    choices: Choices,
     seen: Seen,
     followed: Followed,
 }
@@ -71,19 +76,20 @@ impl Drop for Ends {
 struct Seen {
     /// Whether there is somebody who looks.
     watched: bool,
-    /// Whether what is known of each port is in these lists.
-    begun: bool,
-    /// Bytes of the largest packet that the sockets of each port are for.
-    room: Vec<usize>,
-    /// Receive queues of each port's interface at the last look; 0: there was none.
-    queues: Vec<u32>,
+    /// What is known of each port; none: nobody has looked yet.
+    ports: Vec<SeenPort>,
     /// Bytes of the largest packet of any port, at most.
     mtu_max: usize,
-    /// The link of each port; nothing: not looked at yet.
-    links: Vec<Option<Carrier>>,
-    /// How often each port may be opened anew, and when the first of those that wait may.
-    patience: Vec<Patience>,
+    /// When the first of the ports that wait may be opened anew.
     due: Option<Instant>,
+    /// What is so at all ports that traffic decides on.
+    together: Together,
+    /// When traffic is looked at, if the kernel half of a port goes by that.
+    looks_at_traffic: Option<Instant>,
+    /// Capsules that had ended in the kernel half at the last look, and what those of each port were charged with; and the part of
+    /// each port since the beginning.
+    in_kernel: (u64, Vec<u64>),
+    by_port: Vec<u64>,
     /// The interfaces at the last look.
     interfaces: Vec<Interface>,
     /// What redirects to each port lead to, as its programs were told last.
@@ -94,11 +100,32 @@ struct Seen {
     again: Option<(Instant, Duration)>,
 }
 
+/// What is known of a port.
+struct SeenPort {
+    /// Bytes of the largest packet that its sockets are for.
+    room: usize,
+    /// Receive queues of its interface when the driver was asked last, and when that was; nothing: not yet.
+    queues: Option<(u32, Instant)>,
+    /// Its link; nothing: not looked at yet.
+    link: Option<Carrier>,
+    /// How often it may be opened anew.
+    patience: Patience,
+    /// What was chosen of the kernel half, if link and traffic decide.
+    choice: Option<Choice>,
+}
+
+impl SeenPort {
+    /// Of one whose sockets are for packets of so many bytes.
+    fn new(room: usize) -> SeenPort {
+        SeenPort { room, queues: None, link: None, patience: Patience::new(Instant::now()), choice: None }
+    }
+}
+
 impl Follower {
     /// One that tells a node and what is before its ports; with a report if the kernel's routes are the node's.
     pub fn new(
         file: NodeFile,
-        (config, plans): (NodeConfig, Vec<Plan>),
+        (config, plans, choices): (NodeConfig, Vec<Plan>, Choices),
         handle: Handle,
         (half, steering, again): (Option<Arc<KernelHalf>>, Option<Arc<Steering>>, Option<Again>),
         settings: Arc<Settings>,
@@ -118,6 +145,7 @@ impl Follower {
             routes,
             report,
             links,
+            choices,
             seen,
             followed,
         })
@@ -192,14 +220,16 @@ impl Follower {
     fn turn(&mut self, links: bool) -> Result<Option<Duration>> {
         // Ports that were opened too often may be opened again.
         let is_due = self.seen.due.is_some_and(|due| due <= Instant::now());
-        if links || is_due {
+        let is_another = self.weigh()?;
+        if links || is_due || is_another {
             self.look()?;
         }
         self.tell_routes()?;
         self.report.falls_behind(self.followed.is_behind());
         let again = self.tell_again();
-        let due = self.seen.due.map(|due| due.saturating_duration_since(Instant::now()));
-        Ok([self.followed.patience(), due, again].into_iter().flatten().min())
+        let rest = |due: Option<Instant>| due.map(|due| due.saturating_duration_since(Instant::now()));
+        let (due, traffic) = (rest(self.seen.due), rest(self.seen.looks_at_traffic));
+        Ok([self.followed.patience(), due, traffic, again].into_iter().flatten().min())
     }
 
     /// From now on the node has this configuration, and these neighbours; whether its routes are others, and what it says of

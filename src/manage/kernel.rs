@@ -28,10 +28,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Opens the kernel half of a node, if its configuration asks for one, and puts it before its ports.
-/// A port that cannot have it goes without, and the log says why. What a process before this one has left in the
-/// node's run directory is taken over, and serves on as it is until the half is settled.
+/// A port that cannot have it goes without, and the log says why; so does the whole node, unless a port `must` have it.
+/// What a process before this one has left in the node's run directory is taken over, and serves on as it is until the half is settled.
 pub fn open(
-    config: &NodeConfig,
+    (config, must): (&NodeConfig, bool),
     plans: &[Plan],
     run_dir: &Path,
     clock: Clock,
@@ -47,9 +47,16 @@ pub fn open(
         .inspect_err(|error| tracing::warn!(%error, "no BPF file system: the kernel half ends with this process"))
         .ok();
     let opening = Opening { name, origin: clock.origin(), program: "/proc/self/exe".into(), pins };
-    let half = KernelHalf::open(opening).context(
-        "the kernel half cannot be loaded (kernel = true needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.6 or newer)",
-    )?;
+    let half = match KernelHalf::open(opening) {
+        Err(error) if !must => {
+            tracing::warn!(%error, "no kernel half: it cannot be loaded (CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON, Linux 6.6)");
+            crate::kernel::sweep(run_dir).context("cannot take away what a node before has left in the kernel")?;
+            return Ok(None);
+        }
+        opened => opened.context(
+            "the kernel half cannot be loaded (kernel = true needs CAP_BPF, CAP_NET_ADMIN, CAP_PERFMON and Linux 6.6 or newer)",
+        )?,
+    };
     half.set_share(limits.permille)?;
     let redirected = redirected();
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
@@ -127,6 +134,12 @@ pub fn take_tags_again(settings: &Settings, without: &[String]) {
     if let Err(error) = settings.give_back(of_others) {
         tracing::warn!(%error, "interfaces that are no ports any more keep VLAN tags in frames (rxvlan off)");
     }
+}
+
+/// Has the driver of an interface take tags off again, before which no program stands any more.
+pub(super) fn take_tags(settings: &Settings, interface: u32) -> std::io::Result<()> {
+    let name = ethtool::name(interface)?;
+    settings.give_back(|setting, of| setting == Setting::Tags && of == name).map(drop)
 }
 
 /// Has the driver of an interface leave VLAN tags where the program that stands there sees them.

@@ -41,12 +41,14 @@ use crate::code::bundle::Kind;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
 use crate::config::environments::Environment;
+use crate::config::half::KernelWish;
 use crate::config::{self, NodeFile, Plan, RouteSource};
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
 use crate::graph::half::{SharedHalf, boxed};
 use crate::kernel::{KernelHalf, Pins, Setting, Settings, Steering};
 use crate::link::meter::LinkMeter;
+use crate::node::entry::EntryLimits;
 use crate::node::proofs::Guard;
 use crate::node::{EndedBy, NodeConfig};
 use crate::nodeos::file::Quota;
@@ -64,6 +66,7 @@ use anyhow::{Context, Result};
 use connections::Connections;
 use control::Handle;
 use files::Files;
+use follow::choice::Choices;
 use kernel::Left;
 use management::{Domains, Management, Member};
 use ports::OpenPort;
@@ -111,6 +114,8 @@ pub struct Planned {
     /// The node.
     pub config: NodeConfig,
     plans: Vec<Plan>,
+    /// At which of its ports the kernel half stands, where link and traffic decide.
+    pub choices: Choices,
     /// Its environments.
     pub environments: Vec<Environment>,
     /// Its PLAN environment.
@@ -130,13 +135,14 @@ impl Planned {
     /// The same for a node that has a helper or has none.
     pub fn with(file: &NodeFile, helped: bool) -> Result<Planned> {
         file.check_host(helped)?;
-        let (config, plans) = file.plan()?;
+        let (config, mut plans) = file.plan()?;
+        let choices = Choices::of(file, &mut plans);
         let environments = file.environments(&config.roles)?;
         let plan = file.plan_environment(&config)?;
         let guard = file.guard(&config, 0)?;
         let meters = file.meters()?;
         let hellos = file.hellos()?;
-        Ok(Planned { config, plans, environments, plan, guard, meters, hellos })
+        Ok(Planned { config, plans, choices, environments, plan, guard, meters, hellos })
     }
 
     /// What there is for workers here.
@@ -157,7 +163,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
 
 /// The same for what was planned before.
 pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> {
-    let Planned { config, plans, environments, plan, guard, meters, hellos } = planned;
+    let Planned { mut config, mut plans, mut choices, environments, plan, guard, meters, hellos } = planned;
     let (dir, waker) = (file.run_dir(), Waker::new()?);
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -171,7 +177,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     // A process that has died had channels; this one has none yet.
     let of_channels = |setting, _: &str| setting != Setting::Tags;
     settings.give_back(of_channels).context("cannot give back what a node before has changed")?;
-    let half = kernel::open(&config, &plans, &dir, Clock::of_host(), &entry)?;
+    choices.go_on(undo.stood(), &mut plans);
+    let half = open_half(file, &mut config, (&choices, &mut plans), &entry)?;
     let clock = half.as_ref().map_or_else(Clock::of_host, |half| Clock::since(half.origin()));
     let left = left(half.as_deref(), &store, at_store.as_deref())?;
     let (messenger, in_force) = (half.clone().map(kernel::Messenger::new), CurrentRoles::from(config.roles.clone()));
@@ -216,7 +223,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     tick(compiler, Watchdog::new(handle.rounds(), file.cpu.hang_s), stop.clone())?;
     let (before, told) = ((half.clone(), xdp.own.clone(), xdp.again), (followed, links));
     let follower =
-        follow::Follower::new(file.clone(), (routing, plans), handle.clone(), before, settings.clone(), told)?;
+        follow::Follower::new(file.clone(), (routing, plans, choices), handle.clone(), before, settings.clone(), told)?;
     let following = follower.follow()?;
     let handle = with_applier(file, handle, (guard, in_force), (following, management.clone()), clock)?;
     listen_for_others(&dir, &handle, acceptor)?;
@@ -224,6 +231,22 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     undo.done();
     let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings, captures };
     Ok(Assembled { worker, crew, handle, half, beside, management, stop, run_dir: dir })
+}
+
+/// The kernel half, if there is one; without it no port has it by choice.
+fn open_half(
+    file: &NodeFile,
+    config: &mut NodeConfig,
+    (choices, plans): (&Choices, &mut [Plan]),
+    entry: &EntryLimits,
+) -> Result<Option<Arc<KernelHalf>>> {
+    let must = file.ports.iter().any(|port| port.kernel == KernelWish::Yes);
+    let half = kernel::open((config, must), plans, &file.run_dir(), Clock::of_host(), entry)?;
+    if half.is_none() {
+        choices.give_up(plans);
+    }
+    config.kernel = half.is_some();
+    Ok(half)
 }
 
 /// The same with who applies other configurations.

@@ -32,6 +32,11 @@ impl Undo {
         Ok(Undo { run_dir: run_dir.to_owned(), settings, changed, stood, management: None, done: false })
     }
 
+    /// Interfaces before which a kernel half stood.
+    pub fn stood(&self) -> &[u32] {
+        self.stood.as_deref().unwrap_or_default()
+    }
+
     /// The start has succeeded.
     pub fn done(mut self) {
         self.done = true;

@@ -31,6 +31,12 @@ impl Node {
         &self.cx.core.topology.ports
     }
 
+    /// Frames that came in by each port and were the node's, and the bytes of all that came.
+    pub fn own_frames(&self) -> Vec<[u64; 2]> {
+        let gauges = self.cx.core.gauges.iter();
+        gauges.map(|gauge| [gauge.received.wrapping_sub(gauge.not_ours), gauge.received_bytes]).collect()
+    }
+
     /// New routes; while there is a router it is asked in their place.
     pub fn set_routes(&mut self, routes: Arc<Routes>, router: Option<Arc<dyn Router>>) {
         self.cx.core.topology.set_routes(routes, router);

@@ -17,6 +17,7 @@ const NAME: usize = 32;
 /// Statistics of an interface that are looked at, at most: more say nothing.
 const STATISTICS_MAX: usize = 16_384;
 
+const ETHTOOL_GTSO: u32 = 0x1e;
 const ETHTOOL_GGRO: u32 = 0x2b;
 const ETHTOOL_SGRO: u32 = 0x2c;
 
@@ -136,6 +137,12 @@ pub fn takes_tags(interface: &str) -> io::Result<bool> {
 /// Has the driver take VLAN tags off frames or leave them; an error if it goes on as it did.
 pub fn take_tags(interface: &str, take: bool) -> io::Result<()> {
     set_flag(interface, RXVLAN, take)
+}
+
+/// Whether the driver takes TCP data to send that is longer than the link carries (TSO).
+pub fn takes_long(interface: &str) -> io::Result<bool> {
+    let mut flags = Flags([ETHTOOL_GTSO, 0]);
+    Ok(ask(interface, &mut flags)?.is_some() && flags.0[1] != 0)
 }
 
 /// Whether the kernel joins segments of a flow that come in together into one frame (GRO).

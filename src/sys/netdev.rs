@@ -12,6 +12,9 @@ use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_GENERIC};
 use std::collections::HashMap;
 use std::io;
 
+/// `NETDEV_XDP_ACT_BASIC`: the driver runs XDP programs.
+const RUNS: u64 = 1;
+
 /// `NETDEV_XDP_ACT_NDO_XMIT` and `NETDEV_XDP_ACT_NDO_XMIT_SG`: frames that are redirected to it are taken, also those in several buffers.
 const TAKES: u64 = 1 << 2;
 const TAKES_SEVERAL: u64 = 1 << 6;
@@ -48,13 +51,23 @@ pub type Redirected = HashMap<u32, u32>;
 
 /// That of all interfaces. An error: this kernel does not say.
 pub fn redirected() -> io::Result<Redirected> {
+    Ok(features()?.into_iter().map(|(index, features)| (index, largest(features))).collect())
+}
+
+/// Whether the driver of each interface runs XDP programs. An error: this kernel does not say.
+pub fn in_driver() -> io::Result<HashMap<u32, bool>> {
+    Ok(features()?.into_iter().map(|(index, features)| (index, features & RUNS != 0)).collect())
+}
+
+/// The XDP features of all interfaces.
+fn features() -> io::Result<HashMap<u32, u64>> {
     let family = family()?;
-    let mut found = Redirected::new();
+    let mut found = HashMap::new();
     for message in ask(family.id, DEVICES, &[], DUMP)? {
         let word = |kind| of(&message, kind);
         let index = word(DEVICE_INDEX).and_then(|value| value.first_chunk().copied()).map(u32::from_ne_bytes);
         let features = word(DEVICE_FEATURES).and_then(|value| value.first_chunk().copied()).map(u64::from_ne_bytes);
-        found.extend(index.zip(features.map(largest)));
+        found.extend(index.zip(features));
     }
     Ok(found)
 }
@@ -167,6 +180,7 @@ mod tests {
         let all = redirected().unwrap();
         let lo = crate::sys::netlink::interfaces().unwrap().into_iter().find(|found| found.name == "lo").unwrap();
         assert_eq!(all.get(&lo.index), Some(&0), "the loopback interface has no XDP in its driver");
+        assert_eq!(in_driver().unwrap().get(&lo.index), Some(&false));
     }
 
     #[test]

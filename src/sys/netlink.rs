@@ -139,6 +139,10 @@ pub fn neighbours() -> io::Result<Vec<(u32, Addr, Mac)>> {
 /// How an interface is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doing {
+    /// Its number.
+    pub index: u32,
+    /// Frames that have come in since it was made, whoever's they were, and their bytes.
+    pub received: [u64; 2],
     /// Frames that it has dropped since it was made, whoever's they were, coming in.
     pub dropped_in: u64,
     /// And going out.
@@ -154,17 +158,22 @@ pub fn doing() -> io::Result<HashMap<String, Doing>> {
     let mut found = HashMap::new();
     for message in dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))? {
         let RouteNetlinkMessage::NewLink(link) = message else { continue };
-        let (mut name, mut lost, mut carrier, mut xdp) = (None, None, None, false);
+        let (mut name, mut lost, mut carrier, mut xdp, mut received) = (None, None, None, false, [0; 2]);
+        let index = link.header.index;
         for attribute in link.attributes {
             match attribute {
                 LinkAttribute::IfName(is) => name = Some(is),
                 LinkAttribute::Xdp(of) => xdp = of.iter().any(|of| matches!(of, LinkXdp::ProgId(id) if *id != 0)),
                 LinkAttribute::Carrier(is) => carrier = Some(is != 0),
-                LinkAttribute::Stats64(of) => lost = Some([of.rx_dropped + of.rx_missed_errors, of.tx_dropped]),
+                LinkAttribute::Stats64(of) => {
+                    lost = Some([of.rx_dropped + of.rx_missed_errors, of.tx_dropped]);
+                    received = [of.rx_packets, of.rx_bytes];
+                }
                 _ => {}
             }
         }
-        let doing = lost.map(|[dropped_in, dropped_out]| Doing { dropped_in, dropped_out, carrier, xdp });
+        let doing =
+            lost.map(|[dropped_in, dropped_out]| Doing { index, received, dropped_in, dropped_out, carrier, xdp });
         found.extend(name.zip(doing));
     }
     Ok(found)

@@ -4,6 +4,7 @@ mod apply;
 #[path = "../nodeos/build.rs"]
 mod build;
 mod channels;
+mod chosen;
 mod confined;
 mod failed_start;
 mod flood;

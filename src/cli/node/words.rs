@@ -1,7 +1,7 @@
 //! Words shared by `anode node check` and `anode node status`, and rows of the kernel half's counters.
 
 use model::kernel::{Kernel, KernelUsage};
-use model::status::{Balance, Cpu, Link, Status, Worker};
+use model::status::{Balance, Chosen, Cpu, Link, Status, Worker};
 use std::fmt::Write as _;
 
 /// What is said of a neighbour with these keys, that to send with first; `demanded`: by its port.
@@ -99,9 +99,14 @@ pub(super) fn parts(text: &mut String, links: &[Link], workers: &[Worker]) {
     workers.iter().for_each(|one| worker(text, one));
 }
 
-/// The interface of a port, if the port waits for it or it has gone before.
+/// The interface of a port, if the port waits for it or it has gone before, and what was chosen of the kernel half there.
 fn link(text: &mut String, link: &Link) {
-    let Link { port, interface, state, came, went, .. } = link;
+    let Link { port, interface, state, came, went, chosen, .. } = link;
+    if let Some(Chosen { kernel, why, changes }) = chosen {
+        let stands = if *kernel { "the kernel half" } else { "no kernel half" };
+        let before = if *changes == 0 { String::new() } else { format!(", chosen anew {changes} times") };
+        let _ = writeln!(text, "  {stands} at port {port} by choice{before}: {why}");
+    }
     let told = match state.as_str() {
         "away" => "waits: its interface is not there".to_owned(),
         "held" => format!("waits: its interface has come {came} times, too often for now"),

@@ -167,6 +167,19 @@ impl Maps {
         Ok(counts)
     }
 
+    /// Nanoseconds that capsules of these ports, by number, were charged with, over all CPUs: those of each.
+    pub fn charged(&self, ports: core::ops::Range<u32>) -> io::Result<Vec<u64>> {
+        let (map, mut charged) = (self.of(CEILINGS_MAP)?, vec![0; ports.len()]);
+        for cpu in 0..possible_cpus()? as u32 {
+            for (port, sum) in ports.clone().zip(&mut charged) {
+                let mut value = [0; ceiling::SIZE];
+                map.get(&(cpu * CEILINGS + port).to_ne_bytes(), &mut value)?;
+                *sum += u64::from_ne_bytes(ceiling::SPENT.of(&value));
+            }
+        }
+        Ok(charged)
+    }
+
     /// Capsules dropped at the ceilings of these ports, by number, over all CPUs.
     pub fn over_share(&self, ports: core::ops::Range<u32>) -> io::Result<u64> {
         let (map, mut refused) = (self.of(CEILINGS_MAP)?, 0);

@@ -5,6 +5,7 @@
 
 use crate::frame::PortId;
 use crate::sys::netlink::Carrier;
+use model::status::Chosen;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +31,8 @@ pub struct LinkStatus {
     pub came: u64,
     /// The same.
     pub went: u64,
+    /// What was chosen of the kernel half, where link and traffic decide.
+    pub chosen: Option<Chosen>,
 }
 
 /// How an interface is.
@@ -72,8 +75,9 @@ impl Links {
     pub(super) fn add(&self, port: PortId, interface: &str, there: bool) {
         let state = if there { State::There } else { State::Away };
         let (interface, carrier) = (interface.to_owned(), there);
-        let new = LinkStatus { port: port.0, interface, state, carrier, carrier_changes: 0, came: 0, went: 0 };
-        self.list().push(new);
+        let port = port.0;
+        let chosen = None;
+        self.list().push(LinkStatus { port, interface, state, carrier, carrier_changes: 0, came: 0, went: 0, chosen });
     }
 
     /// A port is there no more.
@@ -96,6 +100,11 @@ impl Links {
             link.carrier = carrier.is_some_and(|carrier| carrier.up);
             link.carrier_changes = carrier.map_or(link.carrier_changes, |carrier| carrier.changes);
         });
+    }
+
+    /// This was chosen of a port.
+    pub(super) fn chose(&self, port: PortId, chosen: Chosen) {
+        self.change(port, |link| link.chosen = Some(chosen));
     }
 
     fn change(&self, port: PortId, change: impl FnOnce(&mut LinkStatus)) {

@@ -3,8 +3,8 @@
 //! A port is its interface by name. An interface that is deleted and made again is the port's again, with its new
 //! number and addresses; one that is not there yet is waited for (`interfaces`).
 
-use super::interfaces::{Patience, State};
-use super::{Follower, interface_of};
+use super::interfaces::State;
+use super::{Follower, SeenPort, interface_of};
 use crate::config::Plan;
 use crate::frame::{Link, PortId};
 use crate::manage::kernel;
@@ -16,10 +16,13 @@ use crate::sys::netdev::Redirected;
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
 use anyhow::Result;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes of the largest packet to which a port may grow while the node runs, if none was larger at its start: frames are as long.
 const GROWS_TO: usize = 9216;
+
+/// How long a driver is not asked again for the queues of an interface whose link is as it was.
+const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
 impl Follower {
     /// Says whether a port has changed.
@@ -27,30 +30,36 @@ impl Follower {
         let (mut changed, redirected) = (false, kernel::redirected());
         let before = core::mem::replace(&mut self.seen.redirected, redirected);
         self.seen.due = None;
-        let first = !self.seen.begun;
+        let first = self.seen.ports.is_empty();
         self.begin();
         for (at, now) in self.file.native_ports(interfaces).into_iter().enumerate() {
             let Some((mut port, plan)) = now else { continue };
             self.limit_mtu(at, &mut port);
             let carrier_of =
                 |index: u32| interfaces.iter().find(|found| found.index == index).map(|found| found.carrier);
-            let bounced = self.seen.links[at].is_some() && self.seen.links[at] != carrier_of(interface_of(&plan));
+            let mut plan = plan;
+            let switched = self.choose(at, &mut plan);
+            let link = self.seen.ports[at].link;
+            let bounced = link.is_some() && link != carrier_of(interface_of(&plan));
             if self.has_new_queues(at, &plan, bounced) {
                 self.leave_for_now(at)?;
             }
             let before_it = interface_of(&self.plans[at]);
-            let (mut plan, id) = (plan, PortId(at as u16));
+            let id = PortId(at as u16);
             self.hold(at, &mut port, &mut plan);
             let interface = interface_of(&plan);
             let carrier = carrier_of(interface);
             self.links.carries(id, carrier);
-            let link_before = core::mem::replace(&mut self.seen.links[at], carrier);
+            let link_before = core::mem::replace(&mut self.seen.ports[at].link, carrier);
             let is_another = port != self.config.ports[at] || interface != before_it;
             let arrives = |said: &Redirected| said.get(&interface).copied();
             if is_another || arrives(&before) != arrives(&self.seen.redirected) {
-                self.change_port(at, port, plan, !first)?;
+                self.change_port(at, port, plan.clone(), !first)?;
             }
-            changed |= is_another;
+            if switched && interface == before_it {
+                self.switch(at, plan)?;
+            }
+            changed |= is_another || switched;
             if link_before.is_some() && link_before != carrier {
                 tracing::info!(event = "link", port = self.config.ports[at].name, "the link of a port was down, or is");
             }
@@ -58,20 +67,20 @@ impl Follower {
                 self.handle.with_each(move |node, _| node.link_was_down(id)).map_err(anyhow::Error::msg)?;
             }
         }
+        self.begin_to_weigh();
         Ok(changed)
     }
 
     /// What is known before the first look.
     pub(super) fn begin(&mut self) {
-        if core::mem::replace(&mut self.seen.begun, true) {
+        if !self.seen.ports.is_empty() {
             return;
         }
         let largest = self.config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
-        self.seen.room = vec![largest; self.plans.len()];
+        self.seen.together = self.choices.together();
+        let seen = |at| SeenPort { choice: self.choices.take(at), ..SeenPort::new(largest) };
+        self.seen.ports = (0..self.plans.len()).map(seen).collect();
         self.seen.mtu_max = largest.max(GROWS_TO);
-        self.seen.links = vec![None; self.plans.len()];
-        self.seen.queues = vec![0; self.plans.len()];
-        self.seen.patience = vec![Patience::new(Instant::now()); self.plans.len()];
         for (at, (file, plan)) in self.file.ports.iter().zip(&self.plans).enumerate() {
             if let Some(name) = &file.packet {
                 self.links.add(PortId(at as u16), name, interface_of(plan) != 0);
@@ -80,21 +89,27 @@ impl Follower {
     }
 
     /// Whether the interface of a port with a program before it, or AF_XDP sockets, has more receive queues than at the last look; of a
-    /// veth whose link was down since, whether it may have some that have gone and come again.
+    /// veth whose link was down since, whether it may have some that have gone and come again. Where many links flap, only the drivers of
+    /// those are asked at every look.
     fn has_new_queues(&mut self, at: usize, plan: &Plan, bounced: bool) -> bool {
         let interface = plan.opening.interface().filter(|interface| interface.xdp || interface.kernel);
+        let same = interface_of(plan) == interface_of(&self.plans[at]);
+        let asked = self.seen.ports[at].queues;
+        if same && !bounced && asked.is_some_and(|(_, asked)| asked.elapsed() < ASKED_AGAIN) {
+            return false;
+        }
         let Some(name) = interface.and_then(|interface| ethtool::name(interface.index).ok()) else { return false };
         let Ok(now) = ethtool::queues(&name) else { return false };
-        let before = core::mem::replace(&mut self.seen.queues[at], now);
-        let has_new = now > before || bounced && now > 1 && ethtool::is_veth(&name);
-        before != 0 && has_new && interface_of(plan) == interface_of(&self.plans[at])
+        self.seen.ports[at].queues = Some((now, Instant::now()));
+        let has_new = |before| now > before || bounced && now > 1 && ethtool::is_veth(&name);
+        same && asked.is_some_and(|(before, _)| has_new(before))
     }
 
     /// A port leaves its interface, to come back at once: a driver may not run a program at queues that have come since it was put
     /// there (veth of Linux 6.18 does not), and sockets are those of the queues before.
     fn leave_for_now(&mut self, at: usize) -> Result<()> {
-        let Some((_, waiting)) = self.file.native_ports(&[]).into_iter().nth(at).flatten() else { return Ok(()) };
-        let (port, queues) = (&self.config.ports[at].name, self.seen.queues[at]);
+        let (_, waiting) = self.file.waiting(PortId(at as u16))?;
+        let (port, queues) = (&self.config.ports[at].name, self.seen.ports[at].queues.map_or(0, |(queues, _)| queues));
         tracing::info!(event = "link", port, queues, "an interface has new receive queues: its port is opened anew");
         self.stand_back(at, interface_of(&self.plans[at]))?;
         self.plans[at] = waiting;
@@ -106,12 +121,13 @@ impl Follower {
         let (interface, before, id) = (interface_of(plan), interface_of(&self.plans[at]), PortId(at as u16));
         let mut state = State::Away;
         if interface != 0 && interface != before {
-            match self.seen.patience[at].open(Instant::now()) {
+            match self.seen.ports[at].patience.open(Instant::now()) {
                 Ok(()) => self.links.turn(id, State::There),
                 Err(then) => {
                     self.seen.due = Some(self.seen.due.map_or(then, |due| due.min(then)));
-                    if let Some((away, waiting)) = self.file.native_ports(&[]).into_iter().nth(at).flatten() {
-                        (*port, *plan, state) = (away, waiting, State::Held);
+                    // What ran before ran with this: it is a port of the file.
+                    if let Ok((away, waiting)) = self.file.waiting(id) {
+                        (*port, *plan, state) = (Port { name: port.name.clone(), ..away }, waiting, State::Held);
                     }
                 }
             }
@@ -155,10 +171,10 @@ impl Follower {
 
     /// Has the sockets of a port opened anew if they are for shorter packets; says whether they have to be.
     fn make_room(&mut self, at: usize, mtu: usize, is_another: bool) -> Result<bool> {
-        if mtu <= self.seen.room[at] {
+        if mtu <= self.seen.ports[at].room {
             return Ok(is_another);
         }
-        self.seen.room[at] = mtu;
+        self.seen.ports[at].room = mtu;
         if !is_another {
             let name = &self.config.ports[at].name;
             tracing::info!(event = "link", port = name, mtu, "a port is opened anew for larger packets");

@@ -4,15 +4,13 @@
 //! same way as any that comes later (`links`). One that goes has nothing before its interface any more when its sockets
 //! are closed.
 
-use super::interfaces::Patience;
-use super::{Follower, interface_of};
+use super::{Follower, SeenPort, interface_of};
 use crate::config::NodeFile;
 use crate::config::places::Move;
 use crate::frame::PortId;
 use crate::port::{NativeInterface, Opening};
 use crate::sys::ethtool;
 use anyhow::Result;
-use std::time::Instant;
 
 impl Follower {
     /// Ports at these places go, or are opened otherwise: nothing takes frames for them any more. An error: the node is gone.
@@ -54,16 +52,11 @@ impl Follower {
             let (at, (port, plan)) = (usize::from(moved.port.0), file.waiting(moved.port)?);
             let native = plan.opening.interface().copied();
             if at >= self.plans.len() {
-                self.seen.links.push(None);
-                self.seen.queues.push(0);
-                self.seen.patience.push(Patience::new(Instant::now()));
-                self.seen.room.push(port.mtu);
+                self.seen.ports.push(SeenPort::new(port.mtu));
                 self.config.ports.push(port);
                 self.plans.push(plan);
             } else if moved.opens {
-                (self.seen.links[at], self.seen.patience[at]) = (None, Patience::new(Instant::now()));
-                self.seen.queues[at] = 0;
-                self.seen.room[at] = port.mtu;
+                self.seen.ports[at] = SeenPort::new(port.mtu);
                 (self.config.ports[at], self.plans[at]) = (port, plan);
             } else if native.is_none() {
                 self.config.ports[at] = port;

@@ -6,6 +6,7 @@ use crate::manage::Planned;
 use crate::node::entry::bytes_beside_others;
 use crate::node::proofs::{Demands, NeighbourKey};
 use crate::topology::{Neighbour, Port};
+use model::status::Chosen;
 use serde_json::{Value, json};
 use std::iter::zip;
 
@@ -17,6 +18,8 @@ struct Seen<'a> {
     /// What PLAN packets have of its ceiling.
     plan: u32,
     bytes_per_second: u64,
+    /// What was chosen of the kernel half.
+    chosen: Option<Chosen>,
 }
 
 fn seen<'a>(file: &'a NodeFile, planned: &'a Planned) -> impl Iterator<Item = Seen<'a>> {
@@ -27,6 +30,7 @@ fn seen<'a>(file: &'a NodeFile, planned: &'a Planned) -> impl Iterator<Item = Se
         demands: *demands,
         plan: planned.plan.ceilings.get(at).map_or(u32::MAX, |most| *most).min(port.ceiling.unsigned),
         bytes_per_second: bytes_beside_others(file.entry.bytes_per_second, port.bits_per_second),
+        chosen: planned.choices.at(at),
     })
 }
 
@@ -48,15 +52,16 @@ impl Seen<'_> {
         let default = |written: bool| if written { "" } else { " (default)" };
         let plan =
             if self.plan < port.ceiling.unsigned { format!(" ({} of PLAN, [plan])", self.plan) } else { String::new() };
-        let before = match (file.kernel, file.xdp) {
-            (false, false) => "",
-            (true, false) => ", kernel half",
-            (false, true) => ", AF_XDP",
-            (true, true) => ", kernel half, AF_XDP",
+        let half = match &self.chosen {
+            Some(Chosen { kernel: true, why, .. }) => format!(", kernel half by choice ({why})"),
+            Some(Chosen { kernel: false, why, .. }) => format!(", no kernel half by choice ({why})"),
+            None if file.kernel.may() => ", kernel half".to_owned(),
+            None => String::new(),
         };
+        let sockets = if file.xdp { ", AF_XDP" } else { "" };
         let demands = if demands.any() { format!("; demands {demands}") } else { String::new() };
         format!(
-            "port {}: {}{before}, mtu {}, {}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker \
+            "port {}: {}{half}{sockets}, mtu {}, {}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker \
              and {} MB/s beside others",
             port.name,
             port.link,
@@ -128,13 +133,14 @@ fn plan(file: &NodeFile, planned: &Planned) -> Vec<String> {
 pub(super) fn value(file: &NodeFile, planned: &Planned) -> Value {
     let Planned { config, environments, plan, .. } = planned;
     let port = |seen: Seen<'_>| {
-        let Seen { file, port, demands, plan, bytes_per_second } = seen;
+        let Seen { file, port, demands, plan, bytes_per_second, chosen } = seen;
         json!({
             "name": port.name,
             "link": port.link.to_string(),
             "addresses": port.addresses.iter().map(|(addr, _)| addr).collect::<Vec<_>>(),
             "mtu": port.mtu,
             "kernel": file.kernel,
+            "chosen": chosen,
             "xdp": file.xdp,
             "bound_max": port.ceiling.unsigned,
             "signed_bound_max": port.ceiling.signed,
