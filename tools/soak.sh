@@ -88,9 +88,10 @@ jails() { ANODE_JAILS=10000 cargo test --release --locked --test run jail::those
 # The same with sessions, domains and files of theirs, at running nodes.
 environments() { ANODE_HUNDREDS=100 cargo test --release --locked --test run environments_end::; }
 
-# A million routes and 100,000 changes of them, in both halves.
+# A million routes and 100,000 changes of them, in both halves: as fast as they can be made, and a thousand each second.
 routes() {
-    SEED=$(date +%s) ANODE_ROUTES=1000000 ANODE_CHANGES=100000 cargo test --release --locked --test net routes::both -- --nocapture
+    SEED=$(date +%s) ANODE_ROUTES=1000000 ANODE_CHANGES=100000 ANODE_SECONDS=100 \
+        cargo test --release --locked --test net routes::both -- --nocapture --test-threads=1
 }
 
 # What the program is made of.
@@ -115,7 +116,7 @@ run programs "$cases programs to the scanner and the linker, a fifth of them to 
 run domains "10,000 domains that end, twice: everything counted before and after" domains
 run jails "10,000 jails as environments have them, started and ended" jails
 run environments "10,000 lives of environments at running nodes: everything counted before and after" environments
-run routes "1,000,000 routes, of which 100,000 change: both halves say what the kernel says" routes
+run routes "1,000,000 routes, of which 100,000 change at once, and 1,000 each second for 100 s: both halves say what the kernel says" routes
 run halves "$((cases * 10)) frames into both halves, twice: traffic, and strange ones" halves
 run swarms "$swarms swarms: networks, codes, faults and hostile nodes by chance, all rules at each step" swarms
 run bent "$((cases * 10)) bent inputs of every fuzz target, without a fuzzer" bent

@@ -1,7 +1,9 @@
 //! Routes that change while a node runs: what it says of random destinations is what the kernel says, in both halves.
 //!
-//! `ANODE_ROUTES` says how many routes there are, `ANODE_CHANGES` how many of them change, and `SEED` which.
+//! `ANODE_ROUTES` says how many routes there are, `ANODE_CHANGES` how many of them change, `ANODE_SECONDS` for how long a thousand change
+//! each second, and `SEED` which.
 
+use crate::pace::Pace;
 use crate::running::{ANODE, Running, in_kernel};
 use anode::sys::netlink;
 use anode::wire::{Addr, Prefix};
@@ -13,7 +15,8 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Two ways from r to b, and a third to somebody who is no port of r.
 const WAYS: &str = r#"
@@ -100,11 +103,16 @@ fn change(dice: &mut Chance, to: Prefix, verbs: &[&str]) -> String {
     }
 }
 
-/// Has `ip` carry out lines in a node's namespace, whatever becomes of each: some routes are there already, others are not.
-fn carry_out(net: &Running, lines: &str) {
+/// An `ip` that carries out the lines it is written, in a node's namespace, whatever becomes of each: some routes are there already,
+/// others are not.
+fn carrier(net: &Running) -> Child {
     let mut command = net.lab.command("r", "ip").unwrap();
     command.args(["-force", "-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut process = command.spawn().unwrap();
+    command.spawn().unwrap()
+}
+
+fn carry_out(net: &Running, lines: &str) {
+    let mut process = carrier(net);
     process.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     process.wait().unwrap();
 }
@@ -227,6 +235,82 @@ fn both_halves_say_what_the_kernel_says_while_routes_change() {
     net.shell("r", "ip link set to-b-2 up");
     agree(&net, &mut dice, &blocks);
     assert!(net.status("r")["followed"]["changes"].as_u64().unwrap() >= changes as u64 / 4);
+}
+
+/// Changes in a second, and of those that one may wait for until both halves obey it: a tenth of a second.
+const A_SECOND: u32 = 1000;
+const OBEYED: u32 = 100;
+
+/// Ticks of the processor that the node has used, of which a second has a hundred.
+fn ticks(net: &Running) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", net.daemon("r").pid())).unwrap();
+    let fields: Vec<u64> =
+        text.rsplit(')').next().unwrap().split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    fields[11] + fields[12]
+}
+
+/// One change beside the others; gives how many of these came until both halves had obeyed it.
+fn obeyed(net: &Running, pace: &Pace, marks: &mut Child, number: u32) -> u32 {
+    let (to, via) = ("198.18.0.1".parse().unwrap(), ["10.0.2.2", "10.0.3.2"][number as usize % 2]);
+    let before = pace.sent();
+    writeln!(marks.stdin.as_mut().unwrap(), "route replace 198.18.0.0/24 via {via}").unwrap();
+    let leads = |lead: &Lead| lead.via.as_deref() == Some(via);
+    let mut control = net.control("r");
+    while !control.ways(&[to]).unwrap().iter().all(|way| leads(&way.leads) && way.kernel.as_ref().is_some_and(leads)) {
+        assert!(pace.sent() - before < 100 * A_SECOND, "a change is not obeyed");
+        pace.await_more(1);
+    }
+    pace.sent() - before
+}
+
+#[test]
+fn both_halves_say_what_the_kernel_says_beside_a_thousand_changes_a_second() {
+    let Some(net) = up("paced") else { return };
+    let (routes, seconds) = (number("ANODE_ROUTES", 20_000), number("ANODE_SECONDS", 2) as u32);
+    let mut dice = Chance::new(number("SEED", 7) as u64);
+    let blocks: Vec<Prefix> = (0..routes as u32)
+        .map(|number| Prefix::new(Addr::v4((0x1000_0000 + (number << 8)).to_be_bytes()), 120))
+        .collect();
+    carry_out(&net, &blocks.iter().map(|to| format!("route add {to} via 10.0.2.2\n")).collect::<String>());
+    agree(&net, &mut dice, &blocks);
+    // These change, the others stay.
+    let (changing, still) = blocks.split_at(routes / 2);
+    let (names, mut marks, mut changes) = (interfaces(&net), carrier(&net), carrier(&net));
+    let (pace, mut input) = (Pace::by_the_clock(Duration::from_millis(1)), changes.stdin.take().unwrap());
+    let (used, mut waits) = (ticks(&net), Vec::new());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pace.run(|number| {
+                let to = changing[number.wrapping_mul(7919) as usize % changing.len()];
+                let _ = writeln!(input, "route replace {to} via {}", ["10.0.2.2", "10.0.3.2"][number as usize / 7 % 2]);
+            });
+        });
+        while pace.sent() < seconds * A_SECOND {
+            waits.push(obeyed(&net, &pace, &mut marks, waits.len() as u32));
+            let to: Vec<Addr> = (0..COMPARED).map(|_| dice.pick(still).addr).collect();
+            let wrong = disagreements(&net, &names, &to);
+            assert!(wrong.is_empty(), "of what stays: {wrong:?}");
+        }
+        pace.stop();
+    });
+    let (used, sent) = (ticks(&net) - used, pace.sent());
+    drop(input);
+    for mut process in [marks, changes] {
+        drop(process.stdin.take());
+        process.wait().unwrap();
+    }
+    agree(&net, &mut dice, &blocks);
+    waits.sort_unstable();
+    let (middle, last) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+    let followed = net.status("r")["followed"].clone();
+    println!(
+        "{routes} routes, {sent} changes at 1,000 a second: {used} ticks of 10 ms of the node, asked meanwhile; obeyed within {middle} \
+         ms, at most {last}, of {}; {followed}",
+        waits.len()
+    );
+    assert!(middle <= OBEYED, "{waits:?}");
+    assert!(followed["changes"].as_u64() >= Some(u64::from(sent)), "{followed}");
+    assert_eq!((&followed["overruns"], &followed["untold"]), (&0.into(), &0.into()), "{followed}");
 }
 
 #[test]
