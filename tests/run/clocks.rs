@@ -4,9 +4,11 @@
 //! The node's `clock_gettime` is this test's, which is loaded before libc: CLOCK_REALTIME is off by what a shared file says. No other
 //! process has that, and all clocks of the node but this one are the kernel's.
 
+use crate::keys::{Pair, forward};
 use crate::single::{ANODE, Node, anode, write_config};
 use crate::wait;
 use anode::code::bundle::{Bundle, Kind};
+use anode::manage::client::Control;
 use anode::trust::{Credential, CredentialSet, PrincipalKey, Restrictions, Terms};
 use model::health::{Health, State};
 use model::status::{Code, Status};
@@ -14,9 +16,10 @@ use model::wish::Ran;
 use model::{Ask, wish::Standing, wish::Wish};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
+use tempfile::TempDir;
 
 const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;
@@ -48,36 +51,71 @@ int clock_gettime(clockid_t clock, struct timespec *now)
 }
 "#;
 
-/// A node, and what its time of day is off by.
-struct Jumpy {
-    node: Node,
+/// What the time of day of processes is off by.
+pub struct Clock {
     seconds: File,
+    /// What they find in their environment.
+    variables: [(&'static str, PathBuf); 2],
 }
 
-impl Jumpy {
-    fn start(more: &str) -> Jumpy {
-        crate::gate::pass();
-        let dir = tempfile::tempdir().unwrap();
-        let at = |name: &str| dir.path().join(name);
+impl Clock {
+    /// One whose files are in a directory.
+    pub fn within(dir: &Path) -> Clock {
+        let at = |name: &str| dir.join(name);
         fs::write(at("shim.c"), SHIM).unwrap();
         let mut cc = Command::new("cc");
         cc.args(["-shared", "-fPIC", "-O2", "-o"]).arg(at("shim.so")).arg(at("shim.c")).arg("-ldl");
         assert!(cc.status().unwrap().success());
         let seconds = File::options().read(true).write(true).create_new(true).open(at("jump")).unwrap();
         seconds.set_len(8).unwrap();
+        Clock { seconds, variables: [("LD_PRELOAD", at("shim.so")), ("JUMP", at("jump"))] }
+    }
+
+    /// A process of this command has it.
+    pub fn give(&self, command: &mut Command) {
+        command.envs(self.variables.iter().map(|(name, path)| (name, path)));
+    }
+
+    /// From now on it is so many seconds later than it is.
+    pub fn jump(&self, seconds: i64) {
+        self.seconds.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
+    }
+}
+
+/// A node with such a clock.
+struct Jumpy {
+    node: Node,
+    clock: Clock,
+}
+
+impl Jumpy {
+    fn start(more: &str) -> Jumpy {
+        crate::gate::pass();
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clock::within(dir.path());
+        Jumpy::start_in(dir, clock, more)
+    }
+
+    fn start_in(dir: TempDir, clock: Clock, more: &str) -> Jumpy {
         let file = write_config(dir.path(), more);
         let mut command = anode(&["node", "run"], &file);
-        command.env("LD_PRELOAD", at("shim.so")).env("JUMP", at("jump"));
-        let log = File::create(at("log")).unwrap();
+        clock.give(&mut command);
+        let log = File::create(dir.path().join("log")).unwrap();
         let process = command.stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let node = Node { process, dir };
         wait::control(&node.run_dir(), Some(&node.process), || node.log());
-        Jumpy { node, seconds }
+        Jumpy { node, clock }
     }
 
     /// From now on it is so many seconds later than it is.
     fn jump(&self, seconds: i64) {
-        self.seconds.write_all_at(&seconds.to_ne_bytes(), 0).unwrap();
+        self.clock.jump(seconds);
+    }
+
+    /// The same node, started again with its store.
+    fn again(self, more: &str) -> Jumpy {
+        let Jumpy { node, clock } = self;
+        Jumpy::start_in(node.down(), clock, more)
     }
 
     fn status(&self) -> Status {
@@ -154,33 +192,107 @@ fn what_is_measured_goes_on_while_the_time_of_day_jumps() {
     jumpy.node.down();
 }
 
+/// Code whose author may act as guest for an hour before and after now; `number` makes it another one.
+fn dated(root: &PrincipalKey, number: u32) -> Bundle {
+    let author = PrincipalKey::from_seed([2; 32]);
+    let text = format!(
+        r#"(module (memory (export "memory") 1024 1024 (pagesize 1)) (global (export "an_arena") i32 (i32.const 0))
+                (func (export "capsule") (param i32 i32) (result i32) (drop (i32.const {number})) i32.const 0))"#
+    );
+    let code = (Kind::Wasm, wat::parse_str(text).unwrap().into());
+    let mut bundle = Bundle::build("dated", 0, &[code], Some(&author)).unwrap();
+    let (from, until) = (Some(now_s() - 3600), Some(now_s() + 3600));
+    let checks = Restrictions { from, until, ..Restrictions::default() };
+    let terms = Terms { principal: author.id(), role: "guest".into(), checks };
+    let credential = Credential::grant(root, &terms).unwrap().bind(&bundle.name()).unwrap();
+    let set = CredentialSet { code: bundle.name(), credentials: vec![credential] };
+    bundle.add_credentials(set.encode().into()).unwrap();
+    bundle
+}
+
+/// The role of who acts for a root's guests.
+fn guest(root: &PrincipalKey) -> String {
+    format!("[[role]]\nname = \"guest\"\ntrusts = [\"{}\"]\n", root.id())
+}
+
+fn counts(code: &Code, counts: bool, seconds: i64) {
+    let role = if counts { "guest" } else { "anyone" };
+    assert_eq!(code.role.as_deref(), Some(role), "{seconds} s off: {code:?}");
+    assert_eq!(code.credential_refused.is_none(), counts, "{seconds} s off: {code:?}");
+}
+
 #[test]
 fn a_credential_counts_by_the_time_that_it_is_when_code_comes() {
-    let [root, author] = [1, 2].map(|seed| PrincipalKey::from_seed([seed; 32]));
-    let jumpy = Jumpy::start(&format!("[[role]]\nname = \"guest\"\ntrusts = [\"{}\"]\n", root.id()));
-    let bundle = |number: u32| {
-        let text = format!(
-            r#"(module (memory (export "memory") 1024 1024 (pagesize 1)) (global (export "an_arena") i32 (i32.const 0))
-                (func (export "capsule") (param i32 i32) (result i32) (drop (i32.const {number})) i32.const 0))"#
-        );
-        let code = (Kind::Wasm, wat::parse_str(text).unwrap().into());
-        let mut bundle = Bundle::build("dated", 0, &[code], Some(&author)).unwrap();
-        let (from, until) = (Some(now_s() - 3600), Some(now_s() + 3600));
-        let checks = Restrictions { from, until, ..Restrictions::default() };
-        let terms = Terms { principal: author.id(), role: "guest".into(), checks };
-        let credential = Credential::grant(&root, &terms).unwrap().bind(&bundle.name()).unwrap();
-        let set = CredentialSet { code: bundle.name(), credentials: vec![credential] };
-        bundle.add_credentials(set.encode().into()).unwrap();
-        bundle
-    };
-    for (number, (seconds, counts)) in (1..).zip([(0, true), (YEAR, false), (0, true), (-YEAR, false), (0, true)]) {
+    let root = PrincipalKey::from_seed([1; 32]);
+    let jumpy = Jumpy::start(&guest(&root));
+    for (number, (seconds, wanted)) in (1..).zip([(0, true), (YEAR, false), (0, true), (-YEAR, false), (0, true)]) {
         jumpy.jump(seconds);
-        let code = jumpy.judged(&bundle(number));
-        let role = if counts { "guest" } else { "anyone" };
-        assert_eq!(code.role.as_deref(), Some(role), "{seconds} s off: {code:?}");
-        assert_eq!(code.credential_refused.is_none(), counts, "{seconds} s off: {code:?}");
+        counts(&jumpy.judged(&dated(&root, number)), wanted, seconds);
     }
     jumpy.node.down();
+}
+
+#[test]
+fn code_that_a_store_has_is_judged_anew_by_the_time_of_the_start() {
+    let root = PrincipalKey::from_seed([1; 32]);
+    let (mut jumpy, bundle) = (Jumpy::start(&guest(&root)), dated(&root, 1));
+    counts(&jumpy.judged(&bundle), true, 0);
+    for (seconds, wanted) in [(YEAR, false), (0, true), (-YEAR, false), (0, true)] {
+        jumpy.jump(seconds);
+        jumpy = jumpy.again(&guest(&root));
+        counts(&jumpy.judged(&bundle), wanted, seconds);
+    }
+    jumpy.node.down();
+}
+
+/// Two nodes with a common secret, each of which demands proofs, and the clock of each.
+fn proving() -> (Pair, [Clock; 2]) {
+    let mut pair = Pair::new();
+    let clocks = [0, 1].map(|at| {
+        fs::create_dir(pair.path(&format!("clock{at}"))).unwrap();
+        Clock::within(&pair.path(&format!("clock{at}")))
+    });
+    for at in [0, 1] {
+        pair.more[at] = (format!(", keys = [{:?}]", pair.path("link.key")), "demand = [\"mac\"]".into());
+    }
+    (pair, clocks)
+}
+
+#[test]
+fn proofs_of_neighbours_that_run_count_whatever_their_clocks_show() {
+    let (mut pair, clocks) = proving();
+    (0..2).for_each(|at| pair.start_with(at, |command| clocks[at].give(command)));
+    let code = forward(1, None);
+    for at in [0, 1] {
+        Control::connect(&pair.dir(at)).unwrap().add_code(&code).unwrap();
+    }
+    for (at, seconds) in [(0, YEAR), (1, -YEAR), (0, -YEAR), (1, YEAR), (0, 0), (1, 0)] {
+        clocks[at].jump(seconds);
+        assert!(pair.send(0, &code, true) && pair.send(1, &code, true), "node {at} {seconds} s off");
+    }
+    for at in [0, 1] {
+        assert_eq!([pair.dropped(at, "mac-replayed"), pair.dropped(at, "unauthenticated")], [0, 0]);
+    }
+}
+
+#[test]
+fn a_node_that_starts_a_year_ahead_shuts_its_neighbour_out_counts_that_and_lets_it_in_when_clocks_are_right() {
+    let (mut pair, clocks) = proving();
+    (0..2).for_each(|at| pair.start_with(at, |command| clocks[at].give(command)));
+    let code = forward(1, None);
+    Control::connect(&pair.dir(0)).unwrap().add_code(&code).unwrap();
+    assert!(pair.send(0, &code, true));
+    pair.kill(1);
+    clocks[1].jump(YEAR);
+    pair.start_with(1, |command| clocks[1].give(command));
+    // Each is from before the start, by the clock of that node.
+    pair.send(0, &code, false);
+    pair.until(1, || (pair.dropped(1, "mac-replayed") > 0).then_some(()));
+    pair.kill(1);
+    clocks[1].jump(0);
+    pair.start_with(1, |command| clocks[1].give(command));
+    assert!(pair.send(0, &code, true));
+    assert_eq!(pair.dropped(1, "mac-replayed"), 0);
 }
 
 /// The shim is there: without it nothing here would jump.

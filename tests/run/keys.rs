@@ -15,16 +15,16 @@ use std::process::{Child, Command};
 const ANODE: &str = env!("CARGO_BIN_EXE_anode");
 
 /// Two nodes, neighbours of each other, in a folder that has keys.
-struct Pair {
+pub struct Pair {
     folder: tempfile::TempDir,
     ports: Vec<u16>,
     /// What stands behind the neighbour's address, and at the port, in each one's file.
-    more: [(String, String); 2],
+    pub more: [(String, String); 2],
     nodes: [Option<Child>; 2],
 }
 
 impl Pair {
-    fn new() -> Pair {
+    pub fn new() -> Pair {
         crate::gate::pass();
         let sockets: Vec<_> = (0..2).map(|_| UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
         let ports = sockets.iter().map(|socket| socket.local_addr().unwrap().port()).collect();
@@ -37,11 +37,11 @@ impl Pair {
         pair
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn dir(&self, at: usize) -> PathBuf {
+    pub fn dir(&self, at: usize) -> PathBuf {
         self.path(&format!("n{at}"))
     }
 
@@ -50,6 +50,11 @@ impl Pair {
     }
 
     fn start(&mut self, at: usize) {
+        self.start_with(at, |_| {});
+    }
+
+    /// The same by a command that is changed before.
+    pub fn start_with(&mut self, at: usize, change: impl FnOnce(&mut Command)) {
         let other = 1 - at;
         let (neighbour, port) = &self.more[at];
         let config = format!(
@@ -68,12 +73,14 @@ impl Pair {
         std::fs::write(&file, config).unwrap();
         self.anode(&["node", "check", file.to_str().unwrap()]);
         let log = File::create(self.path(&format!("log{at}"))).unwrap();
-        let child = Command::new(ANODE).args(["node", "run"]).arg(&file).stderr(log).spawn().unwrap();
-        self.nodes[at] = Some(child);
+        let mut command = Command::new(ANODE);
+        command.args(["node", "run"]).arg(&file).stderr(log);
+        change(&mut command);
+        self.nodes[at] = Some(command.spawn().unwrap());
         wait::control(&self.dir(at), self.nodes[at].as_ref(), || self.log(at));
     }
 
-    fn kill(&mut self, at: usize) {
+    pub fn kill(&mut self, at: usize) {
         let mut child = self.nodes[at].take().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
@@ -117,16 +124,16 @@ impl Pair {
     }
 
     /// Waits until something is so of which a node's status may tell.
-    fn until<T>(&self, at: usize, mut look: impl FnMut() -> Option<T>) -> T {
+    pub fn until<T>(&self, at: usize, mut look: impl FnMut() -> Option<T>) -> T {
         wait::told(&self.dir(at), "status", |_| look())
     }
 
-    fn dropped(&self, at: usize, reason: &str) -> u64 {
+    pub fn dropped(&self, at: usize, reason: &str) -> u64 {
         self.status(at)["drops"][reason].as_u64().unwrap_or(0)
     }
 
     /// Sends a capsule from the one node to an application of the other; whether it comes.
-    fn send(&self, from: usize, bundle: &Bundle, comes: bool) -> bool {
+    pub fn send(&self, from: usize, bundle: &Bundle, comes: bool) -> bool {
         let seat = Attachment::attach(&self.dir(from), 0).unwrap();
         let mut sink = Attachment::attach(&self.dir(1 - from), 0).unwrap();
         let unknown = Addr::UNSPECIFIED;
@@ -153,7 +160,7 @@ impl Drop for Pair {
 }
 
 /// Code that goes to its destination; `number` makes it another one.
-fn forward(number: u32, key: Option<&PrincipalKey>) -> Bundle {
+pub fn forward(number: u32, key: Option<&PrincipalKey>) -> Bundle {
     let text = format!(
         r#"(module (memory (export "memory") 1024 1024 (pagesize 1)) (global (export "an_arena") i32 (i32.const 0))
             (data (i32.const 600) "{number}")
