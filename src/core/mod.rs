@@ -30,6 +30,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use reason::Drops;
 use state_store::{Change, Refused, StateStore, Value};
 
+/// Says how many bytes of the heap are in use, and how many it has besides, if that is known.
+pub type Heap = fn() -> Option<(usize, usize)>;
+
 /// The state of a node that all packets share.
 pub struct Core {
     /// The node's name.
@@ -63,7 +66,7 @@ pub struct Core {
     /// Bytes of code in memory.
     pub object_bytes: usize,
     /// Who says how many bytes of the process's heap are in use, and how many it has besides, if the outside knows.
-    pub heap: Option<fn() -> Option<(usize, usize)>>,
+    pub heap: Option<Heap>,
     /// The node's source of random numbers.
     pub rng: Xoshiro256PlusPlus,
     /// Children of the packet that runs or has just run, with their resource bounds in their headers; empty between packets.
