@@ -16,8 +16,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use anode::lab::spec::{Answer, Spec, SpecEnd, SpecLink};
 use anode::link::LinkQuality;
-use serde_json::{Value, json};
 
 use super::capsules::PLAIN;
 use super::compile::Programs;
@@ -111,12 +111,12 @@ impl Gateway for Link {
         let listener = UnixListener::bind(&socket).map_err(failed)?;
         let arguments: [OsString; 3] = ["lab".into(), "carry".into(), dir.clone().into()];
         let mut running = site.spawn_told(&programs::node()?, &arguments, OwnedFd::from(listener))?;
-        let end = |interface: &str| json!({ "interface": interface, "meter": format!("bench {interface}") });
+        let end = |interface: &str| SpecEnd { interface: interface.into(), meter: format!("bench {interface}") };
         let ends = [end(ingress.interface), end(egress.interface)];
-        let links = json!([{ "number": 0, "ends": ends, "quality": self.quality, "mtu": 1500 }]);
-        match tell(&socket, &json!({ "seed": 1, "links": links })) {
-            Ok(answer) if answer["changes"] == 1 => Ok(running),
-            Ok(answer) => Err(Error::Node(format!("links are not carried: {answer}"))),
+        let link = SpecLink { number: 0, ends, quality: self.quality, mtu: 1500 };
+        match tell(&socket, &Spec { seed: 1, links: vec![link] }) {
+            Ok(Answer::Changes(1)) => Ok(running),
+            Ok(answer) => Err(Error::Node(format!("links are not carried: {answer:?}"))),
             Err(_) => Err(running.silent(self.name)),
         }
     }
@@ -132,10 +132,10 @@ impl Gateway for Link {
 }
 
 /// Tells the process what its links are.
-fn tell(socket: &Path, spec: &Value) -> std::io::Result<Value> {
+fn tell(socket: &Path, spec: &Spec) -> std::io::Result<Answer> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.write_all(spec.to_string().as_bytes())?;
+    stream.write_all(&serde_json::to_vec(spec)?)?;
     stream.shutdown(Shutdown::Write)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

@@ -9,17 +9,23 @@
 //! another one says so, and nothing else of the request counts.
 #![deny(unsafe_code)]
 
+pub mod apps;
 mod ask;
+pub mod bundles;
 pub mod code;
+pub mod demo;
 pub mod domains;
 pub mod events;
 pub mod health;
 pub mod kernel;
+pub mod labs;
 pub mod loader;
 pub mod log;
+pub mod meaning;
 pub mod names;
 pub mod plan;
 mod ports;
+pub mod programs;
 pub mod revoked;
 pub mod schema;
 pub mod status;

@@ -89,6 +89,9 @@ pub struct Status {
     pub workers: Vec<Worker>,
 }
 
+/// Fields of [`Status`] that count nothing, or what another one counts.
+pub const NO_COUNTERS: [&str; 4] = ["drops_before", "limits", "domain", "worker"];
+
 /// What became of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Balance {
@@ -151,4 +154,23 @@ pub struct Metrics {
     pub series: u64,
     /// Series that found no place: there is a limit.
     pub left_out: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_counts_nothing_is_there() {
+        let schema = schemars::schema_for!(Status).to_value();
+        let mut names = Vec::new();
+        let mut rest = vec![&schema];
+        while let Some(value) = rest.pop() {
+            names.extend(value["properties"].as_object().into_iter().flat_map(|fields| fields.keys()));
+            rest.extend(value.as_object().into_iter().flat_map(|fields| fields.values()));
+        }
+        for name in NO_COUNTERS {
+            assert!(names.iter().any(|known| *known == name), "{name} is no field of a status");
+        }
+    }
 }

@@ -1,13 +1,14 @@
 //! `anode cache`: be an origin, get and put values, measure the benefit of copies in the network.
 
 use super::attach::{Destination, Place, destination, ms, seconds, token};
+use super::told;
 use crate::apps::cache::{Answer, Client, Key, ORIGIN_PORT, Origin, VALUE_MAX};
 use crate::apps::workload::{Outcome, Workload};
 use crate::apps::{Attached as _, CACHE};
 use crate::clean;
 use crate::wire::Digest;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
+use model::apps::{CacheAnswer, Compared};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -144,7 +145,7 @@ fn serve(
     }
     let served = origin.served();
     if json {
-        crate::say!("{}", serde_json::to_string(&served)?);
+        crate::say!("{}", serde_json::to_string(&told::<model::apps::Served>(&served)?)?);
     } else {
         crate::say!("{} values given, {} keys not known, {} stored", served.values, served.absent, served.stored);
     }
@@ -167,16 +168,24 @@ impl Asking {
                     "{}\n  from {who} {from}, {hops} hops away, version {version}, {took} ms",
                     clean::printed(&value)
                 );
-                let json = json!({"value": value, "version": version, "from": from, "copy": copy, "hops": hops,
-                                  "time_ns": time.as_nanos() as u64});
+                let json = CacheAnswer::Value {
+                    value: value.into_owned(),
+                    version: *version,
+                    from: from.to_string(),
+                    copy: *copy,
+                    hops: *hops,
+                    time_ns: time.as_nanos() as u64,
+                };
                 (ExitCode::SUCCESS, json, text)
             }
-            Answer::Stored(version) => {
-                (ExitCode::SUCCESS, json!({"stored": version}), format!("stored as version {version}, {took} ms"))
-            }
+            Answer::Stored(version) => (
+                ExitCode::SUCCESS,
+                CacheAnswer::Stored { stored: *version },
+                format!("stored as version {version}, {took} ms"),
+            ),
             Answer::Absent => (
                 ExitCode::FAILURE,
-                json!({"absent": true}),
+                CacheAnswer::Absent { absent: true },
                 "the origin has no such key, or no room for another".to_owned(),
             ),
             Answer::Lost => {
@@ -184,11 +193,11 @@ impl Asking {
                     "no answer; does an origin run there? anode cache serve --port {}, and see: anode trace {}",
                     self.port, self.origin
                 );
-                (ExitCode::FAILURE, json!({"lost": true}), text)
+                (ExitCode::FAILURE, CacheAnswer::Lost { lost: true }, text)
             }
         };
         if self.json {
-            crate::say!("{json}");
+            crate::say!("{}", serde_json::to_string(&json)?);
         } else if status == ExitCode::SUCCESS {
             crate::say!("{text}");
         } else {
@@ -214,7 +223,8 @@ fn bench(asking: &Asking, workload: Workload) -> anyhow::Result<ExitCode> {
     let with = workload.run(&mut node, &mut client, &mut |_| bar.inc(1))?;
     bar.finish_and_clear();
     if asking.json {
-        let all: Value = json!({"workload": workload, "stored": stored, "without": without, "with": with});
+        let (without, with) = (told(&without)?, told(&with)?);
+        let all = Compared { workload: told(&workload)?, stored: stored as u64, without, with };
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         crate::say!("{}", compare(&workload, &without, &with));

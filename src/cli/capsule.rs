@@ -5,7 +5,7 @@ use crate::apps::{Attached as _, Error, Received, header};
 use crate::clean;
 use crate::code::bundle::Bundle;
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use model::apps::{Arrived, CapsuleLine, NotSent, Sent};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl Send {
             }
         }
         if self.json {
-            crate::say!("{}", json!({"sent": self.count, "code": code.to_string(), "bytes": payload.len()}));
+            say(&CapsuleLine::Sent(Sent { sent: self.count, code: code.to_string(), bytes: payload.len() as u64 }))?;
         } else {
             crate::say!("sent {} of {} ({} payload bytes) to {to}", self.count, code.short(), payload.len());
         }
@@ -156,12 +156,12 @@ fn receive(node: &mut Seat, wanted: u64, time: Option<Duration>, (json, sent): (
         match node.receive(left) {
             Ok(Some(received)) => {
                 all.got += 1;
-                print(&received, node.now() - begin, json);
+                print(&received, node.now() - begin, json)?;
             }
             Err(Error::Refused(why)) if sent < u64::MAX => {
                 all.refused += 1;
                 if json {
-                    crate::say!("{}", json!({"refused": why}));
+                    say(&CapsuleLine::NotSent(NotSent { refused: why }))?;
                 } else {
                     crate::say!("not sent on by this node: {}", clean::shown(&why));
                 }
@@ -174,19 +174,29 @@ fn receive(node: &mut Seat, wanted: u64, time: Option<Duration>, (json, sent): (
     Ok(all)
 }
 
-fn print((header, payload): &Received, after: Duration, json: bool) {
+/// Prints a line of JSON.
+fn say(line: &CapsuleLine) -> anyhow::Result<()> {
+    crate::say!("{}", serde_json::to_string(line)?);
+    Ok(())
+}
+
+fn print((header, payload): &Received, after: Duration, json: bool) -> anyhow::Result<()> {
     let after = after.as_nanos() as u64;
     if json {
-        let value: Value = json!({
-            "source": header.source, "destination": header.destination, "previous": header.previous,
-            "bound": header.bound, "app_port": header.app_port, "code": header.code.to_string(),
-            "payload": hex::encode(payload), "after_ns": after,
-        });
-        crate::say!("{value}");
-        return;
+        return say(&CapsuleLine::Arrived(Arrived {
+            source: header.source.to_string(),
+            destination: header.destination.to_string(),
+            previous: header.previous.to_string(),
+            bound: header.bound,
+            app_port: header.app_port,
+            code: header.code.to_string(),
+            payload: hex::encode(payload),
+            after_ns: after,
+        }));
     }
     crate::say!("from {}, bound {} left, {} bytes, after {} ms", header.source, header.bound, payload.len(), ms(after));
     show_bytes(payload);
+    Ok(())
 }
 
 /// Prints bytes as hexadecimal digits and as text, sixteen a line.

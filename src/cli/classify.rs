@@ -11,11 +11,11 @@ use crate::classify::taught::pattern::HostNames;
 use crate::classify::taught::protocols::Protocols;
 use crate::classify::taught::text::{self, Vocabulary};
 use crate::classify::taught::token::{Mistake, TEXT_MAX};
-use crate::classify::taught::trace::{Trace, TracedRule};
+use crate::classify::taught::trace::{Trace, TracedHeader, TracedRule};
 use crate::classify::taught::{classifier, pcap};
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use model::programs::{Cases, Field, Frame, Header, Rule, Taught};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -120,7 +120,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let name = given.rules.as_deref().map_or(String::new(), |path| path.display().to_string());
             let trace = classifier.explain(&bytes);
             if json {
-                crate::say!("{}", as_json(&classifier, &trace));
+                crate::say!("{}", serde_json::to_string(&described(&classifier, &trace))?);
             } else {
                 show(&classifier, &trace, &name);
             }
@@ -134,11 +134,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let taught: Vec<_> = classifier.protocols().all().map(|(_, protocol)| protocol.name.clone()).collect();
             let fixed = classifier.owners().filter(|(_, line)| line.is_fixed).count();
             if json {
-                let sizes = serde_json::json!({ "settled": settled, "tuples": over });
-                crate::say!(
-                    "{}",
-                    serde_json::json!({"protocols": taught, "rules": rules, "cases": sizes, "fixed": fixed})
-                );
+                let cases = Cases { settled: settled as u64, tuples: over as u64 };
+                let all = Taught { protocols: taught, rules: rules as u64, cases, fixed: fixed as u64 };
+                crate::say!("{}", serde_json::to_string(&all)?);
                 return Ok(ExitCode::SUCCESS);
             }
             crate::say!("{} protocols: {}", taught.len(), taught.join(", "));
@@ -234,21 +232,23 @@ fn add(
 }
 
 /// What a frame is: its headers, and all rules by their lines.
-fn as_json(classifier: &Classifier<Line>, trace: &Trace) -> Value {
-    let line = |number: RuleNumber| classifier.owner(number).map_or(0, |line| line.number);
-    let headers: Vec<_> = trace
-        .headers
-        .iter()
-        .map(|header| {
-            let field = |(name, value): &(String, String)| json!({"name": name, "value": value});
-            let fields: Vec<_> = header.fields.iter().map(field).collect();
-            json!({"name": header.name, "start": header.start, "inner": header.inner, "end": header.end, "fields": fields})
-        })
-        .collect();
-    let rule = |rule: &TracedRule| json!({"line": line(rule.number), "holds": rule.holds, "why": rule.why});
-    let rules: Vec<_> = trace.rules.iter().map(rule).collect();
-    let answer: Vec<_> = trace.answer.iter().map(|number| line(*number)).collect();
-    json!({"headers": headers, "stop": trace.stop, "rules": rules, "answer": answer})
+fn described(classifier: &Classifier<Line>, trace: &Trace) -> Frame {
+    let line = |number: RuleNumber| classifier.owner(number).map_or(0, |line| line.number as u64);
+    let field = |(name, value): &(String, String)| Field { name: name.clone(), value: value.clone() };
+    let header = |header: &TracedHeader| Header {
+        name: header.name.clone(),
+        start: header.start as u64,
+        inner: header.inner as u64,
+        end: header.end as u64,
+        fields: header.fields.iter().map(field).collect(),
+    };
+    let rule = |rule: &TracedRule| Rule { line: line(rule.number), holds: rule.holds, why: rule.why.clone() };
+    Frame {
+        headers: trace.headers.iter().map(header).collect(),
+        stop: trace.stop.clone(),
+        rules: trace.rules.iter().map(rule).collect(),
+        answer: trace.answer.iter().map(|number| line(*number)).collect(),
+    }
 }
 
 /// Prints what a frame is.

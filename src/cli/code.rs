@@ -22,7 +22,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use check::Check;
 use clap::{Subcommand, ValueEnum};
 use describe::{At, describe};
-use serde_json::{Value, json};
+use model::bundles::{self as described, Object, SdkPath, Stored};
+use model::code::Named;
+use serde::Serialize;
+use serde_json::Value;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -191,7 +194,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::New(arguments) => new::run(&arguments)?,
         Verb::SdkPath { print } => {
             let path = new::sdk_path()?.display().to_string();
-            print.show(&if print.json { json!({"path": path}) } else { json!(path) });
+            if print.json { print.show(&SdkPath { path }) } else { print.show(&path) }
         }
         Verb::Attach { file, credentials, print } => {
             let mut bundle = read(&file)?;
@@ -205,7 +208,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
                 let bundle = running::checked(file)?;
                 refuse_revoked(&store, &bundle)?;
                 place.open()?.put_bundle(&bundle, true)?;
-                print.show(&json!({"name": bundle.name().to_string()}));
+                print.show(&Named { name: bundle.name().to_string() });
             }
             [node, file, ..] => running::add(node, Path::new(file), &place, &print)?,
             [] => bail!("a bundle file is missing"),
@@ -216,11 +219,11 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
             let name = resolve(&store, &name)?;
             match store.bundle(&name) {
                 Some(bundle) => print.show(&at.describe(&bundle, rules::check(&bundle).ok().as_ref())?),
-                None => print.show(&json!({
-                    "name": name.to_string(),
-                    "kind": "object",
-                    "bytes": store.object(&name).context("the object is gone or was rotten")?.len(),
-                })),
+                None => print.show(&Object {
+                    name: name.to_string(),
+                    kind: "object".into(),
+                    bytes: store.object(&name).context("the object is gone or was rotten")?.len() as u64,
+                }),
             }
         }
         Verb::Retry { node, print } => {
@@ -232,7 +235,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
                 let store = place.open()?;
                 let name = resolve(&store, name)?;
                 store.remove_bundle(&name)?;
-                print.show(&json!({"name": name.to_string()}));
+                print.show(&Named { name: name.to_string() });
             }
             [node, name, ..] => running::remove(node, name, &place, &print)?,
             [] => bail!("a name is missing"),
@@ -286,9 +289,8 @@ fn build(arguments: Build) -> Result<()> {
     };
     super::replace(&output, &bundle.write()).with_context(|| output.display().to_string())?;
     if arguments.print.json {
-        let mut value = describe(&bundle, rules::check(&bundle).ok().as_ref());
-        value["file"] = json!(output.display().to_string());
-        arguments.print.show(&value);
+        let described = describe(&bundle, rules::check(&bundle).ok().as_ref());
+        arguments.print.show(&described::Bundle { file: Some(output.display().to_string()), ..described });
     } else {
         crate::say!("{}", bundle.name());
     }
@@ -307,11 +309,13 @@ fn read(file: &Path) -> Result<Bundle> {
 fn list(store: &Store, print: &Print) {
     let entries = store.list();
     if print.json {
-        let entry = |entry: &crate::code::store::Entry| {
-            let (name, size) = (entry.digest.to_string(), entry.size);
-            json!({"name": name, "bytes": size, "pinned": entry.pinned, "title": entry.title})
+        let entry = |entry: &crate::code::store::Entry| Stored {
+            name: entry.digest.to_string(),
+            bytes: entry.size as u64,
+            pinned: entry.pinned,
+            title: entry.title.clone(),
         };
-        return print.show(&entries.iter().map(entry).collect());
+        return print.show(&entries.iter().map(entry).collect::<Vec<_>>());
     }
     for entry in entries {
         let pinned = if entry.pinned { "pinned" } else { "-" };
@@ -340,8 +344,10 @@ impl Print {
         self.json
     }
 
-    pub(super) fn show(&self, value: &Value) {
-        if self.json { crate::say!("{value}") } else { lines(value, 0) }
+    pub(super) fn show(&self, of: &impl Serialize) {
+        // What is shown has names for keys, so it is a value.
+        let value = serde_json::to_value(of).unwrap_or_default();
+        if self.json { crate::say!("{value}") } else { lines(&value, 0) }
     }
 }
 

@@ -12,8 +12,8 @@ use crate::trust::{Credential, LinkSecret, PLAN, PrincipalId, PrincipalKey, Rest
 use crate::wire::Digest;
 use anyhow::{Context as _, Result, ensure};
 use clap::Subcommand;
+use model::bundles::{self, Inspected, Principal, Secret};
 use revoke::Taken;
-use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -131,12 +131,12 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::New { file, print } => {
             let key = PrincipalKey::new()?;
             key.save(&file)?;
-            print.show(&json!({"principal": key.id().to_string()}));
+            print.show(&Principal { principal: key.id().to_string() });
         }
         Verb::Secret { file, print } => {
             let secret = LinkSecret::new()?;
             secret.save(&file)?;
-            print.show(&json!({"key": format!("{:08x}", secret.id)}));
+            print.show(&Secret { key: format!("{:08x}", secret.id) });
         }
         Verb::Grant { root, to, role, checks, output, print } => {
             checks.are_timely()?;
@@ -193,30 +193,35 @@ fn write(credential: &Credential, output: &Path, print: &Print) -> Result<()> {
 }
 
 /// What a file says that `anode cred` writes; nothing of a key that is secret.
-fn inspect(file: &Path) -> Result<serde_json::Value> {
+fn inspect(file: &Path) -> Result<Inspected> {
     let mut begins = [0; 12];
     let opened = std::fs::File::open(file).with_context(|| file.display().to_string())?;
     let length = opened.take(begins.len() as u64).read(&mut begins).with_context(|| file.display().to_string())?;
     match &begins[..length] {
         begins if begins.starts_with(b"anode-key ") => {
-            Ok(json!({"key": "to sign and to grant with", "principal": PrincipalKey::load(file)?.id().to_string()}))
+            let principal = PrincipalKey::load(file)?.id().to_string();
+            Ok(Inspected::Key { key: "to sign and to grant with".into(), principal })
         }
         begins if begins.starts_with(b"anode-secret") => {
-            Ok(json!({"key": "of two neighbours", "number": format!("{:08x}", LinkSecret::load(file)?.id)}))
+            let number = format!("{:08x}", LinkSecret::load(file)?.id);
+            Ok(Inspected::Secret { key: "of two neighbours".into(), number })
         }
-        _ => describe(&load(file)?),
+        _ => Ok(Inspected::Credential(describe(&load(file)?)?)),
     }
 }
 
-fn describe(credential: &Credential) -> Result<serde_json::Value> {
+fn describe(credential: &Credential) -> Result<bundles::Credential> {
     let verified = credential.verify();
     let blocks = credential.describe()?;
-    Ok(json!({
-        "root": credential.root().to_string(),
-        "signatures": match &verified { Ok(_) => "right".to_owned(), Err(refusal) => refusal.to_string() },
-        "valid": if verified.is_ok() { validity(&blocks, now()) } else { "no, its signatures are wrong".into() },
-        "blocks": blocks.iter().map(|block| block.trim_end()).collect::<Vec<_>>(),
-    }))
+    Ok(bundles::Credential {
+        root: credential.root().to_string(),
+        signatures: match &verified {
+            Ok(_) => "right".to_owned(),
+            Err(refusal) => refusal.to_string(),
+        },
+        valid: if verified.is_ok() { validity(&blocks, now()) } else { "no, its signatures are wrong".into() },
+        blocks: blocks.iter().map(|block| block.trim_end().to_owned()).collect(),
+    })
 }
 
 /// Whether a time is within the times of a credential's checks, as `anode cred` writes them.

@@ -13,7 +13,7 @@ use crate::apps::cache::{Answer, Client, Key};
 use crate::apps::{App, Attached, CACHE, PING, ping};
 use crate::wire::{Addr, Digest};
 use anyhow::{Context as _, ensure};
-use serde_json::json;
+use model::demo::{Crossings, Demo};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,9 +33,6 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
-
-/// How often each part of an object crossed each link: link ▸ object ▸ part ▸ times.
-type Crossings = BTreeMap<String, BTreeMap<String, BTreeMap<u16, u32>>>;
 
 /// Where the story happens.
 trait Stage {
@@ -67,8 +64,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let result = if root && !args.simulated {
         say("Three nodes, a — r — b, in network namespaces on this machine; capsules travel natively in IP.");
         let mut told = tell(&mut native::Native::new(false)?, &say)?;
-        let warm = told["warm_ms"].as_f64().unwrap_or(f64::NAN);
-        told["kernel"] = kernel::tell(told["icmp_ms"].as_f64(), warm, &say)?;
+        told.kernel = Some(kernel::tell(told.icmp_ms, told.warm_ms, &say)?);
         told
     } else {
         say(if root {
@@ -85,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The story.
-fn tell(stage: &mut dyn Stage, say: &dyn Fn(&str)) -> anyhow::Result<serde_json::Value> {
+fn tell(stage: &mut dyn Stage, say: &dyn Fn(&str)) -> anyhow::Result<Demo> {
     let to = stage.far_end();
     let passive = stage.passive_ping()?;
     if let Some((least, mean)) = passive {
@@ -127,10 +123,8 @@ fn tell(stage: &mut dyn Stage, say: &dyn Fn(&str)) -> anyhow::Result<serde_json:
     for (hops, from, ms) in &cache {
         say(&format!("     cache get            {ms:8.3}        {}     answered by {from}", 2 * hops));
     }
-    Ok(json!({
-        "icmp_ms": passive.map(|(_, mean)| mean), "cold_ms": cold, "warm_ms": warm,
-        "loads": loads, "crossings": first, "cache": cache,
-    }))
+    let icmp_ms = passive.map(|(_, mean)| mean);
+    Ok(Demo { icmp_ms, cold_ms: cold, warm_ms: warm, loads, crossings: first, cache, kernel: None })
 }
 
 fn ping_once(stage: &mut dyn Stage, code: Digest, to: Addr, token: u32) -> anyhow::Result<f64> {

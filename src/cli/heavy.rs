@@ -1,9 +1,10 @@
 //! `anode heavy`: send capsules that nodes count, and ask a node for its largest senders.
 
 use super::attach::{Destination, Place, destination, seconds, token};
+use super::told;
 use crate::apps::heavy::{query, send};
 use crate::apps::{Attached as _, HEAVY};
-use serde_json::json;
+use model::apps::{Heavy, HeavySent};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             // A refusal comes behind what was refused.
             node.receive(Duration::from_millis(20))?;
             if json {
-                crate::say!("{}", json!({"to": to, "sent": count}));
+                crate::say!("{}", serde_json::to_string(&HeavySent { to: to.to_string(), sent: count })?);
             } else {
                 crate::say!("{count} sent; see who sends most: anode heavy top {to}");
             }
@@ -93,7 +94,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 anyhow::bail!("{of} does not answer; see where the way ends: anode trace {of}");
             };
             if json {
-                crate::say!("{}", serde_json::to_string_pretty(&answer)?);
+                crate::say!("{}", serde_json::to_string_pretty(&told::<Heavy>(&answer)?)?);
                 return Ok(ExitCode::SUCCESS);
             }
             crate::say!(

@@ -10,8 +10,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Subcommand;
-use serde_json::json;
+use model::labs::{Gone, Labs, Links, LogLine, Network, Up};
+use serde::Serialize;
 
+use super::told;
 use crate::lab::{self, Lab, Node, Topology};
 
 /// The arguments behind `anode lab`.
@@ -184,7 +186,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let topology = if is_file(&lab) { Topology::load(&lab)? } else { Lab::open(&lab)?.topology().clone() };
             let drawn = match (svg, json) {
                 (true, _) => lab::graph::svg(&topology),
-                (_, true) => lab::graph::json(&topology).to_string(),
+                (_, true) => serde_json::to_string(&lab::graph::json(&topology).map_err(anyhow::Error::msg)?)?,
                 _ => lab::graph::text(&topology),
             };
             crate::say!("{}", drawn.trim_end());
@@ -196,6 +198,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Exec { lab, node, command } => exec(&name(&lab)?, &node, &command)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line of JSON.
+fn say(of: &impl Serialize) -> anyhow::Result<()> {
+    crate::say!("{}", serde_json::to_string(of)?);
+    Ok(())
 }
 
 /// The lines of every log, each behind the name of who has written it.
@@ -217,7 +225,7 @@ fn logs(lab: &str, node: Option<&str>, lines: Option<usize>, json: bool) -> anyh
         let first = lines.map_or(0, |lines| all.len().saturating_sub(lines));
         for line in all.iter().skip(first) {
             if json {
-                crate::say!("{}", json!({"of": name, "line": line}));
+                say(&LogLine { of: name.clone(), line: (*line).to_owned() })?;
             } else {
                 crate::say!("{name}: {line}");
             }
@@ -229,8 +237,7 @@ fn logs(lab: &str, node: Option<&str>, lines: Option<usize>, json: bool) -> anyh
 fn status(lab: &str, json: bool) -> anyhow::Result<()> {
     let crossings = Lab::open(lab)?.crossings()?;
     if json {
-        crate::say!("{}", json!({"lab": lab, "links": crossings}));
-        return Ok(());
+        return say(&Links { lab: lab.into(), links: told(&crossings)? });
     }
     if crossings.is_empty() {
         crate::say!("{lab}: no link has a rate, a delay or the like; they are plain veth pairs");
@@ -279,11 +286,8 @@ fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
     let started = if run_nodes { lab.start_nodes(&std::env::current_exe()?, &|_, _| {})? } else { Vec::new() };
     let started: Vec<_> = started.iter().map(|daemon| format!("{}.{}", topology.name, daemon.node)).collect();
     if json {
-        let all = json!({
-            "lab": topology.name, "changes": lab.changes(), "nodes": topology.nodes, "started": started,
-        });
-        crate::say!("{all}");
-        return Ok(());
+        let (changes, nodes) = (lab.changes() as u64, told(&topology.nodes)?);
+        return say(&Up { lab: topology.name.clone(), changes, nodes, started });
     }
     let (nodes, links) = (topology.nodes.len(), topology.links());
     match lab.changes() {
@@ -305,8 +309,7 @@ fn down(lab: &str, json: bool) -> anyhow::Result<()> {
     anyhow::ensure!(known, lab::Error::NoLab { name });
     let down = Lab::down(&name)?;
     if json {
-        crate::say!("{}", json!({"lab": name, "down": down}));
-        return Ok(());
+        return say(&Gone { lab: name, down: told(&down)? });
     }
     match down.nodes() {
         0 => crate::say!("{name}: was not up"),
@@ -324,8 +327,7 @@ fn down(lab: &str, json: bool) -> anyhow::Result<()> {
 fn list(json: bool) -> anyhow::Result<()> {
     let labs = lab::list()?;
     if json {
-        crate::say!("{}", json!({"labs": labs}));
-        return Ok(());
+        return say(&Labs { labs: told(&labs)? });
     }
     for lab in &labs {
         let status = serde_json::to_value(lab.status)?;
@@ -342,8 +344,7 @@ fn list(json: bool) -> anyhow::Result<()> {
 
 fn show(topology: &Topology, json: bool) -> anyhow::Result<()> {
     if json {
-        crate::say!("{}", json!({"lab": topology.name, "nodes": topology.nodes}));
-        return Ok(());
+        return say(&Network { lab: topology.name.clone(), nodes: told(&topology.nodes)? });
     }
     for node in &topology.nodes {
         let active = if node.active { ", active" } else { "" };

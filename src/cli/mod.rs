@@ -33,11 +33,18 @@ use crate::kernel::loader;
 use crate::manage::management;
 use crate::sys::jail;
 use clap::{CommandFactory as _, Parser, Subcommand};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// What commands have found out, in the words in which it is printed.
+fn told<T: DeserializeOwned>(of: &impl Serialize) -> anyhow::Result<T> {
+    crate::manage::observe::told::told(of).map_err(anyhow::Error::msg)
+}
 
 /// What the help and the manual say of how commands end.
 const STATUS: &str = "Exit status: 0 done; 1 refused or failed, with the cause and the remedy as the last line of standard error; \

@@ -1,10 +1,11 @@
 //! `anode multicast`: send to a group, and listen to one.
 
 use super::attach::{Destination, Place, destination, seconds, token};
+use super::told;
 use crate::apps::multicast::{Event, Group, Publisher, Subscriber};
 use crate::apps::{Attached as _, MULTICAST};
 use crate::clean;
-use serde_json::json;
+use model::apps::{GroupLine, GroupSent, Joined};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -84,7 +85,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             // A refusal comes behind what was refused.
             node.receive(Duration::from_millis(20))?;
             if json {
-                crate::say!("{}", json!({"group": group, "stream": stream, "sent": count}));
+                let all = GroupSent { group: told(&group)?, stream, sent: count };
+                crate::say!("{}", serde_json::to_string(&all)?);
             } else {
                 crate::say!("{count} sent; listen: anode multicast listen {} {}", group.root, group.number);
             }
@@ -129,12 +131,16 @@ fn listen(place: &Place, options: &Listening) -> anyhow::Result<ExitCode> {
 
 fn print(event: &Event, json: bool) -> anyhow::Result<()> {
     match event {
-        Event::Joined { at, hops } if json => crate::say!("{}", json!({"joined": {"at": at, "hops": hops}})),
+        Event::Joined { at, hops } if json => {
+            let joined = GroupLine::Joined { joined: Joined { at: at.to_string(), hops: *hops } };
+            crate::say!("{}", serde_json::to_string(&joined)?);
+        }
         Event::Joined { at, hops } => crate::say_err!("joined at {at}, {hops} hops away"),
         Event::Datum { stream, sequence, bytes } => {
             let text = String::from_utf8_lossy(bytes);
             if json {
-                crate::say!("{}", json!({"stream": stream, "sequence": sequence, "text": text}));
+                let datum = GroupLine::Datum { stream: *stream, sequence: *sequence, text: text.into_owned() };
+                crate::say!("{}", serde_json::to_string(&datum)?);
             } else {
                 crate::say!("{sequence}: {}", clean::printed(&text));
             }

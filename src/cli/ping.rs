@@ -1,10 +1,11 @@
 //! `anode ping`: round-trip times to a node, by capsule.
 
 use super::attach::{Destination, Place, destination, ms, say_nothing_came, seconds, token};
+use super::told;
 use crate::apps::ping::Told;
 use crate::apps::{Attached as _, PING, ping};
 use crate::clean;
-use serde_json::json;
+use model::apps::Pinged;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -59,8 +60,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Told::Refused(why) => crate::say!("not sent on by this node: {}", clean::shown(why)),
     })?;
     if args.json {
-        let all = json!({"from": own, "to": to, "code": code.to_string(), "replies": replies,
-            "refusals": refusals, "summary": summary});
+        let (from, to, code) = (own.to_string(), to.to_string(), code.to_string());
+        let (replies, summary) = (told(&replies)?, told(&summary)?);
+        let all = Pinged { from, to, code, replies, refusals, summary };
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         let duplicates =

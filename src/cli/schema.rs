@@ -1,4 +1,4 @@
-//! `anode schema`: what the JSON is made of that commands print of a node.
+//! `anode schema`: what the JSON is made of that commands print.
 
 use clap::builder::PossibleValuesParser;
 use model::schema::{ALL, Described};
@@ -20,4 +20,42 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Command, CommandFactory as _};
+
+    /// What these print is the history of packets and the result of a simulation, which no node says.
+    const OTHERS: [&str; 3] = ["packet explain", "sim explain", "sim run"];
+
+    fn with_json(command: &Command, before: &str, found: &mut Vec<String>) {
+        for inner in command.get_subcommands() {
+            let name = format!("{before} {}", inner.get_name());
+            if inner.get_arguments().any(|argument| argument.get_long() == Some("json")) {
+                found.push(name.trim().to_owned());
+            }
+            with_json(inner, &name, found);
+        }
+    }
+
+    #[test]
+    fn every_command_that_prints_json_has_a_schema_and_every_schema_a_command() {
+        let mut found = Vec::new();
+        with_json(&super::super::Cli::command(), "", &mut found);
+        assert!(found.len() > 50, "{found:?}");
+        let described: Vec<_> = ALL.iter().flat_map(|described| described.commands).collect();
+        for command in &found {
+            let is_of = |of: &&&str| {
+                of.strip_prefix(command.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+            };
+            assert_eq!(described.iter().any(is_of), !OTHERS.contains(&command.as_str()), "{command}");
+        }
+        // A report is always JSON.
+        found.push("node report".into());
+        for of in described {
+            assert!(found.iter().any(|command| of.starts_with(command.as_str())), "{of}");
+        }
+    }
 }

@@ -1,10 +1,11 @@
 //! `anode trace`: every node on the way to a destination and back.
 
 use super::attach::{Destination, Place, destination, ms, seconds, token};
+use super::told;
 use crate::apps::{TRACE, trace};
 use crate::clean::shown;
 use crate::wire::Addr;
-use serde_json::json;
+use model::apps::Traced;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let found = trace::run(&mut node, code, to, &options)?;
     if args.json {
-        let all = json!({"to": to, "code": code.to_string(), "trace": found});
+        let all = Traced { to: to.to_string(), code: code.to_string(), trace: told(&found)? };
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         crate::say!("{}", describe(to, &found));

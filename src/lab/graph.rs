@@ -6,7 +6,8 @@ use std::fmt::Write;
 use crate::labfile::Kind;
 use crate::labfile::topology::{Interface, Node, Topology};
 use crate::link::LinkQuality;
-use serde_json::{Value, json};
+use crate::manage::observe::told::told;
+use model::labs::{Graph, GraphLink, GraphNode};
 
 /// Radius of the circle on which nodes stand, for each of them, and at least; in pixels.
 const ROOM: f64 = 28.0;
@@ -58,15 +59,14 @@ pub fn text(topology: &Topology) -> String {
 }
 
 /// Nodes, and links with what they are like and both ends, each a node and its interface.
-pub fn json(topology: &Topology) -> Value {
-    let nodes = topology.nodes.iter();
-    let nodes: Vec<_> =
-        nodes.map(|node| json!({"name": node.name, "kind": node.kind.to_string(), "active": node.active})).collect();
+pub fn json(topology: &Topology) -> Result<Graph, String> {
+    let node = |node: &Node| GraphNode { name: node.name.clone(), kind: node.kind.to_string(), active: node.active };
     let link = |(node, end): (&Node, &Interface)| {
-        let ends = json!([[node.name, end.name], [end.peer.0, end.peer.1]]);
-        json!({"ends": ends, "quality": end.quality})
+        let ends = [[node.name.clone(), end.name.clone()], [end.peer.0.clone(), end.peer.1.clone()]];
+        Ok(GraphLink { ends, quality: told(&end.quality)? })
     };
-    json!({"lab": topology.name, "nodes": nodes, "links": links(topology).into_iter().map(link).collect::<Vec<_>>()})
+    let (nodes, links) = (topology.nodes.iter().map(node).collect(), links(topology).into_iter().map(link));
+    Ok(Graph { lab: topology.name.clone(), nodes, links: links.collect::<Result<_, String>>()? })
 }
 
 /// A picture: nodes on a circle, those that are active filled, switches square. Names need no escaping: they are letters and digits.
@@ -116,6 +116,7 @@ pub fn svg(topology: &Topology) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     const LAB: &str = "name = 'g'\nnodes.a = { active = true }\nnodes.b = {}\nnodes.s = { kind = 'switch' }\n\
         links = [{ ends = ['a', 's'] }, { ends = ['b', 'a'], prefixes = ['10.0.1.0/24'], rate_mbit = 2.5, delay_ms = 5, \
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn as_json_it_has_nodes_and_links_with_both_ends() {
-        let drawn = json(&Topology::parse(LAB, "g").unwrap());
+        let drawn = serde_json::to_value(super::json(&Topology::parse(LAB, "g").unwrap()).unwrap()).unwrap();
         assert_eq!((&drawn["lab"], drawn["nodes"].as_array().map(Vec::len)), (&json!("g"), Some(3)));
         assert_eq!(drawn["nodes"][0], json!({"name": "a", "kind": "router", "active": true}));
         let link = &drawn["links"][1];

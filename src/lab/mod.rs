@@ -47,6 +47,7 @@ use serde::Serialize;
 pub use build::Down;
 pub use error::Error;
 pub use links::report::Crossing;
+pub use links::spec;
 
 use crate::labfile::{self, LabFile, topology};
 pub use crate::labfile::{Cidr, Interface, Kind, Mac, Neighbour, Node, Route, Topology};

@@ -14,6 +14,8 @@ mod gate;
 #[path = "../sim/guests.rs"]
 mod guests;
 mod hangs;
+#[path = "../running/held.rs"]
+mod held;
 mod joined;
 mod kernel_host;
 mod native;
@@ -34,6 +36,7 @@ mod routers;
 mod routes;
 #[path = "../running/mod.rs"]
 mod running;
+mod schemas;
 mod seen;
 mod sender;
 mod shared_hook;

@@ -16,6 +16,8 @@ mod files;
 #[path = "../running/gate.rs"]
 mod gate;
 mod gated;
+#[path = "../running/held.rs"]
+mod held;
 mod helper;
 mod jail;
 mod keys;

@@ -12,6 +12,7 @@
 
 use super::describe::At;
 use super::{Only, Print, read};
+use crate::cli::told;
 use crate::code::author::lint::{self, PATIENCE, Prevail};
 use crate::code::author::{self, AuthorOptions};
 use crate::code::bundle::{Bundle, Kind, Program};
@@ -19,7 +20,8 @@ use crate::code::check::{self as rules, disassemble};
 use crate::kernel::desk::{self, Verdict};
 use crate::trust::limits::Limits;
 use anyhow::{Result, bail};
-use serde_json::{Value, json};
+use model::bundles::{Half, Halves, Refused};
+use serde_json::json;
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -75,8 +77,13 @@ impl Subject<'_> {
 /// What the kernel half says: for people, for programs, and the refusal, if it is one.
 struct KernelHalf {
     says: String,
-    value: Value,
+    half: Half,
     refusal: Option<String>,
+}
+
+/// What a half says before it says why.
+fn half(runs: bool) -> Half {
+    Half { runs, ..Half::default() }
 }
 
 pub(super) fn run(arguments: &Check) -> Result<ExitCode> {
@@ -87,13 +94,10 @@ pub(super) fn run(arguments: &Check) -> Result<ExitCode> {
         Ok(report) => report,
         Err(refusal) => return refused(file, subject.traced(), &refusal, print),
     };
-    let mut value = at.describe(bundle, Some(&report))?;
+    let mut described = at.describe(bundle, Some(&report))?;
     let user = if report.wasm.is_some() { "yes" } else { "no, it has no wasm representation" };
     let kernel = kernel_half(&subject)?;
-    (value["user_half"], value["kernel_half"]) = match print.json {
-        true => (json!({"runs": report.wasm.is_some()}), kernel.value),
-        false => (json!(user), json!(kernel.says)),
-    };
+    let mut opinion = None;
     if let Some(bytes) = bundle.representation(Kind::Bpf).filter(|_| !no_lint) {
         let lint = lint::lint(
             &Prevail { program: prevail.clone(), patience: PATIENCE },
@@ -101,9 +105,21 @@ pub(super) fn run(arguments: &Check) -> Result<ExitCode> {
             bundle.manifest().window(),
             |at| subject.line(at),
         )?;
-        value["lint"] = if print.json { serde_json::to_value(&lint)? } else { json!(lint.to_string()) };
+        opinion = Some(lint);
     }
-    print.show(&value);
+    if print.json {
+        described.user_half = Some(half(report.wasm.is_some()));
+        described.kernel_half = Some(kernel.half);
+        described.lint = opinion.as_ref().map(told).transpose()?;
+        print.show(&described);
+    } else {
+        let mut value = serde_json::to_value(&described)?;
+        (value["user_half"], value["kernel_half"]) = (json!(user), json!(kernel.says));
+        if let Some(lint) = opinion {
+            value["lint"] = json!(lint.to_string());
+        }
+        print.show(&value);
+    }
     match kernel.refusal {
         Some(refusal) if !print.json => bail!("{refusal}"),
         Some(_) => Ok(ExitCode::FAILURE),
@@ -142,10 +158,12 @@ fn bundle(arguments: &Check) -> Result<Bundle> {
             // The other half may take it. If not, what it says is about something else.
             if let Ok(other) = author::build(file, &options(*window, Some(Kind::Wasm), false)) {
                 let runs = rules::check(&other).is_ok();
-                let halves =
-                    json!({"user_half": {"runs": runs}, "kernel_half": {"runs": false, "refused": error.to_string()}});
-                let said = json!({"user_half": if runs { "yes" } else { "no" }, "kernel_half": "no"});
-                print.show(if print.is_json() { &halves } else { &said });
+                let kernel_half = Half { refused: Some(error.to_string()), ..half(false) };
+                if print.is_json() {
+                    print.show(&Halves { user_half: half(runs), kernel_half });
+                } else {
+                    print.show(&json!({"user_half": if runs { "yes" } else { "no" }, "kernel_half": "no"}));
+                }
             }
             Err(error.into())
         }
@@ -156,8 +174,11 @@ fn bundle(arguments: &Check) -> Result<Bundle> {
 /// Asks the kernel half, as far as that can be done here.
 fn kernel_half(subject: &Subject<'_>) -> Result<KernelHalf> {
     let Subject { bundle, arguments, .. } = subject;
-    let no =
-        |why: &str| KernelHalf { says: format!("no, {why}"), value: json!({"runs": false, "why": why}), refusal: None };
+    let no = |why: &str| KernelHalf {
+        says: format!("no, {why}"),
+        half: Half { why: Some(why.into()), ..half(false) },
+        refusal: None,
+    };
     let Some(bytes) = bundle.representation(Kind::Bpf) else { return Ok(no("it has no bpf representation")) };
     let program = Program::parse(bytes)?;
     let loader = match (arguments.no_verifier, rustix::process::geteuid().is_root()) {
@@ -174,12 +195,12 @@ fn kernel_half(subject: &Subject<'_>) -> Result<KernelHalf> {
     Ok(match desk::verdict(&program, bundle.manifest().window(), &Limits::default(), loader)? {
         Verdict::Takes(Ok(verified)) => KernelHalf {
             says: format!("yes, its verifier goes through {verified} instructions"),
-            value: json!({"runs": true, "verified_instructions": verified}),
+            half: Half { verified_instructions: Some(verified.into()), ..half(true) },
             refusal: None,
         },
         Verdict::Takes(Err(why)) => KernelHalf {
             says: format!("yes by the checks of this program; {why}"),
-            value: json!({"runs": true, "unverified": why}),
+            half: Half { unverified: Some(why.to_string()), ..half(true) },
             refusal: None,
         },
         Verdict::Lacks(call) => {
@@ -190,7 +211,8 @@ fn kernel_half(subject: &Subject<'_>) -> Result<KernelHalf> {
             let source = program.code.iter().position(calls).and_then(line);
             let place = source.as_ref().map_or_else(String::new, |source| format!(" ({source})"));
             let why = format!("{call} is not there{place}: the code runs in the user half");
-            KernelHalf { value: json!({"runs": false, "why": why, "lacks": call, "source": source}), ..no(&why) }
+            let lacks = Half { why: Some(why.clone()), lacks: Some(call.to_string()), source, ..half(false) };
+            KernelHalf { half: lacks, ..no(&why) }
         }
         Verdict::Refuses(fault) => {
             let source = line(fault.at.unwrap_or(0));
@@ -200,9 +222,13 @@ fn kernel_half(subject: &Subject<'_>) -> Result<KernelHalf> {
             let shown = instruction.as_ref().map_or_else(String::new, |text| format!("\n  instruction: {text}"));
             KernelHalf {
                 says: "no".into(),
-                value: json!({
-                    "runs": false, "refused": fault.why, "source": source, "instruction": instruction, "remedy": fault.remedy,
-                }),
+                half: Half {
+                    refused: Some(fault.why.to_string()),
+                    source,
+                    instruction,
+                    remedy: Some(fault.remedy.to_string()),
+                    ..half(false)
+                },
                 refusal: Some(format!("{place}: {}{shown}\n  remedy: {}", fault.why, fault.remedy)),
             }
         }
@@ -213,16 +239,15 @@ fn kernel_half(subject: &Subject<'_>) -> Result<KernelHalf> {
 fn refused(file: &Path, bundle: &Bundle, refusal: &rules::BundleRefusal, print: &Print) -> Result<ExitCode> {
     let explanation = refusal.explain(bundle);
     if print.json {
-        let of = |of: fn(&rules::Explanation) -> Value| explanation.as_ref().map_or(Value::Null, of);
-        print.show(&json!({
-            "name": bundle.name().to_string(),
-            "checked": false,
-            "refused": refusal.to_string(),
-            "representation": of(|why| json!(why.kind.to_string())),
-            "instruction": of(|why| json!(why.instruction)),
-            "source": of(|why| json!(why.source)),
-            "remedy": of(|why| json!(why.remedy)),
-        }));
+        print.show(&Refused {
+            name: bundle.name().to_string(),
+            checked: false,
+            refused: refusal.to_string(),
+            representation: explanation.as_ref().map(|why| why.kind.to_string()),
+            instruction: explanation.as_ref().and_then(|why| why.instruction.clone()),
+            source: explanation.as_ref().and_then(|why| why.source.clone()),
+            remedy: explanation.and_then(|why| why.remedy).map(str::to_owned),
+        });
         return Ok(ExitCode::FAILURE);
     }
     match explanation {

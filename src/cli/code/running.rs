@@ -26,7 +26,7 @@ pub(super) fn add(node: &str, file: &Path, place: &Place, print: &Print) -> Resu
     ensure!(place.store.is_none(), "a running node has its own store: leave out NODE, or --store");
     let bundle = checked(file)?;
     let name = Control::connect(&run_dir(node))?.add_code(&bundle)?;
-    print.show(&serde_json::to_value(Named { name: name.to_string() })?);
+    print.show(&Named { name: name.to_string() });
     Ok(())
 }
 
@@ -37,7 +37,7 @@ pub(super) fn remove(node: &str, name: &str, place: &Place, print: &Print) -> Re
     let name = resolve(&mut control, name)?;
     let removed: Removed = control.asked(&Ask::RemoveCode { name: name.clone() })?;
     if print.is_json() {
-        print.show(&serde_json::to_value(&removed)?);
+        print.show(&removed);
         return Ok(());
     }
     crate::say!("removed {name}");
@@ -69,7 +69,7 @@ pub(super) fn state(node: &str, code: &str, print: &Print) -> Result<()> {
             continue;
         }
         if print.is_json() {
-            print.show(&serde_json::to_value(State { code: name, entries: all, half: page.half })?);
+            print.show(&State { code: name, entries: all, half: page.half });
         } else {
             let half = if page.half == "both" { "both halves" } else { "the user half" };
             crate::say!("{count} entries of {name:.12} in {half}");

@@ -97,7 +97,7 @@ pub(super) fn revoke(taken: &Taken, key: Option<&Path>, place: &Place, print: &P
         };
         note(key.id(), if of_root { Some(true) } else { ended.issued });
     }
-    print.show(&serde_json::to_value(Said::of(what, name, ended))?);
+    print.show(&Said::of(what, name, ended));
     Ok(())
 }
 
@@ -125,7 +125,7 @@ pub(super) fn revoked(of: &str, print: &Print) -> Result<()> {
         Control::connect(&run_dir(of))?.asked(&Ask::Revoked)?
     };
     if print.is_json() {
-        print.show(&serde_json::to_value(All { revoked: all })?);
+        print.show(&All { revoked: all });
         return Ok(());
     }
     for Revoked { by, line, name, operator, unix_s, what } in &all {

@@ -6,7 +6,7 @@ use super::{Stage, ping_once};
 use crate::apps::{PING, ping};
 use crate::wire::Digest;
 use anyhow::{Context as _, ensure};
-use serde_json::{Value, json};
+use model::demo::DemoKernel;
 use std::time::{Duration, Instant};
 
 /// Capsules whose round trips are compared: the kernel half times one of 256 that it runs.
@@ -24,13 +24,13 @@ struct Usage {
 
 /// Tells it; without a kernel half here it says why, and that is all. `passive` and `warm` are milliseconds of Linux's own ping
 /// and of a capsule that ran in user space at every hop.
-pub(super) fn tell(passive: Option<f64>, warm: f64, say: &dyn Fn(&str)) -> anyhow::Result<Value> {
+pub(super) fn tell(passive: Option<f64>, warm: f64, say: &dyn Fn(&str)) -> anyhow::Result<DemoKernel> {
     say("\n5. The same line with a kernel half: capsules on their way through r never leave the kernel.");
     let mut stage = match Native::new(true) {
         Ok(stage) => stage,
         Err(error) => {
             say(&format!("     not here: {error:#}"));
-            return Ok(json!({ "missing": format!("{error:#}") }));
+            return Ok(DemoKernel::Missing { missing: format!("{error:#}") });
         }
     };
     let (code, to) = (stage.add(&PING)?, stage.far_end());
@@ -49,7 +49,7 @@ pub(super) fn tell(passive: Option<f64>, warm: f64, say: &dyn Fn(&str)) -> anyho
     let (passed, packets) = (2 * u64::from(CAPSULES), after.forwarded - before.forwarded);
     let each = (after.time_ns - before.time_ns) as f64 / packets.max(1) as f64;
     let ms = summary.rtt.median_ns as f64 / 1e6;
-    let workers = stage.status("a")?["workers"].as_array().map_or(1, Vec::len);
+    let workers = stage.status("a")?.workers.len().max(1);
     say(&format!(
         "     what runs where: at r in the kernel, on the processor that a frame comes to; at the ends in user space, by {workers} \
          worker{}, one for each receive queue",
@@ -66,7 +66,7 @@ pub(super) fn tell(passive: Option<f64>, warm: f64, say: &dyn Fn(&str)) -> anyho
             ms / passive
         ));
     }
-    Ok(json!({ "capsules": passed, "in_kernel": packets, "ns_each": each, "warm_ms": ms }))
+    Ok(DemoKernel::Passed { capsules: passed, in_kernel: packets, ns_each: each, warm_ms: ms })
 }
 
 /// Sends capsules until one has passed r in the kernel, there and back.
@@ -85,12 +85,8 @@ fn await_kernel(stage: &mut Native, code: Digest) -> anyhow::Result<Duration> {
 /// What the kernel half of r has done for a code so far.
 fn usage(stage: &Native, code: Digest) -> anyhow::Result<Usage> {
     let status = stage.status("r")?;
-    let kernel = status.get("kernel").context("r has no kernel half")?;
+    let kernel = status.kernel.context("r has no kernel half")?;
     let name = code.to_string();
-    let codes = kernel["codes"].as_array().into_iter().flatten();
-    let number = |usage: &Value, what: &str| usage[what].as_u64().unwrap_or(0);
-    let usages = codes.filter(|code| code["name"] == name.as_str()).map(|code| &code["usage"]);
-    let mut usage =
-        usages.map(|usage| Usage { forwarded: number(usage, "forwarded"), time_ns: number(usage, "time_ns") });
-    Ok(usage.next().unwrap_or_default())
+    let known = kernel.codes.iter().find(|known| known.name == name);
+    Ok(known.map(|known| Usage { forwarded: known.usage.forwarded, time_ns: known.usage.time_ns }).unwrap_or_default())
 }

@@ -10,6 +10,8 @@ use crate::manage::client::Control;
 use crate::port::pcap;
 use crate::wire::{Addr, Digest, anep, ethernet, fetch, ipv4, udp};
 use anyhow::{Context as _, ensure};
+use model::Ask;
+use model::status::Status;
 use serde_json::Value;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,8 +64,8 @@ impl Native {
     }
 
     /// What a node says of itself.
-    pub(super) fn status(&self, node: &str) -> anyhow::Result<Value> {
-        Ok(Control::connect(&self.dir(node))?.status()?)
+    pub(super) fn status(&self, node: &str) -> anyhow::Result<Status> {
+        Ok(Control::connect(&self.dir(node))?.asked(&Ask::Status)?)
     }
 
     fn dir(&self, node: &str) -> PathBuf {
@@ -174,7 +176,7 @@ impl Native {
             for packet in pcap::read(path).with_context(|| format!("cannot read {}", path.display()))? {
                 if let Some((digest, part)) = code_part(&packet) {
                     let objects = crossings.entry(link.clone()).or_default();
-                    *objects.entry(digest.short()).or_default().entry(part).or_default() += 1;
+                    *objects.entry(digest.short()).or_default().entry(part.to_string()).or_default() += 1;
                 }
             }
         }

@@ -115,7 +115,7 @@ impl Stage for Simulated {
             let link = if entry.node == "a" { "a–r" } else { "r–b" };
             let object = object.chars().take(8).collect();
             let times = crossings.entry(link.into()).or_default().entry(object).or_default();
-            (0..parts as u16).for_each(|part| *times.entry(part).or_default() += 1);
+            (0..parts as u16).for_each(|part| *times.entry(part.to_string()).or_default() += 1);
         }
         Ok(crossings)
     }

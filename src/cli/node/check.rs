@@ -31,10 +31,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     remarks.extend(kernel::notes(&file, &planned));
     remarks.extend(planned.room().notes(&file.cpu));
     if json {
-        let mut all = limits::value(&file, &planned);
-        all["sandbox"] = serde_json::to_value(sandbox)?;
-        all["changed_defaults"] = changed.into();
-        all["notes"] = remarks.into();
+        let all = limits::meaning(&file, &planned, (&sandbox, changed, remarks))?;
         crate::say!("{}", serde_json::to_string_pretty(&all)?);
         return Ok(());
     }

@@ -6,13 +6,10 @@
 use crate::clean;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::names;
-use model::status::{Called, Codes};
+use model::status::{Called, Codes, NO_COUNTERS};
 use serde::Deserialize as _;
 use serde_json::Value;
 use std::time::Duration;
-
-/// Fields that count nothing, or what another one counts.
-const NO_COUNTERS: [&str; 4] = ["drops_before", "limits", "domain", "worker"];
 
 /// Prints what has changed since the last look, `count` times; 0: until interrupted.
 pub(super) fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {

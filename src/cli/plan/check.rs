@@ -4,12 +4,12 @@
 
 use crate::clean;
 use anyhow::{Context as _, Result};
+use model::programs::{self, Definition, Place};
 use plan::check::{Checked, check_sources};
 use plan::diagnostic::{Diagnostic, Severity, render_all};
 use plan::format::format;
 use plan::source::Sources;
 use plan::span::Span;
-use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -65,34 +65,34 @@ pub(super) fn check_files(files: &[PathBuf], json: bool) -> Result<bool> {
         }
     }
     if json {
-        crate::say!("{}", Value::from(values));
+        crate::say!("{}", serde_json::to_string(&values)?);
     }
     Ok(good)
 }
 
-fn describe(file: &Path, sources: &Sources, checked: &Checked) -> Value {
+fn describe(file: &Path, sources: &Sources, checked: &Checked) -> programs::Checked {
     let place = |span: Span, text: &str| {
         let (at, (_, start)) = (sources.place(span), sources.offset(span));
-        let end = start + (span.end.saturating_sub(span.start)) as usize;
-        json!({"file": at.file, "line": at.line, "column": at.column, "start": start, "end": end, "text": text})
+        let end = start as u64 + u64::from(span.end.saturating_sub(span.start));
+        let (line, column) = (at.line as u64, at.column as u64);
+        Place { file: at.file.to_string(), line, column, start: start as u64, end, text: text.into() }
     };
-    let diagnostic = |diagnostic: &Diagnostic| {
-        let mut value = place(diagnostic.span, &diagnostic.label);
-        value["message"] = json!(diagnostic.message);
-        value["hint"] = json!(diagnostic.hint);
-        value["other"] = json!(diagnostic.other.as_ref().map(|(span, why)| place(*span, why)));
-        value
+    let diagnostic = |diagnostic: &Diagnostic| programs::Diagnostic {
+        place: place(diagnostic.span, &diagnostic.label),
+        message: diagnostic.message.clone(),
+        hint: diagnostic.hint.clone(),
+        other: diagnostic.other.as_ref().map(|(span, why)| place(*span, why)),
     };
-    let definition = |(name, kind): &(String, String)| json!({"name": name, "type": kind});
+    let definition = |(name, kind): &(String, String)| Definition { name: name.clone(), kind: kind.clone() };
     let bytes = checked.code.as_ref().map(|code| code.write());
-    json!({
-        "file": file.display().to_string(),
-        "definitions": checked.types.iter().map(definition).collect::<Value>(),
-        "code_bytes": bytes.as_ref().map(Vec::len),
-        "code": bytes.map(|bytes| plan::program::Digest::of(&bytes).to_string()),
-        "diagnostics": checked.diagnostics.iter().map(diagnostic).collect::<Value>(),
-        "warnings": checked.warnings.iter().map(diagnostic).collect::<Value>(),
-    })
+    programs::Checked {
+        file: file.display().to_string(),
+        definitions: checked.types.iter().map(definition).collect(),
+        code_bytes: bytes.as_ref().map(|bytes| bytes.len() as u64),
+        code: bytes.map(|bytes| plan::program::Digest::of(&bytes).to_string()),
+        diagnostics: checked.diagnostics.iter().map(diagnostic).collect(),
+        warnings: checked.warnings.iter().map(diagnostic).collect(),
+    }
 }
 
 /// Whether every file could be formatted; with `check`, whether every file is.

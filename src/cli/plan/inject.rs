@@ -14,11 +14,11 @@ use crate::trust::{Credential, PrincipalKey};
 use crate::wire::Addr;
 use anyhow::{Context as _, Result, bail};
 use model::Ask;
+use model::programs::{self, Line, Raised, Reply};
 use model::status::Status;
 use plan::name::Name;
 use plan::syntax::lexer::{SOURCE_MAX, end_of_call};
 use plan::value::{Callee, Chunk, Host, Value};
-use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, Read as _};
 use std::net::SocketAddr;
@@ -137,7 +137,7 @@ fn ended<T>(what: &str, given: Result<T, Unevaluated>, voice: &mut Voice) -> Res
         Err(Unevaluated::Failed(fault)) => (fault.to_string(), format!("{what} ends with {fault}")),
     };
     let (exception, said) = why;
-    voice.object(json!({"outcome": Outcome::Exception.name(), "exception": exception}));
+    voice.object(&Raised { outcome: Outcome::Exception.name().into(), exception });
     crate::say_err!("anode: {}", clean::shown(&said));
     Ok(Err(Outcome::Exception))
 }
@@ -163,12 +163,13 @@ pub(super) fn run(arguments: &RunArgs) -> Result<Outcome> {
         Ok(value) => value,
         Err(outcome) => return Ok(outcome),
     };
-    let packet =
-        |(chunk, to, bound): &(String, Host, u32)| json!({"chunk": chunk, "to": to.to_string(), "bound": bound});
-    voice.object(json!({
-        "outcome": Outcome::Value.name(), "value": value.to_string(), "printed": local.printed,
-        "sent": sent.iter().map(packet).collect::<Vec<_>>(),
-    }));
+    let packet = |(chunk, to, bound): (String, Host, u32)| programs::Packet { chunk, to: to.to_string(), bound };
+    voice.object(&programs::Value {
+        outcome: Outcome::Value.name().into(),
+        value: value.to_string(),
+        printed: local.printed,
+        sent: sent.into_iter().map(packet).collect(),
+    });
     if !voice.json && value != Value::Unit {
         voice.line(&clean::lines(&value.to_string()));
     }
@@ -202,7 +203,7 @@ pub(super) fn inject(arguments: &InjectArgs) -> Result<Outcome> {
     };
     let chunk = script.first(&call, &mut local);
     for text in &local.printed {
-        if voice.json { voice.object(json!({"said": text})) } else { voice.text(text) }
+        if voice.json { voice.object(&Line::Said { said: text.clone() }) } else { voice.text(text) }
     }
     let chunk = match ended("the first call", chunk, &mut voice)? {
         Ok(chunk) => chunk,
@@ -308,7 +309,7 @@ impl InjectArgs {
         while self.replies.is_none_or(|wanted| replies < wanted) {
             let told = match port.receive(wait.saturating_sub(last.elapsed())) {
                 Err(ClientError::Refused(why)) if replies > 0 => {
-                    voice.object(json!({"reply": "refused", "why": why}));
+                    voice.object(&Reply::Refused { why: why.clone() });
                     crate::say_err!("anode: not sent on by this node: {}", clean::shown(&why));
                     continue;
                 }
@@ -324,7 +325,7 @@ impl InjectArgs {
         if outcome == Outcome::Value && replies < self.replies.unwrap_or(1) {
             outcome = Outcome::Silence;
         }
-        voice.object(json!({"outcome": outcome.name(), "replies": replies}));
+        voice.object(&Line::End { outcome: outcome.name().into(), replies: replies as u64 });
         Ok(outcome)
     }
 
@@ -333,19 +334,19 @@ impl InjectArgs {
             Told::Printed(text) => return voice.printed(text),
             Told::Delivered(_, bytes) => {
                 let value = delivered(bytes).map_or("an unknown value".into(), |(_, value)| value.to_string());
-                voice.object(json!({"reply": "delivered", "value": value}));
+                voice.object(&Reply::Delivered { value: value.clone() });
                 if self.values && !voice.json {
                     voice.line(&clean::lines(&value));
                 }
             }
             Told::Opened(_, from, number) => {
-                voice.object(json!({"reply": "opened", "host": from.to_string(), "number": number}));
+                voice.object(&Reply::Opened { host: from.to_string(), number: *number });
                 if self.verbose && !voice.json {
                     voice.line(&format!("opened by {from} to {number}"));
                 }
             }
             Told::Closed(_) => {
-                voice.object(json!({"reply": "closed"}));
+                voice.object(&Reply::Closed);
                 if self.verbose && !voice.json {
                     voice.line("closed");
                 }

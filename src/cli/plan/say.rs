@@ -10,7 +10,8 @@
 //! told from what programs print.
 
 use crate::clean;
-use serde_json::{Value, json};
+use model::programs::Reply;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// How an evaluation ended.
@@ -72,9 +73,10 @@ impl Voice {
     }
 
     /// An object, where objects are wanted.
-    pub(super) fn object(&mut self, value: Value) {
+    pub(super) fn object(&mut self, of: &impl Serialize) {
         if self.json {
-            crate::say!("{}", clean::tree(value));
+            // What is said has names for keys, so it is a value.
+            crate::say!("{}", clean::tree(serde_json::to_value(of).unwrap_or_default()));
         }
     }
 
@@ -82,10 +84,12 @@ impl Voice {
     pub(super) fn printed(&mut self, text: &str) -> Outcome {
         let report = report(text);
         match &report {
-            Some((chunk, why, host)) => {
-                self.object(json!({"reply": "exception", "exception": why, "host": host, "chunk": chunk}))
-            }
-            None => self.object(json!({"reply": "printed", "text": text})),
+            Some((chunk, why, host)) => self.object(&Reply::Exception {
+                exception: (*why).into(),
+                host: (*host).into(),
+                chunk: (*chunk).into(),
+            }),
+            None => self.object(&Reply::Printed { text: text.into() }),
         }
         if !self.json {
             match report {

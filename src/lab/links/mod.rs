@@ -13,7 +13,7 @@
 pub(crate) mod carrier;
 mod end;
 pub(super) mod report;
-pub(crate) mod spec;
+pub mod spec;
 mod travel;
 
 use std::collections::BTreeMap;

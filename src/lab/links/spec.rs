@@ -7,43 +7,43 @@ use crate::link::LinkQuality;
 use crate::link::meter::METERS_MAX;
 
 /// Shaped links that a lab may have.
-pub(crate) const LINKS_MAX: usize = METERS_MAX / 2;
+pub const LINKS_MAX: usize = METERS_MAX / 2;
 
 /// The shaped links of a lab.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Spec {
+pub struct Spec {
     /// Where chance begins.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// The links.
-    pub(crate) links: Vec<SpecLink>,
+    pub links: Vec<SpecLink>,
 }
 
 /// A shaped link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SpecLink {
+pub struct SpecLink {
     /// Its number in the file, from 0.
-    pub(crate) number: usize,
+    pub number: usize,
     /// Its two ends.
-    pub(crate) ends: [SpecEnd; 2],
+    pub ends: [SpecEnd; 2],
     /// What it is like in each direction.
-    pub(crate) quality: LinkQuality,
+    pub quality: LinkQuality,
     /// Largest IP packet, bytes.
-    pub(crate) mtu: u32,
+    pub mtu: u32,
 }
 
 /// An end of a shaped link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SpecEnd {
+pub struct SpecEnd {
     /// The interface in the namespace of the links whose peer is the node's.
-    pub(crate) interface: String,
+    pub interface: String,
     /// Name of the meter of what comes from the node: `NODE INTERFACE`.
-    pub(crate) meter: String,
+    pub meter: String,
 }
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Answer {
+pub enum Answer {
     /// The links are as told; so many had to be opened, changed or closed for that.
     Changes(usize),
     /// They are not.

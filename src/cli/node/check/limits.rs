@@ -7,8 +7,11 @@ use crate::node::entry::bytes_beside_others;
 use crate::node::proofs::{Demands, NeighbourKey};
 use crate::topology::{Neighbour, Port};
 use model::status::Chosen;
-use serde_json::{Value, json};
 use std::iter::zip;
+
+mod meaning;
+
+pub(super) use meaning::meaning;
 
 /// A port and what stands beside it.
 struct Seen<'a> {
@@ -127,59 +130,6 @@ fn plan(file: &NodeFile, planned: &Planned) -> Vec<String> {
         format!("plan principal {} in the role {}, services {services}", principal.name, principal.role)
     }));
     lines
-}
-
-/// All of it for programs.
-pub(super) fn value(file: &NodeFile, planned: &Planned) -> Value {
-    let Planned { config, environments, plan, .. } = planned;
-    let port = |seen: Seen<'_>| {
-        let Seen { file, port, demands, plan, bytes_per_second, chosen } = seen;
-        json!({
-            "name": port.name,
-            "link": port.link.to_string(),
-            "addresses": port.addresses.iter().map(|(addr, _)| addr).collect::<Vec<_>>(),
-            "mtu": port.mtu,
-            "kernel": file.kernel,
-            "chosen": chosen,
-            "xdp": file.xdp,
-            "bound_max": port.ceiling.unsigned,
-            "signed_bound_max": port.ceiling.signed,
-            "plan_bound_max": plan,
-            "demands": demands.names().collect::<Vec<_>>(),
-            "bytes_per_second": bytes_per_second,
-        })
-    };
-    let neighbour = |of: &Neighbour| {
-        let numbers: Vec<_> = keys(planned, of).map(|key| format!("{:08x}", key.id)).collect();
-        json!({"addr": of.addr, "port": config.ports.get(usize::from(of.port.0)).map(|port| &port.name), "keys": numbers})
-    };
-    let names = |all: &[plan::name::Name]| all.iter().map(|name| name.as_str().to_owned()).collect::<Vec<_>>();
-    let principals =
-        plan.principals.iter().map(|one| json!({"name": one.name, "role": one.role, "services": names(&one.services)}));
-    let NodeFile { entry, compiler, cpu, .. } = file;
-    json!({
-        "node": config.name,
-        "run_dir": file.run_dir(),
-        "ports": seen(file, planned).map(port).collect::<Vec<_>>(),
-        "neighbours": config.neighbours.iter().map(neighbour).collect::<Vec<_>>(),
-        "routes": config.routes.next_hops().map(|(to, next)| json!({"to": to, "via": next.via, "port": next.port.0})).collect::<Vec<_>>(),
-        "environments": environments.iter().map(|environment| &environment.name).collect::<Vec<_>>(),
-        "roles": config.roles.iter().map(|role| &**role).collect::<Vec<_>>(),
-        "sizes": config.sizes,
-        "entry": {"share": entry.share, "burst_ms": entry.burst_ms, "bytes_per_second": entry.bytes_per_second},
-        "cpu": {
-            "scheduler": cpu.scheduler.unwrap_or_default().name(), "share": cpu.share, "realtime": cpu.realtime,
-            "priority": cpu.priority, "affinity": cpu.affinity,
-        },
-        "compiler": {
-            "cpu_ms": compiler.cpu_ms, "memory_mib": compiler.memory_mib, "wall_ms": compiler.wall_ms,
-            "output_mib": compiler.output_mib, "jobs": compiler.jobs,
-        },
-        "plan": {
-            "enabled": plan.enabled, "bound_max": plan.bound_max, "restricted": names(&plan.restricted), "open": file.plan.open,
-            "principals": principals.collect::<Vec<_>>(),
-        },
-    })
 }
 
 #[cfg(test)]
