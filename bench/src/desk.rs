@@ -53,7 +53,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
         report.note("SKIPPED: the kernel's verifier and labs need root.");
         return Ok(());
     }
-    let settings = &Settings { round_count: settings.round_count.min(ROUNDS), ..settings.clone() };
+    let settings = &settings.at_most(ROUNDS);
     let (scratch, node) = (Scratch::new()?, programs::node()?);
     let mut all = checks(settings, &node, scratch.path())?;
     all.extend(labs(settings, &node, scratch.path())?);

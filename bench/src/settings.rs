@@ -53,6 +53,11 @@ impl Settings {
         Ok(())
     }
 
+    /// The same with so many rounds at most, since each takes long.
+    pub(crate) fn at_most(&self, rounds: usize) -> Settings {
+        Settings { round_count: self.round_count.min(rounds), ..self.clone() }
+    }
+
     /// The CPUs to use: the last this process may run on, and with `two_cpus` the one before for the generator.
     pub(crate) fn cpus(&self) -> Cpus {
         let allowed: Vec<usize> = rustix::thread::sched_getaffinity(None)

@@ -1,7 +1,7 @@
 //! Fifty interfaces: until a node serves all of them, until it has let go of them, and what it takes of memory meanwhile.
 //!
-//! The node stands in a network namespace of its own, and its links lead to nobody: once by AF_PACKET alone, once behind
-//! the kernel half.
+//! The node stands in a network namespace of its own, and its links lead to nobody: by AF_PACKET alone, behind the kernel
+//! half, and behind it with AF_XDP sockets.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -24,7 +24,14 @@ const STOP: f64 = 1.0;
 const MEMORY: f64 = 120.0;
 
 /// What a port has beside its interface.
-const VARIANTS: [(&str, &str); 2] = [("node", ""), ("node, kernel half", "kernel = true\n")];
+const VARIANTS: [(&str, &str); 3] = [
+    ("node", ""),
+    ("node, kernel half", "kernel = true\n"),
+    ("node, kernel half and AF_XDP", "kernel = true\nxdp = true\n"),
+];
+
+/// A round takes ten seconds.
+const ROUNDS: usize = 10;
 
 fn measured(variant: &str, metric: &'static str, unit: &'static str) -> Key {
     key("50 interfaces", variant, metric, unit)
@@ -46,6 +53,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         return Ok(series);
     }
     let links = Links::new()?;
+    let settings = &settings.at_most(ROUNDS);
     settings.rounds("interfaces", |_| {
         for (variant, line) in VARIANTS {
             let found = links.measure(line)?;
@@ -103,6 +111,11 @@ impl Links {
         let there = status.links.iter().filter(|link| link.state == "there").count();
         if there != INTERFACES {
             return Err(Error::Node(format!("{there} of {INTERFACES} interfaces are served")));
+        }
+        if let Some(sockets) = &status.xdp
+            && sockets.iter().filter(|socket| socket.mode != "none").count() != INTERFACES
+        {
+            return Err(Error::Node(format!("not all interfaces have AF_XDP sockets: {sockets:?}")));
         }
         let memory = resident(process.id())?;
         let began = Instant::now();

@@ -32,6 +32,9 @@ const LOAD: f64 = 3.0;
 const CPU: f64 = 0.1;
 const OBEYED_MS: f64 = 100.0;
 
+/// A round takes ten seconds.
+const ROUNDS: usize = 10;
+
 /// For how long a node may take, and between two looks at it.
 const PATIENCE: Duration = Duration::from_secs(60);
 const AGAIN: Duration = Duration::from_millis(1);
@@ -64,6 +67,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     }
     let routes = if settings.quick { QUICK_ROUTES } else { ROUTES };
     let place = Namespace::new(routes)?;
+    let settings = &settings.at_most(ROUNDS);
     settings.rounds("routes", |_| {
         let (node, took) = Node::start(&place, routes)?;
         series.push(load(), took.as_secs_f64());
@@ -206,8 +210,8 @@ impl Node {
         while began.elapsed() < FOR {
             let due = (began.elapsed().as_secs_f64() * f64::from(CHANGES)) as u32;
             for number in done..due {
-                // All over the table, each time another way.
-                let to = number.wrapping_mul(7919) % routes;
+                // All over the table, each time another way; the last stays as the next start looks for it.
+                let to = number.wrapping_mul(7919) % (routes - 1);
                 place.change(&block(to), 3 + number % 5)?;
             }
             done = due;

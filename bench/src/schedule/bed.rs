@@ -269,6 +269,27 @@ impl Bed {
         }
     }
 
+    /// Events that one packet is told with, where all are.
+    pub(super) fn events_of_one(&mut self, member: usize) -> usize {
+        let now = self.now_cheap();
+        (self.driver.out.traced, self.driver.out.sampled) = (true, false);
+        self.feed(member, now);
+        self.run_at(now, 100);
+        self.trace(false);
+        self.driver.out.events.drain(..).count()
+    }
+
+    /// Does so often what the node does where it would tell an event.
+    #[inline]
+    pub(super) fn would_tell(&mut self, times: usize) {
+        for _ in 0..times {
+            let out = std::hint::black_box(&mut self.driver.out);
+            if out.traced && !out.sampled {
+                out.events.clear();
+            }
+        }
+    }
+
     /// A slice of a survey; whether it is done.
     pub(super) fn survey(&mut self, survey: &mut Survey, is_over: impl FnMut() -> bool) -> bool {
         self.driver.node.survey(survey, &self.driver.out.frames, is_over)
