@@ -4,7 +4,8 @@
 //! while a node is there with its kernel half, with AF_XDP sockets alone, or with native ports alone (socket filter and
 //! guard). A bare program that passes everything is what the first two are compared with, since the hook as such
 //! changes offloads and the way of frames; native ports need no such hook and are compared with no program at all. Both
-//! are beside both all the same.
+//! are beside both all the same. One whose ports have `kernel = "auto"` is compared with no program too: it has the hook
+//! only where that costs nothing, and so are all with the offloads of a veth as they are, and without.
 
 mod stream;
 
@@ -15,19 +16,21 @@ use super::node::NodeGateway;
 use super::report::Report;
 use super::series::{Series, Target};
 use super::{Error, Settings};
+use stream::Offloads;
 
 const NONE: &str = "no program";
 const PASS: &str = "XDP_PASS";
 const HALF: &str = "node, kernel half";
 const SOCKETS: &str = "node, AF_XDP";
 const PORTS: &str = "node, native ports";
+const AUTO: &str = "node, kernel = \"auto\"";
 
 /// What the presence may cost a forwarded packet, and what must be left of a stream's speed.
 const FORWARDED: f64 = 1.03;
 const STREAMED: f64 = 0.97;
 
 /// Each node with what has the same offloads but no node.
-const PAIRS: [(&str, &str); 3] = [(HALF, PASS), (SOCKETS, PASS), (PORTS, NONE)];
+const PAIRS: [(&str, &str); 4] = [(HALF, PASS), (SOCKETS, PASS), (PORTS, NONE), (AUTO, NONE)];
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
@@ -42,6 +45,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
             Variant::node(half),
             Variant::node(NodeGateway::new(SOCKETS, &[]).configured("routes = \"kernel\"", "xdp = true")),
             Variant::node(NodeGateway::new(PORTS, &[]).configured("routes = \"kernel\"", "")),
+            Variant::node(NodeGateway::new(AUTO, &[]).configured("routes = \"kernel\"", "kernel = \"auto\"")),
         ];
         all.into_iter().map(Variant::with_gro).collect::<Vec<_>>()
     };
@@ -52,7 +56,9 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     let sizes: &[usize] = if settings.quick { &[128] } else { &[128, 1500] };
     let streams: Vec<Stream> = sizes.iter().map(|size| Stream::ordinary(*size, 64)).collect();
     let mut all = flood.measure(variants(), &streams, &[], report)?;
-    all.extend(stream::run(&flood, &variants(), report)?);
+    for offloads in [Offloads::AsTheyAre, Offloads::Off] {
+        all.extend(stream::run(&flood, &variants(), offloads, report)?);
+    }
     judge(&all, report);
     report.rows = all.rows(&[PASS, NONE]);
     let class = programs.scheduling_class();

@@ -1,5 +1,5 @@
-//! TCP streams through a router and to it (`bench/c/stream.c`), with all interfaces' offloads as they are, and named in
-//! the result.
+//! TCP streams through a router and to it (`bench/c/stream.c`), with all interfaces' offloads as they are or without
+//! segmentation, and named in the result.
 //!
 //! ```text
 //! s: sender ──▶ s0 ── r0 │router│ r1 ── d0 ──▶ d: receiver          through
@@ -31,6 +31,33 @@ const SLICES: usize = 4;
 
 const KINDS: [&str; 2] = ["TCP stream through the router", "TCP stream to the router"];
 
+/// What the interfaces' drivers do with segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offloads {
+    /// What they do unless somebody says otherwise.
+    AsTheyAre,
+    /// Nothing: every packet is as long as the link carries.
+    Off,
+}
+
+impl Offloads {
+    /// A kind of streams under these.
+    fn of(self, kind: &str) -> String {
+        match self {
+            Offloads::AsTheyAre => kind.to_owned(),
+            Offloads::Off => format!("{kind}, offloads off"),
+        }
+    }
+
+    /// What `ethtool -K` is told.
+    fn settings(self) -> &'static [&'static str] {
+        match self {
+            Offloads::AsTheyAre => &["gro", "on"],
+            Offloads::Off => &["gro", "on", "tso", "off", "gso", "off"],
+        }
+    }
+}
+
 /// The offloads that decide what a stream costs, as ethtool calls them.
 const OFFLOADS: [&str; 5] = [
     "rx-checksumming",
@@ -47,7 +74,7 @@ struct Place {
 }
 
 impl Place {
-    fn new(programs: &Programs, program: &std::path::Path, cpus: Cpus) -> Result<Place, Error> {
+    fn new(programs: &Programs, program: &std::path::Path, cpus: Cpus, offloads: Offloads) -> Result<Place, Error> {
         let line = Line::new(programs)?;
         line.r.run("sh", &["-c", FORWARDING], "")?;
         let host = |interface: &str, own, router| {
@@ -58,7 +85,7 @@ impl Place {
         let own = format!("link set {D0} address {D_MAC}\n{}", host(D0, EGRESS.peer, EGRESS.address));
         line.d.run("ip", &["-batch", "-"], &own)?;
         for (holder, interface) in ends(&line) {
-            holder.run("ethtool", &["-K", interface, "gro", "on"], "")?;
+            holder.run("ethtool", &[&["-K", interface], offloads.settings()].concat(), "")?;
         }
         let stream = |to: OsString, address: std::net::Ipv4Addr| {
             let softirq = softirq_thread(cpus.generator).to_string();
@@ -106,9 +133,14 @@ fn ends(line: &Line) -> [(&super::super::line::Holder, &'static str); 4] {
 }
 
 /// Measures both kinds of streams under each of the variants.
-pub(super) fn run(flood: &Flood<'_>, variants: &[Variant<'_>], report: &mut Report) -> Result<Series, Error> {
+pub(super) fn run(
+    flood: &Flood<'_>,
+    variants: &[Variant<'_>],
+    offloads: Offloads,
+    report: &mut Report,
+) -> Result<Series, Error> {
     let Flood { settings, programs, kernel } = *flood;
-    let make = || Place::new(programs, &kernel.stream, settings.cpus());
+    let make = || Place::new(programs, &kernel.stream, settings.cpus(), offloads);
     let mut places = variants.iter().map(|_| make()).collect::<Result<Vec<Place>, Error>>()?;
     let mut series = Series::default();
     let mut told = Vec::new();
@@ -123,7 +155,7 @@ pub(super) fn run(flood: &Flood<'_>, variants: &[Variant<'_>], report: &mut Repo
         }
         for (kind, name) in KINDS.into_iter().enumerate() {
             one_round(round, settings, (&mut places, &started), kind, |at, metric, unit, value| {
-                let (variant, regime) = (&variants[at], name.into());
+                let (variant, regime) = (&variants[at], offloads.of(name));
                 if metric == NODE_CPU && !variant.is_node() {
                     return;
                 }
@@ -133,7 +165,8 @@ pub(super) fn run(flood: &Flood<'_>, variants: &[Variant<'_>], report: &mut Repo
         }
         Ok(())
     })?;
-    report.notes.extend(compared(&told));
+    let set = if offloads == Offloads::Off { "Segmentation off everywhere. " } else { "" };
+    report.notes.extend(compared(&told).into_iter().map(|note| format!("{set}{note}")));
     Ok(series)
 }
 
