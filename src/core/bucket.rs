@@ -56,6 +56,19 @@ impl TokenBucket {
         self.tokens = self.tokens.saturating_sub(signed(amount)).max(-signed(self.rate));
     }
 
+    /// Takes what others have spent of the same budget since the last use. They keep to the budget as well, so that of a
+    /// bucket that was full meanwhile they leave a debt only if they have spent more than has come back.
+    pub fn charge_elsewhere(&mut self, now: u64, amount: u64) {
+        let (gained, part) = self.gained_until(now);
+        let there = self.tokens.saturating_add(gained);
+        let left = there.saturating_sub(signed(amount));
+        self.tokens = match left {
+            ..0 => left.max(-signed(self.rate)),
+            _ => self.burst.min(there).saturating_sub(signed(amount)).max(0),
+        };
+        self.part = if self.tokens == self.burst { 0 } else { part };
+    }
+
     /// Tokens that come back in a second.
     pub fn rate(&self) -> u64 {
         self.rate
@@ -88,20 +101,29 @@ impl TokenBucket {
 
     #[inline]
     fn refill(&mut self, now: u64) {
+        let (gained, part) = self.gained_until(now);
+        if gained > 0 || part != self.part {
+            self.tokens = self.burst.min(self.tokens.saturating_add(gained));
+            self.part = if self.tokens == self.burst { 0 } else { part };
+        }
+    }
+
+    /// Tokens that have come back since the last use, which is now, and the part of the next one.
+    #[inline]
+    fn gained_until(&mut self, now: u64) -> (i64, u64) {
         let passed = now.saturating_sub(self.at);
         // Below a microsecond nothing worth counting has come back; the time stays uncounted, so
         // nothing is lost either.
         if passed < 1_000 {
-            return;
+            return (0, self.part);
         }
+        self.at = now;
         let narrow = passed.checked_mul(self.rate).and_then(|gained| gained.checked_add(self.part));
         let (whole, part) = match narrow {
             Some(gained) => (gained / SECOND, gained % SECOND),
             None => self.gained(passed),
         };
-        self.tokens = self.burst.min(self.tokens.saturating_add(signed(whole)));
-        self.part = if self.tokens == self.burst { 0 } else { part };
-        self.at = now;
+        (signed(whole), part)
     }
 
     /// Tokens that come back in so many nanoseconds, where that needs more than 64 bits: dividing those costs more than all else here.
@@ -142,6 +164,25 @@ mod tests {
         let mut bucket = TokenBucket { burst: 100, ..bucket };
         let taken = (1..=20u64).filter(|n| bucket.take(n * 75_000_000, 1)).count();
         assert_eq!(taken, 15, "1.5 s at 10 a second");
+    }
+
+    #[test]
+    fn what_others_spent_meanwhile_leaves_a_debt_only_if_it_is_more_than_came_back() {
+        let full = || TokenBucket::new(200, 20);
+        let after = |mut bucket: TokenBucket, now: u64, spent: u64| {
+            bucket.charge_elsewhere(now, spent);
+            bucket.tokens()
+        };
+        // A minute: 12,000 came back; a bucket that holds 20 is empty at worst.
+        assert_eq!(after(full(), 60 * SECOND, 1_200), 0);
+        assert_eq!(after(full(), 60 * SECOND, 5), 15);
+        assert_eq!(after(full(), 60 * SECOND, 12_030), -10);
+        // At once all of it counts, as far as a debt goes.
+        assert_eq!(after(full(), 0, 30), -10);
+        assert_eq!(after(full(), 0, 100_000), -200);
+        let mut bucket = full();
+        bucket.charge(0, 20);
+        assert_eq!(after(bucket, SECOND / 20, 4), 6);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Spent {
 
 /// The memory in which the two halves tell each other what the code of a domain has spent.
 pub trait SharedAccount: Send + Sync + core::fmt::Debug {
-    /// The kernel half's spending so far.
+    /// What was spent elsewhere so far: by the kernel half, or by it and all other workers.
     fn kernel(&self) -> Spent;
 
     /// The user half has spent so much more.
@@ -124,13 +124,14 @@ impl OtherHalf {
         }
     }
 
-    fn charge(&mut self, now: u64, packets: &mut TokenBucket, steps: &mut TokenBucket) {
+    /// The same at any time.
+    pub fn charge(&mut self, now: u64, packets: &mut TokenBucket, steps: &mut TokenBucket) {
         let spent = self.account.kernel();
         if spent.packets != self.charged.packets {
-            packets.charge(now, spent.packets.wrapping_sub(self.charged.packets));
+            packets.charge_elsewhere(now, spent.packets.wrapping_sub(self.charged.packets));
         }
         if spent.steps != self.charged.steps {
-            steps.charge(now, spent.steps.wrapping_sub(self.charged.steps));
+            steps.charge_elsewhere(now, spent.steps.wrapping_sub(self.charged.steps));
         }
         self.charged = spent;
         let of = |bucket: &TokenBucket, most: u64| (bucket.rate() / PARTS_OF_SECOND).clamp(1, most);
@@ -237,7 +238,7 @@ impl Bandwidth {
         let Some((other, charged)) = &mut self.other else { return };
         let spent = other.kernel();
         if spent != *charged {
-            self.bucket.charge(now, spent.wrapping_sub(*charged));
+            self.bucket.charge_elsewhere(now, spent.wrapping_sub(*charged));
             *charged = spent;
         }
     }

@@ -201,6 +201,7 @@ impl Environment for Capsules {
     }
 
     fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.settle_budgets(cx, turn.now);
         if cx.is_further() {
             return;
         }
@@ -235,5 +236,15 @@ impl Environment for Capsules {
         };
         status.applications = self.applications.iter().copied().collect();
         status.applications.sort_unstable();
+    }
+}
+
+impl Capsules {
+    /// Codes are charged what others have spent of their budgets, also those that nobody runs here just now: what is charged late
+    /// finds a bucket that has thrown away what came back meanwhile.
+    fn settle_budgets(&mut self, cx: &mut Cx, now: u64) {
+        for (_, ready) in self.codes.ready() {
+            cx.core.domains.of(ready.domain).into_iter().for_each(|domain| domain.settle(now));
+        }
     }
 }

@@ -321,7 +321,9 @@ impl Node {
         let own = self.cx.control.workers.id();
         let turns = &mut self.cx.control.workers.turns;
         turns.turning.retain(|turning| !is_over(turning.number, turning.since));
-        for (what, handed) in core::mem::take(&mut turns.held) {
+        // One after the other: should one panic, the others are still here.
+        for _ in 0..turns.held.len() {
+            let Some((what, handed)) = self.cx.control.workers.turns.held.pop_front() else { return };
             if self.cx.control.workers.turns.is_turning(what) {
                 self.cx.control.workers.turns.held.push_back((what, handed));
             } else if handed.to == own {

@@ -49,7 +49,7 @@ const _: () = assert!(size_of::<Domain>() <= 3 * crate::sys::cache::LINE - 8);
 struct More {
     /// Bytes that its channels may send now.
     bandwidth: Option<Bandwidth>,
-    /// The kernel half, once it runs the domain's code: both spend one budget.
+    /// Others that run the domain's code and spend of its budget: the kernel half, other workers.
     other: Option<OtherHalf>,
 }
 
@@ -257,6 +257,12 @@ impl Domain {
             (None, None) => {}
             (more, other) => more.get_or_insert_default().other = other,
         }
+    }
+
+    /// Is charged what the other half has spent.
+    pub fn settle(&mut self, now: u64) {
+        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
+        other.into_iter().for_each(|other| other.charge(now, &mut self.packets, &mut self.steps));
     }
 
     /// Whether its channels may send so many bytes now.
