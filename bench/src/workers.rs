@@ -178,6 +178,8 @@ fn side_by_side(settings: &Settings, regime: &str, codes: [&Bundle; 2], keys: [u
     let mut pairs = [(WORKERS, joined(codes)?), (NODES, apart(codes)?)];
     for (_, stands) in &mut pairs {
         for (stand, key) in stands.iter_mut().zip(keys) {
+            // Two spend one budget: both together stay below it.
+            stand.gap *= 2;
             stand.set_payload(&key.to_le_bytes());
         }
     }

@@ -124,6 +124,8 @@ pub struct Planned {
     pub guard: Guard,
     meters: Vec<Option<LinkMeter>>,
     hellos: Vec<(usize, u16)>,
+    /// The text of the configuration, for reports.
+    pub text: String,
 }
 
 impl Planned {
@@ -142,7 +144,8 @@ impl Planned {
         let guard = file.guard(&config, 0)?;
         let meters = file.meters()?;
         let hellos = file.hellos()?;
-        Ok(Planned { config, plans, choices, environments, plan, guard, meters, hellos })
+        let text = String::new();
+        Ok(Planned { config, plans, choices, environments, plan, guard, meters, hellos, text })
     }
 
     /// What there is for workers here.
@@ -163,7 +166,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
 
 /// The same for what was planned before.
 pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> {
-    let Planned { mut config, mut plans, mut choices, environments, plan, guard, meters, hellos } = planned;
+    let Planned { mut config, mut plans, mut choices, environments, plan, guard, meters, hellos, text } = planned;
     let (dir, waker) = (file.run_dir(), Waker::new()?);
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -226,7 +229,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
         follow::Follower::new(file.clone(), (routing, plans, choices), handle.clone(), before, settings.clone(), told)?;
     let following = follower.follow()?;
     let handle = with_applier(file, handle, (guard, in_force), (following, management.clone()), clock)?;
-    listen_for_others(&dir, &handle, acceptor)?;
+    listen_for_others((file, &text), &handle, acceptor)?;
     let recent = at_store.map(|at| Recent::watch(&at, handle.clone())).transpose()?;
     undo.done();
     let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings, captures };
@@ -330,7 +333,9 @@ fn starter(dir: &Path) -> Result<Option<Starter>> {
 }
 
 /// The sockets of control and of processes that operators connect.
-fn listen_for_others(dir: &Path, handle: &Handle, acceptor: ee::Acceptor) -> Result<()> {
+fn listen_for_others((file, text): (&NodeFile, &str), handle: &Handle, acceptor: ee::Acceptor) -> Result<()> {
+    let dir = &file.run_dir();
+    handle.was_configured(text, file.store.as_deref());
     control::serve(broker::listen(dir, broker::LocalSocket::Control)?, handle.clone())?;
     ee::serve(broker::listen(dir, broker::LocalSocket::Nodeos)?, acceptor)?;
     Ok(())

@@ -8,10 +8,17 @@ use std::process::Command;
 
 const B: &str = "10.0.2.2";
 
-/// The health of node r, and whether it is healthy by the exit status.
+/// The health of node r, and whether it is healthy by the exit status, as soon as it says so: as long as it has no descriptors it
+/// takes no connection.
 fn health(net: &Running) -> (Value, bool) {
-    let output = Command::new(ANODE).args(["node", "health", "--json"]).arg(net.dir("r")).output().unwrap();
-    (serde_json::from_slice(&output.stdout).unwrap(), output.status.success())
+    let patience = wait::Patience::new();
+    loop {
+        let output = Command::new(ANODE).args(["node", "health", "--json"]).arg(net.dir("r")).output().unwrap();
+        if let Ok(said) = serde_json::from_slice(&output.stdout) {
+            return (said, output.status.success());
+        }
+        patience.left(|| String::from_utf8_lossy(&output.stderr).into_owned());
+    }
 }
 
 fn check<'a>(health: &'a Value, name: &str) -> &'a Value {

