@@ -201,7 +201,7 @@ pub enum Verdict {
     /// Of one that no node takes.
     Refused(Refused),
     /// Of a source that has no bundle yet.
-    Halves(Halves),
+    Halves(Box<Halves>),
 }
 
 /// An object of the store that is no bundle.

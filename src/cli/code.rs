@@ -311,7 +311,7 @@ fn list(store: &Store, print: &Print) {
     if print.json {
         let entry = |entry: &crate::code::store::Entry| Stored {
             name: entry.digest.to_string(),
-            bytes: entry.size as u64,
+            bytes: entry.size,
             pinned: entry.pinned,
             title: entry.title.clone(),
         };

@@ -80,7 +80,7 @@ pub(super) fn describe(bundle: &bundle::Bundle, report: Option<&Report>) -> Bund
             window_bytes: bundle::WINDOW_MAX.into(),
             manifest_bytes: bundle::MANIFEST_MAX as u64,
             representation_bytes: bundle::REPRESENTATION_MAX as u64,
-            memory_bytes: check::MEMORY_MAX.into(),
+            memory_bytes: check::MEMORY_MAX,
         },
         checked: report.is_some(),
         at: None,
