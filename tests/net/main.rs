@@ -42,7 +42,6 @@ mod sender;
 mod shared_hook;
 mod tiers;
 mod together;
-mod unfollowed;
 mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
