@@ -161,7 +161,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "workers",
         help: "two workers of one node beside two nodes of one, without I/O; a packet handed over; memory of a worker",
-        definition: 1,
+        definition: 2,
         run: workers::run,
     },
     Bench {

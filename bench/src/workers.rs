@@ -100,19 +100,14 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
         }
         all.extend(series);
     }
-    all.extend(handing(settings, one)?);
-    let channels = channels(settings)?;
-    let key = |variant: &str| Key {
-        variant: variant.into(),
-        size: None,
-        regime: HANDING_CHANNEL.into(),
-        metric: COST,
-        unit: "ns",
-    };
-    let added = channels.values(&key(AT_OTHER)).iter().zip(channels.values(&key(AT_OWN)));
-    let added: Vec<f64> = added.map(|(with, without)| with - without).collect();
-    report.targets.extend(Target::at_most("a packet handed to another worker's domain, added ns", &added, 60.0));
-    all.extend(channels);
+    for (regime, series, of) in [
+        (HANDING, handing(settings, one)?, [HANDED, DIRECT]),
+        (HANDING_CHANNEL, channels(settings)?, [AT_OTHER, AT_OWN]),
+    ] {
+        let added = added(&series, regime, of);
+        report.targets.extend(Target::at_most(format!("{regime}, added ns"), &added, 60.0));
+        all.extend(series);
+    }
     let (over, target) = budget::over_admission(settings)?;
     report.targets.extend(target);
     all.extend(over);
@@ -122,6 +117,14 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
         "Both threads of a variant begin together; the rate is that of all their capsules until the last has ended.",
     );
     Ok(())
+}
+
+/// What one of two variants costs more than the other, in each round.
+fn added(series: &Series, regime: &str, [with, without]: [&str; 2]) -> Vec<f64> {
+    let key =
+        |variant: &str| Key { variant: variant.into(), size: None, regime: regime.into(), metric: COST, unit: "ns" };
+    let rounds = series.values(&key(with)).iter().zip(series.values(&key(without)));
+    rounds.map(|(with, without)| with - without).collect()
 }
 
 fn rate(variant: &str, regime: &str) -> Key {

@@ -80,23 +80,38 @@ pub struct Leased {
 
 /// What a domain is granted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(missing_docs, reason = "as `[[roles]]` of the configuration has them")]
 pub struct Grants {
+    /// Its share of the processor under fair queueing.
     pub weight: u32,
+    /// Its urgency under fixed priorities.
     pub priority: u8,
+    /// By when a packet has to be done, in microseconds; 0: it can wait.
     pub deadline_us: u32,
+    /// Bytes it may hold.
     pub memory_bytes: u64,
+    /// Packets, events and exceptions that may be worked on at the same time.
     pub threads: u16,
+    /// Milliseconds that one of its threads may work.
     pub thread_ms: u32,
+    /// Channels it may own.
     pub channels: u16,
+    /// Bytes a second that it may send.
     pub bandwidth: u64,
+    /// Events that may wait.
     pub events: u32,
+    /// Domains below it.
     pub domains: u32,
+    /// Files that it may make.
     pub files: u32,
+    /// Bytes of those.
     pub file_bytes: u64,
+    /// Programs that may be in the kernel.
     pub kernel_programs: u16,
+    /// Processes that it may have.
     pub processes: u32,
+    /// Hundredths of one processor; 0: as much as there is.
     pub cpu_percent: u32,
+    /// Whether its processes are in the host's network.
     pub host_network: bool,
 }
 

@@ -1,5 +1,7 @@
 //! What a configuration means on a host, as `anode node check` prints it.
 
+use crate::domains::Grants;
+use crate::usage::Limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -118,76 +120,6 @@ pub struct Role {
     pub limits: Limits,
     /// What its domains get besides.
     pub grants: Grants,
-}
-
-/// What a domain may use.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Limits {
-    /// Steps of one packet.
-    pub steps_per_packet: u64,
-    /// Steps a second.
-    pub steps_per_second: u64,
-    /// Microseconds a second in the kernel half.
-    pub kernel_us_per_second: u64,
-    /// Packets a second.
-    pub packets_per_second: u64,
-    /// Children one packet may send.
-    pub children_per_packet: u32,
-    /// Entries of soft state.
-    pub state_entries: u32,
-    /// Their longest keep time, in milliseconds.
-    pub keep_ms_max: u32,
-    /// Log lines a second.
-    pub logs_per_second: u64,
-    /// Bytes of wasm memory.
-    pub memory_bytes: u32,
-    /// Instructions of the bpf representation.
-    pub bpf_instructions: u32,
-    /// Instructions that the kernel's verifier may look at.
-    pub verified_instructions: u32,
-    /// What becomes of code that stays over its budget: `throttle` or `remove`.
-    pub over_budget: String,
-    /// After so many seconds.
-    pub over_budget_s: u32,
-    /// For how many seconds it is refused then.
-    pub removed_s: u32,
-}
-
-/// What a domain is granted.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Grants {
-    /// Its share of the processor under fair queueing.
-    pub weight: u32,
-    /// Its urgency under fixed priorities.
-    pub priority: u8,
-    /// By when a packet has to be done, in microseconds; 0: it can wait.
-    pub deadline_us: u32,
-    /// Bytes it may hold.
-    pub memory_bytes: u64,
-    /// Packets, events and exceptions that may be worked on at the same time.
-    pub threads: u16,
-    /// Milliseconds that one of its threads may work.
-    pub thread_ms: u32,
-    /// Channels it may own.
-    pub channels: u16,
-    /// Bytes a second that it may send.
-    pub bandwidth: u64,
-    /// Events that may wait.
-    pub events: u32,
-    /// Domains below it.
-    pub domains: u32,
-    /// Files that it may make.
-    pub files: u32,
-    /// Bytes of those.
-    pub file_bytes: u64,
-    /// Programs that may be in the kernel.
-    pub kernel_programs: u16,
-    /// Processes that it may have.
-    pub processes: u32,
-    /// Hundredths of one processor; 0: as much as there is.
-    pub cpu_percent: u32,
-    /// Whether its processes are in the host's network.
-    pub host_network: bool,
 }
 
 /// Sizes of a node's tables.

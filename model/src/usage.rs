@@ -17,21 +17,34 @@ pub struct Drops {
 
 /// What a domain may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[expect(missing_docs, reason = "as `[[roles]]` of the configuration has them")]
 pub struct Limits {
+    /// Steps of one packet.
     pub steps_per_packet: u64,
+    /// Steps a second.
     pub steps_per_second: u64,
+    /// Microseconds a second in the kernel half.
     pub kernel_us_per_second: u64,
+    /// Packets a second.
     pub packets_per_second: u64,
+    /// Children one packet may send.
     pub children_per_packet: u32,
+    /// Entries of soft state.
     pub state_entries: u32,
+    /// Their longest keep time, in milliseconds.
     pub keep_ms_max: u32,
+    /// Log lines a second.
     pub logs_per_second: u64,
+    /// Bytes of wasm memory.
     pub memory_bytes: u32,
+    /// Instructions of the bpf representation.
     pub bpf_instructions: u32,
+    /// Instructions that the kernel's verifier may look at.
     pub verified_instructions: u32,
+    /// What becomes of code that stays over its budget: `throttle` or `remove`.
     pub over_budget: String,
+    /// After so many seconds.
     pub over_budget_s: u32,
+    /// For how many seconds it is refused then.
     pub removed_s: u32,
 }
 

@@ -55,7 +55,7 @@ impl Allowed {
             interfaces: native().filter_map(|port| port.packet.clone()).collect(),
             udp: file.ports.iter().filter_map(|port| port.udp).collect(),
             tcp: file.plan.tcp,
-            kernel: native().any(|port| port.kernel.may()),
+            kernel: file.has_half(),
             xdp: native().any(|port| port.xdp).then_some(file.xdp.busy_poll_us),
             trusted: file.roles.iter().any(|role| role.kernel == CodeForm::Trusted),
             realtime: file.cpu.realtime.then_some(file.cpu.priority),

@@ -1,7 +1,7 @@
 //! `anode cache`: be an origin, get and put values, measure the benefit of copies in the network.
 
 use super::attach::{Destination, Place, destination, ms, seconds, token};
-use super::told;
+use super::{say_json, told};
 use crate::apps::cache::{Answer, Client, Key, ORIGIN_PORT, Origin, VALUE_MAX};
 use crate::apps::workload::{Outcome, Workload};
 use crate::apps::{Attached as _, CACHE};
@@ -145,7 +145,7 @@ fn serve(
     }
     let served = origin.served();
     if json {
-        crate::say!("{}", serde_json::to_string(&told::<model::apps::Served>(&served)?)?);
+        say_json(&told::<model::apps::Served>(&served)?)?;
     } else {
         crate::say!("{} values given, {} keys not known, {} stored", served.values, served.absent, served.stored);
     }
@@ -197,7 +197,7 @@ impl Asking {
             }
         };
         if self.json {
-            crate::say!("{}", serde_json::to_string(&json)?);
+            say_json(&json)?;
         } else if status == ExitCode::SUCCESS {
             crate::say!("{text}");
         } else {

@@ -1,6 +1,7 @@
 //! `anode capsule`: send capsules of any code from a node, and receive those delivered there.
 
 use super::attach::{Destination, Place, Seat, destination, ms, say_nothing_came, seconds};
+use super::say_json;
 use crate::apps::{Attached as _, Error, Received, header};
 use crate::clean;
 use crate::code::bundle::Bundle;
@@ -106,7 +107,11 @@ impl Send {
             }
         }
         if self.json {
-            say(&CapsuleLine::Sent(Sent { sent: self.count, code: code.to_string(), bytes: payload.len() as u64 }))?;
+            say_json(&CapsuleLine::Sent(Sent {
+                sent: self.count,
+                code: code.to_string(),
+                bytes: payload.len() as u64,
+            }))?;
         } else {
             crate::say!("sent {} of {} ({} payload bytes) to {to}", self.count, code.short(), payload.len());
         }
@@ -161,7 +166,7 @@ fn receive(node: &mut Seat, wanted: u64, time: Option<Duration>, (json, sent): (
             Err(Error::Refused(why)) if sent < u64::MAX => {
                 all.refused += 1;
                 if json {
-                    say(&CapsuleLine::NotSent(NotSent { refused: why }))?;
+                    say_json(&CapsuleLine::NotSent(NotSent { refused: why }))?;
                 } else {
                     crate::say!("not sent on by this node: {}", clean::shown(&why));
                 }
@@ -174,16 +179,10 @@ fn receive(node: &mut Seat, wanted: u64, time: Option<Duration>, (json, sent): (
     Ok(all)
 }
 
-/// Prints a line of JSON.
-fn say(line: &CapsuleLine) -> anyhow::Result<()> {
-    crate::say!("{}", serde_json::to_string(line)?);
-    Ok(())
-}
-
 fn print((header, payload): &Received, after: Duration, json: bool) -> anyhow::Result<()> {
     let after = after.as_nanos() as u64;
     if json {
-        return say(&CapsuleLine::Arrived(Arrived {
+        return say_json(&CapsuleLine::Arrived(Arrived {
             source: header.source.to_string(),
             destination: header.destination.to_string(),
             previous: header.previous.to_string(),

@@ -1,6 +1,7 @@
 //! `anode channel`: the channels of a node's domains.
 
 use crate::clean;
+use crate::cli::say_json;
 use crate::manage::client::{Control, run_dir};
 use clap::Subcommand;
 use model::code::Made;
@@ -59,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let wanted = Ask::Cut(Cut { title, role, from, to, bandwidth });
             let made: Made = Control::connect(&run_dir(&node))?.asked(&wanted)?;
             if json {
-                crate::say!("{}", serde_json::to_string(&made)?);
+                say_json(&made)?;
             } else {
                 crate::say!("domain {}", made.domain);
             }

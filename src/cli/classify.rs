@@ -13,6 +13,7 @@ use crate::classify::taught::text::{self, Vocabulary};
 use crate::classify::taught::token::{Mistake, TEXT_MAX};
 use crate::classify::taught::trace::{Trace, TracedHeader, TracedRule};
 use crate::classify::taught::{classifier, pcap};
+use crate::cli::say_json;
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
 use model::programs::{Cases, Field, Frame, Header, Rule, Taught};
@@ -120,7 +121,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let name = given.rules.as_deref().map_or(String::new(), |path| path.display().to_string());
             let trace = classifier.explain(&bytes);
             if json {
-                crate::say!("{}", serde_json::to_string(&described(&classifier, &trace))?);
+                say_json(&described(&classifier, &trace))?;
             } else {
                 show(&classifier, &trace, &name);
             }
@@ -136,7 +137,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if json {
                 let cases = Cases { settled: settled as u64, tuples: over as u64 };
                 let all = Taught { protocols: taught, rules: rules as u64, cases, fixed: fixed as u64 };
-                crate::say!("{}", serde_json::to_string(&all)?);
+                say_json(&all)?;
                 return Ok(ExitCode::SUCCESS);
             }
             crate::say!("{} protocols: {}", taught.len(), taught.join(", "));

@@ -1,6 +1,7 @@
 //! `anode domain`: the domains of a running node, their possessions, and how to end one.
 
 use crate::clean;
+use crate::cli::say_json;
 use crate::manage::client::{Control, run_dir};
 use anyhow::bail;
 use clap::Subcommand;
@@ -86,7 +87,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let found = find(&domains(&mut control)?, &domain)?.clone();
             let moved: Moved = control.asked(&Ask::MoveDomain { domain: found.id, worker })?;
             if json {
-                crate::say!("{}", serde_json::to_string(&moved)?);
+                say_json(&moved)?;
             } else {
                 let (title, from) = (clean::line(&found.title), moved.from);
                 if from == worker {
@@ -101,7 +102,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let id = find(&domains(&mut control)?, &domain)?.id;
             let freed: Freed = control.asked(&Ask::KillDomain { domain: id })?;
             if json {
-                crate::say!("{}", serde_json::to_string(&freed)?);
+                say_json(&freed)?;
             } else {
                 let Freed { domains, channels, codes, bytes, events, files } = freed;
                 crate::say!(

@@ -1,7 +1,7 @@
 //! `anode heavy`: send capsules that nodes count, and ask a node for its largest senders.
 
 use super::attach::{Destination, Place, destination, seconds, token};
-use super::told;
+use super::{say_json, told};
 use crate::apps::heavy::{query, send};
 use crate::apps::{Attached as _, HEAVY};
 use model::apps::{Heavy, HeavySent};
@@ -81,7 +81,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             // A refusal comes behind what was refused.
             node.receive(Duration::from_millis(20))?;
             if json {
-                crate::say!("{}", serde_json::to_string(&HeavySent { to: to.to_string(), sent: count })?);
+                say_json(&HeavySent { to: to.to_string(), sent: count })?;
             } else {
                 crate::say!("{count} sent; see who sends most: anode heavy top {to}");
             }

@@ -11,9 +11,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Subcommand;
 use model::labs::{Gone, Labs, Links, LogLine, Network, Up};
-use serde::Serialize;
 
-use super::told;
+use super::{say_json, told};
 use crate::lab::{self, Lab, Node, Topology};
 
 /// The arguments behind `anode lab`.
@@ -200,12 +199,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a line of JSON.
-fn say(of: &impl Serialize) -> anyhow::Result<()> {
-    crate::say!("{}", serde_json::to_string(of)?);
-    Ok(())
-}
-
 /// The lines of every log, each behind the name of who has written it.
 fn logs(lab: &str, node: Option<&str>, lines: Option<usize>, json: bool) -> anyhow::Result<()> {
     let lab = Lab::open(lab)?;
@@ -225,7 +218,7 @@ fn logs(lab: &str, node: Option<&str>, lines: Option<usize>, json: bool) -> anyh
         let first = lines.map_or(0, |lines| all.len().saturating_sub(lines));
         for line in all.iter().skip(first) {
             if json {
-                say(&LogLine { of: name.clone(), line: (*line).to_owned() })?;
+                say_json(&LogLine { of: name.clone(), line: (*line).to_owned() })?;
             } else {
                 crate::say!("{name}: {line}");
             }
@@ -237,7 +230,7 @@ fn logs(lab: &str, node: Option<&str>, lines: Option<usize>, json: bool) -> anyh
 fn status(lab: &str, json: bool) -> anyhow::Result<()> {
     let crossings = Lab::open(lab)?.crossings()?;
     if json {
-        return say(&Links { lab: lab.into(), links: told(&crossings)? });
+        return say_json(&Links { lab: lab.into(), links: told(&crossings)? });
     }
     if crossings.is_empty() {
         crate::say!("{lab}: no link has a rate, a delay or the like; they are plain veth pairs");
@@ -287,7 +280,7 @@ fn up(file: &Path, run_nodes: bool, json: bool) -> anyhow::Result<()> {
     let started: Vec<_> = started.iter().map(|daemon| format!("{}.{}", topology.name, daemon.node)).collect();
     if json {
         let (changes, nodes) = (lab.changes() as u64, told(&topology.nodes)?);
-        return say(&Up { lab: topology.name.clone(), changes, nodes, started });
+        return say_json(&Up { lab: topology.name.clone(), changes, nodes, started });
     }
     let (nodes, links) = (topology.nodes.len(), topology.links());
     match lab.changes() {
@@ -309,7 +302,7 @@ fn down(lab: &str, json: bool) -> anyhow::Result<()> {
     anyhow::ensure!(known, lab::Error::NoLab { name });
     let down = Lab::down(&name)?;
     if json {
-        return say(&Gone { lab: name, down: told(&down)? });
+        return say_json(&Gone { lab: name, down: told(&down)? });
     }
     match down.nodes() {
         0 => crate::say!("{name}: was not up"),
@@ -327,7 +320,7 @@ fn down(lab: &str, json: bool) -> anyhow::Result<()> {
 fn list(json: bool) -> anyhow::Result<()> {
     let labs = lab::list()?;
     if json {
-        return say(&Labs { labs: told(&labs)? });
+        return say_json(&Labs { labs: told(&labs)? });
     }
     for lab in &labs {
         let status = serde_json::to_value(lab.status)?;
@@ -344,7 +337,7 @@ fn list(json: bool) -> anyhow::Result<()> {
 
 fn show(topology: &Topology, json: bool) -> anyhow::Result<()> {
     if json {
-        return say(&Network { lab: topology.name.clone(), nodes: told(&topology.nodes)? });
+        return say_json(&Network { lab: topology.name.clone(), nodes: told(&topology.nodes)? });
     }
     for node in &topology.nodes {
         let active = if node.active { ", active" } else { "" };

@@ -46,6 +46,12 @@ fn told<T: DeserializeOwned>(of: &impl Serialize) -> anyhow::Result<T> {
     crate::manage::observe::told::told(of).map_err(anyhow::Error::msg)
 }
 
+/// Prints a line of JSON.
+fn say_json(of: &impl Serialize) -> anyhow::Result<()> {
+    crate::say!("{}", serde_json::to_string(of)?);
+    Ok(())
+}
+
 /// What the help and the manual say of how commands end.
 const STATUS: &str = "Exit status: 0 done; 1 refused or failed, with the cause and the remedy as the last line of standard error; \
 2 wrong usage. `anode lab exec` has that of its command.";

@@ -1,7 +1,7 @@
 //! `anode multicast`: send to a group, and listen to one.
 
 use super::attach::{Destination, Place, destination, seconds, token};
-use super::told;
+use super::{say_json, told};
 use crate::apps::multicast::{Event, Group, Publisher, Subscriber};
 use crate::apps::{Attached as _, MULTICAST};
 use crate::clean;
@@ -86,7 +86,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             node.receive(Duration::from_millis(20))?;
             if json {
                 let all = GroupSent { group: told(&group)?, stream, sent: count };
-                crate::say!("{}", serde_json::to_string(&all)?);
+                say_json(&all)?;
             } else {
                 crate::say!("{count} sent; listen: anode multicast listen {} {}", group.root, group.number);
             }
@@ -133,14 +133,14 @@ fn print(event: &Event, json: bool) -> anyhow::Result<()> {
     match event {
         Event::Joined { at, hops } if json => {
             let joined = GroupLine::Joined { joined: Joined { at: at.to_string(), hops: *hops } };
-            crate::say!("{}", serde_json::to_string(&joined)?);
+            say_json(&joined)?;
         }
         Event::Joined { at, hops } => crate::say_err!("joined at {at}, {hops} hops away"),
         Event::Datum { stream, sequence, bytes } => {
             let text = String::from_utf8_lossy(bytes);
             if json {
                 let datum = GroupLine::Datum { stream: *stream, sequence: *sequence, text: text.into_owned() };
-                crate::say!("{}", serde_json::to_string(&datum)?);
+                say_json(&datum)?;
             } else {
                 crate::say!("{sequence}: {}", clean::printed(&text));
             }

@@ -6,6 +6,7 @@
 
 mod follow;
 
+use crate::cli::say_json;
 use crate::lab::Lab;
 use crate::manage::client::{ClientError, Control, Watched, run_dir};
 use crate::seen::filter::Filter;
@@ -136,7 +137,7 @@ fn explain(filter: &Filter, nodes: &[String], wait: Duration, json: bool) -> any
     };
     if json {
         for entry in &story {
-            crate::say!("{}", serde_json::to_string(entry)?);
+            say_json(entry)?;
         }
     } else {
         crate::say!("{}", explain::words(&story).trim_end());

@@ -2,6 +2,7 @@
 
 use super::attach::ms;
 use crate::apps::APPS;
+use crate::cli::say_json;
 use crate::code::author;
 use crate::code::bundle::Bundle;
 use crate::sim::report::Report;
@@ -185,7 +186,7 @@ fn tell(packet: u64, trace: &Path, json: bool) -> anyhow::Result<()> {
     let story = explain::story(packet, open).with_context(|| trace.display().to_string())?;
     if json {
         for entry in &story {
-            crate::say!("{}", serde_json::to_string(entry)?);
+            say_json(entry)?;
         }
     } else {
         crate::say!("{}", explain::words(&story));

@@ -59,14 +59,14 @@ impl TokenBucket {
     /// Takes what others have spent of the same budget since the last use. They keep to the budget as well, so that of a
     /// bucket that was full meanwhile they leave a debt only if they have spent more than has come back.
     pub fn charge_elsewhere(&mut self, now: u64, amount: u64) {
-        let (gained, part) = self.gained_until(now);
+        let (gained, part) = self.gained_until(now).unwrap_or((0, self.part));
         let there = self.tokens.saturating_add(gained);
         let left = there.saturating_sub(signed(amount));
-        self.tokens = match left {
+        let tokens = match left {
             ..0 => left.max(-signed(self.rate)),
             _ => self.burst.min(there).saturating_sub(signed(amount)).max(0),
         };
-        self.part = if self.tokens == self.burst { 0 } else { part };
+        self.hold(tokens, part);
     }
 
     /// Tokens that come back in a second.
@@ -101,21 +101,26 @@ impl TokenBucket {
 
     #[inline]
     fn refill(&mut self, now: u64) {
-        let (gained, part) = self.gained_until(now);
-        if gained > 0 || part != self.part {
-            self.tokens = self.burst.min(self.tokens.saturating_add(gained));
-            self.part = if self.tokens == self.burst { 0 } else { part };
+        if let Some((gained, part)) = self.gained_until(now) {
+            self.hold(self.burst.min(self.tokens.saturating_add(gained)), part);
         }
     }
 
-    /// Tokens that have come back since the last use, which is now, and the part of the next one.
+    /// So many tokens are there, and this part of the next one; a full bucket has none.
     #[inline]
-    fn gained_until(&mut self, now: u64) -> (i64, u64) {
+    fn hold(&mut self, tokens: i64, part: u64) {
+        self.part = if tokens == self.burst { 0 } else { part };
+        self.tokens = tokens;
+    }
+
+    /// Tokens that have come back since the last use, which is now, and the part of the next one; nothing: too little time has passed.
+    #[inline]
+    fn gained_until(&mut self, now: u64) -> Option<(i64, u64)> {
         let passed = now.saturating_sub(self.at);
         // Below a microsecond nothing worth counting has come back; the time stays uncounted, so
         // nothing is lost either.
         if passed < 1_000 {
-            return (0, self.part);
+            return None;
         }
         self.at = now;
         let narrow = passed.checked_mul(self.rate).and_then(|gained| gained.checked_add(self.part));
@@ -123,7 +128,7 @@ impl TokenBucket {
             Some(gained) => (gained / SECOND, gained % SECOND),
             None => self.gained(passed),
         };
-        (signed(whole), part)
+        Some((signed(whole), part))
     }
 
     /// Tokens that come back in so many nanoseconds, where that needs more than 64 bits: dividing those costs more than all else here.

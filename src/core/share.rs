@@ -44,15 +44,17 @@ pub trait SharedAccount: Send + Sync + core::fmt::Debug {
 
     /// How much of it may be spent before that is told, and where it is counted meanwhile.
     fn lease(&self) -> Lease {
-        Lease { most: Spent { packets: 1, steps: 1, refused: 1 }, owed: Arc::default() }
+        Lease { packets: 1, steps: 1, owed: Arc::default() }
     }
 }
 
 /// How much may be spent before it is told.
 #[derive(Debug)]
 pub struct Lease {
-    /// At most so much.
-    pub most: Spent,
+    /// Packets, at most.
+    pub packets: u64,
+    /// Steps, at most.
+    pub steps: u64,
     /// What is not told yet.
     pub owed: Arc<Owed>,
 }
@@ -135,7 +137,7 @@ impl OtherHalf {
         }
         self.charged = spent;
         let of = |bucket: &TokenBucket, most: u64| (bucket.rate() / PARTS_OF_SECOND).clamp(1, most);
-        self.most = (of(packets, self.lease.most.packets), of(steps, self.lease.most.steps));
+        self.most = (of(packets, self.lease.packets), of(steps, self.lease.steps));
         // Who tells each packet looks at each.
         self.is_due = self.most.0 == 1;
     }

@@ -9,6 +9,7 @@ use super::survey::Surveyed;
 use super::{Capsules, Node};
 use crate::code::judge::Grant;
 use crate::code::run::LoadedProgram;
+use crate::core::Heap;
 use crate::core::domain::DomainId;
 use crate::core::kept::StateFound;
 use crate::core::reason::Reason;
@@ -102,7 +103,7 @@ impl Node {
     }
 
     /// Who says what the process's heap has in use, and free besides, in bytes: for programs that ask what the node keeps.
-    pub fn set_heap(&mut self, heap: fn() -> Option<(usize, usize)>) {
+    pub fn set_heap(&mut self, heap: Heap) {
         self.cx.core.heap = Some(heap);
     }
 

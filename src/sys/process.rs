@@ -207,6 +207,7 @@ fn wait(processes: &mut Vec<OwnedFd>, grace: Duration) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Command;
 
     #[test]
     fn the_heap_is_looked_at_after_somebody_has_asked() {
@@ -219,7 +220,6 @@ mod tests {
         assert!(cfg!(not(target_env = "gnu")) || heap_seen().is_some_and(|(used, _)| used > 1 << 10));
         assert!(looks.not_before.is_some());
     }
-    use std::process::Command;
 
     #[test]
     fn a_signal_does_not_end_a_wait_for_a_message() {

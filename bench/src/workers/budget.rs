@@ -1,5 +1,5 @@
 //! What two workers admit of one budget beyond it. Example: of a million packets a second, for 0.3 s, each asks for as
-//! many as it can; beyond `rate × t + burst` they admit a few dozen.
+//! many as it can; beyond `rate × t + burst` they may admit a few dozen.
 
 use super::stay_at;
 use crate::series::{Key, Series, Target};
@@ -29,8 +29,8 @@ pub(super) fn over_admission(settings: &Settings) -> Result<(Series, Option<Targ
             let (account, barrier) = (&account, &barrier);
             let worker = |at: usize| scope.spawn(move || admit_for_a_while(at, account, barrier, began));
             let workers = [worker(0), worker(1)];
-            // One that panicked has said so.
-            workers.into_iter().filter_map(|worker| worker.join().ok()).collect()
+            // Without one of them the other would have all of the budget.
+            workers.map(|worker| worker.join().unwrap_or_else(|why| std::panic::resume_unwind(why))).into()
         });
         let (sum, until) = admitted.iter().fold((0, 0), |(sum, until), (more, end)| (sum + more, until.max(*end)));
         let budget = f64::from(OVER_RATE) * until as f64 / 1e9 + f64::from(OVER_BURST);

@@ -3,6 +3,7 @@
 //! Checking shows every mistake of every file and the types of what is right; formatting puts source text into its one form.
 
 use crate::clean;
+use crate::cli::say_json;
 use anyhow::{Context as _, Result};
 use model::programs::{self, Definition, Place};
 use plan::check::{Checked, check_sources};
@@ -65,7 +66,7 @@ pub(super) fn check_files(files: &[PathBuf], json: bool) -> Result<bool> {
         }
     }
     if json {
-        crate::say!("{}", serde_json::to_string(&values)?);
+        say_json(&values)?;
     }
     Ok(good)
 }

@@ -127,7 +127,7 @@ impl SharedAccount for View {
 
     fn lease(&self) -> Lease {
         let owed = self.account.owed.get(self.worker).cloned().unwrap_or_default();
-        Lease { most: Spent { packets: SHARE, steps: SHARE_STEPS, refused: 1 }, owed }
+        Lease { packets: SHARE, steps: SHARE_STEPS, owed }
     }
 
     #[cold]

@@ -169,26 +169,29 @@ impl Maps {
 
     /// Nanoseconds that capsules of these ports, by number, were charged with, over all CPUs: those of each.
     pub fn charged(&self, ports: core::ops::Range<u32>) -> io::Result<Vec<u64>> {
-        let (map, mut charged) = (self.of(CEILINGS_MAP)?, vec![0; ports.len()]);
-        for cpu in 0..possible_cpus()? as u32 {
-            for (port, sum) in ports.clone().zip(&mut charged) {
-                let mut value = [0; ceiling::SIZE];
-                map.get(&(cpu * CEILINGS + port).to_ne_bytes(), &mut value)?;
-                *sum += u64::from_ne_bytes(ceiling::SPENT.of(&value));
-            }
-        }
-        Ok(charged)
+        self.at_ceilings(ports, |value| ceiling::SPENT.of(value))
     }
 
     /// Capsules dropped at the ceilings of these ports, by number, over all CPUs.
     pub fn over_share(&self, ports: core::ops::Range<u32>) -> io::Result<u64> {
-        let (map, mut refused) = (self.of(CEILINGS_MAP)?, 0);
-        for place in (0..possible_cpus()? as u32).flat_map(|cpu| ports.clone().map(move |port| cpu * CEILINGS + port)) {
-            let mut value = [0; ceiling::SIZE];
-            map.get(&place.to_ne_bytes(), &mut value)?;
-            refused += u64::from_ne_bytes(ceiling::REFUSED.of(&value));
+        Ok(self.at_ceilings(ports, |value| ceiling::REFUSED.of(value))?.into_iter().sum())
+    }
+
+    /// A counter of the ceilings of these ports, by number, over all CPUs: that of each.
+    fn at_ceilings(
+        &self,
+        ports: core::ops::Range<u32>,
+        counter: impl Fn(&[u8; ceiling::SIZE]) -> [u8; 8],
+    ) -> io::Result<Vec<u64>> {
+        let (map, mut sums) = (self.of(CEILINGS_MAP)?, vec![0; ports.len()]);
+        for cpu in 0..possible_cpus()? as u32 {
+            for (port, sum) in ports.clone().zip(&mut sums) {
+                let mut value = [0; ceiling::SIZE];
+                map.get(&(cpu * CEILINGS + port).to_ne_bytes(), &mut value)?;
+                *sum += u64::from_ne_bytes(counter(&value));
+            }
         }
-        Ok(refused)
+        Ok(sums)
     }
 }
 

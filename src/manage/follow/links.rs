@@ -33,11 +33,10 @@ impl Follower {
         let first = self.seen.ports.is_empty();
         self.begin();
         for (at, now) in self.file.native_ports(interfaces).into_iter().enumerate() {
-            let Some((mut port, plan)) = now else { continue };
+            let Some((mut port, mut plan)) = now else { continue };
             self.limit_mtu(at, &mut port);
             let carrier_of =
                 |index: u32| interfaces.iter().find(|found| found.index == index).map(|found| found.carrier);
-            let mut plan = plan;
             let switched = self.choose(at, &mut plan);
             let link = self.seen.ports[at].link;
             let bounced = link.is_some() && link != carrier_of(interface_of(&plan));
