@@ -10,46 +10,15 @@
 
 mod result;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
-use serde::Deserialize;
-
+use super::fresh::Turn;
 use super::{Bench, Error, Settings};
 pub(crate) use result::Comparison;
 
-/// What one round of one build printed.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Round {
-    bench: String,
-    definition: u32,
-    environment: Build,
-    rows: Vec<OneRow>,
-    notes: Vec<String>,
-}
-
-/// The build that printed it.
-#[derive(Clone, Debug, Deserialize)]
-struct Build {
-    anode: String,
-}
-
-/// A row of one round.
-#[derive(Clone, Debug, Deserialize)]
-struct OneRow {
-    variant: String,
-    size: Option<u32>,
-    regime: String,
-    metric: String,
-    unit: String,
-    /// `None` for what JSON has no number for.
-    median: Option<f64>,
-}
-
 /// Runs `settings.round_count` rounds of `bench` with both builds in turn.
 pub(crate) fn run(bench: &Bench, settings: &Settings, other: &Path) -> Result<Comparison, Error> {
-    let own = std::env::current_exe().map_err(|cause| Error::Start { program: "/proc/self/exe".into(), cause })?;
-    let (own, other) = (Turn::of(own, bench, settings), Turn::of(other.to_owned(), bench, settings));
+    let (own, other) = (Turn::of_this_build(bench, settings)?, Turn::of(other.to_owned(), bench, settings));
     let mut comparison = Comparison::new(bench, result::digest(&own.binary)?, result::digest(&other.binary)?);
     settings.rounds(&format!("{} / {}", bench.name, other.binary.display()), |round| {
         // The other one first: if it cannot take part, that is known before anything else is measured.
@@ -63,57 +32,9 @@ pub(crate) fn run(bench: &Bench, settings: &Settings, other: &Path) -> Result<Co
     Ok(comparison)
 }
 
-/// One of the two builds and what it is asked for.
-struct Turn {
-    binary: PathBuf,
-    arguments: Vec<String>,
-}
-
-impl Turn {
-    fn of(binary: PathBuf, bench: &Bench, settings: &Settings) -> Turn {
-        let mut arguments = vec!["bench".to_owned(), bench.name.to_owned()];
-        arguments.extend(settings.quick.then(|| "--quick".to_owned()));
-        arguments.extend(settings.two_cpus.then(|| "--two-cpus".to_owned()));
-        Turn { binary, arguments }
-    }
-
-    /// One round in a fresh process.
-    fn round(&self, number: usize) -> Result<Round, Error> {
-        let mut command = Command::new(&self.binary);
-        command.args(&self.arguments).args(["--once", &number.to_string()]).stdin(Stdio::null());
-        let output = command.output().map_err(|cause| Error::Start { program: self.binary.clone(), cause })?;
-        let refused = |why| Error::Against { binary: self.binary.clone(), why };
-        if !output.status.success() {
-            let log = String::from_utf8_lossy(&output.stderr);
-            return Err(refused(format!("{}\n{}", output.status, log.trim_end())));
-        }
-        Round::parse(&output.stdout).map_err(refused)
-    }
-}
-
-impl Round {
-    fn parse(json: &[u8]) -> Result<Round, String> {
-        serde_json::from_slice(json).map_err(|error| {
-            format!("it prints no report of a round ({error}); is it a build of anode with `bench --once`?")
-        })
-    }
-
-    fn belongs_to(&self, bench: &Bench) -> Result<(), String> {
-        if self.bench != bench.name {
-            return Err(format!("it measured {} in the place of {}", self.bench, bench.name));
-        }
-        if self.definition != bench.definition {
-            return Err(format!(
-                "its definition of {} is {}, here it is {}: the figures mean different things",
-                bench.name, self.definition, bench.definition
-            ));
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::fresh::Round;
     use super::*;
 
     fn round(bench: &str, definition: u32, rows: &[(&str, &str, f64)]) -> Round {

@@ -23,6 +23,7 @@ mod dialogue;
 mod environment;
 mod error;
 mod flood;
+mod fresh;
 mod gateway;
 mod guests;
 mod hostile;
@@ -161,7 +162,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         name: "workers",
         help: "two workers of one node beside two nodes of one, without I/O; a packet handed over; memory of a worker",
-        definition: 2,
+        definition: 3,
         run: workers::run,
     },
     Bench {

@@ -3,20 +3,22 @@
 //! Each thread refills frames of its own and takes them through its node ([`Stand`]). Three times: each thread runs a
 //! code of its own; both run one code, which counts in soft state, under keys of their own or under one; both run one code,
 //! so that they spend one budget. Each thread stays at a processor of its own, of a worker's as of a node's: on a machine whose two CPUs
-//! are one core they share it. Then what it costs to hand a packet to the first worker, and what a worker needs in memory.
+//! are one core they share it. Of several rounds each is a process of its own. Then what it costs to hand a packet to the first worker, and what a worker needs in memory.
 
 mod budget;
+mod queue;
 
 use std::sync::Barrier;
 use std::time::Instant;
 
 use super::capsules::micro::{Stand, compiler};
+use super::fresh;
 use super::guests::{Guests, compile};
 use super::micro::{COST, Micro};
 use super::nodeos::stand::{Stand as Channels, Two};
 use super::report::Report;
 use super::series::{Key, Series, Target};
-use super::{Error, Settings};
+use super::{Bench, Error, Settings};
 use anode::code::author::AuthorOptions;
 use anode::code::bundle::{Bundle, Kind};
 use anode::manage::worker::crew::{Way, between};
@@ -28,9 +30,10 @@ use anode::sys::realtime::{allowed_cpus, pin};
 use std::cell::RefCell;
 use std::sync::mpsc::channel;
 
-/// Capsules of each thread in a round.
-const CAPSULES: u32 = 400_000;
-const QUICK: u32 = 100_000;
+/// Capsules of each thread in one go, and how often in a round. In the time of the nodes a go is shorter than what a budget holds at
+/// once: each thread has a clock of its own, and one that is held up must not find that the other has been far ahead.
+const CAPSULES: u32 = 100_000;
+const GOES: u32 = 4;
 
 /// Counts packets under the key in the payload.
 const COUNTS: &str = r#"#include <anode/capsule.h>
@@ -61,62 +64,61 @@ const AT_OTHER: &str = "taken in by the other, handed to it";
 /// Bytes of a packet of a channel, IP header included.
 const SIZE: usize = 84;
 
-const QUEUE: &str = "queue between two workers";
-const ORDINARY: &str = "ordinary threads";
-const REALTIME: &str = "real-time threads";
-
-/// Packets a second that one worker hands to another, and for how long, in microseconds.
-const PACED: u64 = 100_000;
-const PACED_US: u64 = 400_000;
-
 const MEMORY: &str = "memory";
 const MORE: &str = "one more worker, 100 codes";
 
 /// Codes of which each worker has an instance.
 const CODES: u16 = 100;
 
-/// Runs the benchmark.
+/// What two workers are to have of what two nodes have.
+const LEAST: [(&str, f64); 3] = [(OWN, 0.97), (KEYS, 0.85), (BUDGET, 0.92)];
+
+/// Runs the benchmark: each round in a fresh process, since the layout of one in memory moves either variant by a half.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
+    let all = match Bench::of("workers") {
+        Some(bench) if settings.round_count > 1 => fresh::rounds(bench, settings)?,
+        _ => measure(settings)?,
+    };
+    report.targets.extend(Target::at_most(format!("{MORE}, MiB"), all.values(&of_memory()), 24.0));
+    for (regime, least) in LEAST {
+        let ratios = all.ratios(&rate(WORKERS, regime), WORKERS, NODES);
+        report.targets.extend(Target::at_least(format!("{regime}: workers / nodes"), &ratios, least));
+    }
+    for (regime, of) in [(HANDING, [HANDED, DIRECT]), (HANDING_CHANNEL, [AT_OTHER, AT_OWN])] {
+        report.targets.extend(Target::at_most(format!("{regime}, added ns"), &added(&all, regime, of), 60.0));
+    }
+    report.targets.extend(budget::target(&all));
+    report.rows = all.rows(&[NODES, DIRECT, AT_OWN]);
+    report.note(
+        "Both threads of a variant begin together; the rate is that of all their capsules until the last has ended.",
+    );
+    report.note("Each round is a process of its own.");
+    Ok(())
+}
+
+/// Measures all there is, in this process.
+fn measure(settings: &Settings) -> Result<Series, Error> {
     let guests = Guests::build()?;
     let counts = compile("counts", COUNTS, &AuthorOptions { only: Some(Kind::Wasm), ..AuthorOptions::default() })?;
     let codes = guests.forwards(CODES)?;
     let one = &guests.forward;
     let (own, same) = ([1u64, 2], [1u64, 1]);
     let cases = [
-        (OWN, [&codes[0], &codes[1]], own, 0.97),
-        (KEYS, [&counts, &counts], own, 0.85),
-        (KEY, [&counts, &counts], same, 0.0),
-        (BUDGET, [one, one], own, 0.92),
+        (OWN, [&codes[0], &codes[1]], own),
+        (KEYS, [&counts, &counts], own),
+        (KEY, [&counts, &counts], same),
+        (BUDGET, [one, one], own),
     ];
     // Before all others, whose memory it could have.
-    let (mut all, key) = memory(settings, &codes)?;
-    report.targets.extend(Target::at_most(format!("{MORE}, MiB"), all.values(&key), 24.0));
-    for (regime, codes, keys, least) in cases {
-        let series = side_by_side(settings, regime, codes, keys)?;
-        let key = rate(WORKERS, regime);
-        let ratios = series.ratios(&key, WORKERS, NODES);
-        if least > 0.0 {
-            report.targets.extend(Target::at_least(format!("{regime}: workers / nodes"), &ratios, least));
-        }
-        all.extend(series);
+    let mut all = memory(settings, &codes)?;
+    for (regime, codes, keys) in cases {
+        all.extend(side_by_side(settings, regime, codes, keys)?);
     }
-    for (regime, series, of) in [
-        (HANDING, handing(settings, one)?, [HANDED, DIRECT]),
-        (HANDING_CHANNEL, channels(settings)?, [AT_OTHER, AT_OWN]),
-    ] {
-        let added = added(&series, regime, of);
-        report.targets.extend(Target::at_most(format!("{regime}, added ns"), &added, 60.0));
-        all.extend(series);
-    }
-    let (over, target) = budget::over_admission(settings)?;
-    report.targets.extend(target);
-    all.extend(over);
-    all.extend(queue(settings, one)?);
-    report.rows = all.rows(&[NODES, DIRECT, AT_OWN]);
-    report.note(
-        "Both threads of a variant begin together; the rate is that of all their capsules until the last has ended.",
-    );
-    Ok(())
+    all.extend(handing(settings, one)?);
+    all.extend(channels(settings)?);
+    all.extend(budget::over_admission(settings)?);
+    all.extend(queue::queue(settings, one)?);
+    Ok(all)
 }
 
 /// What one of two variants costs more than the other, in each round.
@@ -176,7 +178,7 @@ fn apart(codes: [&Bundle; 2]) -> Result<[Stand; 2], Error> {
 }
 
 fn side_by_side(settings: &Settings, regime: &str, codes: [&Bundle; 2], keys: [u64; 2]) -> Result<Series, Error> {
-    let count = if settings.quick { QUICK } else { CAPSULES };
+    let goes = if settings.quick { 1 } else { GOES };
     let mut series = Series::default();
     let mut pairs = [(WORKERS, joined(codes)?), (NODES, apart(codes)?)];
     for (_, stands) in &mut pairs {
@@ -187,10 +189,15 @@ fn side_by_side(settings: &Settings, regime: &str, codes: [&Bundle; 2], keys: [u
         }
     }
     settings.rounds(regime, |round| {
-        for step in 0..2 {
-            let (variant, stands) = &mut pairs[(step + round) % 2];
-            let took = together(stands, count);
-            series.push(rate(variant, regime), f64::from(count) * 2.0 / took);
+        let mut took = [0.0; 2];
+        for _ in 0..goes {
+            for step in 0..2 {
+                let at = (step + round) % 2;
+                took[at] += together(&mut pairs[at].1, CAPSULES);
+            }
+        }
+        for ((variant, _), took) in pairs.iter().zip(took) {
+            series.push(rate(variant, regime), f64::from(CAPSULES * goes) * 2.0 / took);
         }
         Ok(())
     })?;
@@ -213,6 +220,8 @@ fn stay_at(at: usize) {
 /// Microseconds until both threads have passed so many capsules each.
 fn together(stands: &mut [Stand; 2], count: u32) -> f64 {
     let barrier = Barrier::new(3);
+    let now = stands.iter().map(|stand| stand.now).max().unwrap_or_default();
+    stands.iter_mut().for_each(|stand| stand.now = now);
     std::thread::scope(|scope| {
         let threads: Vec<_> = stands
             .iter_mut()
@@ -229,8 +238,7 @@ fn together(stands: &mut [Stand; 2], count: u32) -> f64 {
         barrier.wait();
         let began = Instant::now();
         for thread in threads {
-            // One that panicked has said so.
-            let _ = thread.join();
+            thread.join().unwrap_or_else(|why| std::panic::resume_unwind(why));
         }
         began.elapsed().as_secs_f64() * 1e6
     })
@@ -270,85 +278,6 @@ fn handing(settings: &Settings, code: &Bundle) -> Result<Series, Error> {
         .run(settings)
 }
 
-/// Packets that wait between two workers while one hands 100,000 a second to the other, as figure 8 of Bowman shows its queues between
-/// threads: under the system's ordinary scheduling, and as real-time threads.
-fn queue(settings: &Settings, code: &Bundle) -> Result<Series, Error> {
-    let mut series = Series::default();
-    settings.rounds(QUEUE, |_| {
-        for (variant, realtime) in [(ORDINARY, false), (REALTIME, true)] {
-            let mut lengths = queue_lengths(code, realtime)?;
-            lengths.sort_unstable();
-            let last = lengths.len().saturating_sub(1);
-            for (metric, at) in [("median", last / 2), ("99 of 100", last * 99 / 100), ("longest", last)] {
-                let key = Key { variant: variant.into(), size: None, regime: QUEUE.into(), metric, unit: "packets" };
-                series.push(key, lengths.get(at).copied().unwrap_or(0) as f64);
-            }
-        }
-        Ok(())
-    })?;
-    Ok(series)
-}
-
-/// How many packets waited each time when the first worker came round.
-fn queue_lengths(code: &Bundle, realtime: bool) -> Result<Vec<usize>, Error> {
-    let way = || -> Result<Way, Error> {
-        let (orders, _) = channel();
-        Ok(Way { orders, waker: Waker::new().map_err(|error| Error::Node(error.to_string()))? })
-    };
-    let (mut further, mut ring) = between((0, way()?), (1, way()?));
-    let joint = Joint::new(2, 64);
-    let [mut first, mut second] = [Stand::empty(code)?, Stand::empty(code)?];
-    first.driver.node.set_worker(0, joint.clone());
-    second.driver.node.set_worker(1, joint);
-    first.load(code, &compiler()?)?;
-    // Where that is not allowed both variants are the same, which the figures show.
-    let prefer = move || {
-        if realtime {
-            drop(anode::sys::realtime::be_realtime(10))
-        }
-    };
-    let done = std::sync::atomic::AtomicBool::new(false);
-    let mut lengths = Vec::with_capacity(1 << 20);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            prefer();
-            let began = Instant::now();
-            for packet in 0..PACED * PACED_US / 1_000_000 {
-                while began.elapsed().as_nanos() < u128::from(packet) * 1_000_000_000 / u128::from(PACED) {
-                    std::hint::spin_loop();
-                }
-                second.receive();
-                while let Some(handed) = second.driver.out.handed.pop() {
-                    if let Err(handed) = ring.hand(handed) {
-                        second.driver.turn(0, |node, turn| node.not_handed(turn, handed));
-                    }
-                }
-                ring.take_back(|frame| second.keep(frame));
-            }
-            done.store(true, std::sync::atomic::Ordering::Release);
-        });
-        let taking = scope.spawn(|| {
-            prefer();
-            while !done.load(std::sync::atomic::Ordering::Acquire) {
-                let waiting = further.waiting();
-                if waiting == 0 {
-                    std::thread::yield_now();
-                    continue;
-                }
-                if lengths.len() < lengths.capacity() {
-                    lengths.push(waiting);
-                }
-                let now = first.now;
-                further.take(&mut first.driver.at(now), &mut |_, _| {});
-                first.driver.out.frames.drain(..).for_each(|frame| first.driver.out.pool.give(frame));
-            }
-        });
-        // One that panicked has said so.
-        let _ = taking.join();
-    });
-    Ok(lengths)
-}
-
 /// A packet of a channel that comes to one worker and is of a domain at the other, beside one that comes to that.
 fn channels(settings: &Settings) -> Result<Series, Error> {
     let mut direct = Channels::new(Policy::Wfq, 1, SIZE)?;
@@ -367,10 +296,14 @@ fn resident() -> Result<f64, Error> {
     Ok(pages * rustix::param::page_size() as f64)
 }
 
+fn of_memory() -> Key {
+    Key { variant: MORE.into(), size: None, regime: MEMORY.into(), metric: "resident", unit: "MiB" }
+}
+
 /// What one more worker takes that has run 100 codes.
-fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error> {
+fn memory(settings: &Settings, codes: &[Bundle]) -> Result<Series, Error> {
     let mut series = Series::default();
-    let key = Key { variant: MORE.into(), size: None, regime: MEMORY.into(), metric: "resident", unit: "MiB" };
+    let key = of_memory();
     // All stay until the last has been measured, so that none has the memory of another.
     let mut kept = Vec::new();
     settings.rounds(MEMORY, |_| {
@@ -394,5 +327,5 @@ fn memory(settings: &Settings, codes: &[Bundle]) -> Result<(Series, Key), Error>
         kept.push((first, second));
         Ok(())
     })?;
-    Ok((series, key))
+    Ok(series)
 }

@@ -174,9 +174,7 @@ impl Ask {
             Ask::AddCode { .. } => (Kind::Code, "code was given".into()),
             Ask::RemoveCode { name } => (Kind::Code, format!("code {name} was taken out")),
             Ask::RetryCode => (Kind::Code, "refused modules are tried again".into()),
-            Ask::MoveDomain { domain, worker } => {
-                (Kind::Session, format!("domain {domain} was moved to worker {worker}"))
-            }
+            Ask::MoveDomain { domain, worker } => (Kind::Session, format!("worker {worker} is to run domain {domain}")),
             Ask::KillDomain { domain } => (Kind::Session, format!("domain {domain} was ended")),
             Ask::Cut(cut) => (Kind::Session, format!("domain {} was made to cut packets through", cut.title)),
             Ask::LoadService { name, .. } => (Kind::Code, format!("service {name} was loaded")),

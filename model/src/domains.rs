@@ -63,18 +63,18 @@ pub struct Domain {
     pub open_files: u64,
 }
 
-/// How far the spending of all workers is known to each.
+/// How much of its budget workers have taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Leased {
-    /// Packets that workers have admitted and told the others of.
-    pub told_packets: u64,
-    /// Packets that they have admitted and not told yet.
+    /// Packets that workers have taken.
+    pub leased_packets: u64,
+    /// Of these, packets that they have not admitted yet.
     pub out_packets: u64,
     /// The most that can be.
     pub out_packets_max: u64,
-    /// Steps that they have told of.
-    pub told_steps: u64,
-    /// Steps that they have not told of yet.
+    /// Steps that they have charged.
+    pub charged_steps: u64,
+    /// Steps that they have taken and not charged yet.
     pub out_steps: u64,
 }
 

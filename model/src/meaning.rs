@@ -153,6 +153,8 @@ pub struct Entry {
 /// What a node takes of a processor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
+    /// Workers that the node will have here.
+    pub workers: u64,
     /// How it is divided among domains.
     pub scheduler: String,
     /// Of one processor.

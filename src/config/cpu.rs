@@ -24,6 +24,7 @@ pub struct CpuFile {
     pub workers: Workers,
     /// The CPUs that the worker may run on; none: any. Of several workers each has one, in this order, and the first again behind
     /// the last.
+    #[serde(deserialize_with = "processors")]
     pub affinity: Vec<usize>,
     /// Seconds for which a worker may be at one round of its work, of which each takes milliseconds; a longer one is a hang, which ends
     /// the process. 0: nobody looks, as when somebody stops one thread in a debugger.
@@ -71,6 +72,13 @@ impl<'de> Deserialize<'de> for Workers {
             }
         }
     }
+}
+
+/// Numbers of processors.
+fn processors<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<usize>, D::Error> {
+    let not = |number| serde::de::Error::custom(format!("[cpu] affinity: {number} is no processor: the first is 0"));
+    let numbers = Vec::<i64>::deserialize(deserializer)?;
+    numbers.into_iter().map(|number| usize::try_from(number).map_err(|_| not(number))).collect()
 }
 
 impl CpuFile {

@@ -3,6 +3,11 @@
 /// Nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
+/// What a budget of so many a second holds at once: what comes back in a tenth of it, and one at least.
+pub fn burst(rate: u64) -> u64 {
+    (rate / 10).max(1)
+}
+
 /// Tokens that come back at a steady rate up to a burst. What is charged afterwards may overdraw them, by what
 /// comes back in a second at most: a longer debt is forgiven.
 #[derive(Clone, Debug)]
@@ -20,6 +25,12 @@ impl TokenBucket {
     pub fn new(rate: u64, burst: u64) -> TokenBucket {
         let burst = signed(burst);
         TokenBucket { rate, burst, tokens: burst, at: 0, part: 0 }
+    }
+
+    /// One with so many tokens at `now`.
+    pub fn holding(rate: u64, burst: u64, tokens: i64, now: u64) -> TokenBucket {
+        let burst = signed(burst);
+        TokenBucket { rate, burst, tokens: tokens.min(burst), at: now, part: 0 }
     }
 
     /// Takes `amount` tokens at `now` (nanoseconds) if they are there.
@@ -72,6 +83,16 @@ impl TokenBucket {
     /// Tokens that come back in a second.
     pub fn rate(&self) -> u64 {
         self.rate
+    }
+
+    /// Tokens that it holds at most.
+    pub fn burst(&self) -> u64 {
+        self.burst.unsigned_abs()
+    }
+
+    /// When it was used last.
+    pub fn used_at(&self) -> u64 {
+        self.at
     }
 
     /// Its content at its last use; a negative one is a debt.

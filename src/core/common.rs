@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! worker 0: domain of a code ──▶ ┌ one table of soft state ┐ ◀── worker 1: domain of the same code
-//!             its bucket ──tells──▶ │ spent by each worker    │ ──is charged──▶ its bucket
+//!              its lease ◀─takes──┴ one budget              ┴──takes─▶ its lease
 //! ```
 //!
-//! A worker beyond the first is to the first as the kernel half is: both use a code's soft state by [`SharedState`], and
-//! both spend one budget by [`SharedAccount`]. A node with one worker has none of this.
+//! The kernel half, where it runs the code too, keeps the soft state ([`SharedState`]) and spends of the budget
+//! ([`SharedAccount`]). A node with one worker has a common budget only of what its kernel half runs too.
 
 pub mod account;
+pub mod bucket;
 pub mod state;
 mod sync;
 
@@ -18,7 +19,7 @@ use super::share::SharedAccount;
 use super::table::SharedPlaces;
 use crate::frame::WorkerId;
 use crate::trust::limits::Limits;
-pub use account::CommonAccount;
+pub use account::{CommonAccount, Share};
 pub use state::{CommonState, CommonStore};
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ pub struct SharedNames {
 pub struct OfCode {
     /// Its soft state.
     pub state: Arc<CommonState>,
-    /// What was spent of its budget.
+    /// Its budget.
     pub account: Arc<CommonAccount>,
 }
 
@@ -64,7 +65,7 @@ impl Common {
     /// What they have in common of the code that this domain of the first worker pays for; it shares soft state with a group.
     pub fn code(&self, owner: DomainId, group: u64, limits: &Limits) -> OfCode {
         let state = Arc::new(CommonState::new(self.state.clone(), owner, group, limits));
-        OfCode { state, account: Arc::new(CommonAccount::new(self.workers)) }
+        OfCode { state, account: Arc::new(CommonAccount::new(self.workers, limits)) }
     }
 }
 
@@ -82,6 +83,6 @@ impl OfCode {
     /// The kernel half runs the code from now on: it keeps the soft state, and spends of the same budget.
     pub fn share(&self, state: &Arc<dyn SharedState>, account: Option<&Arc<dyn SharedAccount>>, now: u64) {
         self.state.move_to(state, now);
-        account.into_iter().for_each(|account| self.account.share(account));
+        account.into_iter().for_each(|account| self.account.join_kernel(account));
     }
 }

@@ -45,6 +45,8 @@ pub struct Core {
     pub meters: Vec<Option<LinkMeter>>,
     /// The bucket of each port with a ceiling.
     pub ingress: Vec<Option<TokenBucket>>,
+    /// Active packets a second that one port may bring in, at all workers together; 0 for no ceiling.
+    pub ingress_rate: u64,
     /// Link addresses of neighbours, and packets that wait for them.
     pub resolver: Resolver,
     /// Accounts.
@@ -84,6 +86,7 @@ impl Core {
             topology,
             meters: Vec::new(),
             ingress: Vec::new(),
+            ingress_rate: 0,
             resolver: Resolver::default(),
             domains: Domains::default(),
             pools: Pools::default(),

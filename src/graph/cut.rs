@@ -151,10 +151,10 @@ impl Graphs {
     }
 
     /// The other half has no part in the budget of a domain any more: its cut-through channels have ended there.
-    pub fn share_no_more(&mut self, core: &mut Core, domain: DomainId) {
+    pub fn share_no_more(&mut self, core: &mut Core, domain: DomainId, now: u64) {
         self.halves.iter_mut().for_each(|half| half.forget(Whose::Domain(domain)));
         if let Some(domain) = core.domains.of(domain) {
-            domain.share_budget(None);
+            domain.end_sharing(now);
         }
     }
 

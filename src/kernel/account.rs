@@ -59,7 +59,7 @@ impl Account {
 
 impl SharedAccount for Account {
     #[inline]
-    fn kernel(&self) -> Spent {
+    fn spent(&self) -> Spent {
         let [packets, steps, refused] = [PACKETS, TIME, REFUSED].map(|word| self.words.load(self.at + word));
         Spent { packets, steps, refused }
     }

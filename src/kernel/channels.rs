@@ -358,7 +358,7 @@ struct Bytes {
 
 impl SharedBytes for Bytes {
     #[inline]
-    fn kernel(&self) -> u64 {
+    fn spent(&self) -> u64 {
         self.words.load(self.at + SPENT_KERNEL)
     }
 

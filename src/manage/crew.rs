@@ -40,9 +40,7 @@ pub(super) fn first(
 ) -> Result<(Worker, Crew, Arc<cpu::Report>)> {
     let workers = count(&file.cpu, plans);
     file.check_workers(workers)?;
-    let mut config = config;
     let (crew, links) = Crew::of(workers, &config, &way)?;
-    config.sizes = config.sizes.of_worker(0, workers);
     let cpu = Cpu::new(&file.cpu.of_worker(0, workers));
     let report = cpu.report();
     let parts = Parts {
@@ -64,8 +62,7 @@ pub(super) fn first(
 fn count(file: &CpuFile, plans: &[Plan]) -> WorkerId {
     let room = Room::of(plans);
     room.notes(file).iter().for_each(|note| tracing::warn!("{note}"));
-    let wanted = room.wanted(file);
-    if wanted > 1 && room.queues.is_some() && !can_stay() { 1 } else { wanted }
+    room.workers(file)
 }
 
 /// What there is for workers.
@@ -88,6 +85,12 @@ impl Room {
         Room { queues: queues.max(), processors }
     }
 
+    /// How many workers a node of this file has here.
+    pub fn workers(&self, file: &CpuFile) -> WorkerId {
+        let wanted = self.wanted(file);
+        if wanted > 1 && self.queues.is_some() && !can_stay() { 1 } else { wanted }
+    }
+
     /// How many workers a file wants here.
     fn wanted(&self, file: &CpuFile) -> WorkerId {
         match file.workers {
@@ -108,19 +111,36 @@ impl Room {
         }
         if let Some(queues) = self.queues.filter(|queues| wanted > *queues) {
             notes.push(format!(
-                "[cpu] workers = {wanted}: no interface has more than {queues} receive queues, so {} workers get no frame from one \
-                 (more queues: ethtool -L)",
-                wanted - queues
+                "[cpu] workers = {wanted}: no interface has more than {} (more: ethtool -L), so {} no frame from one",
+                many(queues, "receive queue"),
+                match wanted - queues {
+                    1 => "one worker gets".to_owned(),
+                    idle => format!("{idle} workers get"),
+                }
+            ));
+        }
+        let places = file.affinity.len() as u32;
+        if (1..wanted).contains(&places) {
+            let all: Vec<_> = file.affinity.iter().map(usize::to_string).collect();
+            notes.push(format!(
+                "[cpu] affinity = [{}]: {wanted} workers have {} of the processors, so some take turns on one",
+                all.join(", "),
+                if places == 1 { "one".to_owned() } else { places.to_string() },
             ));
         }
         if wanted > self.processors {
-            let processors = self.processors;
             notes.push(format!(
-                "[cpu] workers = {wanted}: the node may use {processors} processors, on which they take turns"
+                "[cpu] workers = {wanted}: the node may use {}, on which they take turns",
+                many(self.processors, "processor")
             ));
         }
         notes
     }
+}
+
+/// So many of something.
+fn many(count: u32, what: &str) -> String {
+    if count == 1 { format!("one {what}") } else { format!("{count} {what}s") }
 }
 
 /// A worker beyond the first that has no thread yet.
@@ -188,7 +208,6 @@ impl Crew {
             running.reports.push(cpu.report());
             let mut config = config.clone();
             config.sizes.state_entries = NO_STATE;
-            config.sizes = config.sizes.of_worker(id, self.workers);
             config.seed = config.seed.wrapping_add(u64::from(id));
             let parts = Parts {
                 config,
@@ -223,6 +242,8 @@ impl Crew {
             running.threads.push((way, thread));
             if told.recv().is_err() {
                 running.stop().with_context(|| format!("worker {id} cannot begin"))?;
+                // It has ended without an error of its own.
+                anyhow::bail!("worker {id} cannot begin: it has panicked, which is a bug");
             }
         }
         Ok(running)
@@ -254,11 +275,22 @@ mod tests {
         let notes = |queues, processors, workers| Room { queues, processors }.notes(&file(workers)).join("; ");
         let count = Workers::Count;
         assert_eq!(notes(Some(2), 4, count(2)) + &notes(None, 4, count(4)), "");
-        assert!(notes(Some(1), 4, count(3)).contains("2 workers get no frame"));
+        assert!(
+            notes(Some(1), 4, count(3)).contains("more than one receive queue (more: ethtool -L), so 2 workers get")
+        );
+        assert!(
+            notes(Some(2), 4, count(3)).contains("more than 2 receive queues (more: ethtool -L), so one worker gets")
+        );
         assert!(notes(Some(8), 2, count(3)).contains("may use 2 processors"));
         assert!(notes(Some(1), 1, count(64)).contains("; "), "both");
         let auto = |queues, processors| Room { queues, processors }.wanted(&file(Workers::Auto));
         assert_eq!([auto(Some(8), 4), auto(Some(2), 4), auto(None, 4), auto(Some(999), 999)], [4, 2, 1, 64]);
         assert_eq!(notes(Some(8), 4, Workers::Auto), "");
+        let pinned = |affinity: &[usize]| {
+            let file = CpuFile { workers: count(2), affinity: affinity.to_vec(), ..CpuFile::default() };
+            Room { queues: Some(2), processors: 4 }.notes(&file).join("; ")
+        };
+        assert!(pinned(&[3]).contains("affinity = [3]: 2 workers have one of the processors"), "{}", pinned(&[3]));
+        assert_eq!(pinned(&[0, 1]) + &pinned(&[]), "");
     }
 }

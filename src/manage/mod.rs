@@ -22,14 +22,17 @@ pub mod kernel;
 pub mod linker;
 pub mod loader;
 pub mod management;
+mod members;
 pub mod names;
 pub mod observe;
 pub mod plan;
+mod planned;
 mod ports;
 mod recent;
 pub mod resolver;
 pub mod revoked;
 pub mod services;
+mod signals;
 pub mod sockets;
 mod undo;
 pub mod watchdog;
@@ -37,28 +40,19 @@ pub mod watching;
 pub mod worker;
 
 use crate::broker;
-use crate::code::bundle::Kind;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
-use crate::config::environments::Environment;
 use crate::config::half::KernelWish;
 use crate::config::{self, NodeFile, Plan, RouteSource};
-use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
 use crate::graph::half::{SharedHalf, boxed};
 use crate::kernel::{KernelHalf, Pins, Setting, Settings, Steering};
-use crate::link::meter::LinkMeter;
+use crate::node::NodeConfig;
 use crate::node::entry::EntryLimits;
 use crate::node::proofs::Guard;
-use crate::node::{EndedBy, NodeConfig};
-use crate::nodeos::file::Quota;
-use crate::port::Opening;
 use crate::sys::clock::Clock;
 use crate::sys::jail::Starter;
-use crate::sys::notify::Notifier;
 use crate::sys::poll::Waker;
-use crate::sys::process::HeapLooks;
-use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use crate::trust::CurrentRoles;
 use crate::wire::Digest;
@@ -68,19 +62,20 @@ use control::Handle;
 use files::Files;
 use follow::choice::Choices;
 use kernel::Left;
-use management::{Domains, Management, Member};
+use management::Management;
+use members::NodeDomains;
+pub use planned::Planned;
 use ports::OpenPort;
 use recent::Recent;
 use revoked::Revocations;
-use signal_hook::consts::SIGHUP;
-use std::io::IsTerminal as _;
+pub use signals::obey_signals;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use undo::Undo;
-use watchdog::{TICK, Watchdog};
+use watchdog::Watchdog;
 use watching::Watching;
 use worker::crew::Way;
 use worker::{FIRST_APP, Order, Worker};
@@ -107,56 +102,6 @@ struct Beside {
     settings: Arc<Settings>,
     /// Who writes capture files.
     captures: Option<JoinHandle<()>>,
-}
-
-/// What a configuration means on this host; with what it has in files of its own, which a node may not read any more later.
-pub struct Planned {
-    /// The node.
-    pub config: NodeConfig,
-    plans: Vec<Plan>,
-    /// At which of its ports the kernel half stands, where link and traffic decide.
-    pub choices: Choices,
-    /// Its environments.
-    pub environments: Vec<Environment>,
-    /// Its PLAN environment.
-    pub plan: crate::ee::plan::Config,
-    /// What its ports demand, and keys of neighbours.
-    pub guard: Guard,
-    meters: Vec<Option<LinkMeter>>,
-    hellos: Vec<(usize, u16)>,
-    /// The text of the configuration, for reports.
-    pub text: String,
-}
-
-impl Planned {
-    /// Reads all of it.
-    pub fn of(file: &NodeFile) -> Result<Planned> {
-        Planned::with(file, false)
-    }
-
-    /// The same for a node that has a helper or has none.
-    pub fn with(file: &NodeFile, helped: bool) -> Result<Planned> {
-        file.check_host(helped)?;
-        let (config, mut plans) = file.plan()?;
-        let choices = Choices::of(file, &mut plans);
-        let environments = file.environments(&config.roles)?;
-        let plan = file.plan_environment(&config)?;
-        let guard = file.guard(&config, 0)?;
-        let meters = file.meters()?;
-        let hellos = file.hellos()?;
-        let text = String::new();
-        Ok(Planned { config, plans, choices, environments, plan, guard, meters, hellos, text })
-    }
-
-    /// What there is for workers here.
-    pub fn room(&self) -> crew::Room {
-        crew::Room::of(&self.plans)
-    }
-
-    /// How its ports are opened.
-    pub fn openings(&self) -> impl Iterator<Item = &Opening> {
-        self.plans.iter().map(|plan| &plan.opening)
-    }
 }
 
 /// Sets a node up in this process as it is: opens its ports and sockets, starts its helpers. Its run directory must be there.
@@ -223,7 +168,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let management = Arc::new(Management::start(environments, starter(&dir)?, domains)?);
     undo.management = Some(management.clone());
     let (handle, stop) = (handle.with_management(management.clone()), Arc::new(AtomicBool::new(false)));
-    tick(compiler, Watchdog::new(handle.rounds(), file.cpu.hang_s), stop.clone())?;
+    watchdog::tick(compiler, Watchdog::new(handle.rounds(), file.cpu.hang_s), stop.clone())?;
     let (before, told) = ((half.clone(), xdp.own.clone(), xdp.again), (followed, links));
     let follower =
         follow::Follower::new(file.clone(), (routing, plans, choices), handle.clone(), before, settings.clone(), told)?;
@@ -422,116 +367,4 @@ fn open_store(file: &NodeFile) -> Result<Store> {
 
 fn open_files(path: &Path) -> Result<Files> {
     Files::open_at(&broker::reach(path)).with_context(|| format!("cannot keep files in {}", path.display()))
-}
-
-/// What the management environment asks of this node.
-struct NodeDomains {
-    /// What sessions of environments need.
-    acceptor: ee::Acceptor,
-    files: Option<Arc<Files>>,
-}
-
-impl Domains for NodeDomains {
-    fn create(&self, name: &str, role: &str, worker: WorkerId) -> Result<DomainId, String> {
-        let asked = (name.to_owned(), role.to_owned());
-        let handle = &self.acceptor.handle;
-        let domain = handle.with_worker(worker, move |node, _| node.add_environment(&asked.0, &asked.1))??;
-        handle.homes().enter(domain, worker);
-        let roles = self.acceptor.roles.now();
-        let quota = roles.iter().find(|found| found.name == role).map(|role| Quota::from(&role.grants));
-        if let Some((files, quota)) = self.files.as_ref().zip(quota)
-            && let Err(error) = files.enter(domain, name, quota)
-        {
-            self.end(domain);
-            return Err(format!("its files: {error}"));
-        }
-        Ok(domain)
-    }
-
-    fn end(&self, domain: DomainId) {
-        // A node that is going down ends all of them.
-        let (handle, homes) = (&self.acceptor.handle, self.acceptor.handle.homes());
-        let _ = handle.with_home(&homes.of(domain), move |node, turn| node.end_environment(turn, domain));
-        homes.forget(domain);
-        if let Some(files) = &self.files {
-            files.leave(domain);
-        }
-    }
-
-    fn admit(&self, member: Member, socket: SeqPacket) -> std::io::Result<()> {
-        ee::attend(self.acceptor.clone(), member, socket)
-    }
-
-    fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ee::ObjectHost>, String> {
-        let roles = self.acceptor.roles.now();
-        let role = roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
-        if !role.representations.has(Kind::Native) {
-            return Err(format!("the role {} does not include native code", role.name));
-        }
-        Ok(Arc::new(ee::ObjectHost::new(self.acceptor.handle.clone(), self.acceptor.clock, domain, role.clone())))
-    }
-
-    fn felled_by(&self, domain: DomainId) -> Option<EndedBy> {
-        let each = self.acceptor.handle.with_each(move |node, _| node.felled_by(domain)).ok()?;
-        each.into_iter().flatten().next()
-    }
-
-    fn living(&self, domains: Vec<DomainId>) -> Option<Vec<DomainId>> {
-        let _still = self.acceptor.handle.homes().still();
-        let each = self.acceptor.handle.with_each(move |node, _| node.living(domains.clone())).ok()?;
-        Some(each.into_iter().flatten().collect())
-    }
-
-    fn with_files(&self) -> Option<Vec<DomainId>> {
-        self.files.as_ref().map(|files| files.users())
-    }
-
-    fn without_files(&self, domain: DomainId) {
-        if let Some(files) = &self.files {
-            files.leave(domain);
-        }
-    }
-}
-
-/// The clock behind the wasm backstop, which also looks at the heap for programs, and sees whether workers hang.
-fn tick(compiler: Compiler, mut watchdog: Watchdog, stop: Arc<AtomicBool>) -> Result<()> {
-    threads::start("anode-tick", Duty::Ticks, move || {
-        let mut heap = HeapLooks::default();
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(TICK);
-            compiler.tick();
-            heap.look();
-            if let Some(worker) = watchdog.look() {
-                watchdog::end(worker, "has not come round for as long as [cpu] hang_s says");
-            }
-        }
-    })?;
-    Ok(())
-}
-
-/// Lets the node stop in good order on SIGINT and SIGTERM, and take over what its file says on SIGHUP; where that says that
-/// the terminal is gone which the node was started at, it stops too.
-pub fn obey_signals(handle: Handle, manager: Notifier) -> Result<()> {
-    let wanted = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, SIGHUP];
-    let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot wait for signals")?;
-    let at_terminal = std::io::stderr().is_terminal();
-    threads::start("anode-signals", Duty::Ticks, move || {
-        for signal in signals.forever() {
-            let hung_up = at_terminal && !std::io::stderr().is_terminal();
-            if signal != SIGHUP || hung_up {
-                // A worker that is gone already needs no telling.
-                let _ = handle.order(Order::Stop);
-                return;
-            }
-            // What comes of it is in the log: another signal does not wait for it.
-            manager.reloading();
-            let told = manager.clone();
-            let done = Box::new(move |_| told.ready());
-            if let Err(why) = handle.begin_configuring(apply::wish::Wish::Reread, "SIGHUP", done) {
-                tracing::warn!(why, "the configuration is not read again");
-                manager.ready();
-            }
-        }
-    })?;
-    Ok(())
 }

@@ -5,14 +5,19 @@
 //! own looks are counted: while the machine sleeps or the process is stopped there are none. A worker that waits for
 //! packets, or rests because its share of the CPU is used up, is not at work.
 
+use crate::code::run::wasm::Compiler;
 use crate::frame::WorkerId;
 use crate::say_err;
+use crate::sys::process::HeapLooks;
+use crate::sys::threads::{self, Duty};
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 /// Period of the clock that stops code which runs too long, and between two looks at the workers.
-pub const TICK: Duration = Duration::from_millis(5);
+const TICK: Duration = Duration::from_millis(5);
 
 /// The rounds of a worker: it alone writes them. The lowest bit says that it is at work.
 #[derive(Debug, Default)]
@@ -74,6 +79,22 @@ pub fn end(worker: WorkerId, why: &str) -> ! {
     // Not by the log, whose thread would write it later.
     say_err!("ERROR anode: worker {worker} {why}: the process ends, and a kernel half serves on");
     std::process::abort()
+}
+
+/// The clock behind the wasm backstop, which also looks at the heap for programs, and sees whether workers hang.
+pub(super) fn tick(compiler: Compiler, mut watchdog: Watchdog, stop: Arc<AtomicBool>) -> io::Result<()> {
+    threads::start("anode-tick", Duty::Ticks, move || {
+        let mut heap = HeapLooks::default();
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(TICK);
+            compiler.tick();
+            heap.look();
+            if let Some(worker) = watchdog.look() {
+                end(worker, "has not come round for as long as [cpu] hang_s says");
+            }
+        }
+    })
+    .map(drop)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod around;
 mod changes;
 pub mod crew;
 mod edges;
+mod order;
 mod orders;
 mod settle;
 mod slices;
@@ -17,34 +18,26 @@ mod work_clock;
 
 use super::apps::Apps;
 use super::cpu::Cpu;
-use super::ee::{Account, Desk, Half};
+use super::ee::Desk;
 use super::loader::Loader;
 use super::ports::OpenPort;
-use crate::classify::rule::Rule;
-use crate::config::cpu::CpuFile;
-use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
 use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
+use crate::node::NodeConfig;
 use crate::node::entry::EntryLimits;
 use crate::node::paths::Round;
-use crate::node::survey::Survey;
 use crate::node::workers::Joint;
-use crate::node::{Node, NodeConfig, Turn};
-use crate::nodeos::interface::HostId;
-use crate::port::packet::{AROUND, Change, Taker};
-use crate::port::xdp::QueueSocket;
-use crate::seen::ring::Teller;
+use crate::port::packet::AROUND;
 use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use around::{Around, Front, Place};
 use crew::Link;
+pub use order::{Command, Order, Placing};
 use slices::Slices;
 use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 use watch::Watchers;
 
@@ -71,99 +64,6 @@ const BATCHES_MAX: usize = 4;
 
 /// Frames ready in the pool from the start.
 const FRAMES_READY: usize = 512;
-
-/// What control asks of the worker: done between two batches, and short.
-pub type Command = Box<dyn FnOnce(&mut Node, &mut Turn<'_>) + Send>;
-
-/// What wakes the worker besides frames.
-pub enum Order {
-    /// Do this.
-    Do(Command),
-    /// Carry out what follows from the orders before, and say so when the ports have it too.
-    Settle(Sender<()>),
-    /// The ports have it.
-    Settled(Sender<()>),
-    /// A process of an environment's has connected.
-    Attach(HostId, Box<Half>),
-    /// It has gone.
-    Detach(HostId),
-    /// A domain goes to another worker; who asks is told whether it can, and then when it is there.
-    Move {
-        /// The first domain of an environment.
-        domain: DomainId,
-        /// The worker.
-        to: WorkerId,
-        /// Why it cannot, or that it is on its way.
-        begun: Sender<Result<(), String>>,
-        /// That it is there.
-        arrived: Sender<()>,
-    },
-    /// The first worker has packets of a channel taken, or not any more.
-    Channel {
-        /// The packets.
-        filter: Box<Rule>,
-        /// Whether the channel exists.
-        exists: bool,
-    },
-    /// What the processes of an environment use is charged to its domain from now on.
-    Charge(Arc<Account>),
-    /// The interface of a native port is another one, behind a program of the node's or not.
-    Reopen {
-        /// The port.
-        port: PortId,
-        /// The interface's index.
-        interface: u32,
-        /// Whether a program of the node's stands before it.
-        program: bool,
-        /// Bytes of the largest packet there.
-        mtu: usize,
-    },
-    /// A native port receives otherwise from now on: something is open that it has wished for.
-    Change {
-        /// The port.
-        port: PortId,
-        /// What is open, for each worker from the first on.
-        changes: Vec<Change>,
-    },
-    /// A native port has these AF_XDP sockets at its interface from now on.
-    Sockets {
-        /// The port.
-        port: PortId,
-        /// The sockets, in the order of the queues.
-        sockets: Vec<QueueSocket>,
-    },
-    /// Somebody watches packets: one in so many that come in.
-    Watch(Teller, u32),
-    /// Somebody watches no more.
-    Unwatch,
-    /// Survey the node, a slice between two batches, and hand the survey back.
-    Survey(Box<Survey>, Sender<Box<Survey>>),
-    /// It has another share of a CPU.
-    Share(CpuFile),
-    /// Neighbours of an overlay port are at these places, by their numbers.
-    Peers {
-        /// The port.
-        port: PortId,
-        /// Where they listen; nothing: a number that is nobody's now.
-        peers: Vec<Option<SocketAddr>>,
-    },
-    /// Ports are others at these places from now on.
-    Place(Box<Placing>),
-    /// Stop.
-    Stop,
-}
-
-/// What a worker has at places of ports from now on.
-pub struct Placing {
-    /// What is open there, and whether another port begins.
-    pub ports: Vec<(PortId, OpenPort, bool)>,
-    /// What takes frames for them, with the first worker.
-    pub takers: Vec<Taker>,
-    /// Bytes of the largest packet of any port.
-    pub mtu: usize,
-    /// Who waits for it.
-    pub done: Sender<()>,
-}
 
 /// The worker of one node.
 pub struct Worker {

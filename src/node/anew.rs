@@ -32,7 +32,7 @@ impl Node {
         self.cx.control.events.go_on_from(&control.events);
         let own = &mut self.cx.core;
         (own.topology, own.gauges, own.ledger) = (core.topology, core.gauges, core.ledger);
-        own.ingress = core.ingress;
+        (own.ingress, own.ingress_rate) = (core.ingress, core.ingress_rate);
         self.cx.control.alarms.make_room(own.gauges.len());
         (own.drops, own.log, own.meters, own.resolver) = (core.drops, core.log, core.meters, core.resolver);
         self.cx.order.entry = order.entry.abandon();
@@ -85,7 +85,7 @@ impl Capsules {
             if let Some(Code::Ready(ready)) = self.codes.of(&code)
                 && let Some(domain) = cx.core.domains.of(ready.domain)
             {
-                domain.go_on_from(usage, turn.now);
+                domain.go_on_from(usage);
             }
         }
     }

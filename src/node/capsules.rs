@@ -240,8 +240,8 @@ impl Environment for Capsules {
 }
 
 impl Capsules {
-    /// Codes are charged what others have spent of their budgets, also those that nobody runs here just now: what is charged late
-    /// finds a bucket that has thrown away what came back meanwhile.
+    /// Codes are charged what the kernel half has spent of their budgets, also those that nobody runs here just now: what is
+    /// charged late finds a bucket that has thrown away what came back meanwhile.
     fn settle_budgets(&mut self, cx: &mut Cx, now: u64) {
         for (_, ready) in self.codes.ready() {
             cx.core.domains.of(ready.domain).into_iter().for_each(|domain| domain.settle(now));

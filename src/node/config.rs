@@ -1,7 +1,6 @@
 //! The parts of a node at its start: ports, neighbours, routes, roles, sizes of tables. `config` makes them from a
 //! file.
 
-use crate::frame::WorkerId;
 use crate::topology::{Neighbour, Port, Routes};
 use crate::trust::Roles;
 use std::sync::Arc;
@@ -56,31 +55,5 @@ impl Default for Sizes {
             fetch_bytes_per_second: 1 << 20,
             look_ups_per_second: 256,
         }
-    }
-}
-
-impl Sizes {
-    /// What one worker of several has of these: equal parts of what ports may bring, and the first what is left over. A
-    /// rate that is none stays none.
-    #[must_use]
-    pub fn of_worker(self, id: WorkerId, workers: WorkerId) -> Sizes {
-        let (rate, workers) = (self.ingress_packets_per_second, u64::from(workers.max(1)));
-        let own = rate / workers + if id == 0 { rate % workers } else { 0 };
-        Sizes { ingress_packets_per_second: if rate > 0 { own.max(1) } else { 0 }, ..self }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn workers_share_what_a_port_may_bring_and_none_has_nothing() {
-        let of = |rate, id, workers| {
-            let sizes = Sizes { ingress_packets_per_second: rate, ..Sizes::default() };
-            sizes.of_worker(id, workers).ingress_packets_per_second
-        };
-        assert_eq!([0, 1, 2].map(|id| of(1000, id, 3)), [334, 333, 333]);
-        assert_eq!([of(0, 1, 3), of(2, 2, 3), of(7, 0, 1)], [0, 1, 7]);
     }
 }

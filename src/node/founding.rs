@@ -3,11 +3,11 @@
 use super::capsules::Capsules;
 use super::environment::Environments;
 use super::{
-    Control, Cx, LOOK, Mirror, Node, NodeConfig, Order, SWEEP, Sizes, alarms, ending, entry, hello, hosts, paths,
-    reach, revoking,
+    Control, Cx, LOOK, Mirror, Node, NodeConfig, Order, SWEEP, alarms, ending, entry, hello, hosts, paths, reach,
+    revoking,
 };
 use crate::core::Core;
-use crate::core::bucket::TokenBucket;
+use crate::core::bucket::{TokenBucket, burst};
 use crate::core::domain::{Domain, DomainId, Domains};
 use crate::graph::{Channels, Graphs};
 use crate::nodeos::event::Events;
@@ -30,10 +30,11 @@ impl Node {
         for neighbour in neighbours {
             known.add(neighbour);
         }
-        let ingress = ports.iter().map(|_| ingress_bucket(&sizes)).collect();
+        let rate = sizes.ingress_packets_per_second;
+        let ingress = ports.iter().map(|_| ingress_bucket(rate)).collect();
         let rng = Xoshiro256PlusPlus::from_seed(secret(seed, b"random"));
         let mut core = Core::new(name, Topology::new(ports, known, routes), sizes.state_entries, rng, seed << 32);
-        core.ingress = ingress;
+        (core.ingress, core.ingress_rate) = (ingress, rate);
         let [management, capsules] = ["management", "capsules"].map(|title| below_root(&mut core.domains, title));
         let root = core.domains.root();
         let channels = Channels::with_secret(secret_word(seed));
@@ -88,9 +89,8 @@ impl Control {
 }
 
 /// The bucket of a port's ceiling, if it has one.
-pub(super) fn ingress_bucket(sizes: &Sizes) -> Option<TokenBucket> {
-    let rate = sizes.ingress_packets_per_second;
-    (rate > 0).then(|| TokenBucket::new(rate, (rate / 10).max(1)))
+pub(super) fn ingress_bucket(rate: u64) -> Option<TokenBucket> {
+    (rate > 0).then(|| TokenBucket::new(rate, burst(rate)))
 }
 
 /// A secret for one use. What mobile code learns of one, by its random numbers, says nothing of the others.

@@ -18,7 +18,6 @@ use crate::core::domain::{Counts, DomainId};
 use crate::core::log::Line;
 use crate::core::reason::Reason;
 use crate::core::record::Written;
-use crate::core::share::OtherHalf;
 use crate::core::state_store::Change;
 use crate::frame::{Frame, Link, PortId};
 use crate::topology::Neighbour;
@@ -369,7 +368,7 @@ impl Capsules {
                     // Of several workers each has what all have in common.
                     if common.is_none() {
                         domain.shared = Some(shared.state.clone());
-                        domain.share_budget(shared.account.clone().map(OtherHalf::new));
+                        shared.account.iter().for_each(|account| domain.share_with_kernel(account));
                     }
                     domain.records = shared.records.clone();
                 }

@@ -3,6 +3,7 @@
 //!
 //! Places only become more. One whose port has gone is vacant until another port comes there, whose counters begin anew.
 
+use super::founding;
 use super::{Cx, Node};
 use crate::core::ledger::ClosedPorts;
 use crate::frame::PortId;
@@ -56,21 +57,25 @@ impl Cx {
             return;
         }
         core.gauges.resize_with(count, Gauge::default);
-        // All have the same ceiling.
-        let ceiling = core.ingress.first().cloned().flatten();
-        core.ingress.resize(count, ceiling);
+        // All may bring in as much.
+        let rate = core.ingress_rate;
+        core.ingress.resize_with(count, || founding::ingress_bucket(rate));
         self.order.entry.make_places(&core.topology.ports);
         self.control.alarms.make_room(count);
+        self.divide_ingress();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::bucket::TokenBucket;
     use crate::core::reason::Reason;
     use crate::driver::Driver;
     use crate::frame::{Frame, Link, PeerId};
     use crate::node::policy::Amendment;
+    use crate::node::proofs::{Demands, Guard};
+    use crate::node::workers::Joint;
     use crate::node::{NodeConfig, Sizes};
     use crate::topology::{Ceiling, Neighbour, Routes};
     use crate::wire::{Addr, Prefix};
@@ -123,6 +128,40 @@ mod tests {
         let mut frame = Frame::from_bytes(&[0; 40]);
         (frame.port, frame.peer) = (PortId(at), PeerId(0));
         node.turn(1, |node, turn| node.receive_all(turn, &mut vec![frame]));
+    }
+
+    #[test]
+    fn workers_have_parts_of_a_ceiling_and_the_first_has_all_where_it_alone_lets_packets_in() {
+        let joint = Joint::new(2, 64);
+        let mut workers = [0, 1].map(|id| {
+            let mut node = node();
+            node.set_worker(id, joint.clone());
+            node
+        });
+        let rates = |workers: &[Node; 2]| {
+            workers
+                .each_ref()
+                .map(|node| node.cx.core.ingress.iter().flatten().map(TokenBucket::rate).collect::<Vec<_>>())
+        };
+        assert_eq!(rates(&workers), [[5], [4]]);
+        let demands = vec![Demands { mac: true, ..Demands::default() }];
+        let guard = Guard { demands, ..Guard::default() };
+        workers[0].set_guard(0, guard.clone());
+        workers[1].leave_guard(&guard);
+        assert_eq!(rates(&workers), [[9], [9]]);
+        // One more port, which demands nothing.
+        let placed = vec![PortPlaced { port: PortId(1), is: port(1) }];
+        let mut first = Driver::new({
+            let [first, _] = workers;
+            first
+        });
+        first.turn(1, |node, turn| node.amend(turn, Amendment { placed, ..Amendment::default() }));
+        let rates: Vec<_> = first.node.cx.core.ingress.iter().flatten().map(TokenBucket::rate).collect();
+        assert_eq!(rates, [9, 5]);
+        let rates = Some(Sizes { ingress_packets_per_second: 101, ..Sizes::default() });
+        first.turn(1, |node, turn| node.amend(turn, Amendment { rates, ..Amendment::default() }));
+        let rates: Vec<_> = first.node.cx.core.ingress.iter().flatten().map(TokenBucket::rate).collect();
+        assert_eq!(rates, [101, 51]);
     }
 
     #[test]

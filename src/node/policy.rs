@@ -83,8 +83,10 @@ impl Node {
         let Amendment { roles, entry, scheduler, weights, guard, placed, ports, neighbours, rates, hellos } = amendment;
         placed.into_iter().for_each(|placed| self.place_port(placed));
         if let Some(sizes) = rates {
-            let sizes = sizes.of_worker(self.cx.control.workers.id(), self.cx.control.workers.count());
-            self.cx.core.ingress.fill_with(|| founding::ingress_bucket(&sizes));
+            let whole = sizes.ingress_packets_per_second;
+            self.cx.core.ingress.fill_with(|| founding::ingress_bucket(whole));
+            self.cx.core.ingress_rate = whole;
+            self.cx.divide_ingress();
             self.ask(|capsules: &mut Capsules, _| capsules.renew_rates(turn.now, &sizes));
         }
         if let Some(neighbours) = neighbours {
@@ -270,7 +272,7 @@ impl Cx {
         let cuts = if has_channels { self.graphs.cuts_of(id) } else { Vec::new() };
         cuts.iter().for_each(|cut| self.graphs.end_cut(&mut self.core, *cut));
         if !cuts.is_empty() {
-            self.graphs.share_no_more(&mut self.core, id);
+            self.graphs.share_no_more(&mut self.core, id, now);
         }
         let Some(domain) = self.core.domains.of(id) else { return };
         domain.renew(now, role, grants);

@@ -106,6 +106,14 @@ pub struct Guard {
     pub unix_ns: u64,
 }
 
+impl Guard {
+    /// Whether a port demands anything, or somebody behind it has a key: the first worker alone lets packets in there.
+    pub(super) fn guards(&self, port: PortId) -> bool {
+        let demands = self.demands.get(usize::from(port.0)).is_some_and(|demands| demands.any());
+        demands || self.keys.iter().any(|key| key.port == port)
+    }
+}
+
 /// A key in use.
 struct Held {
     key: NeighbourKey,
@@ -260,6 +268,7 @@ impl Proofs {
 impl Node {
     /// What ports demand, and keys of neighbours, from now on.
     pub fn set_guard(&mut self, now: u64, guard: Guard) {
+        self.note_guarded(&guard);
         let topology = &self.cx.core.topology;
         let mut proofs = Box::new(Proofs::new(guard, topology, now));
         self.cx.order.entry.forget_keys();

@@ -165,6 +165,7 @@ impl Turns {
             return false;
         }
         last.add(what);
+        // It is waited for no longer than before: who joins postpones nothing.
         last.again = true;
         true
     }

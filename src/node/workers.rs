@@ -12,9 +12,9 @@ use super::proofs::Guard;
 use super::turning::{Turned, Turns};
 use super::{Capsules, Cx, Node};
 use crate::code::run::LoadedProgram;
+use crate::core::bucket::burst;
 use crate::core::common::{Common, OfCode};
 use crate::core::domain::{Domain, DomainId, EnvironmentId};
-use crate::core::share::OtherHalf;
 use crate::frame::PortId;
 use crate::frame::WorkerId;
 use crate::graph::rules::SharedRules;
@@ -161,6 +161,7 @@ impl Node {
         self.cx.control.events.name_as(id);
         self.ask(|hosts: &mut Hosts, _| hosts.0.share(&common.names.hosts));
         self.cx.control.workers = Workers { id, common: Some(common), ..Workers::default() };
+        self.cx.divide_ingress();
     }
 
     /// Names that this one has given are nobody's: another node goes on in its place.
@@ -173,10 +174,14 @@ impl Node {
 
     /// As [`Node::set_guard`], of a worker that is not the first: what is proved goes by that one.
     pub fn leave_guard(&mut self, guard: &Guard) {
+        self.note_guarded(guard);
+    }
+
+    /// At ports that demand or have keys the first worker alone lets packets in.
+    pub(super) fn note_guarded(&mut self, guard: &Guard) {
         let ports = (0..self.cx.core.topology.ports.len()).map(|at| PortId(at as u16));
-        let demands = |port: PortId| guard.demands.get(usize::from(port.0)).is_some_and(|demands| demands.any());
-        let has_key = |port| guard.keys.iter().any(|key| key.port == port);
-        self.cx.control.workers.guarded = ports.map(|port| demands(port) || has_key(port)).collect();
+        self.cx.control.workers.guarded = ports.map(|port| guard.guards(port)).collect();
+        self.cx.divide_ingress();
     }
 
     /// Another worker sends to this next hop, and has known its link address for long.
@@ -340,13 +345,46 @@ impl Capsules {
 }
 
 impl Cx {
+    /// Of what a port may bring each worker has a part; where the first alone lets packets in, it has all.
+    pub(super) fn divide_ingress(&mut self) {
+        let workers = &self.control.workers;
+        let (whole, id, count) = (self.core.ingress_rate, workers.id(), workers.count());
+        for at in 0..self.core.ingress.len() {
+            let port = PortId(at as u16);
+            let own = if workers.guards(port) { whole } else { part_of_rate(whole, id, count) };
+            if let Some(Some(bucket)) = self.core.ingress.get_mut(at) {
+                // The moment is that of its last use: what comes back since then does so at the new rate.
+                bucket.renew(0, own, burst(own));
+            }
+        }
+    }
+
     /// The domain of code spends one budget with all workers, and keeps its soft state where they do.
     fn share_code(&mut self, ready: &Ready, common: &OfCode) {
-        let account = common.account.of(self.control.workers.id);
+        let share = common.account.of(self.control.workers.id);
         if let Some(domain) = self.core.domains.of(ready.domain) {
             domain.shared = Some(common.state.clone());
-            domain.share_budget(Some(OtherHalf::new(account)));
+            domain.share_budget(share);
             domain.common = (self.control.workers.id == 0).then(|| common.clone());
         }
+    }
+}
+
+/// What one worker of several has of what a port may bring: an equal part, and the first what is left over.
+fn part_of_rate(whole: u64, id: WorkerId, workers: WorkerId) -> u64 {
+    let workers = u64::from(workers.max(1));
+    let own = whole / workers + if id == 0 { whole % workers } else { 0 };
+    own.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_share_what_a_port_may_bring_and_none_has_nothing() {
+        let of = part_of_rate;
+        assert_eq!([0, 1, 2].map(|id| of(1000, id, 3)), [334, 333, 333]);
+        assert_eq!([of(2, 2, 3), of(7, 0, 1)], [1, 7]);
     }
 }

@@ -64,27 +64,25 @@ impl Drop for Stopped<'_> {
 /// Without AF_XDP sockets: Linux takes no queue away that has one.
 #[test]
 fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
-    for name in ["wqc"] {
-        let Some(mut net) = two_queues(name) else { return };
-        net.start(&with_workers(2, maybe_sockets(false)));
-        let code = net.control("r").add_code(&guest("state")).unwrap();
-        assert_eq!(cross(&net, code), COUNT, "{name}");
-        for queues in [1, 2, 1, 2] {
-            let (bytes, pace) = (capsule(code, A, B), Pace::apart(GAP));
-            // What is on its way while the driver begins anew may be lost there; nothing of it within the node.
-            let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
-            std::thread::scope(|scope| {
-                scope.spawn(|| pace.run(|_| assert!(socket.send_to(&bytes, (B, 3322)).is_ok())));
-                let _stopped = Stopped(&pace);
-                pace.await_more(10);
-                set_queues(&net, queues);
-            });
-            let before = received(&net.status("r"));
-            assert_eq!(cross(&net, code), COUNT, "{name}: {queues} queues");
-            let now = received(&net.status("r"));
-            let more = |at: usize| now[at] - before[at];
-            assert!(more(0) > 20 && (more(1) > 20) == (queues == 2), "{name}: {queues} queues: {before:?} {now:?}");
-        }
+    let Some(mut net) = two_queues("wqc") else { return };
+    net.start(&with_workers(2, maybe_sockets(false)));
+    let code = net.control("r").add_code(&guest("state")).unwrap();
+    assert_eq!(cross(&net, code), COUNT);
+    for queues in [1, 2, 1, 2] {
+        let (bytes, pace) = (capsule(code, A, B), Pace::apart(GAP));
+        // What is on its way while the driver begins anew may be lost there; nothing of it within the node.
+        let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| pace.run(|_| assert!(socket.send_to(&bytes, (B, 3322)).is_ok())));
+            let _stopped = Stopped(&pace);
+            pace.await_more(10);
+            set_queues(&net, queues);
+        });
+        let before = received(&net.status("r"));
+        assert_eq!(cross(&net, code), COUNT, "{queues} queues");
+        let now = received(&net.status("r"));
+        let more = |at: usize| now[at] - before[at];
+        assert!(more(0) > 20 && (more(1) > 20) == (queues == 2), "{queues} queues: {before:?} {now:?}");
     }
 }
 
@@ -147,17 +145,17 @@ fn capsules_of_a_queue_that_comes_run_in_the_kernel_half() {
     }
 }
 
-/// A socket of a whose capsules come to this worker of r.
-fn socket_to(net: &Running, worker: usize, code: Digest) -> UdpSocket {
+/// A socket of a whose capsules come to this worker of r, and how many of the code were sent to find it.
+fn socket_to(net: &Running, worker: usize, code: Digest) -> (UdpSocket, u64) {
     let bytes = capsule(code, A, B);
-    for _ in 0..64 {
+    for sent in 1..=64 {
         let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
         let before = received(&net.status("r"));
         socket.send_to(&bytes, (B, 3322)).unwrap();
         let sum = |counts: &[u64]| counts.iter().sum::<u64>();
         let now = received(&net.await_status("r", |status| sum(&received(status)) > sum(&before)));
         if now[worker] > before[worker] {
-            return socket;
+            return (socket, sent);
         }
     }
     panic!("no flow of 64 comes to worker {worker}");
@@ -172,17 +170,18 @@ fn a_flood_in_one_queue_leaves_the_other_queue_s_domains_alone() {
         let [flood, other] = [flood, other].map(|bundle| net.control("r").add_code(&bundle).unwrap());
         assert_eq!(cross(&net, flood), COUNT);
         // Both workers run both codes from now on.
-        let [flooded, quiet] = [(1, flood), (0, other)].map(|(worker, code)| socket_to(&net, worker, code));
+        let [(flooded, _), (quiet, before)] = [(1, flood), (0, other)].map(|(worker, code)| socket_to(&net, worker, code));
         let of_other = |status: &Value| {
             let codes = status["codes"].as_array().unwrap();
             let code = codes.iter().find(|code| code["name"] == other.to_string());
             code.and_then(|code| code["total"]["forwarded"].as_u64()).unwrap_or(0)
         };
-        let before = of_other(&net.status("r"));
+        net.await_status("r", |status| of_other(status) == before);
         let (bytes, pace) = (capsule(flood, A, B), Pace::apart(Duration::ZERO));
         std::thread::scope(|scope| {
             // The interface may take none for a moment.
             scope.spawn(|| pace.run(|_| drop(flooded.send_to(&bytes, (B, 3322)))));
+            let _stopped = Stopped(&pace);
             pace.await_more(1000);
             let bytes = capsule(other, A, B);
             for sent in 1..=100 {

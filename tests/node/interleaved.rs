@@ -3,10 +3,10 @@
 //! The files of the node are modules of this program once more, made of loom's atomics and locks in the place of std's.
 //! Rings between workers are of a crate that tests them so itself.
 
-use crate::remade::account::{CommonAccount, SHARE};
-use anode::core::bucket::TokenBucket;
+use crate::remade::account::CommonAccount;
 use anode::core::kept::{Change, Page, Refused, SharedState, Value, number};
-use anode::core::share::{OtherHalf, SharedAccount, Spent};
+use anode::core::share::{SharedAccount, Spent};
+use anode::trust::limits::Limits;
 use loom::thread;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -18,79 +18,55 @@ fn in_every_order(work: impl Fn() + Sync + Send + 'static) {
     model.check(work);
 }
 
-/// The kernel half's part of a budget: what it was told.
+/// The kernel half's part of a budget: what it has spent, and what it was told.
 #[derive(Debug, Default)]
-struct Told(Mutex<u64>);
+struct Kernel(Mutex<(Spent, u64)>);
 
-impl SharedAccount for Told {
-    fn kernel(&self) -> Spent {
-        Spent::default()
+impl SharedAccount for Kernel {
+    fn spent(&self) -> Spent {
+        self.0.lock().unwrap().0
     }
 
     fn spend(&self, packets: u64, _: u64) {
-        *self.0.lock().unwrap() += packets;
+        self.0.lock().unwrap().1 += packets;
     }
 }
 
 #[test]
-fn what_workers_spend_is_told_whole_and_once_in_every_order() {
+fn two_workers_admit_all_of_one_budget_and_no_more_in_any_order() {
     in_every_order(|| {
-        let account = Arc::new(CommonAccount::new(2));
-        let kernel = Arc::new(Told::default());
-        let (there, told) = (account.clone(), kernel.clone());
-        let other = thread::spawn(move || {
-            let own = there.of(1);
-            let mut before = 0;
-            for _ in 0..2 {
-                let seen = own.kernel().packets;
-                assert!(seen >= before && seen % SHARE == 0 && seen <= 2 * SHARE, "{seen} behind {before}");
-                before = seen;
-                own.spend(SHARE, 0);
-            }
-            // The kernel half begins to spend of it meanwhile.
-            let half: Arc<dyn SharedAccount> = told;
-            there.share(&half);
-            own.spend(SHARE, 0);
-        });
-        let own = account.of(0);
-        own.spend(SHARE, 0);
-        own.spend(SHARE, 0);
-        other.join().unwrap();
-        assert_eq!((own.kernel().packets, account.of_others(1).packets), (3 * SHARE, 2 * SHARE));
-        let half = *kernel.0.lock().unwrap();
-        assert!((SHARE..=3 * SHARE).contains(&half) && half % SHARE == 0, "{half}");
+        let limits = Limits { packets_per_second: 30, steps_per_second: u64::MAX, ..Limits::default() };
+        let account = Arc::new(CommonAccount::new(2, &limits));
+        let admit = |account: &Arc<CommonAccount>, worker: u16| {
+            let mut share = account.of(worker);
+            (0..3).filter(|_| share.admit(0)).count()
+        };
+        let there = account.clone();
+        let other = thread::spawn(move || admit(&there, 1));
+        let sum = admit(&account, 0) + other.join().unwrap();
+        assert_eq!(sum, 3);
     });
 }
 
 #[test]
-fn what_two_workers_spend_of_one_budget_reaches_both_in_every_order() {
-    const BUDGET: u64 = 3 * SHARE;
-    const RATE: u64 = 2000 * SHARE;
+fn what_the_kernel_half_spends_is_charged_once_in_any_order() {
     in_every_order(|| {
-        let account = Arc::new(CommonAccount::new(2));
-        let admit = |account: Arc<dyn SharedAccount>| {
-            let mut other = OtherHalf::new(account);
-            let (mut packets, mut steps) = (TokenBucket::new(RATE, BUDGET), TokenBucket::new(u64::MAX, u64::MAX));
-            let mut admitted = 0;
-            for _ in 0..4 {
-                other.settle(0, &mut packets, &mut steps);
-                if packets.take(0, SHARE) {
-                    admitted += SHARE;
-                    other.spend(SHARE, 0);
-                }
-            }
-            (admitted, other, packets, steps)
-        };
-        let there = account.of(1);
-        let other = thread::spawn(move || admit(there));
-        let both = [admit(account.of(0)), other.join().unwrap()];
-        let sum: u64 = both.iter().map(|(admitted, ..)| admitted).sum();
-        // Here a worker may see as late as it likes what the other has told; `budgets.rs` has the bound for those that see it.
-        assert!((BUDGET..=2 * BUDGET).contains(&sum), "{sum}");
-        for (_, mut other, mut packets, mut steps) in both {
-            other.settle(0, &mut packets, &mut steps);
-            assert!(!packets.has_any(0), "now each has been told all: {sum}");
-        }
+        let limits = Limits { packets_per_second: 30, steps_per_second: u64::MAX, ..Limits::default() };
+        let account = Arc::new(CommonAccount::new(2, &limits));
+        let kernel = Arc::new(Kernel::default());
+        let half: Arc<dyn SharedAccount> = kernel.clone();
+        account.join_kernel(&half);
+        let there = account.clone();
+        let other = thread::spawn(move || {
+            kernel.0.lock().unwrap().0.packets += 1;
+            there.of(1).settle(0);
+            kernel.0.lock().unwrap().0.packets += 1;
+            there.of(1).settle(0);
+        });
+        account.of(0).settle(0);
+        other.join().unwrap();
+        let mut share = account.of(0);
+        assert_eq!((0..3).filter(|_| share.admit(0)).count(), 1, "three are there at once, of which two are spent");
     });
 }
 

@@ -8,6 +8,7 @@ mod again;
 mod balance;
 mod bandwidth;
 mod bed;
+mod buckets;
 mod budgets;
 mod cases;
 mod charges;

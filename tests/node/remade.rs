@@ -6,6 +6,8 @@ use anode::trust::limits::Limits;
 
 #[path = "../../src/core/common/account.rs"]
 pub mod account;
+#[path = "../../src/core/common/bucket.rs"]
+mod bucket;
 #[path = "../../src/core/common/state.rs"]
 pub mod state;
 

@@ -16,7 +16,7 @@ use super::super::report::short;
 use super::super::series::Ratio;
 use super::super::stats::{Summary, interval_95, paired_ratios};
 use super::super::{Bench, Error};
-use super::{OneRow, Round};
+use crate::fresh::{OneRow, Round};
 
 /// How far the control may be off before it is said, as a part of one.
 const OFF: f64 = 0.02;

@@ -1,4 +1,4 @@
-//! What is shared between threads is made of these. In `tests/node/interleaved.rs`, which has [`super::account`] and
+//! What is shared between threads is made of these. In `tests/node/interleaved.rs`, which has [`super::account`], [`super::bucket`] and
 //! [`super::state`] as modules of its own, they are those of loom, which tries every order of the threads' steps.
 
 pub use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

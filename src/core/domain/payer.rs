@@ -2,13 +2,13 @@
 
 use super::name::{DomainId, EnvironmentId, HostId};
 use super::usage::{Counts, Usage};
-use crate::core::bucket::TokenBucket;
-use crate::core::common::OfCode;
+use crate::core::bucket::{TokenBucket, burst};
+use crate::core::common::{CommonAccount, OfCode, Share};
 use crate::core::kept::SharedState;
 use crate::core::log::Trap;
 use crate::core::reason::Reason;
 use crate::core::record::SharedRecords;
-use crate::core::share::{Bandwidth, OtherHalf, SharedAccount, SharedBytes, Spent};
+use crate::core::share::{Bandwidth, SharedAccount, SharedBytes, Spent};
 use crate::trust::Role;
 use crate::trust::grants::Grants;
 use crate::trust::limits::{Limits, OverBudget};
@@ -49,8 +49,8 @@ const _: () = assert!(size_of::<Domain>() <= 3 * crate::sys::cache::LINE - 8);
 struct More {
     /// Bytes that its channels may send now.
     bandwidth: Option<Bandwidth>,
-    /// Others that run the domain's code and spend of its budget: the kernel half, other workers.
-    other: Option<OtherHalf>,
+    /// Its budget, if others spend of it too: the kernel half, other workers. Its own buckets rest then.
+    share: Option<Share>,
 }
 
 /// The colder part of a [`Domain`], which stands for it.
@@ -107,11 +107,6 @@ impl core::ops::DerefMut for Domain {
     }
 }
 
-/// What a budget of so many a second holds at once.
-fn burst(rate: u64) -> u64 {
-    (rate / 10).max(1)
-}
-
 impl Domain {
     /// A domain in a role, with full budgets.
     pub fn in_role(title: String, role: &Arc<Role>) -> Domain {
@@ -166,7 +161,7 @@ impl Domain {
     pub fn with_grants(mut self, grants: Grants) -> Domain {
         self.grants = grants;
         match (grants.bandwidth < u64::MAX).then(|| Bandwidth::new(grants.bandwidth)) {
-            None => self.more = self.more.filter(|more| more.other.is_some()),
+            None => self.more = self.more.filter(|more| more.share.is_some()),
             bandwidth => self.more.get_or_insert_default().bandwidth = bandwidth,
         }
         self
@@ -178,6 +173,7 @@ impl Domain {
         self.packets.renew(now, limits.packets_per_second, burst(limits.packets_per_second));
         self.steps.renew(now, limits.steps_per_second, burst(limits.steps_per_second));
         self.logs.renew(now, limits.logs_per_second, limits.logs_per_second.max(1));
+        self.shared_budget().into_iter().for_each(|share| share.renew(now, &limits));
         let bandwidth = self.more.as_mut().and_then(|more| more.bandwidth.take());
         let kept = bandwidth.filter(|_| grants.bandwidth < u64::MAX).map(|mut kept| {
             kept.renew(now, grants.bandwidth);
@@ -215,11 +211,8 @@ impl Domain {
         }
     }
 
-    /// Its account goes on from another's, which is no more. Its budgets begin empty: what the other had left is not known.
-    pub fn go_on_from(&mut self, usage: Usage, now: u64) {
-        let Limits { packets_per_second, steps_per_second, .. } = self.limits;
-        self.packets.charge(now, (packets_per_second / 10).max(1));
-        self.steps.charge(now, (steps_per_second / 10).max(1));
+    /// Its account goes on from another's, which is no more. Its budget is that of all workers, which goes on.
+    pub fn go_on_from(&mut self, usage: Usage) {
         let Usage { packets, bytes, steps, cpu_ns, forwarded, delivered, made, counts } = usage;
         (self.came, self.bytes, self.steps_taken, self.cpu_ns) = (packets, bytes, steps, cpu_ns);
         (self.forwarded, self.delivered, self.made, self.counts) = (forwarded, delivered, made, counts);
@@ -251,18 +244,33 @@ impl Domain {
         self.steps_taken
     }
 
-    /// The kernel half runs its code too, from now on or not any more.
-    pub fn share_budget(&mut self, other: Option<OtherHalf>) {
-        match (&mut self.more, other) {
-            (None, None) => {}
-            (more, other) => more.get_or_insert_default().other = other,
+    /// Its budget is one that others spend of too.
+    pub fn share_budget(&mut self, share: Share) {
+        self.more.get_or_insert_default().share = Some(share);
+    }
+
+    /// The kernel half spends of its budget too.
+    pub fn share_with_kernel(&mut self, account: &Arc<dyn SharedAccount>) {
+        let common = Arc::new(CommonAccount::going_on_from(&self.packets, &self.steps));
+        common.join_kernel(account);
+        self.share_budget(common.of(0));
+    }
+
+    /// Its budget is its own alone again, from `now` on.
+    pub fn end_sharing(&mut self, now: u64) {
+        if let Some(share) = self.more.as_mut().and_then(|more| more.share.take()) {
+            (self.packets, self.steps) = share.back(now);
         }
     }
 
-    /// Is charged what the other half has spent.
+    #[inline(always)]
+    fn shared_budget(&mut self) -> Option<&mut Share> {
+        self.more.as_mut().and_then(|more| more.share.as_mut())
+    }
+
+    /// Is charged what the kernel half has spent.
     pub fn settle(&mut self, now: u64) {
-        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
-        other.into_iter().for_each(|other| other.charge(now, &mut self.packets, &mut self.steps));
+        self.shared_budget().into_iter().for_each(|share| share.settle(now));
     }
 
     /// Whether its channels may send so many bytes now.
@@ -274,11 +282,10 @@ impl Domain {
 
     /// Whether it has any steps left.
     pub fn has_steps(&mut self, now: u64) -> bool {
-        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
-        if let Some(other) = other {
-            other.settle(now, &mut self.packets, &mut self.steps);
+        match self.shared_budget() {
+            Some(share) => share.has_steps(now),
+            None => self.steps.has_any(now),
         }
-        self.steps.has_any(now)
     }
 
     /// Whether its channels could send so many bytes now.
@@ -289,11 +296,11 @@ impl Domain {
 
     /// The other half carries packets of its channels: one account and one bandwidth for both.
     pub fn share(&mut self, account: &Arc<dyn SharedAccount>, bytes: Option<&Arc<dyn SharedBytes>>) {
-        let more = self.more.get_or_insert_default();
-        if more.other.is_none() {
-            more.other = Some(OtherHalf::new(account.clone()));
+        if self.shared_budget().is_none() {
+            self.share_with_kernel(account);
         }
-        if let Some((bandwidth, bytes)) = more.bandwidth.as_mut().zip(bytes) {
+        let bandwidth = self.more.as_mut().and_then(|more| more.bandwidth.as_mut());
+        if let Some((bandwidth, bytes)) = bandwidth.zip(bytes) {
             bandwidth.share(bytes.clone());
         }
     }
@@ -313,23 +320,11 @@ impl Domain {
     pub fn admit(&mut self, now: u64, bytes: usize) -> Result<(), Reason> {
         self.came += 1;
         self.bytes += bytes as u64;
-        let mut other = self.more.as_mut().and_then(|more| more.other.as_mut());
-        if let Some(other) = &mut other {
-            other.settle(now, &mut self.packets, &mut self.steps);
-        }
-        if !(self.steps.has_any(now) && self.packets.take(now, 1)) {
-            self.tell_refused();
-            return Err(Reason::Budget);
-        }
-        if let Some(other) = other {
-            other.spend(1, 0);
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn tell_refused(&self) {
-        self.more.as_ref().and_then(|more| more.other.as_ref()).into_iter().for_each(OtherHalf::refuse);
+        let is_there = match self.shared_budget() {
+            Some(share) => share.admit(now),
+            None => self.steps.has_any(now) && self.packets.take(now, 1),
+        };
+        if is_there { Ok(()) } else { Err(Reason::Budget) }
     }
 
     /// Packets that the other half had, which has admitted them.
@@ -342,9 +337,9 @@ impl Domain {
     #[inline]
     pub fn charge_steps(&mut self, now: u64, steps: u64) {
         self.steps_taken += steps;
-        self.steps.charge(now, steps);
-        if let Some(other) = self.more.as_mut().and_then(|more| more.other.as_mut()) {
-            other.spend(0, steps);
+        match self.shared_budget() {
+            Some(share) => share.charge(now, steps),
+            None => self.steps.charge(now, steps),
         }
     }
 
@@ -360,11 +355,10 @@ impl Domain {
         self.limits.over_budget == OverBudget::Remove && self.seconds >= self.limits.over_budget_s
     }
 
-    /// Looked at once in a while: what the kernel half has spent since the last time, and for how many times in a row
-    /// packets were refused for the budget, in either half.
+    /// Looked at once in a while: what others have spent since the last time, the kernel half and other workers, and for
+    /// how many times in a row packets were refused for the budget, anywhere.
     pub fn look(&mut self) -> (Spent, u32) {
-        let other = self.more.as_mut().and_then(|more| more.other.as_mut());
-        let there = other.map(OtherHalf::since).unwrap_or_default();
+        let there = self.shared_budget().map(Share::since).unwrap_or_default();
         let here = self.counts.drops.of(Reason::Budget);
         let more = there.refused > 0 || here > self.refused;
         self.refused = here;

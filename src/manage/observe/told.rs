@@ -290,8 +290,8 @@ fn pool(of: &PoolStatus) -> domains::Pool {
 }
 
 fn leased(of: &Leased) -> domains::Leased {
-    let Leased { told_packets, out_packets, out_packets_max, told_steps, out_steps } = *of;
-    domains::Leased { told_packets, out_packets, out_packets_max, told_steps, out_steps }
+    let Leased { leased_packets, out_packets, out_packets_max, charged_steps, out_steps } = *of;
+    domains::Leased { leased_packets, out_packets, out_packets_max, charged_steps, out_steps }
 }
 
 /// A domain, with what its code has used in the kernel half, and the files that it has open.

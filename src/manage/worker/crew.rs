@@ -168,6 +168,9 @@ impl Link {
 
     /// Hands a packet over; it comes back if the ring is full, or has too many of its owner's.
     pub fn hand(&mut self, handed: Handed) -> Result<(), Handed> {
+        if self.afloat.order.len() >= COUNTED {
+            self.look_at_ring();
+        }
         if !self.afloat.take(&handed) {
             return Err(handed);
         }
@@ -230,15 +233,27 @@ impl Link {
     /// Takes back empty frames.
     pub fn take_back(&mut self, mut keep: impl FnMut(Frame)) {
         while let Ok(frame) = self.empty.pop() {
+            keep(frame);
+        }
+    }
+
+    /// Learns what has been taken out of the ring.
+    fn look_at_ring(&mut self) {
+        if self.afloat.order.is_empty() {
+            return;
+        }
+        // Domains on their way are in the ring and not in `order`: beside them a packet counts a little longer.
+        let there = RING - self.sent.slots();
+        while self.afloat.order.len() > there {
             let first = self.afloat.order.pop_front();
             self.afloat.give(first);
-            keep(frame);
         }
     }
 
     /// At the end of a round: takes empty frames back, and wakes the other worker if there is something for it.
     pub(super) fn settle(&mut self, pool: &mut FramePool) {
         self.take_back(|frame| pool.give(frame));
+        self.look_at_ring();
         if std::mem::take(&mut self.new) {
             self.way.waker.wake();
         }
@@ -370,6 +385,7 @@ mod tests {
         }
         let mut back = 0;
         further.take_back(|_| back += 1);
+        further.look_at_ring();
         assert_eq!((back, further.afloat.shares.held()), (flood, other as u64));
         assert!(further.hand(from(1)).is_ok());
     }

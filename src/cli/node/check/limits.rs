@@ -96,10 +96,14 @@ pub(super) fn ports(file: &NodeFile, planned: &Planned) -> Vec<String> {
 pub(super) fn tables(file: &NodeFile, planned: &Planned) -> Vec<String> {
     let NodeFile { entry, compiler, cpu, .. } = file;
     let affinity: Vec<_> = cpu.affinity.iter().map(usize::to_string).collect();
+    let (workers, each) = match planned.room().workers(cpu) {
+        1 => ("one worker".to_owned(), ""),
+        workers => (format!("{workers} workers"), " each"),
+    };
     let mut lines = vec![
         format!("entry: beside others a neighbour has {} of a worker, {} ms at once", entry.share, entry.burst_ms),
         format!(
-            "cpu: {}, {} of one CPU{}{}",
+            "cpu: {workers}, {}, {} of one CPU{each}{}{}",
             cpu.scheduler.unwrap_or_default().name(),
             if cpu.share == 1.0 { "all".to_owned() } else { cpu.share.to_string() },
             if cpu.realtime { format!(", real-time priority {}", cpu.priority) } else { String::new() },
@@ -165,7 +169,8 @@ mod tests {
             (port("[plan]\nenabled = false\n"), "plan: not spoken here"),
             (port("[entry]\nshare = 0.25\nbytes_per_second = 1_500_000\n"), "0.25 of the worker and 1.5 MB/s"),
             (port("[entry]\nburst_ms = 7\n"), "entry: beside others a neighbour has 0.5 of a worker, 7 ms at once"),
-            (port("[cpu]\nscheduler = \"fifo\"\naffinity = [0]\n"), "cpu: fifo, all of one CPU, on 0"),
+            (port("[cpu]\nscheduler = \"fifo\"\naffinity = [0]\n"), "cpu: one worker, fifo, all of one CPU, on 0"),
+            (port("[cpu]\nworkers = 3\nshare = 0.5\n"), "cpu: 3 workers, wfq, 0.5 of one CPU each"),
             (
                 port("[compiler]\ncpu_ms = 9\n"),
                 "compiler: a module has 9 ms of CPU, 64 MiB, 20000 ms by the clock, 8 MiB of output; 2 at a time",

@@ -34,7 +34,7 @@ pub(in super::super) fn meaning(
         roles: roles(config)?,
         sizes: told(&config.sizes)?,
         entry: told::<Entry>(&file.entry)?,
-        cpu: cpu(file),
+        cpu: cpu(file, planned),
         compiler: told::<Compiler>(&file.compiler)?,
         plan: of_plan(file, plan),
         sandbox: told(sandbox)?,
@@ -71,9 +71,10 @@ fn roles(config: &NodeConfig) -> Result<Vec<Role>> {
     config.roles.iter().map(|role| told(&**role)).collect()
 }
 
-fn cpu(file: &NodeFile) -> Cpu {
+fn cpu(file: &NodeFile, planned: &Planned) -> Cpu {
     let cpu = &file.cpu;
     Cpu {
+        workers: planned.room().workers(cpu).into(),
         scheduler: cpu.scheduler.unwrap_or_default().name().into(),
         share: cpu.share,
         realtime: cpu.realtime,

@@ -1,0 +1,37 @@
+//! What a node does on SIGINT, SIGTERM and SIGHUP.
+
+use super::apply;
+use super::control::Handle;
+use super::worker::Order;
+use crate::sys::notify::Notifier;
+use crate::sys::threads::{self, Duty};
+use anyhow::{Context, Result};
+use signal_hook::consts::SIGHUP;
+use std::io::IsTerminal as _;
+
+/// Lets the node stop in good order on SIGINT and SIGTERM, and take over what its file says on SIGHUP; where that says that
+/// the terminal is gone which the node was started at, it stops too.
+pub fn obey_signals(handle: Handle, manager: Notifier) -> Result<()> {
+    let wanted = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, SIGHUP];
+    let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot wait for signals")?;
+    let at_terminal = std::io::stderr().is_terminal();
+    threads::start("anode-signals", Duty::Ticks, move || {
+        for signal in signals.forever() {
+            let hung_up = at_terminal && !std::io::stderr().is_terminal();
+            if signal != SIGHUP || hung_up {
+                // A worker that is gone already needs no telling.
+                let _ = handle.order(Order::Stop);
+                return;
+            }
+            // What comes of it is in the log: another signal does not wait for it.
+            manager.reloading();
+            let told = manager.clone();
+            let done = Box::new(move |_| told.ready());
+            if let Err(why) = handle.begin_configuring(apply::wish::Wish::Reread, "SIGHUP", done) {
+                tracing::warn!(why, "the configuration is not read again");
+                manager.ready();
+            }
+        }
+    })?;
+    Ok(())
+}
