@@ -126,7 +126,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let of_channels = |setting, _: &str| setting != Setting::Tags;
     settings.give_back(of_channels).context("cannot give back what a node before has changed")?;
     choices.go_on(undo.stood(), &mut plans);
-    let half = open_half(file, &mut config, (&choices, &mut plans), &entry)?;
+    let half = open_half(file, &mut config, (&mut choices, &mut plans), &entry)?;
     let clock = half.as_ref().map_or_else(Clock::of_host, |half| Clock::since(half.origin()));
     let left = left(half.as_deref(), &store, at_store.as_deref())?;
     let (messenger, in_force) = (half.clone().map(kernel::Messenger::new), CurrentRoles::from(config.roles.clone()));
@@ -185,13 +185,13 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
 fn open_half(
     file: &NodeFile,
     config: &mut NodeConfig,
-    (choices, plans): (&Choices, &mut [Plan]),
+    (choices, plans): (&mut Choices, &mut [Plan]),
     entry: &EntryLimits,
 ) -> Result<Option<Arc<KernelHalf>>> {
     let must = file.ports.iter().any(|port| port.kernel == KernelWish::Yes);
     let half = kernel::open((config, must), plans, &file.run_dir(), Clock::of_host(), entry)?;
     if half.is_none() {
-        choices.give_up(plans);
+        choices.give_up(file, plans);
     }
     config.kernel = half.is_some();
     Ok(half)

@@ -1,14 +1,23 @@
 //! `kernel = "auto"`: link and traffic choose whether the kernel half stands before a port, and every change is said.
 
+use crate::outlive::down;
 use crate::pace::Pace;
 use crate::running::{self, ANODE, HOSTS, Running};
-use crate::sender::{Sender, WARM, receiver};
+use crate::sender::{Sender, WARM, next_mark, receiver};
+use crate::wait;
+use anode::sys::bpf;
 use anode::wire::Digest;
 use serde_json::Value;
+use std::collections::HashSet;
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::Command;
+use std::path::Path;
+use std::process::{Child, Command};
 use std::time::Duration;
+
+/// Sets of maps in a run directory, at most.
+const SETS_MAX: usize = 8;
 
 /// Time between two capsules, by the clock.
 const GAP: Duration = Duration::from_millis(1);
@@ -73,37 +82,29 @@ fn is_said(net: &Running, kernel: bool, word: &str) {
     assert!(log.contains(stands) && log.contains(word), "{log}");
 }
 
-#[test]
-fn a_veth_with_long_segments_is_left_without_a_program_and_it_is_said_why() {
-    let Some(net) = between("long", true) else { return };
+/// Both ports are left without a program, for this reason.
+fn is_left_without(net: &Running, word: &str) {
     let status = net.await_status("r", |status| !chosen(status, "to-b").is_null());
     for interface in ["to-a", "to-b"] {
         let chosen = chosen(&status, interface);
-        assert!(chosen["kernel"] == false && why(chosen).contains("tcp-segmentation-offload"), "{status}");
-        assert!(!has_program(&net, interface));
+        assert!(chosen["kernel"] == false && why(chosen).contains(word), "{status}");
+        assert!(!has_program(net, interface));
     }
-    is_said(&net, false, "tcp-segmentation-offload");
-    is_expected(&net, ", no kernel half by choice", "tcp-segmentation-offload");
+    is_said(net, false, word);
+    is_expected(net, ", no kernel half by choice", word);
 }
 
 #[test]
-fn a_veth_without_them_has_the_kernel_half_and_it_is_said_why() {
-    let Some(net) = between("short", false) else { return };
-    let status = net.await_status("r", |status| !chosen(status, "to-b").is_null());
-    for interface in ["to-a", "to-b"] {
-        assert!(chosen(&status, interface)["kernel"] == true && has_program(&net, interface), "{status}");
-    }
-    is_said(&net, true, "without tcp-segmentation-offload");
-    is_expected(&net, ", kernel half by choice", "without tcp-segmentation-offload");
-    // Another setting leaves what stands to traffic.
-    net.shell("r", "ethtool -K to-a tx on tso on");
-    let left = |status: &Value| why(chosen(status, "to-a")).contains("ends take long segments");
-    let status = net.await_status("r", left);
-    assert!(chosen(&status, "to-a")["kernel"] == true && has_program(&net, "to-a"), "{status}");
+fn a_veth_is_left_without_a_program_whether_it_has_segmentation_or_not_and_it_is_said_why() {
+    let Some(net) = between("long", true) else { return };
+    is_left_without(&net, "tcp-segmentation-offload");
+    drop(net);
+    let net = between("short", false).unwrap();
+    is_left_without(&net, "a veth, which copies all that TCP sends");
 }
 
 /// A stream from a to b through r, as fast as it goes, until the other side has gone.
-fn stream(net: &Running, listener: TcpListener, done: impl FnOnce()) {
+fn stream(net: &Running, listener: &TcpListener, done: impl FnOnce()) {
     let mut from = net.lab.enter("a", || TcpStream::connect("10.0.2.2:7777").unwrap()).unwrap();
     let (mut to, _) = listener.accept().unwrap();
     std::thread::scope(|scope| {
@@ -119,9 +120,9 @@ fn stream(net: &Running, listener: TcpListener, done: impl FnOnce()) {
     });
 }
 
-#[test]
-fn traffic_brings_the_kernel_half_and_takes_it_away_and_every_change_is_said() {
-    let Some(net) = between("weighed", true) else { return };
+/// At ports without the kernel half traffic that is mostly others' brings none, capsules alone do, and others' traffic takes it away.
+fn weighs(name: &str, long: bool) {
+    let Some(net) = between(name, long) else { return };
     let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
     let code: Digest = net.control("r").add_code(&ping).unwrap();
     let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
@@ -131,8 +132,18 @@ fn traffic_brings_the_kernel_half_and_takes_it_away_and_every_change_is_said() {
     });
     let (pace, is) =
         (Pace::by_the_clock(GAP), |status: &Value, kernel: bool| chosen(status, "to-a")["kernel"] == kernel);
+    let listener = net.lab.enter("b", || TcpListener::bind("10.0.2.2:7777").unwrap()).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| pace.run(|mark| sender.send(mark)));
+        stream(&net, &listener, || {
+            let mut looks = HashSet::new();
+            net.await_status("r", |status| {
+                let chosen = chosen(status, "to-a");
+                assert!(chosen["kernel"] == false, "{status}");
+                looks.extend(why(chosen).contains("others' bytes would fill").then(|| why(chosen).to_owned()));
+                looks.len() >= 3
+            });
+        });
         let status = net.await_status("r", |status| is(status, true) && has_program(&net, "to-a"));
         assert!(why(chosen(&status, "to-a")).contains("were the node's"), "{status}");
         // Capsules go on, in the kernel half now, which sends on only between ports that have it.
@@ -143,12 +154,11 @@ fn traffic_brings_the_kernel_half_and_takes_it_away_and_every_change_is_said() {
     });
     drop(far);
     running::accounted(net.status("r"));
-    let listener = net.lab.enter("b", || TcpListener::bind("10.0.2.2:7777").unwrap()).unwrap();
-    stream(&net, listener, || {
+    stream(&net, &listener, || {
         let status = net.await_status("r", |status| is(status, false) && !has_program(&net, "to-a"));
         assert_eq!(chosen(&status, "to-a")["changes"], 2, "{status}");
     });
-    is_said(&net, false, "the others long ones");
+    is_said(&net, false, "others' bytes would fill");
     let log = net.log("r");
     assert!(log.contains("the kernel half stands there by choice"), "{log}");
     // The port works on in the user half.
@@ -157,6 +167,113 @@ fn traffic_brings_the_kernel_half_and_takes_it_away_and_every_change_is_said() {
         sender.send(WARM);
         running::accounted(net.status("r"))["codes"][0]["total"]["packets"].as_u64().unwrap() > before
     });
+}
+
+#[test]
+fn traffic_brings_the_kernel_half_and_takes_it_away_and_every_change_is_said() {
+    weighs("weighed", true);
+}
+
+#[test]
+fn traffic_weighs_the_same_at_veths_without_segmentation() {
+    weighs("weighs", false);
+}
+
+/// Capsules from a until this is so at r.
+fn send_until(net: &Running, sender: &mut Sender, there: impl FnMut(&Value) -> bool) -> Value {
+    let pace = Pace::by_the_clock(GAP);
+    std::thread::scope(|scope| {
+        scope.spawn(|| pace.run(|mark| sender.send(mark)));
+        let status = net.await_status("r", there);
+        pace.stop();
+        status
+    })
+}
+
+fn end(net: &Running, mut node: Child) {
+    down(net, &[]);
+    wait::ended(&mut node);
+}
+
+#[test]
+fn what_was_chosen_stays_over_a_restart_if_the_kernel_half_does_and_is_chosen_anew_if_not() {
+    let store = tempfile::tempdir().unwrap();
+    let Some(mut net) = Running::build("anew", HOSTS) else { return };
+    net.start(&|name, config| {
+        auto(name, config);
+        config.insert("store".into(), store.path().join(name).display().to_string().into());
+    });
+    let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
+    let mut sender = Sender::new(&net, net.control("r").add_code(&ping).unwrap(), "10.0.2.2");
+    let stands = |status: &Value| {
+        ["to-a", "to-b"].iter().all(|at| chosen(status, at)["kernel"] == true && has_program(&net, at))
+    };
+    send_until(&net, &mut sender, stands);
+    down(&net, &["--keep-kernel"]);
+    assert!(has_program(&net, "to-a"), "it outlives the process");
+    let node = net.start_again("r");
+    let status = net.await_status("r", |status| !chosen(status, "to-b").is_null());
+    assert!(stands(&status), "{status}");
+    assert!(why(chosen(&status, "to-b")).contains("a process before this one has left it there"), "{status}");
+    // It runs there, and what comes is weighed from now on.
+    let weighed = |status: &Value| {
+        status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64() > Some(100)
+            && why(chosen(status, "to-a")).contains("were the node's")
+    };
+    assert!(stands(&send_until(&net, &mut sender, weighed)));
+    end(&net, node);
+    let node = net.start_again("r");
+    let status = net.await_status("r", |status| !chosen(status, "to-b").is_null());
+    assert!(!stands(&status) && why(chosen(&status, "to-b")).contains("few packets have come so far"), "{status}");
+    send_until(&net, &mut sender, stands);
+    end(&net, node);
+}
+
+#[test]
+fn beside_a_port_that_demands_proofs_another_one_is_chosen_by_its_traffic() {
+    let Some(mut net) = Running::build("demands", HOSTS) else { return };
+    net.start(&|name, config| {
+        auto(name, config);
+        let ports = config["port"].as_array_mut().unwrap();
+        let far = ports.iter_mut().find(|port| port["packet"].as_str() == Some("to-b")).unwrap();
+        far.as_table_mut().unwrap().insert("demand".into(), vec!["signed-code"].into());
+    });
+    let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
+    let code = net.control("r").add_code(&ping).unwrap();
+    let (mut sender, far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
+    let there = |status: &Value| chosen(status, "to-a")["kernel"] == true && has_program(&net, "to-a");
+    let status = send_until(&net, &mut sender, there);
+    let at_b = chosen(&status, "to-b");
+    assert!(at_b["kernel"] == false && why(at_b).contains("the port has demand or keys"), "{status}");
+    assert!(!has_program(&net, "to-b"));
+    is_expected(&net, ", no kernel half by choice", "the port has demand or keys");
+    // What comes by the one leaves by the other.
+    sender.send(7);
+    while next_mark(&far).expect("it comes") != 7 {}
+}
+
+#[test]
+fn a_node_whose_kernel_half_cannot_be_loaded_goes_without_and_says_why() {
+    let Some(mut net) = Running::build("unloaded", HOSTS) else { return };
+    net.start(&|name, config| {
+        auto(name, config);
+        // There may be no more than what so many processes before seem to have left.
+        let pins = Path::new(config["run_dir"].as_str().unwrap()).join("bpf");
+        fs::create_dir_all(&pins).unwrap();
+        bpf::mount(&pins).unwrap();
+        (1..=SETS_MAX).for_each(|number| fs::create_dir(pins.join(format!("set-{number}"))).unwrap());
+        // A program stands there anyway, so the kernel half would.
+        config["port"].as_array_mut().unwrap()[0].as_table_mut().unwrap().insert("xdp".into(), true.into());
+    });
+    let status = net.await_status("r", |status| !chosen(status, "to-b").is_null());
+    assert!(status["kernel"].is_null(), "{status}");
+    for interface in ["to-a", "to-b"] {
+        let chosen = chosen(&status, interface);
+        assert!(chosen["kernel"] == false && why(chosen).contains("could not load it"), "{status}");
+    }
+    is_said(&net, false, "could not load it");
+    let log = net.log("r");
+    assert!(log.contains("no kernel half: it cannot be loaded") && log.contains("sets of maps, and at most"), "{log}");
 }
 
 #[test]

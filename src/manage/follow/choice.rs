@@ -2,14 +2,16 @@
 //!
 //! ```text
 //! link ─▶ a program costs it nothing ─────────────────▶ it stands there
-//!      └▶ joined segments come, or may: a program would take them from TCP
-//!            └▶ traffic of the last seconds: more packets of the node's own than others' long ones? ─▶ it stands there
+//!      └▶ a veth, or joined segments come, or may: a program would make TCP slower
+//!            └▶ traffic of the last seconds: more packets of the node's own than others' bytes fill? ─▶ it stands there
 //! ```
 //!
 //! Any XDP program at one end of a veth takes TCP segmentation from the other end, and one in the stack takes joined
-//! segments apart: streams that pass are several times slower then (`anode bench presence`). Others' short packets
-//! speak for neither. All ports that are left to traffic have it or have it not, since the kernel half sends packets on
-//! only between ports that have it. What stands there stays until the opposite has been so for some seconds, so it does not flap.
+//! segments apart: streams that pass are several times slower then. Without segmentation veth still copies what its sender
+//! keeps, as TCP does all data: two thirds of the speed remain. Short packets cost the same with a program and without
+//! (`anode bench presence`), so others' packets count by their bytes. All ports that are left to traffic have it or have it
+//! not, since the kernel half sends packets on only between ports that have it. What stands there stays until the opposite
+//! has been so for some seconds, so it does not flap.
 
 mod traffic;
 
@@ -63,8 +65,9 @@ impl Facts {
             Facts { in_driver: false, .. } => {
                 Ground::Traffic("its driver runs no XDP program, and one in the stack takes joined segments apart")
             }
+            // veth has TCP's packets copied for a program, since their sender keeps them too.
             Facts { veth: true, .. } => {
-                Ground::For("a veth without tcp-segmentation-offload, which a program could take from TCP")
+                Ground::Traffic("a veth, which copies all that TCP sends before a program sees it")
             }
             _ => Ground::For("its driver runs XDP programs"),
         }
@@ -115,7 +118,7 @@ impl Choice {
         };
     }
 
-    /// Packets since the last look: the node's own, and those of others that a program would slow down.
+    /// Packets since the last look: the node's own, and those of others where a program would slow them down.
     pub fn count(&mut self, now: Counted, mtu: usize) -> [u64; 2] {
         let Some(before) = self.counted.replace(now) else { return [0; 2] };
         let Seen { own, others, joined } = now.since(&before, mtu as u64);
@@ -128,10 +131,12 @@ impl Choice {
         let (Ground::Against(why) | Ground::For(why) | Ground::Traffic(why)) = self.ground;
         match (&self.ground, together.last) {
             (Ground::Traffic(_), Some([own, others])) => format!(
-                "{why}; of {} packets in {} s {own} were the node's, the others long ones",
-                own + others,
+                "{why}; in {} s {own} packets were the node's, and others' bytes would fill {others}",
                 LOOK.as_secs()
             ),
+            (Ground::Traffic(_), None) if together.was_left => {
+                format!("{why}; a process before this one has left it there, and few packets have come so far")
+            }
             (Ground::Traffic(_), None) => format!("{why}; few packets have come so far"),
             _ => why.to_owned(),
         }
@@ -204,7 +209,7 @@ impl Choices {
         if !self.all.iter().flatten().any(stood) {
             return;
         }
-        self.together.with = Some(true);
+        (self.together.with, self.together.was_left) = (Some(true), true);
         for (choice, plan) in self.all.iter_mut().zip(plans) {
             if let Some(choice) = choice.as_mut().filter(|choice| by_traffic(choice)) {
                 choice.with = true;
@@ -214,9 +219,15 @@ impl Choices {
     }
 
     /// The node has no kernel half after all.
-    pub fn give_up(&self, plans: &mut [Plan]) {
-        let chosen = plans.iter_mut().zip(&self.all).filter(|(_, choice)| choice.is_some());
-        chosen.for_each(|(plan, _)| put(plan, false));
+    pub fn give_up(&mut self, file: &NodeFile, plans: &mut [Plan]) {
+        self.together = Together::default();
+        let host = Host::now(file, false);
+        for (at, (plan, choice)) in plans.iter_mut().zip(&mut self.all).enumerate() {
+            if let Some(choice) = choice {
+                choice.judge(&host, at, interface_of(plan), &mut self.together);
+                put(plan, choice.with);
+            }
+        }
     }
 
     /// What was chosen of a port.
@@ -261,12 +272,10 @@ mod tests {
         let facts = Facts { veth: true, long: true, in_driver: true, joined: false };
         assert!(matches!(facts.ground(), Ground::Traffic(_)));
         let short = Facts { long: false, ..facts };
-        assert!(matches!(short.ground(), Ground::For(_)));
-        assert!(matches!(Facts { joined: true, ..short }.ground(), Ground::Traffic(_)));
-        assert!(
-            matches!(Facts { veth: false, ..facts }.ground(), Ground::For(_)),
-            "a card has its segments put together"
-        );
-        assert!(matches!(Facts { in_driver: false, ..short }.ground(), Ground::Traffic(_)));
+        assert!(matches!(short.ground(), Ground::Traffic(why) if why.contains("copies")));
+        let card = Facts { veth: false, ..facts };
+        assert!(matches!(card.ground(), Ground::For(_)), "a card has its segments put together");
+        assert!(matches!(Facts { joined: true, ..card }.ground(), Ground::Traffic(_)));
+        assert!(matches!(Facts { in_driver: false, ..card }.ground(), Ground::Traffic(_)));
     }
 }

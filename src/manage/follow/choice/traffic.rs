@@ -1,7 +1,8 @@
-//! What traffic says of a program before a link: the node's own packets speak for it, others' long ones against.
+//! What traffic says of a program before a link: the node's own packets speak for it, others' bytes against.
 //!
-//! A look compares counters of the interface and of the node with those of the look before. Long packets count by their
-//! bytes, so a stream counts alike whether its segments come joined or one by one.
+//! A look compares counters of the interface and of the node with those of the look before. Others' packets count by their
+//! bytes: a program costs them about a microsecond for each packet that these would fill, and short ones next to nothing
+//! (`anode bench presence`). So a stream counts alike whether its segments come joined or one by one.
 
 /// Packets of a look from which it says something.
 const LEAST: u64 = 200;
@@ -21,7 +22,7 @@ struct Weighing {
 }
 
 impl Weighing {
-    /// Of so many packets of the node's own, and others' long ones; says whether the choice is the other one now.
+    /// Of so many packets of the node's own, and those that others' bytes would fill; says whether the choice is the other one now.
     fn turns(&mut self, with: bool, own: u64, others: u64) -> bool {
         self.calm = self.calm.saturating_sub(1);
         let all = own + others;
@@ -40,8 +41,10 @@ impl Weighing {
 pub struct Together {
     /// Whether the kernel half is to stand there; nothing: there is no such port yet.
     pub with: Option<bool>,
+    /// A process before this one has left it there.
+    pub was_left: bool,
     weighing: Weighing,
-    /// Packets of the last look that said something: the node's own, and others'.
+    /// Packets of the last look that said something: the node's own, and those that others' bytes would fill.
     pub last: Option<[u64; 2]>,
 }
 
@@ -75,7 +78,7 @@ pub struct Counted {
 pub struct Seen {
     /// The node's own.
     pub own: u64,
-    /// Those of others, in packets of the link's full length, if they are long.
+    /// Those that others' bytes would fill, each as long as the link carries.
     pub others: u64,
     /// Frames were longer than the link carries.
     pub joined: bool,
@@ -90,14 +93,8 @@ impl Counted {
         let in_kernel = less([self.in_kernel, before.in_kernel]);
         // The kernel half counts no bytes: its capsules are as long as all frames on the mean.
         let kernel_bytes = bytes / frames.max(1) * in_kernel;
-        let others = frames.saturating_sub(user + in_kernel);
-        let long = bytes.saturating_sub(user_bytes + kernel_bytes);
-        let is_long = others > 0 && long > others * mtu / 2;
-        Seen {
-            own: user + in_kernel,
-            others: if is_long { others.max(long / mtu.max(1)) } else { 0 },
-            joined: bytes > frames * (mtu + HEADERS),
-        }
+        let others = if frames > user + in_kernel { bytes.saturating_sub(user_bytes + kernel_bytes) } else { 0 };
+        Seen { own: user + in_kernel, others: others / mtu.max(1), joined: bytes > frames * (mtu + HEADERS) }
     }
 }
 
@@ -132,14 +129,16 @@ mod tests {
     }
 
     #[test]
-    fn others_count_by_bytes_and_only_if_they_are_long() {
+    fn others_count_by_their_bytes() {
         let none = Counted { received: [0; 2], own: [0; 2], in_kernel: 0 };
         let since = |received, own, in_kernel| Counted { received, own, in_kernel }.since(&none, 1500);
-        // Joined segments of 64 kB, the same in single packets, and short ones.
+        // Joined segments of 64 kB, and the same in single packets.
         let joined = since([100, 6_400_000], [0, 0], 0);
         assert_eq!(joined, Seen { own: 0, others: 4266, joined: true });
         assert_eq!(since([4266, 6_400_000], [0, 0], 0), Seen { joined: false, ..joined });
-        assert_eq!(since([9000, 900_000], [0, 0], 0).others, 0);
+        // Acknowledgements, and the mix of an internet: 400 bytes on the mean.
+        assert_eq!(since([9000, 600_000], [0, 0], 0).others, 400);
+        assert_eq!(since([9300, 3_630_000], [300, 30_000], 0), Seen { own: 300, others: 2400, joined: false });
         // The node's own are not among them, whichever half has had them.
         assert_eq!(since([5000, 7_000_000], [1000, 1_400_000], 4000), Seen { own: 5000, others: 0, joined: false });
     }
