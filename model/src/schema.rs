@@ -4,7 +4,8 @@
 //! may print more.
 
 use crate::{
-    apps, bundles, code, demo, domains, events, health, labs, log, meaning, programs, revoked, status, ways, wish,
+    apps, bundles, code, demo, domains, events, health, history, labs, log, meaning, programs, revoked, simulated,
+    status, ways, wish,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -75,8 +76,10 @@ pub const ALL: &[Described] = &[
     of::<programs::Taught>("rules", &["classify check"]),
     of::<bundles::SdkPath>("sdk-path", &["code sdk-path"]),
     of::<bundles::Secret>("secret", &["cred secret"]),
+    of::<simulated::Simulated>("simulated", &["sim run"]),
     of::<status::Status>("status", &["node status"]),
     of::<Vec<bundles::Stored>>("store", &["code ls"]),
+    of::<history::Entry<String>>("story-line", &["packet explain", "sim explain"]),
     of::<apps::Traced>("trace", &["trace"]),
     of::<BTreeMap<String, i64>>("watch", &["node watch"]),
     of::<Vec<ways::Way>>("ways", &["node route"]),

@@ -27,9 +27,6 @@ mod tests {
     use super::*;
     use clap::{Command, CommandFactory as _};
 
-    /// What these print is the history of packets and the result of a simulation, which no node says.
-    const OTHERS: [&str; 3] = ["packet explain", "sim explain", "sim run"];
-
     fn with_json(command: &Command, before: &str, found: &mut Vec<String>) {
         for inner in command.get_subcommands() {
             let name = format!("{before} {}", inner.get_name());
@@ -50,7 +47,7 @@ mod tests {
             let is_of = |of: &&&str| {
                 of.strip_prefix(command.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
             };
-            assert_eq!(described.iter().any(is_of), !OTHERS.contains(&command.as_str()), "{command}");
+            assert!(described.iter().any(is_of), "{command}");
         }
         // A report is always JSON.
         found.push("node report".into());

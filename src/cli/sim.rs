@@ -1,17 +1,18 @@
 //! `anode sim`: networks in virtual time from lab files.
 
+mod result;
+
 use super::attach::ms;
 use crate::apps::APPS;
 use crate::cli::say_json;
 use crate::code::author;
 use crate::code::bundle::Bundle;
-use crate::sim::report::Report;
 use crate::sim::scenario::{CodeFile, Scenario};
 use crate::sim::{Arrival, SECOND, Simulation, explain};
 use anyhow::Context;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde::Serialize;
+use model::simulated::{Machine, Simulated};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -62,20 +63,6 @@ enum Verb {
     },
 }
 
-/// A result with what this machine took for it, which differs from run to run.
-#[derive(Serialize)]
-struct Output<'a> {
-    scenario: String,
-    result: &'a Report,
-    machine: Machine,
-}
-
-#[derive(Serialize)]
-struct Machine {
-    wall_s: f64,
-    packet_hops_per_second: f64,
-}
-
 /// Runs `anode sim VERB`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
@@ -112,7 +99,7 @@ fn simulate(path: &Path, seed: Option<u64>, trace: Option<&Path>, show: usize, j
     let result = simulation.report();
     let machine = Machine { wall_s, packet_hops_per_second: result.totals.packet_hops as f64 / wall_s.max(1e-9) };
     if json {
-        let output = Output { scenario: path.display().to_string(), result: &result, machine };
+        let output = Simulated { scenario: path.display().to_string(), result: result::told(&result), machine };
         crate::say!("{}", serde_json::to_string_pretty(&output)?);
     } else {
         let names = &simulation.network().names;

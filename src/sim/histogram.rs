@@ -1,5 +1,7 @@
 //! A histogram of times: 16 steps in every power of two, so a quantile is right within 1/16.
 
+pub use model::simulated::Summary;
+
 /// Steps in every power of two.
 const STEPS: u64 = 16;
 
@@ -20,23 +22,6 @@ impl Default for Histogram {
     fn default() -> Histogram {
         Histogram { counts: vec![0; BUCKETS], total: 0, sum: 0, least: u64::MAX, most: 0 }
     }
-}
-
-/// A histogram in five numbers, in microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-pub struct Summary {
-    /// How many were seen.
-    pub count: u64,
-    /// The least.
-    pub min_us: f64,
-    /// The mean.
-    pub mean_us: f64,
-    /// Half of them are no longer.
-    pub median_us: f64,
-    /// 99 of 100 are no longer.
-    pub p99_us: f64,
-    /// The most.
-    pub max_us: f64,
 }
 
 impl Histogram {

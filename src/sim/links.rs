@@ -1,5 +1,6 @@
 //! Frames on links, with their trace lines and counters.
 
+use super::report::lose;
 use super::run::Action;
 use super::simulation::FRAMES_MAX;
 use super::trace::{Carried, Loss, What};
@@ -73,7 +74,7 @@ impl World {
     /// A frame ends outside any node.
     pub(super) fn lose(&mut self, at: usize, to: usize, packet: u64, carries: Carried, cause: Loss) {
         if self.packets.end(packet).is_some() {
-            self.totals.lost.count(cause);
+            lose(&mut self.totals.lost, cause);
         }
         self.tell_of(at, packet, to, |to| What::Lost { carries, to, cause });
     }

@@ -7,13 +7,14 @@ use super::histogram::Summary;
 use super::trace::Loss;
 use crate::core::domain::Usage;
 use crate::core::reason::Drops;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub use model::simulated::{FetchTotals, Losses};
+
 /// Counters of a whole simulation. At any time
 /// `injected + children + doubled + forged = delivered + dropped.total() + lost.total() + alive`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Capsules that applications sent.
     pub injected: u64,
@@ -43,57 +44,19 @@ pub struct Totals {
     pub crashes: u64,
 }
 
-/// Capsules lost outside nodes, by cause.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Losses {
-    /// By links, by chance.
-    pub link: u64,
-    /// On links that were cut.
-    pub cut: u64,
-    /// On the way to a node that was down.
-    pub down: u64,
-    /// With the node that held them.
-    pub crash: u64,
-    /// Into something that is no node.
-    pub stranger: u64,
-}
-
-impl Losses {
-    pub(super) fn count(&mut self, loss: Loss) {
-        *match loss {
-            Loss::Link => &mut self.link,
-            Loss::Cut => &mut self.cut,
-            Loss::Down => &mut self.down,
-            Loss::Crash => &mut self.crash,
-            Loss::Stranger => &mut self.stranger,
-        } += 1;
-    }
-
-    /// All together.
-    pub fn total(&self) -> u64 {
-        self.link + self.cut + self.down + self.crash + self.stranger
-    }
-}
-
-/// Code-fetch messages put on links.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct FetchTotals {
-    /// Requests.
-    pub requests: u64,
-    /// Bytes of requests, ANEP header included.
-    pub request_bytes: u64,
-    /// Parts of objects.
-    pub parts: u64,
-    /// Word that there is no such object.
-    pub absents: u64,
-    /// Bytes of parts and absents, ANEP header included.
-    pub reply_bytes: u64,
-    /// Codes compiled and ready, counted once for each node and time.
-    pub loads: u64,
+/// Counts a capsule that was lost outside nodes.
+pub(super) fn lose(lost: &mut Losses, loss: Loss) {
+    *match loss {
+        Loss::Link => &mut lost.link,
+        Loss::Cut => &mut lost.cut,
+        Loss::Down => &mut lost.down,
+        Loss::Crash => &mut lost.crash,
+        Loss::Stranger => &mut lost.stranger,
+    } += 1;
 }
 
 /// What one code did over all nodes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CodeTotals {
     /// For people.
     pub title: String,
@@ -104,7 +67,7 @@ pub struct CodeTotals {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The seed.
     pub seed: u64,

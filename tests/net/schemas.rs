@@ -5,6 +5,7 @@ use crate::held::{Held, of_commands};
 use crate::running::{ANODE, LINE, Running, guest};
 use anode::code::bundle::{Bundle, Kind};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -98,6 +99,37 @@ fn hold_files(desk: &mut Desk) {
     desk.of("demo", &["demo", "--simulated"]);
 }
 
+/// Simulations, and stories of theirs.
+fn hold_simulations(desk: &mut Desk) {
+    let (file, history) = (of_the_repository("examples/sim/trouble.toml"), desk.path("history"));
+    let simulated = desk.of("simulated", &["sim", "run", &file, "--seed", "7", "--trace", &history]);
+    let totals = &simulated["result"]["totals"];
+    assert!(totals["delivered"].as_u64() > Some(0) && totals["lost"]["link"].as_u64() > Some(0), "{simulated}");
+    let codes = simulated["result"]["codes"].as_object().unwrap();
+    assert!(codes.values().any(|code| code["usage"]["packets"].as_u64() > Some(0)), "{simulated}");
+    // A line of it for each kind of event that it has.
+    let lines = fs::read_to_string(&history).unwrap();
+    let kind = |line: &str| serde_json::from_str::<Value>(line).unwrap()["event"].as_str().unwrap().to_owned();
+    let one_each: BTreeMap<String, &str> = lines.lines().map(|line| (kind(line), line)).collect();
+    assert!(one_each.len() > 12, "{one_each:?}");
+    one_each.values().for_each(|line| _ = desk.held.check("story-line", line.as_bytes()));
+    let told = desk.of("story-line", &["sim", "explain", "1", "--trace", &history]);
+    assert_eq!((&told["event"], &told["packet"]), (&json!("injected"), &json!(1)), "{told}");
+}
+
+/// The story of a ping over all nodes.
+fn hold_story(desk: &mut Desk, net: &Running) {
+    let mut command = Command::new(ANODE);
+    command.args(["packet", "explain", "--json", "--lab", &net.lab.topology().name, &format!("host={B}")]);
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(process.stderr.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.starts_with("following at"), "{line}");
+    net.ping("a", B, 1);
+    desk.held.check("story-line", &all_of(process));
+}
+
 /// A lab of its own, with a link that has a delay.
 fn hold_labs(desk: &mut Desk, of: &str) {
     let name = format!("sch{}", std::process::id());
@@ -179,6 +211,8 @@ fn what_commands_print_as_json_is_as_its_schema_says() {
     let mut desk = Desk { folder: tempfile::tempdir().unwrap(), held: Held::default() };
     hold_code(&mut desk);
     hold_files(&mut desk);
+    hold_simulations(&mut desk);
+    hold_story(&mut desk, &net);
     hold_labs(&mut desk, &net.lab.topology().name);
     hold_capsules(&mut desk, &net);
     // A node says that too.

@@ -50,8 +50,9 @@ pub fn wrong(root: &Value, schema: &Value, value: &Value) -> Option<String> {
     let Value::Object(rules) = schema else {
         return (*schema != json!(true)).then(|| format!("nothing is allowed here: {value}"));
     };
+    // Each alternative is one of the whole object, which has the fields that are named beside them too.
     let each = |schemas: &Value| -> Vec<Option<String>> {
-        schemas.as_array().unwrap().iter().map(|schema| wrong(root, schema, value)).collect()
+        schemas.as_array().unwrap().iter().map(|schema| wrong(root, &with_fields(rules, schema), value)).collect()
     };
     if let Some(beyond) = beyond(rules, value) {
         return Some(beyond);
@@ -95,6 +96,8 @@ pub fn wrong(root: &Value, schema: &Value, value: &Value) -> Option<String> {
                 let missing = |name: &&Value| value.is_object() && value.get(name.as_str().unwrap()).is_none();
                 rule.as_array().unwrap().iter().find(missing).map(|name| format!("{name} is missing"))
             }
+            // Among the alternatives.
+            "properties" if rules.contains_key("oneOf") || rules.contains_key("anyOf") => None,
             "properties" => value.as_object().and_then(|fields| unfit(root, rules, fields)),
             // Among the properties, and of an object that names none.
             "additionalProperties" if rules.contains_key("properties") => None,
@@ -110,6 +113,16 @@ pub fn wrong(root: &Value, schema: &Value, value: &Value) -> Option<String> {
         }
     }
     None
+}
+
+/// An alternative with the fields of the object that it is one of.
+fn with_fields(whole: &Map<String, Value>, alternative: &Value) -> Value {
+    let mut alternative = alternative.clone();
+    if let (Some(Value::Object(beside)), Some(own)) = (whole.get("properties"), alternative.as_object_mut()) {
+        let own = own.entry("properties").or_insert_with(|| json!({})).as_object_mut().unwrap();
+        own.extend(beside.clone());
+    }
+    alternative
 }
 
 /// A number that is smaller or larger than it may be.

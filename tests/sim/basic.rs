@@ -54,7 +54,7 @@ fn rough(seed: u64, carries: Carries, family: Family) -> (Vec<u8>, String, Simul
     sim.run_until(3 * SECOND);
     assert!(sim.drain(60 * SECOND), "leak:\n{}", sim.report());
     sim.finish_trace().unwrap();
-    let report = serde_json::to_string(&sim.report()).unwrap();
+    let report = format!("{:?}", sim.report());
     let history = std::mem::take(&mut *history.0.borrow_mut());
     (history, report, sim)
 }

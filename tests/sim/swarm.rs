@@ -84,7 +84,7 @@ fn swarm(seed: u64) -> Outcome {
     hostile.iter().for_each(|node| sim.replace(*node, Box::new(hostile::Silent)));
     rules.nothing_stays(&mut sim, seed);
     rules.frames(seed);
-    Outcome { report: serde_json::to_string(&sim.report()).unwrap(), steps }
+    Outcome { report: format!("{:?}", sim.report()), steps }
 }
 
 fn traffic(dice: &mut Dice, sim: &mut Simulation, codes: &[anode::code::bundle::Bundle]) {

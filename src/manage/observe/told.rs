@@ -321,7 +321,7 @@ pub fn domain(of: &DomainStatus, kernel: Option<&KernelUsage>, open_files: usize
         host: *host,
         worker: *worker,
         grants: grants(granted),
-        usage: status::Usage { lifted: 0, drops: drops_now(used), ..usage(used) },
+        usage: usage_now(used),
         budget: budget.as_ref().map(leased),
         unaccounted: *unaccounted,
         missed_deadlines: *missed_deadlines,
@@ -335,8 +335,10 @@ pub fn domain(of: &DomainStatus, kernel: Option<&KernelUsage>, open_files: usize
 }
 
 /// Drops under the names of now alone.
-fn drops_now(of: &Usage) -> status::Drops {
-    status::Drops { drops_before: Default::default(), ..drops(&of.counts.drops) }
+/// What a domain has used, under the names of now alone.
+pub fn usage_now(of: &Usage) -> status::Usage {
+    let drops = status::Drops { drops_before: Default::default(), ..drops(&of.counts.drops) };
+    status::Usage { lifted: 0, drops, ..usage(of) }
 }
 
 /// A channel.
