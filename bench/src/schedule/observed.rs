@@ -64,7 +64,8 @@ struct Side {
 
 impl Side {
     fn surveyed() -> Side {
-        Side { survey: Some(Survey::of(Surveyed::Counters)), ..Side::default() }
+        // With room, as whoever asks a node gives it.
+        Side { survey: Some(Survey::of(Surveyed::Counters).with_room(DOMAINS + 100)), ..Side::default() }
     }
 
     /// Packets of its turn.
