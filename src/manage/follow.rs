@@ -27,13 +27,16 @@ use choice::{Choice, Choices, Together};
 pub use interfaces::Links;
 use interfaces::Patience;
 pub use report::Report;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use table::Followed;
 
 /// Changes of the kernel's tables are gathered for this long before they are told.
 const GATHER: Duration = Duration::from_millis(20);
+
+/// Until changes that could not be waited for are waited for again.
+const WAITED_AGAIN: Duration = Duration::from_secs(1);
 
 /// One that others have something to tell too.
 pub type Following = Arc<Mutex<Follower>>;
@@ -67,7 +70,7 @@ struct Ends(Arc<Links>);
 
 impl Drop for Ends {
     fn drop(&mut self) {
-        self.0.leave_alone();
+        self.0.leave_alone(true);
     }
 }
 
@@ -185,14 +188,11 @@ impl Follower {
         };
         threads::start("anode-routes", Duty::Routes, move || {
             // Also if it panics.
-            let _ends = ends;
-            let look = |patience| {
-                let [links, _] = watch.wait(descriptor.as_ref().map(AsFd::as_fd), patience)?;
-                turn(links)
-            };
+            let ends = ends;
             // It ends with the worker, and else never.
             let why = loop {
-                match look(patience) {
+                let links = await_change(&watch, descriptor.as_ref().map(AsFd::as_fd), patience, &ends.0);
+                match turn(links) {
                     Ok(next) => patience = next,
                     Err(why) => break why,
                 }
@@ -297,6 +297,34 @@ impl Follower {
         command: impl FnOnce(&mut crate::node::Node, &mut crate::node::Turn<'_>) + Send + 'static,
     ) -> Result<()> {
         self.handle.order(Order::Do(Box::new(command))).map_err(anyhow::Error::msg)
+    }
+}
+
+/// Waits until something has changed, or for so long; says whether links may have. Where that cannot be waited for (there may be fewer
+/// descriptors than before) it is tried again, and health says so meanwhile.
+fn await_change(
+    watch: &netlink::Watch,
+    other: Option<BorrowedFd<'_>>,
+    patience: Option<Duration>,
+    told: &Links,
+) -> bool {
+    let mut failed = false;
+    loop {
+        match watch.wait(other, if failed { Some(Duration::ZERO) } else { patience }) {
+            Ok([links, _]) if !failed => return links,
+            Ok(_) => {
+                told.leave_alone(false);
+                tracing::info!(event = "link", "interfaces and routes are followed again");
+                return true;
+            }
+            Err(error) if failed => tracing::debug!(%error, "interfaces and routes are not followed yet"),
+            Err(error) => {
+                failed = true;
+                told.leave_alone(true);
+                tracing::error!(event = "link", %error, "interfaces and routes are not followed: changes cannot be waited for");
+            }
+        }
+        std::thread::sleep(WAITED_AGAIN);
     }
 }
 

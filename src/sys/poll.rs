@@ -6,13 +6,18 @@
 //!
 //! A wait ends by a timer of its own. The one of poll would be set and taken back in every wait, before the first packet is looked
 //! at; this one stays set from wait to wait, and is set anew only for an earlier end, or when it has rung.
+//!
+//! poll(2) refuses to wait for more descriptors than a process may have now (`RLIMIT_NOFILE`), which whoever may signal a process can
+//! lower for it while it runs. Then ports are looked at once a millisecond, until it waits again.
 
 use rustix::event::epoll;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::time::{ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec};
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A set of descriptors, each with a number to know it by.
 pub struct Poll {
@@ -20,6 +25,8 @@ pub struct Poll {
     ready: Vec<epoll::Event>,
     ports: Vec<Port>,
     alarm: Alarm,
+    /// Whether the kernel did not wait for ports the last time.
+    refused: Cell<bool>,
 }
 
 /// The number of the timer in the epoll set, which nobody else has.
@@ -30,6 +37,9 @@ const SHORT: u64 = 2_000_000;
 
 /// Descriptors that one wait has room for without allocating.
 const FEW: usize = 16;
+
+/// Between two looks at ports that the kernel does not wait for.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The longest wait, in nanoseconds.
 const LONGEST: u64 = 3600 * 1_000_000_000;
@@ -95,7 +105,7 @@ impl Poll {
     pub fn new() -> io::Result<Poll> {
         let (epoll, alarm) = (epoll::create(epoll::CreateFlags::CLOEXEC)?, Alarm::new()?);
         epoll::add(&epoll, &alarm.fd, epoll::EventData::new_u64(ALARM), epoll::EventFlags::IN)?;
-        Ok(Poll { epoll, ready: Vec::with_capacity(64), ports: Vec::new(), alarm })
+        Ok(Poll { epoll, ready: Vec::with_capacity(64), ports: Vec::new(), alarm, refused: Cell::new(false) })
     }
 
     /// Adds a descriptor to be told of when it can be read.
@@ -159,8 +169,13 @@ impl Poll {
             &mut many[..]
         };
         match poll(all, timeout) {
+            Ok(_) if self.refused.replace(false) => tracing::info!("ports are waited for again"),
             Ok(_) => {}
             Err(rustix::io::Errno::INTR) => return Ok(false),
+            Err(error @ (rustix::io::Errno::INVAL | rustix::io::Errno::NOMEM)) => {
+                self.look_without_waiting(error, timeout, into);
+                return Ok(true);
+            }
             Err(error) => return Err(error.into()),
         }
         for (port, poll) in self.ports.iter().zip(&all[1..]) {
@@ -176,6 +191,26 @@ impl Poll {
             into.push(Ready { token: port.token, readable, writable: flags.contains(PollFlags::OUT) });
         }
         Ok(!all[0].revents().is_empty())
+    }
+
+    /// The kernel does not wait for ports: lets a little time pass, and tells that each may be ready.
+    #[cold]
+    fn look_without_waiting(&self, error: rustix::io::Errno, timeout: Option<&Timespec>, into: &mut Vec<Ready>) {
+        if !self.refused.replace(true) {
+            let descriptors = self.ports.len() + 1;
+            tracing::error!(
+                %error,
+                descriptors,
+                "the kernel does not wait for so many descriptors (is RLIMIT_NOFILE lower now?): ports are looked at once a millisecond"
+            );
+        }
+        let most = timeout.and_then(|most| Duration::try_from(*most).ok()).map_or(LOOK, |most| most.min(LOOK));
+        let wait = timespec(most.as_nanos() as u64);
+        // What wakes this thread is in the epoll set, which may be waited for as long as one descriptor is allowed.
+        if poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&wait)).is_err() {
+            std::thread::sleep(most);
+        }
+        into.extend(self.ports.iter().map(|port| Ready { token: port.token, readable: true, writable: port.writable }));
     }
 
     /// Tells what of the epoll set is ready now.

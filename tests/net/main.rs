@@ -7,6 +7,7 @@ mod channels;
 mod chosen;
 mod confined;
 mod failed_start;
+mod fewer_descriptors;
 mod flood;
 mod full_disk;
 #[path = "../running/gate.rs"]

@@ -61,14 +61,14 @@ impl Links {
         self.list().clone()
     }
 
-    /// Whether interfaces and routes are followed no more.
+    /// Whether nobody follows interfaces and routes, now or any more.
     pub fn are_left_alone(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Who follows them has ended.
-    pub(super) fn leave_alone(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
+    /// Who follows them cannot, or can again.
+    pub(super) fn leave_alone(&self, alone: bool) {
+        self.stopped.store(alone, Ordering::Relaxed);
     }
 
     /// One more port, whose interface is there or not.

@@ -65,7 +65,7 @@ fn check(name: &str, value: u64, most: u64, said: String) -> Check {
 fn of_following(stopped: bool, followed: Followed) -> [Check; 2] {
     let (behind, most) = if stopped { (followed.behind_ms.max(1), 0) } else { (followed.behind_ms, BEHIND_MS) };
     let said = match stopped {
-        true => "interfaces and routes are followed no more: the log says why; start the node again",
+        true => "interfaces and routes are not followed: the log says why; if that lasts, start the node again",
         false => "milliseconds for which routes have changed that are not read yet; see followed of the status",
     };
     let untold = "routes that the kernel half has not taken, and is told again; the log says why";
