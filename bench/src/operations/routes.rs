@@ -68,10 +68,10 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     let routes = if settings.quick { QUICK_ROUTES } else { ROUTES };
     let place = Namespace::new(routes)?;
     let settings = &settings.at_most(ROUNDS);
-    settings.rounds("routes", |_| {
+    settings.rounds("routes", |round| {
         let (node, took) = Node::start(&place, routes)?;
         series.push(load(), took.as_secs_f64());
-        series.push(cpu(), node.follow(&place, routes)?);
+        series.push(cpu(), node.follow(&place, routes, round as u32)?);
         let mut slowest = Duration::ZERO;
         for number in 0..OBEYED {
             slowest = slowest.max(node.obeys(&place, number)?);
@@ -205,14 +205,15 @@ impl Node {
     }
 
     /// Cores that it uses while routes change.
-    fn follow(&self, place: &Namespace, routes: u32) -> Result<f64, Error> {
+    fn follow(&self, place: &Namespace, routes: u32, round: u32) -> Result<f64, Error> {
         let (before, began, mut done) = (self.used()?, Instant::now(), 0);
         while began.elapsed() < FOR {
             let due = (began.elapsed().as_secs_f64() * f64::from(CHANGES)) as u32;
             for number in done..due {
-                // All over the table, each time another way; the last stays as the next start looks for it.
+                // All over the table; the last stays as the next start looks for it. In each round by another router than in the one
+                // before: a route that stays what it is changes nothing, and the kernel tells nobody.
                 let to = number.wrapping_mul(7919) % (routes - 1);
-                place.change(&block(to), 3 + number % 5)?;
+                place.change(&block(to), 3 + (number + round) % 5)?;
             }
             done = due;
             std::thread::sleep(AGAIN);
