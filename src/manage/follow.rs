@@ -5,6 +5,7 @@ mod interfaces;
 mod links;
 mod mirror;
 mod places;
+mod queues;
 mod report;
 mod routes;
 mod table;
@@ -26,6 +27,7 @@ use anyhow::{Context, Result};
 use choice::{Choice, Choices, Together};
 pub use interfaces::Links;
 use interfaces::Patience;
+use queues::Queues;
 pub use report::Report;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,8 +109,8 @@ struct Seen {
 struct SeenPort {
     /// Bytes of the largest packet that its sockets are for.
     room: usize,
-    /// Receive queues of its interface when the driver was asked last, and when that was; nothing: not yet.
-    queues: Option<(u32, Instant)>,
+    /// What its driver has said of receive queues.
+    queues: Queues,
     /// Its link; nothing: not looked at yet.
     link: Option<Carrier>,
     /// How often it may be opened anew.
@@ -120,7 +122,8 @@ struct SeenPort {
 impl SeenPort {
     /// Of one whose sockets are for packets of so many bytes.
     fn new(room: usize) -> SeenPort {
-        SeenPort { room, queues: None, link: None, patience: Patience::new(Instant::now()), choice: None }
+        let now = Instant::now();
+        SeenPort { room, queues: Queues::new(now), link: None, patience: Patience::new(now), choice: None }
     }
 }
 

