@@ -108,7 +108,7 @@ fn a_flood_at_one_worker_leaves_what_they_need_to_rare_packets_at_another() {
         }
     }
     let admitted = workers.iter().map(|worker| worker.admitted).sum::<u64>();
-    assert!((202_000 - 20..=202_000).contains(&admitted), "{admitted}");
+    assert!((202_000 - 60..=202_000).contains(&admitted), "{admitted}");
     assert!(workers[1].admitted >= 9_900, "{} of 10,000", workers[1].admitted);
 }
 
