@@ -26,6 +26,15 @@ pub fn duplicate(number: i32) -> io::Result<OwnedFd> {
     }
 }
 
+/// Receives what comes behind a reset. An end that closes while it has messages to read has the other one told ECONNRESET, once and
+/// before all that it has sent: those messages are still there.
+fn behind_reset<T>(mut receive: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+    match receive() {
+        Err(rustix::io::Errno::CONNRESET) => receive(),
+        received => received,
+    }
+}
+
 /// One end of a connection, or a socket that accepts them.
 #[derive(Debug)]
 pub struct SeqPacket {
@@ -71,7 +80,7 @@ impl SeqPacket {
 
     /// Receives one message; 0 bytes when the other end is gone.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        Ok(recv(&self.fd, buffer, RecvFlags::empty())?.0)
+        Ok(behind_reset(|| recv(&self.fd, &mut *buffer, RecvFlags::empty()))?.0)
     }
 
     /// Receives one message, or nothing if none comes within the time.
@@ -111,7 +120,9 @@ impl SeqPacket {
     pub fn receive_with(&self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let came = recvmsg(&self.fd, &mut [IoSliceMut::new(buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+        let came = behind_reset(|| {
+            recvmsg(&self.fd, &mut [IoSliceMut::new(&mut *buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
+        })?;
         let mut descriptors = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(list) = message {
@@ -142,5 +153,32 @@ impl SeqPacket {
 impl AsFd for SeqPacket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_before_an_end_closed_comes_though_that_one_has_left_messages_unread() {
+        let receive = |own: &SeqPacket| {
+            let mut buffer = [0; 8];
+            own.receive(&mut buffer).map(|length| buffer[..length].to_vec())
+        };
+        let receive_with = |own: &SeqPacket| {
+            let mut buffer = [0; 8];
+            own.receive_with(&mut buffer).map(|(length, _)| buffer[..length].to_vec())
+        };
+        for receive in [&receive as &dyn Fn(&SeqPacket) -> io::Result<Vec<u8>>, &receive_with] {
+            let (own, other) = SeqPacket::pair().unwrap();
+            let other = SeqPacket::of(other);
+            own.send(b"unread").unwrap();
+            other.send(b"one").unwrap();
+            other.send(b"two").unwrap();
+            drop(other);
+            assert_eq!([receive(&own).unwrap(), receive(&own).unwrap()], [b"one", b"two"]);
+            assert_eq!(receive(&own).unwrap(), b"");
+        }
     }
 }

@@ -18,6 +18,7 @@ use crate::graph::channels::{CutChan, InChan, OutChan};
 use crate::nodeos::interface::{CutChanId, InChanId, OutChanId};
 use crate::trust::PrincipalId;
 use std::collections::{HashMap, HashSet};
+use std::mem::MaybeUninit;
 
 /// Domains that are noted at once to be looked at later: a parent may have thousands, and a slice is short.
 pub const NOTED_AT_ONCE: usize = 256;
@@ -116,9 +117,11 @@ impl Survey {
         }
     }
 
-    /// The same with room for so many domains, so that whoever surveys them need not make it.
+    /// The same with room for so many domains, so that whoever surveys them need not make it. The memory is written to, else the
+    /// system clears a page of it, perhaps a huge one, in the middle of a slice.
     pub fn with_room(mut self, domains: usize) -> Survey {
         self.domains.reserve(domains);
+        self.domains.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
         self
     }
 

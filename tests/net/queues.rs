@@ -170,7 +170,8 @@ fn a_flood_in_one_queue_leaves_the_other_queue_s_domains_alone() {
         let [flood, other] = [flood, other].map(|bundle| net.control("r").add_code(&bundle).unwrap());
         assert_eq!(cross(&net, flood), COUNT);
         // Both workers run both codes from now on.
-        let [(flooded, _), (quiet, before)] = [(1, flood), (0, other)].map(|(worker, code)| socket_to(&net, worker, code));
+        let [(flooded, _), (quiet, before)] =
+            [(1, flood), (0, other)].map(|(worker, code)| socket_to(&net, worker, code));
         let of_other = |status: &Value| {
             let codes = status["codes"].as_array().unwrap();
             let code = codes.iter().find(|code| code["name"] == other.to_string());

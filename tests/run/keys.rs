@@ -125,6 +125,7 @@ impl Pair {
 
     /// Waits until something is so of which a node's status may tell.
     pub fn until<T>(&self, at: usize, mut look: impl FnMut() -> Option<T>) -> T {
+        let _beside = Beside(self, 1 - at);
         wait::told(&self.dir(at), "status", |_| look())
     }
 
@@ -147,6 +148,19 @@ impl Pair {
         };
         seat.send(&header, &[0; 16]).unwrap();
         !comes || sink.receive(PATIENCE).unwrap().is_some()
+    }
+}
+
+/// Who waits in vain for one node wants to know what the other has done.
+struct Beside<'a>(&'a Pair, usize);
+
+impl Drop for Beside<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let Beside(pair, other) = *self;
+            let status = Control::connect(&pair.dir(other)).and_then(|mut control| control.status());
+            eprintln!("beside it: {status:?}\n{}", pair.log(other));
+        }
     }
 }
 
