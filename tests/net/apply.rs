@@ -82,7 +82,7 @@ pub fn under_load(name: &str, net: &Running, in_kernel: bool, work: impl FnOnce(
     let (seen, twice) = std::thread::scope(|scope| {
         let seen = scope.spawn(|| collect(&far, &pace));
         scope.spawn(|| pace.run(|mark| sender.send(mark)));
-        let stopped = Stopped(&pace);
+        let stopped = pace.stops_with_this();
         work(&pace);
         pace.await_more(50);
         drop(stopped);
@@ -94,15 +94,6 @@ pub fn under_load(name: &str, net: &Running, in_kernel: bool, work: impl FnOnce(
     println!("{name}: {sent} sent, {} lost, {twice} came twice", missing.len());
     assert_eq!((missing.len(), twice), (0, 0));
     (before, after)
-}
-
-/// Stops a sender, also where a test has failed.
-struct Stopped<'a>(&'a Pace);
-
-impl Drop for Stopped<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
 }
 
 /// Applies configurations under load.

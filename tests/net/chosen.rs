@@ -135,6 +135,7 @@ fn weighs(name: &str, long: bool) {
     let listener = net.lab.enter("b", || TcpListener::bind("10.0.2.2:7777").unwrap()).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| pace.run(|mark| sender.send(mark)));
+        let _stops = pace.stops_with_this();
         stream(&net, &listener, || {
             let mut looks = HashSet::new();
             net.await_status("r", |status| {
@@ -150,7 +151,6 @@ fn weighs(name: &str, long: bool) {
         let runs = |status: &Value| status["kernel"]["codes"][0]["usage"]["forwarded"].as_u64() > Some(100);
         let status = net.await_status("r", runs);
         assert!(chosen(&status, "to-b")["kernel"] == true && has_program(&net, "to-b"), "{status}");
-        pace.stop();
     });
     drop(far);
     running::accounted(net.status("r"));
@@ -184,9 +184,8 @@ fn send_until(net: &Running, sender: &mut Sender, there: impl FnMut(&Value) -> b
     let pace = Pace::by_the_clock(GAP);
     std::thread::scope(|scope| {
         scope.spawn(|| pace.run(|mark| sender.send(mark)));
-        let status = net.await_status("r", there);
-        pace.stop();
-        status
+        let _stops = pace.stops_with_this();
+        net.await_status("r", there)
     })
 }
 

@@ -125,6 +125,7 @@ fn kill_again_and_again(name: &str, bundle: &Bundle, payload: &[u8], ends: &[(&s
     let seen: Vec<HashSet<u32>> = std::thread::scope(|scope| {
         let seen: Vec<_> = far.iter().map(|far| scope.spawn(|| collect(far, &pace))).collect();
         scope.spawn(|| pace.run(|mark| sender.send(mark)));
+        let _stops = pace.stops_with_this();
         net.kill("r");
         for _ in 0..kills {
             pace.await_more(random.next_u32() % 400);
@@ -344,6 +345,7 @@ fn code_that_is_revoked_while_the_kernel_runs_it_runs_no_more_and_is_not_taken_o
     let held = |net: &Running| net.status("r")["kernel"]["codes"].to_string().contains(&code.to_string());
     let last = std::thread::scope(|scope| {
         scope.spawn(|| pace.run(|mark| sender.send(mark)));
+        let _stops = pace.stops_with_this();
         pace.await_more(300);
         let name = code.to_string();
         let mut revoke = Command::new(ANODE);

@@ -52,15 +52,6 @@ fn more_workers_than_queues_are_said_and_all_capsules_pass() {
     }
 }
 
-/// Stops a sender, also where a test has failed.
-struct Stopped<'a>(&'a Pace);
-
-impl Drop for Stopped<'_> {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
-}
-
 /// Without AF_XDP sockets: Linux takes no queue away that has one.
 #[test]
 fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
@@ -74,7 +65,7 @@ fn queues_come_and_go_while_capsules_pass_and_each_is_served() {
         let socket = net.lab.enter("a", || UdpSocket::bind((A, 0)).unwrap()).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| pace.run(|_| assert!(socket.send_to(&bytes, (B, 3322)).is_ok())));
-            let _stopped = Stopped(&pace);
+            let _stopped = pace.stops_with_this();
             pace.await_more(10);
             set_queues(&net, queues);
         });
@@ -182,14 +173,13 @@ fn a_flood_in_one_queue_leaves_the_other_queue_s_domains_alone() {
         std::thread::scope(|scope| {
             // The interface may take none for a moment.
             scope.spawn(|| pace.run(|_| drop(flooded.send_to(&bytes, (B, 3322)))));
-            let _stopped = Stopped(&pace);
+            let _stopped = pace.stops_with_this();
             pace.await_more(1000);
             let bytes = capsule(other, A, B);
             for sent in 1..=100 {
                 quiet.send_to(&bytes, (B, 3322)).unwrap();
                 net.await_status("r", |status| of_other(status) >= before + sent);
             }
-            pace.stop();
         });
         assert_eq!(of_other(&net.status("r")), before + 100, "{name}");
     }

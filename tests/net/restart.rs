@@ -84,6 +84,7 @@ fn restart_under_load(
                 sender.send(mark);
             });
         });
+        let _stops = pace.stops_with_this();
         let mut nodes = Vec::new();
         let restarts = std::env::var("ANODE_RESTARTS").ok().and_then(|text| text.parse().ok());
         for _ in 0..restarts.unwrap_or(RESTARTS) {

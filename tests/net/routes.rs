@@ -288,6 +288,7 @@ fn both_halves_say_what_the_kernel_says_beside_a_thousand_changes_a_second() {
                 let _ = writeln!(input, "route replace {to} via {}", ["10.0.2.2", "10.0.3.2"][number as usize / 7 % 2]);
             });
         });
+        let _stops = pace.stops_with_this();
         while pace.sent() < seconds * A_SECOND {
             waits.push(obeyed(&net, &pace, &mut marks, waits.len() as u32));
             let to: Vec<Addr> = (0..COMPARED).map(|_| dice.pick(still).addr).collect();

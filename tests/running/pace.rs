@@ -75,6 +75,11 @@ impl Pace {
         self.state().stopped = true;
     }
 
+    /// Stops it in the end, also where a test has failed: else whoever waits for its thread would wait for ever.
+    pub fn stops_with_this(&self) -> Stops<'_> {
+        Stops(self)
+    }
+
     /// Whether it has sent all that it counts.
     pub fn has_ended(&self) -> bool {
         self.state().ended
@@ -94,4 +99,13 @@ pub fn again<T>(gap: Duration, count: u32, mut send: impl FnMut(), mut take: imp
 /// Lets time pass until an instant by chance, in which nothing in particular happens.
 pub fn until_some_instant(random: &mut impl Rng, within: Duration) {
     std::thread::sleep(within.mul_f64(f64::from(random.next_u32()) / f64::from(u32::MAX)));
+}
+
+/// Stops a sender when it is dropped.
+pub struct Stops<'a>(&'a Pace);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
 }
