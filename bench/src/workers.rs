@@ -3,7 +3,8 @@
 //! Each thread refills frames of its own and takes them through its node ([`Stand`]). Three times: each thread runs a
 //! code of its own; both run one code, which counts in soft state, under keys of their own or under one; both run one code,
 //! so that they spend one budget. Each thread stays at a processor of its own, of a worker's as of a node's: on a machine whose two CPUs
-//! are one core they share it. Of several rounds each is a process of its own. Then what it costs to hand a packet to the first worker, and what a worker needs in memory.
+//! are one core they share it. Of several rounds each is a process of its own. Then what it costs to hand a packet to the first worker,
+//! and what a worker needs in memory.
 
 mod budget;
 mod queue;

@@ -27,10 +27,14 @@ pub fn duplicate(number: i32) -> io::Result<OwnedFd> {
 }
 
 /// Receives what comes behind a reset. An end that closes while it has messages to read has the other one told ECONNRESET, once and
-/// before all that it has sent: those messages are still there.
-fn behind_reset<T>(mut receive: impl FnMut() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+/// before all that it has sent: those messages are still there. Where there are none the reset is what has come.
+fn behind_reset<T>(
+    mut receive: impl FnMut() -> rustix::io::Result<T>,
+    is_end: impl Fn(&T) -> bool,
+) -> rustix::io::Result<T> {
+    let reset = rustix::io::Errno::CONNRESET;
     match receive() {
-        Err(rustix::io::Errno::CONNRESET) => receive(),
+        Err(error) if error == reset => receive().and_then(|came| if is_end(&came) { Err(reset) } else { Ok(came) }),
         received => received,
     }
 }
@@ -80,7 +84,7 @@ impl SeqPacket {
 
     /// Receives one message; 0 bytes when the other end is gone.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        Ok(behind_reset(|| recv(&self.fd, &mut *buffer, RecvFlags::empty()))?.0)
+        Ok(behind_reset(|| recv(&self.fd, &mut *buffer, RecvFlags::empty()), |came| came.0 == 0)?.0)
     }
 
     /// Receives one message, or nothing if none comes within the time.
@@ -120,9 +124,9 @@ impl SeqPacket {
     pub fn receive_with(&self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let came = behind_reset(|| {
-            recvmsg(&self.fd, &mut [IoSliceMut::new(&mut *buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)
-        })?;
+        let receive =
+            || recvmsg(&self.fd, &mut [IoSliceMut::new(&mut *buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC);
+        let came = behind_reset(receive, |came| came.bytes == 0)?;
         let mut descriptors = Vec::new();
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(list) = message {
@@ -179,6 +183,10 @@ mod tests {
             drop(other);
             assert_eq!([receive(&own).unwrap(), receive(&own).unwrap()], [b"one", b"two"]);
             assert_eq!(receive(&own).unwrap(), b"");
+            let (own, other) = SeqPacket::pair().unwrap();
+            own.send(b"unread").unwrap();
+            drop(other);
+            assert_eq!(receive(&own).unwrap_err().kind(), io::ErrorKind::ConnectionReset, "it has sent nothing");
         }
     }
 }

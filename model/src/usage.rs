@@ -268,6 +268,8 @@ pub struct Called {
     pub worker: Option<u64>,
     /// Of a domain: its codes.
     pub codes: Vec<String>,
+    /// Of a domain: its number.
+    pub domain: Option<u64>,
 }
 
 /// What the codes of the counter tree are called.

@@ -84,7 +84,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Listen { port, place, count, timeout, json } => {
             let mut node = place.seat(port)?;
             let wanted = if count == 0 { u64::MAX } else { count };
-            let got = receive(&mut node, wanted, timeout, (json, u64::MAX))?;
+            let since = node.now();
+            let got = receive(&mut node, wanted, timeout, (json, u64::MAX), since)?;
             Ok(if got.got > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     }
@@ -99,6 +100,7 @@ impl Send {
         node.tell_ends()?;
         let mut header = header(&node, code, to, self.bound);
         header.app_port = self.app_port.unwrap_or(header.app_port);
+        let since = node.now();
         for number in 0..self.count {
             node.send(&header, &payload)?;
             if number == 0 {
@@ -116,7 +118,7 @@ impl Send {
             crate::say!("sent {} of {} ({} payload bytes) to {to}", self.count, code.short(), payload.len());
         }
         let Got { got, refused } =
-            receive(&mut node, self.answers, Some(self.timeout), (self.json, self.count.into()))?;
+            receive(&mut node, self.answers, Some(self.timeout), (self.json, self.count.into()), since)?;
         if got < self.answers && !self.json {
             crate::say!("{got} of {} answers within {} ms", self.answers, self.timeout.as_millis());
             if got == 0 && refused == 0 {
@@ -152,8 +154,14 @@ struct Got {
 }
 
 /// Prints `wanted` delivered capsules, or as many as come within the time, and what the node says of those sent: nothing
-/// more is waited for once all of these have ended there.
-fn receive(node: &mut Seat, wanted: u64, time: Option<Duration>, (json, sent): (bool, u64)) -> anyhow::Result<Got> {
+/// more is waited for once all of these have ended there. Times are those `since` the first was sent.
+fn receive(
+    node: &mut Seat,
+    wanted: u64,
+    time: Option<Duration>,
+    (json, sent): (bool, u64),
+    since: Duration,
+) -> anyhow::Result<Got> {
     let begin = node.now();
     let mut all = Got { got: 0, refused: 0 };
     while all.got < wanted && all.refused < sent {
@@ -161,7 +169,7 @@ fn receive(node: &mut Seat, wanted: u64, time: Option<Duration>, (json, sent): (
         match node.receive(left) {
             Ok(Some(received)) => {
                 all.got += 1;
-                print(&received, node.now() - begin, json)?;
+                print(&received, node.now().saturating_sub(since), json)?;
             }
             Err(Error::Refused(why)) if sent < u64::MAX => {
                 all.refused += 1;

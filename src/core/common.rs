@@ -19,7 +19,7 @@ use super::share::SharedAccount;
 use super::table::SharedPlaces;
 use crate::frame::WorkerId;
 use crate::trust::limits::Limits;
-pub use account::{CommonAccount, Share};
+pub use account::{CommonAccount, Lease};
 pub use state::{CommonState, CommonStore};
 use std::sync::Arc;
 

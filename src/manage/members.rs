@@ -1,7 +1,7 @@
 //! What the management environment asks of this node: domains for its members, their files and sockets, and whether they
 //! still live.
 
-use super::ee;
+use super::ee::{Acceptor, ObjectHost, attend};
 use super::files::Files;
 use super::management::{Domains, Member};
 use crate::code::bundle::Kind;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Who answers it.
 pub(super) struct NodeDomains {
     /// What sessions of environments need.
-    pub acceptor: ee::Acceptor,
+    pub acceptor: Acceptor,
     pub files: Option<Arc<Files>>,
 }
 
@@ -47,16 +47,16 @@ impl Domains for NodeDomains {
     }
 
     fn admit(&self, member: Member, socket: SeqPacket) -> std::io::Result<()> {
-        ee::attend(self.acceptor.clone(), member, socket)
+        attend(self.acceptor.clone(), member, socket)
     }
 
-    fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ee::ObjectHost>, String> {
+    fn host(&self, domain: DomainId, role: &str) -> Result<Arc<ObjectHost>, String> {
         let roles = self.acceptor.roles.now();
         let role = roles.iter().find(|found| found.name == role).ok_or("its role is gone")?;
         if !role.representations.has(Kind::Native) {
             return Err(format!("the role {} does not include native code", role.name));
         }
-        Ok(Arc::new(ee::ObjectHost::new(self.acceptor.handle.clone(), self.acceptor.clock, domain, role.clone())))
+        Ok(Arc::new(ObjectHost::new(self.acceptor.handle.clone(), self.acceptor.clock, domain, role.clone())))
     }
 
     fn felled_by(&self, domain: DomainId) -> Option<EndedBy> {

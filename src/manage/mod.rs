@@ -74,7 +74,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use undo::Undo;
+use undo::{Undo, remove_sockets};
 use watchdog::Watchdog;
 use watching::Watching;
 use worker::crew::Way;
@@ -343,14 +343,6 @@ impl Assembled {
             remove_sockets(&self.run_dir);
         }
         Ok(result?)
-    }
-}
-
-/// The sockets in a run directory go.
-fn remove_sockets(dir: &Path) {
-    for socket in broker::LocalSocket::ALL {
-        // Somebody may have cleaned up before us.
-        let _ = std::fs::remove_file(dir.join(socket.name()));
     }
 }
 

@@ -2,7 +2,7 @@
 //! node check` plans a file and says what it found; `anode node run` gives the same plan to `assemble_planned`, which opens
 //! ports by it. Nothing is opened or changed here.
 
-use super::crew;
+use super::crew::Room;
 use super::follow::choice::Choices;
 use crate::config::environments::Environment;
 use crate::config::{NodeFile, Plan};
@@ -52,8 +52,8 @@ impl Planned {
     }
 
     /// What there is for workers here.
-    pub fn room(&self) -> crew::Room {
-        crew::Room::of(&self.plans)
+    pub fn room(&self) -> Room {
+        Room::of(&self.plans)
     }
 
     /// How its ports are opened.

@@ -1,6 +1,6 @@
 //! What a node does on SIGINT, SIGTERM and SIGHUP.
 
-use super::apply;
+use super::apply::wish::Wish;
 use super::control::Handle;
 use super::worker::Order;
 use crate::sys::notify::Notifier;
@@ -27,7 +27,7 @@ pub fn obey_signals(handle: Handle, manager: Notifier) -> Result<()> {
             manager.reloading();
             let told = manager.clone();
             let done = Box::new(move |_| told.ready());
-            if let Err(why) = handle.begin_configuring(apply::wish::Wish::Reread, "SIGHUP", done) {
+            if let Err(why) = handle.begin_configuring(Wish::Reread, "SIGHUP", done) {
                 tracing::warn!(why, "the configuration is not read again");
                 manager.ready();
             }

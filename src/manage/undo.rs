@@ -5,7 +5,7 @@
 //! directory: the next start takes over, or `anode node down` removes all.
 
 use super::management::Management;
-use super::remove_sockets;
+use crate::broker;
 use crate::kernel::{Pins, Setting, Settings};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -63,5 +63,13 @@ impl Drop for Undo {
         {
             tracing::error!(%error, "a start that failed has left something: anode node down takes it away");
         }
+    }
+}
+
+/// The sockets in a run directory go.
+pub(super) fn remove_sockets(dir: &Path) {
+    for socket in broker::LocalSocket::ALL {
+        // Somebody may have cleaned up before us.
+        let _ = std::fs::remove_file(dir.join(socket.name()));
     }
 }

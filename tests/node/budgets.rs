@@ -1,7 +1,7 @@
 //! One budget of which several workers spend.
 
 use anode::core::common::account::LEASE;
-use anode::core::common::{CommonAccount, Share};
+use anode::core::common::{CommonAccount, Lease};
 use anode::core::share::{SharedAccount, Spent};
 use anode::trust::limits::Limits;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +14,7 @@ fn limits(packets_per_second: u64) -> Limits {
 }
 
 struct Worker {
-    share: Share,
+    share: Lease,
     admitted: u64,
 }
 

@@ -100,6 +100,13 @@ fn what_contradicts_or_is_half_written_is_refused_and_touches_nothing() {
         let (done, said) = apply(&file(&node, "bad.toml", more), &[]);
         assert!(!done && said.contains(part), "{more:?}: {said}");
     }
+    // Workers are as many as receive queues, if nothing else is said: one here.
+    let far = file(&node, "far.toml", &(role(1000) + &shell("e", "exec sleep 1") + "worker = 2\n"));
+    let check = anode(&["node", "check"], &far).output().unwrap();
+    let check = (check.status.success(), String::from_utf8(check.stderr).unwrap());
+    for (done, said) in [check, apply(&far, &["--dry-run"]), apply(&far, &[])] {
+        assert!(!done && said.contains("ee e: worker = 2: the node's last one is 0"), "{said}");
+    }
     // The node itself refuses what no command line would send.
     let why = operator::give(&node.run_dir(), "name = \"other\"\n[[port]]\nudp = \"127.0.0.1:0\"\n", "x").unwrap_err();
     assert!(why.contains("this node is m"), "{why}");

@@ -24,6 +24,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     let file = NodeFile::read(path)?;
     let named = || path.display().to_string();
     let planned = Planned::of(&file).with_context(named)?;
+    file.check_workers(planned.room().workers(&file.cpu)).with_context(named)?;
     broker::prepare::check(&file).with_context(named)?;
     let sandbox = sandbox::expected(&file).with_context(named)?;
     let (changed, mut remarks) = (file.changed_defaults(), file.remarks());

@@ -61,11 +61,14 @@ impl Titles {
             }
             Value::Array(items) => {
                 let earlier = before.as_array().map_or(&[][..], Vec::as_slice);
+                let all: Vec<_> = items.iter().map(|value| self.called(value)).collect();
                 for (at, value) in items.iter().enumerate() {
-                    let (label, same) = match self.title(value) {
-                        Some(title) => {
-                            let same = earlier.iter().find(|one| self.title(one).as_ref() == Some(&title));
-                            (title, same)
+                    let (label, same) = match &all[at] {
+                        Some((title, own)) => {
+                            let same = earlier.iter().find(|one| self.called(one).as_ref() == all[at].as_ref());
+                            let shared = all.iter().flatten().filter(|(other, _)| other == title).count() > 1;
+                            let short: String = own.chars().take(8).collect();
+                            (if shared { format!("{title} ({short})") } else { title.clone() }, same)
                         }
                         None => (at.to_string(), earlier.get(at)),
                     };
@@ -82,16 +85,18 @@ impl Titles {
         }
     }
 
-    /// What something is called; a domain of codes like its first code.
-    fn title(&self, of: &Value) -> Option<String> {
-        let Called { title, name, addr, worker, codes } = Called::deserialize(of).ok()?;
+    /// What something is called, a domain of codes like its first code; and what tells it from others that are called so too.
+    fn called(&self, of: &Value) -> Option<(String, String)> {
+        let Called { title, name, addr, worker, codes, domain } = Called::deserialize(of).ok()?;
+        let own = name.clone().or_else(|| codes.first().cloned()).or_else(|| domain.map(|number| number.to_string()));
         let code = || {
             let code = codes.first()?;
             let known = self.codes.iter().find(|known| known.name.as_ref() == Some(code));
             let title = known.and_then(|known| known.title.clone());
             Some(title.unwrap_or_else(|| code.chars().take(8).collect()))
         };
-        title.or(name).or(addr).or_else(|| worker.map(|number| number.to_string())).or_else(code)
+        let called = title.or(name).or(addr).or_else(|| worker.map(|number| number.to_string())).or_else(code)?;
+        Some((called, own.unwrap_or_default()))
     }
 }
 
@@ -109,6 +114,22 @@ mod tests {
             "codes": codes, "domains": [domain],
             "drops": {"no-route": packets, "reassembly": 1 + packets}, "kernel": {"punted": packets, "lifted": packets},
         })
+    }
+
+    #[test]
+    fn codes_of_one_title_are_told_apart_by_their_names() {
+        let status = |first: u64, second: u64| {
+            let code = |name: &str, packets: u64| json!({"title": "ping", "name": name, "usage": {"packets": packets}});
+            let domain = |code: &str, packets: u64| json!({"codes": [code], "total": {"packets": packets}});
+            let (one, other) = ("ab12cd34ef56", "0123456789ab");
+            json!({
+                "codes": [code(one, first), code(other, second)],
+                "domains": [domain(one, first), domain(other, second)],
+            })
+        };
+        let found = changes(&status(5, 70), &status(6, 70));
+        let expected = ["codes.ping (ab12cd34).usage.packets", "domains.ping (ab12cd34).total.packets"];
+        assert_eq!(found, expected.map(|path| (path.to_owned(), 1)));
     }
 
     #[test]

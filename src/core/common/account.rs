@@ -4,8 +4,8 @@
 //! out of one bucket, or what comes back in a millisecond, if that is less: a lease, which it alone spends. So no memory
 //! of others is touched for each packet, and several workers together admit at most
 //! `rate × t + burst + LEASE × workers` packets in t seconds. A worker that has had more than an equal part leaves a few
-//! packets to one that was refused and has had less. Steps are known only afterwards: they are charged when 65,536 are owed, or what comes back
-//! in a millisecond.
+//! packets to one that was refused and has had less. Steps are known only afterwards: they are charged when 65,536 are
+//! owed, or what comes back in a millisecond.
 //!
 //! ```text
 //! worker 0: lease ◀─takes─┐                  ┌─told──▶ kernel half:
@@ -101,7 +101,7 @@ struct OfKernel {
 
 /// The same as one worker sees it.
 #[derive(Debug)]
-pub struct Share {
+pub struct Lease {
     account: Arc<CommonAccount>,
     worker: usize,
     /// Packets that it takes, and steps that it charges, at a time.
@@ -168,9 +168,9 @@ impl CommonAccount {
     }
 
     /// The budget as a worker sees it.
-    pub fn of(self: &Arc<CommonAccount>, worker: WorkerId) -> Share {
+    pub fn of(self: &Arc<CommonAccount>, worker: WorkerId) -> Lease {
         let worker = usize::from(worker);
-        let mut share = Share {
+        let mut share = Lease {
             account: self.clone(),
             worker,
             at_once: (1, 1),
@@ -258,7 +258,7 @@ impl CommonAccount {
     }
 }
 
-impl Share {
+impl Lease {
     /// Whether a packet may be admitted, which is spent then.
     #[inline(always)]
     pub fn admit(&mut self, now: u64) -> bool {

@@ -3,7 +3,7 @@
 use super::name::{DomainId, EnvironmentId, HostId};
 use super::usage::{Counts, Usage};
 use crate::core::bucket::{TokenBucket, burst};
-use crate::core::common::{CommonAccount, OfCode, Share};
+use crate::core::common::{CommonAccount, Lease, OfCode};
 use crate::core::kept::SharedState;
 use crate::core::log::Trap;
 use crate::core::reason::Reason;
@@ -50,7 +50,7 @@ struct More {
     /// Bytes that its channels may send now.
     bandwidth: Option<Bandwidth>,
     /// Its budget, if others spend of it too: the kernel half, other workers. Its own buckets rest then.
-    share: Option<Share>,
+    share: Option<Lease>,
 }
 
 /// The colder part of a [`Domain`], which stands for it.
@@ -245,7 +245,7 @@ impl Domain {
     }
 
     /// Its budget is one that others spend of too.
-    pub fn share_budget(&mut self, share: Share) {
+    pub fn share_budget(&mut self, share: Lease) {
         self.more.get_or_insert_default().share = Some(share);
     }
 
@@ -264,7 +264,7 @@ impl Domain {
     }
 
     #[inline(always)]
-    fn shared_budget(&mut self) -> Option<&mut Share> {
+    fn shared_budget(&mut self) -> Option<&mut Lease> {
         self.more.as_mut().and_then(|more| more.share.as_mut())
     }
 
@@ -358,7 +358,7 @@ impl Domain {
     /// Looked at once in a while: what others have spent since the last time, the kernel half and other workers, and for
     /// how many times in a row packets were refused for the budget, anywhere.
     pub fn look(&mut self) -> (Spent, u32) {
-        let there = self.shared_budget().map(Share::since).unwrap_or_default();
+        let there = self.shared_budget().map(Lease::since).unwrap_or_default();
         let here = self.counts.drops.of(Reason::Budget);
         let more = there.refused > 0 || here > self.refused;
         self.refused = here;

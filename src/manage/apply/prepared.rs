@@ -84,7 +84,8 @@ impl Prepared {
         let environments = (has(Part::Environments) || has(Part::Roles)).then(|| {
             let of = |change: &&Change| change.part == Some(Part::Environments);
             let names = changes.iter().filter(of).filter_map(|change| change.place.get(1).cloned()).collect();
-            Ok::<_, String>((file.environments(&roles).map_err(said)?, names))
+            let checked = file.check_workers(parts.handle.workers()).and_then(|()| file.environments(&roles));
+            Ok::<_, String>((checked.map_err(said)?, names))
         });
         let environments = environments.transpose()?;
         let (routes, limits) = (has(Part::Routes) || has(Part::Neighbours), has(Part::Ports) || has(Part::Guard));

@@ -1,12 +1,12 @@
 //! What a worker is asked between two batches of packets. Example: a program has connected to an environment's socket, and
 //! the worker that has the environment takes it on ([`Order::Attach`]).
 
-use super::super::ee::{Account, Half};
-use super::super::ports::OpenPort;
 use crate::classify::rule::Rule;
 use crate::config::cpu::CpuFile;
 use crate::core::domain::DomainId;
 use crate::frame::{PortId, WorkerId};
+use crate::manage::ee::{Account, Half};
+use crate::manage::ports::OpenPort;
 use crate::node::survey::Survey;
 use crate::node::{Node, Turn};
 use crate::nodeos::interface::HostId;
