@@ -11,6 +11,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -198,10 +199,21 @@ fn launched(programs: &Programs, cpu: usize, netns: Option<&OsStr>, is_realtime:
     command
 }
 
-/// A port of 127.0.0.1 that nobody has.
+/// Ports below those that Linux gives to whoever names none: what was free stays free until it is used.
+const PORTS: Range<u16> = 16_384..32_768;
+
+/// A UDP port of 127.0.0.1 that nobody has, another one at each call.
 pub(crate) fn free_port() -> Result<SocketAddr, Error> {
-    let probe = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
-    probe.map_err(|cause| Error::Protocol(format!("no free UDP port on 127.0.0.1: {cause}")))
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let begin = std::process::id().wrapping_mul(97);
+    for _ in PORTS {
+        let place = begin.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed)) % u32::from(PORTS.end - PORTS.start);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORTS.start + place as u16));
+        if UdpSocket::bind(address).is_ok() {
+            return Ok(address);
+        }
+    }
+    Err(Error::Protocol("no free UDP port on 127.0.0.1".to_owned()))
 }
 
 /// A private folder. It goes when dropped, and also when this process is killed: a shell waits for its input to close and removes it.

@@ -29,6 +29,26 @@ pub struct Spent {
     pub refused: u64,
 }
 
+impl Spent {
+    /// Both together.
+    pub fn plus(self, other: Spent) -> Spent {
+        self.each(other, u64::wrapping_add)
+    }
+
+    /// What came since `before`.
+    pub fn since(self, before: Spent) -> Spent {
+        self.each(before, u64::wrapping_sub)
+    }
+
+    fn each(self, other: Spent, made: fn(u64, u64) -> u64) -> Spent {
+        Spent {
+            packets: made(self.packets, other.packets),
+            steps: made(self.steps, other.steps),
+            refused: made(self.refused, other.refused),
+        }
+    }
+}
+
 /// The memory in which the two halves tell each other what the code of a domain has spent.
 pub trait SharedAccount: Send + Sync + core::fmt::Debug {
     /// What the kernel half has spent so far.

@@ -201,10 +201,10 @@ impl Environment for Capsules {
     }
 
     fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
-        self.settle_budgets(cx, turn.now);
         if cx.is_further() {
             return;
         }
+        self.settle_budgets(cx, turn.now);
         self.want_adopted(cx, turn);
         self.look_for_hot_code(cx, turn);
         if turn.now >= self.next_look {

@@ -54,6 +54,13 @@ struct OfWorker {
     refused: AtomicU64,
 }
 
+impl OfWorker {
+    fn spent(&self) -> Spent {
+        let [packets, steps, refused] = [&self.packets, &self.steps, &self.refused].map(|count| count.load(Relaxed));
+        Spent { packets, steps, refused }
+    }
+}
+
 /// How much of a budget workers have taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Leased {
@@ -99,7 +106,7 @@ struct OfKernel {
     steps: AtomicU64,
 }
 
-/// The same as one worker sees it.
+/// A worker's view of it, with the lease that it alone spends.
 #[derive(Debug)]
 pub struct Lease {
     account: Arc<CommonAccount>,
@@ -170,7 +177,7 @@ impl CommonAccount {
     /// The budget as a worker sees it.
     pub fn of(self: &Arc<CommonAccount>, worker: WorkerId) -> Lease {
         let worker = usize::from(worker);
-        let mut share = Lease {
+        let mut lease = Lease {
             account: self.clone(),
             worker,
             at_once: (1, 1),
@@ -178,9 +185,9 @@ impl CommonAccount {
             sated_until: 0,
             seen: Spent::default(),
         };
-        share.size_lease();
-        share.seen = share.spent_elsewhere();
-        share
+        lease.size_lease();
+        lease.seen = lease.spent_elsewhere();
+        lease
     }
 
     /// What is taken and what is out, while they go on.
@@ -200,11 +207,7 @@ impl CommonAccount {
     /// What the workers but for one have taken: without the kernel half.
     pub fn of_others(&self, worker: WorkerId) -> Spent {
         let others = self.workers.iter().enumerate().filter(|(at, _)| *at != usize::from(worker));
-        others.fold(Spent::default(), |sum, (_, other)| Spent {
-            packets: sum.packets.wrapping_add(other.packets.load(Relaxed)),
-            steps: sum.steps.wrapping_add(other.steps.load(Relaxed)),
-            refused: sum.refused.wrapping_add(other.refused.load(Relaxed)),
-        })
+        others.fold(Spent::default(), |sum, (_, other)| sum.plus(other.spent()))
     }
 
     /// Takes a lease for a worker; how many packets it has. One that is sated has a whole lease or none, and leaves something while
@@ -353,22 +356,12 @@ impl Lease {
     /// What others have spent since the last look.
     pub fn since(&mut self) -> Spent {
         let now = self.spent_elsewhere();
-        let before = core::mem::replace(&mut self.seen, now);
-        Spent {
-            packets: now.packets.wrapping_sub(before.packets),
-            steps: now.steps.wrapping_sub(before.steps),
-            refused: now.refused.wrapping_sub(before.refused),
-        }
+        now.since(core::mem::replace(&mut self.seen, now))
     }
 
     /// What the other workers and the kernel half have spent so far.
     fn spent_elsewhere(&self) -> Spent {
         let others = self.account.of_others(self.worker as WorkerId);
-        let kernel = self.account.kernel.get().map(|kernel| kernel.account.spent()).unwrap_or_default();
-        Spent {
-            packets: others.packets.wrapping_add(kernel.packets),
-            steps: others.steps.wrapping_add(kernel.steps),
-            refused: others.refused.wrapping_add(kernel.refused),
-        }
+        others.plus(self.account.kernel.get().map(|kernel| kernel.account.spent()).unwrap_or_default())
     }
 }
