@@ -108,14 +108,20 @@ impl Poll {
         Ok(Poll { epoll, ready: Vec::with_capacity(64), ports: Vec::new(), alarm, refused: Cell::new(false) })
     }
 
-    /// Adds a descriptor to be told of when it can be read.
+    /// Adds a descriptor to be told of when it can be read. The largest number is the poll's own.
     pub fn add(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)?)
+        self.add_for(fd, token, epoll::EventFlags::IN)
     }
 
     /// Adds a descriptor to be told of whenever it is written to. It is never read, so whoever shares it cannot make us wait.
     pub fn add_edge(&self, fd: impl AsFd, token: u64) -> io::Result<()> {
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        self.add_for(fd, token, epoll::EventFlags::IN | epoll::EventFlags::ET)
+    }
+
+    fn add_for(&self, fd: impl AsFd, token: u64, flags: epoll::EventFlags) -> io::Result<()> {
+        if token == ALARM {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "this number is the timer's"));
+        }
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(token), flags)?)
     }
 
@@ -292,6 +298,15 @@ mod tests {
         waker.rest();
         poll.wait(0, &mut ready).unwrap();
         assert!(ready.is_empty());
+    }
+
+    #[test]
+    fn nobody_has_the_number_of_the_timer() {
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new().unwrap();
+        let refused = |added: io::Result<()>| added.is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput);
+        assert!(refused(poll.add(&waker, ALARM)) && refused(poll.add_edge(&waker, ALARM)));
+        assert!(poll.add(&waker, ALARM - 1).is_ok());
     }
 
     #[test]

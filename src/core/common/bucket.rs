@@ -29,6 +29,8 @@ pub struct CommonBucket {
     depth: AtomicU64,
     /// The longest time in which what is owed comes back.
     debt: u64,
+    /// Whether a single thread takes from it: nobody changes it meanwhile.
+    is_ones: bool,
 }
 
 /// A token is there this part of its time early: times are rounded up one by one, and that adds up.
@@ -63,6 +65,7 @@ impl CommonBucket {
             each: AtomicU64::new(time(1, rate)),
             depth: AtomicU64::new(time(burst, rate)),
             debt: SECOND * u64::from(threads),
+            is_ones: threads == 1,
         }
     }
 
@@ -147,8 +150,13 @@ impl CommonBucket {
     }
 
     /// Moves the moment at which it is full, if it is to be moved.
+    #[inline]
     fn change(&self, mut to: impl FnMut(u64) -> Option<u64>) {
         let mut full_at = self.full_at.load(Relaxed);
+        if self.is_ones {
+            // To compare and exchange costs as much as all else here.
+            return to(full_at).into_iter().for_each(|next| self.full_at.store(next, Relaxed));
+        }
         while let Some(next) = to(full_at) {
             match self.full_at.compare_exchange_weak(full_at, next, Relaxed, Relaxed) {
                 Ok(_) => return,

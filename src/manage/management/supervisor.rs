@@ -38,7 +38,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const LINE_BYTES_MAX: usize = 1024;
 
 /// Token of the waker; those of environments are twice their number and one more.
-const WAKER: u64 = u64::MAX;
+const WAKER: u64 = u64::MAX - 1;
 
 /// What an environment is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
