@@ -106,7 +106,7 @@ impl Acts {
             }
             Request::Pins(pins) => {
                 let most = self.all().allowed().pins();
-                pins::check_room(&pins::root_of(&self.run_dir), pins, most).map_err(refused)?;
+                pins::check(&pins::root_of(&self.run_dir), pins, most).map_err(refused)?;
                 here()
             }
             // They have lanes of their own.

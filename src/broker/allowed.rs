@@ -1,8 +1,8 @@
 //! The requests that a node's configuration allows. Example: a socket on `eth1`, if a `[[port]]` names `eth1`.
 
-use super::message::{Helper, Place, Request};
+use super::message::{Helper, PinRequest, Place, Request};
 use crate::config::NodeFile;
-use crate::kernel::own;
+use crate::kernel::{found, own};
 use crate::sys::packet::{BLOCK_MIN, RING};
 use crate::trust::CodeForm;
 use crate::trust::limits::Limits;
@@ -119,6 +119,10 @@ impl Allowed {
                 only(self.trusted || *kind == Helper::Loader, "no role that trusts code in the kernel")
             }
             Request::Start { environment } => only(self.environments.contains(environment), "no such [[ee]]"),
+            // What was found at interfaces is put back by these names, as root: the broker alone gives them, where `Attach` was allowed.
+            Request::Pins(PinRequest::Keep(pin) | PinRequest::Forget(pin)) if found::keeps(&pin.name) => {
+                Err(format!("{} is not the node's: it is kept for somebody else", pin.name))
+            }
             // They concern what is the node's alone: its run directory, its processes.
             Request::Pins(_) | Request::Listen { .. } | Request::Clear { .. } | Request::Runs => Ok(()),
             // What is given to the node is an operator's.

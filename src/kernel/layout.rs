@@ -45,6 +45,9 @@ pub const TRANSMIT: &str = "transmit_map";
 pub const SETS_OF_LINKS: &str = "links_map";
 pub const DEVICES: MapShape = shape(MapKind::Devices, NUMBER, 2 * NUMBER, PORTS);
 
+/// The map of programs that were found at interfaces.
+pub const FOUND: MapShape = shape(MapKind::Programs, NUMBER, NUMBER, PORTS);
+
 /// Name and shape of each; of those for children the part of one record.
 pub const LAYOUT: [(&str, MapShape); 29] = [
     ("node_map", array(node::SIZE, 1)),
@@ -60,7 +63,7 @@ pub const LAYOUT: [(&str, MapShape); 29] = [
     (CEILINGS_MAP, shared(ceiling::SIZE, CEILINGS)),
     ("current_map", each_cpu(current::SIZE, 1)),
     ("stations_map", shape(MapKind::Programs, NUMBER, NUMBER, STATIONS)),
-    ("found_map", shape(MapKind::Programs, NUMBER, NUMBER, PORTS)),
+    ("found_map", FOUND),
     ("programs_map", shape(MapKind::Programs, NUMBER, NUMBER, PROGRAMS)),
     (TRANSMIT, DEVICES),
     (SETS_OF_LINKS, shape(MapKind::Sets, size_of::<u64>(), NUMBER, SETS)),

@@ -3,6 +3,7 @@
 //! A request names one, with its maps. The holder of privileges ([`crate::broker`]) makes what is listed here and
 //! nothing else. So a program in the kernel was compiled with this program, or is mobile code linked by the loader.
 
+pub use super::found::is_taken;
 use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN, SEEN_OUT, WAY_TO_FOUND};
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SEEN_MAPS, SETS_OF_LINKS, layout};
 use super::maps::Maps;
@@ -187,11 +188,6 @@ pub(super) fn attach_before(
 /// From now on what is not the node's goes to programs that were found, where there are some.
 pub(super) fn open_way_to_found(maps: &Maps) -> io::Result<()> {
     maps.set_way_to_found(&load("found", |name| maps.descriptor(name))?)
-}
-
-/// Whether another program stands where one was to be put.
-pub fn is_taken(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EEXIST))
 }
 
 /// Puts a program before an interface, or has it put there.

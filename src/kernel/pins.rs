@@ -9,7 +9,7 @@
 //! A set without ingress was not finished and counts for nothing. A process that dies leaves all of it; the next
 //! one takes it over, or makes another set and turns the links to it.
 
-use super::found::{self, LINK, STEERING};
+use super::found::{self, LINK, STEERING, forget};
 use crate::broker::{self, NAMES_MAX, Pin, PinRequest, Request};
 use crate::sys::bpf::{self, Link, Map, Program, XdpMode};
 use crate::wire::Digest;
@@ -110,10 +110,18 @@ impl Pins {
         Ok(names(&self.root, None)?.into_iter().filter_map(link).collect())
     }
 
-    /// Keeps the ingress at an interface.
+    /// Keeps the ingress at an interface. If that fails, what was found there is put back.
     pub fn keep_link(&self, interface: u32, mode: XdpMode, link: &Link) -> io::Result<()> {
-        let name = format!("{LINK}{interface}-{}", mode.name());
-        ask(&self.root, PinRequest::Keep(pin(None, &name)), Some(link.as_fd())).map(drop)
+        self.keep_or_give_back(interface, &format!("{LINK}{interface}-{}", mode.name()), link)
+    }
+
+    fn keep_or_give_back(&self, interface: u32, name: &str, object: &impl AsFd) -> io::Result<()> {
+        let kept = ask(&self.root, PinRequest::Keep(pin(None, name)), Some(object.as_fd()));
+        kept.map(drop).inspect_err(|_| {
+            if let Err(error) = self.give_back(Some(interface)) {
+                tracing::error!(interface, %error, "what was found at an interface is not put back yet");
+            }
+        })
     }
 
     /// Takes everything away, and puts back what was found: whatever no process holds is gone then.
@@ -141,12 +149,12 @@ impl Pins {
     }
 
     /// Keeps what stands at an interface beside the kernel half, with the maps by which it jumps to the program that was found there.
+    /// If that fails, that one is put back.
     pub fn keep_steering(&self, interface: u32, mode: XdpMode, link: &Link, maps: [(&str, &Map); 2]) -> io::Result<()> {
         for (name, map) in maps {
-            ask(&self.root, PinRequest::Keep(pin(None, &format!("{STEERING}{name}"))), Some(map.as_fd()))?;
+            self.keep_or_give_back(interface, &format!("{STEERING}{name}"), map)?;
         }
-        let name = format!("{STEERING}{interface}-{}", mode.name());
-        ask(&self.root, PinRequest::Keep(pin(None, &name)), Some(link.as_fd())).map(drop)
+        self.keep_or_give_back(interface, &format!("{STEERING}{interface}-{}", mode.name()), link)
     }
 
     /// An interface is gone before which something stood so.
@@ -299,9 +307,9 @@ pub fn carry_out(root: &Path, request: &PinRequest, object: Option<BorrowedFd<'_
     Ok(broker::Done::default())
 }
 
-/// Says why there is no room for one more name: they outlive whoever asks, so a folder has `most` of them, and there
-/// are [`SETS_MAX`] folders.
-pub fn check_room(root: &Path, request: &PinRequest, most: usize) -> Result<(), String> {
+/// Says why what is there does not allow a request. Names outlive whoever asks, so a folder has `most` of them, and there are
+/// [`SETS_MAX`] folders; what is kept for others does not go with the file system.
+pub fn check(root: &Path, request: &PinRequest, most: usize) -> Result<(), String> {
     let names = |folder: &Path| -> Vec<String> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
@@ -321,6 +329,9 @@ pub fn check_room(root: &Path, request: &PinRequest, most: usize) -> Result<(), 
             sets if sets >= SETS_MAX => Err(format!("there are {sets} sets of maps, and at most {SETS_MAX}")),
             _ => Ok(()),
         },
+        PinRequest::Close if found::is_some_kept(root) => {
+            Err("programs that were found at interfaces are kept there, and not put back yet".into())
+        }
         _ => Ok(()),
     }
 }
@@ -328,13 +339,6 @@ pub fn check_room(root: &Path, request: &PinRequest, most: usize) -> Result<(), 
 /// Where the names of a set are, or those beside sets.
 fn folder(root: &Path, set: Option<u32>) -> PathBuf {
     set.map_or_else(|| root.to_owned(), |set| root.join(format!("{SET}{set}")))
-}
-
-fn forget(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    }
 }
 
 /// Some names of a folder behind one, in order.

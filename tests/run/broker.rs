@@ -1,5 +1,6 @@
 //! The node is not root: its rights when it runs, and the broker's refusals to an attacker who has taken the node over.
 
+mod found;
 mod others;
 mod waiting;
 

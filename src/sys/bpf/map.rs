@@ -228,23 +228,6 @@ impl Map {
     }
 }
 
-/// Puts a descriptor under a number into a map of descriptors, which need not be ours.
-pub fn set_descriptor(map: BorrowedFd<'_>, key: u32, value: &impl AsFd) -> io::Result<()> {
-    let value = value.as_fd().as_raw_fd();
-    let (map, key, value) = (map.as_raw_fd() as u32, &raw const key as u64, &raw const value as u64);
-    let mut attr = MapElement { map, key, value, ..MapElement::default() };
-    // SAFETY: key and value have four bytes, as in every map of descriptors, and outlive the call.
-    unsafe { call(command::MAP_UPDATE, &mut attr) }.map(drop)
-}
-
-/// Takes the one under a number out again.
-pub fn forget_descriptor(map: BorrowedFd<'_>, key: u32) -> io::Result<()> {
-    let (map, key) = (map.as_raw_fd() as u32, &raw const key as u64);
-    let mut attr = MapElement { map, key, ..MapElement::default() };
-    // SAFETY: the key has four bytes, as in every map of descriptors, and outlives the call.
-    unsafe { call(command::MAP_DELETE, &mut attr) }.map(drop)
-}
-
 impl From<Map> for OwnedFd {
     fn from(map: Map) -> OwnedFd {
         map.fd

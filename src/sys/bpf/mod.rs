@@ -11,7 +11,7 @@ mod program;
 mod ring;
 
 pub use call::Types;
-pub use map::{Map, MapKind, MapShape, forget_descriptor, possible_cpus, set_descriptor};
+pub use map::{Map, MapKind, MapShape, possible_cpus};
 pub use pin::{is_mounted, mount, open, pin, unmount};
 pub use program::{Functions, Hook, Link, Program, ProgramInfo, XdpMode};
 pub use ring::RingBuffer;

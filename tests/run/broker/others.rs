@@ -152,7 +152,7 @@ fn files_and_pipes_of_others_are_no_captures() {
 }
 
 /// What a broker checks requests against.
-fn configurations(file: &NodeFile, run_dir: &Path) -> Arc<Mutex<Configurations>> {
+pub fn configurations(file: &NodeFile, run_dir: &Path) -> Arc<Mutex<Configurations>> {
     Arc::new(Mutex::new(Configurations::new(file, run_dir).unwrap()))
 }
 
