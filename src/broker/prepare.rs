@@ -35,8 +35,20 @@ pub(super) const DYING: Duration = Duration::from_secs(1);
 pub(super) const LOCK: &str = "lock";
 
 /// What there is in stores and directories of files.
-const KEPT: [&str; 10] =
-    ["objects", "new", "pins", "lock", "revoked", "revoked.new", "codes", "codes.new", "spaces", "records"];
+const KEPT: [&str; 12] = [
+    "objects",
+    "new",
+    "pins",
+    "lock",
+    "revoked",
+    "revoked.new",
+    "codes",
+    "codes.new",
+    "spaces",
+    "records",
+    "fall",
+    "fall.before",
+];
 
 /// Directories that are reached by descriptors.
 static REACHED: OnceLock<Vec<Reached>> = OnceLock::new();

@@ -346,9 +346,12 @@ fn a_node_comes_back_to_what_it_has_kept() {
         // As an older version would leave it, which was root.
         fs::create_dir_all(dir.path().join("store/objects/00")).unwrap();
         fs::write(dir.path().join("store/objects/00/x"), "x").unwrap();
+        fs::write(dir.path().join("store/fall"), "fell").unwrap();
         let node = Node::start_in(dir, "");
         let own = standing(&format!("/proc/{}", node.process.id())).unwrap().user;
-        assert_eq!(fs::metadata(node.dir.path().join("store/objects/00")).unwrap().uid(), own);
+        for name in ["objects/00", "fall.before"] {
+            assert_eq!(fs::metadata(node.dir.path().join("store").join(name)).unwrap().uid(), own, "{name}");
+        }
     }
 }
 
