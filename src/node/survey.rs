@@ -20,6 +20,16 @@ use crate::trust::PrincipalId;
 use std::collections::{HashMap, HashSet};
 use std::mem::MaybeUninit;
 
+/// Nanoseconds after which whoever drives a survey ends a slice: a slice is over some rows later, and packets wait for no more than 50 µs,
+/// interrupts and memory that is met for the first time included.
+pub const SLICE_NS: u64 = 25_000;
+
+/// Rows after which it is asked whether a slice is over, since a clock may cost a quarter of a row.
+const ROWS: usize = 4;
+
+/// Domains that are foreseen before their turn.
+const AHEAD: usize = 3;
+
 /// Domains that are noted at once to be looked at later: a parent may have thousands, and a slice is short.
 pub const NOTED_AT_ONCE: usize = 256;
 
@@ -197,29 +207,39 @@ impl Node {
 
     fn look(&self, survey: &mut Survey, frames: &[Frame], mut is_over: impl FnMut() -> bool) -> bool {
         loop {
-            match survey.stage {
-                // Only at the beginning, which is behind.
-                Stage::Settle => survey.go_on(Stage::Done),
-                // Each of these is as long as there is something, and so a slice by itself.
-                Stage::Disowned => {
-                    survey.disowned = self.cx.control.roles.disowned();
-                    survey.go_on(Stage::Head);
-                    return false;
+            for _ in 0..ROWS {
+                if let Some(done) = self.look_at_row(survey, frames) {
+                    return done;
                 }
-                Stage::Head => {
-                    self.look_at_head(survey, frames);
-                    return false;
-                }
-                Stage::Codes => self.look_at_code(survey),
-                Stage::Neighbours => self.look_at_neighbour(survey),
-                Stage::Domains => self.look_at_domain(survey),
-                Stage::Ins | Stage::Outs | Stage::Cuts => self.cx.look_at_channel(survey),
-                Stage::Done => return true,
             }
             if is_over() {
                 return survey.stage == Stage::Done;
             }
         }
+    }
+
+    /// The next row; whether it was the last one, if no other one is to come in this slice.
+    fn look_at_row(&self, survey: &mut Survey, frames: &[Frame]) -> Option<bool> {
+        match survey.stage {
+            // Only at the beginning, which is behind.
+            Stage::Settle => survey.go_on(Stage::Done),
+            // Each of these is as long as there is something, and so a slice by itself.
+            Stage::Disowned => {
+                survey.disowned = self.cx.control.roles.disowned();
+                survey.go_on(Stage::Head);
+                return Some(false);
+            }
+            Stage::Head => {
+                self.look_at_head(survey, frames);
+                return Some(false);
+            }
+            Stage::Codes => self.look_at_code(survey),
+            Stage::Neighbours => self.look_at_neighbour(survey),
+            Stage::Domains => self.look_at_domain(survey),
+            Stage::Ins | Stage::Outs | Stage::Cuts => self.cx.look_at_channel(survey),
+            Stage::Done => return Some(true),
+        }
+        None
     }
 
     fn look_at_head(&self, survey: &mut Survey, frames: &[Frame]) {
@@ -267,11 +287,24 @@ impl Node {
         survey.noting = (begin > 0).then_some((parent, begin));
     }
 
+    /// Asks for the memory of domains that are next soon: first where they are, then what is behind that.
+    fn foresee_domains(&self, open: &[DomainId]) {
+        let ahead = |count: usize| open.len().checked_sub(count).and_then(|at| open.get(at)).copied();
+        if let Some(id) = ahead(2 * AHEAD) {
+            self.cx.core.domains.foresee(id);
+            self.cx.order.paths.foresee(id);
+        }
+        if let Some(id) = ahead(AHEAD) {
+            self.cx.core.domains.foresee_rest(id);
+        }
+    }
+
     fn look_at_domain(&self, survey: &mut Survey) {
         if let Some((parent, left)) = survey.noting {
             return self.note_children(survey, parent, left);
         }
         let Some(id) = survey.open.pop() else { return survey.go_on(Stage::Done) };
+        self.foresee_domains(&survey.open);
         let Some(domain) = self.cx.core.domains.by_id(id) else { return };
         let children = domain.children().len();
         survey.noting = (children > 0).then_some((id, children));

@@ -10,7 +10,7 @@ use crate::{Error, Settings};
 use anode::core::ledger::Unaccounted;
 use anode::manage::observe::metrics::{self, Counted};
 use anode::manage::observe::told;
-use anode::node::survey::{Survey, Surveyed};
+use anode::node::survey::{SLICE_NS, Survey, Surveyed};
 use anode::schedule::Policy;
 use anode::seen::ring::{Listener, Teller, ring};
 use anode::sys::clock::thread_cpu;
@@ -21,9 +21,8 @@ const DOMAINS: usize = 10_000;
 /// Datagrams of a batch.
 const BATCH: usize = 64;
 
-/// CPU time in which one survey is made, and of which a slice may take so much.
+/// CPU time in which one survey is made.
 const SECOND: u64 = 1_000_000_000;
-const SLICE: u64 = 40_000;
 
 /// Events are told of one packet in so many.
 const ONE_IN: u64 = 100;
@@ -96,7 +95,7 @@ impl Side {
         }
         if let (false, Some(survey)) = (self.done, &mut self.survey) {
             let began = thread_cpu();
-            self.done = bed.survey(survey, || thread_cpu() - began > SLICE);
+            self.done = bed.survey(survey, || thread_cpu() - began > SLICE_NS);
             self.longest_ns = self.longest_ns.max(thread_cpu() - began);
         }
     }

@@ -108,6 +108,11 @@ impl core::ops::DerefMut for Domain {
 }
 
 impl Domain {
+    /// Asks for the memory of its colder part.
+    pub(super) fn foresee_rest(&self) {
+        crate::sys::cache::prefetch(&*self.rest);
+    }
+
     /// A domain in a role, with full budgets.
     pub fn in_role(title: String, role: &Arc<Role>) -> Domain {
         let mut domain = Domain::new(title, role.limits).with_grants(role.grants);

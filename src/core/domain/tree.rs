@@ -119,6 +119,13 @@ impl Domains {
         self.table.foresee_first(id.index(), 3);
     }
 
+    /// Asks for the rest of what is known of a domain whose memory has been asked for.
+    pub fn foresee_rest(&self, id: DomainId) {
+        if let Some(domain) = self.table.get(id) {
+            domain.foresee_rest();
+        }
+    }
+
     /// The domain, to read.
     pub fn by_id(&self, id: DomainId) -> Option<&Domain> {
         self.table.get(id)

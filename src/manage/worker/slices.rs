@@ -1,14 +1,11 @@
-//! Surveys of the node, in slices: as many rows as fit 50 µs are copied between two batches of packets.
+//! Surveys of the node, in slices: rows are copied between two batches of packets, for half of 50 µs.
 //!
 //! Who asks decides how often ([`crate::manage::observe`]); a slice is as long whoever asks, and however much there is to be copied.
 
 use super::Worker;
-use crate::node::survey::Survey;
+use crate::node::survey::{SLICE_NS, Survey};
 use std::collections::VecDeque;
 use std::sync::mpsc::Sender;
-
-/// Nanoseconds after which a slice ends with the row that it is at: packets wait for no more than 50 µs.
-const SLICE: u64 = 40_000;
 
 /// Surveys under way; the first one is worked on.
 #[derive(Default)]
@@ -33,7 +30,7 @@ impl Worker {
     pub(super) fn survey(&mut self) {
         let (begun, clock) = (self.read(), self.clock);
         let Some((survey, _)) = self.surveys.0.front_mut() else { return };
-        let is_over = || clock.now() >= begun + SLICE;
+        let is_over = || clock.now() >= begun + SLICE_NS;
         let done = self.driver.node.survey(survey, &self.driver.out.frames, is_over);
         let spent = clock.now() - begun;
         survey.spent(spent);
