@@ -215,7 +215,10 @@ pub fn open(
     }
     for (port, sockets) in sockets {
         match opener.connect(port, sockets) {
-            Ok(queues) => ports[port.number].sockets = Some(queues),
+            Ok(queues) => {
+                ports[port.number].at_all_queues = port.sockets == port.queues;
+                ports[port.number].sockets = Some(queues);
+            }
             Err(error) => opener.give_up(port.number, &port.name, port.queues, &error.to_string()),
         }
     }

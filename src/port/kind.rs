@@ -31,6 +31,8 @@ pub struct BeforeStack {
     pub program: bool,
     /// Its AF_XDP sockets.
     pub sockets: Option<Vec<QueueSocket>>,
+    /// Whether each of its receive queues has one: what comes through its packet sockets then is little, but for channels.
+    pub at_all_queues: bool,
 }
 
 /// A kind of ports. What only native ports have does nothing elsewhere.

@@ -1,7 +1,7 @@
 //! Native ports: an Ethernet interface, by AF_PACKET, or by AF_XDP where the interface has such sockets.
 
 use super::kind::{BeforeStack, NativeInterface, PortKind};
-use super::packet::{Change, PacketPort, Taker};
+use super::packet::{Change, PacketPort, Rooms, Taker};
 use super::pcap::Beginning;
 use super::queue::SendQueue;
 use super::xdp::{self, QueueSocket, XdpPort};
@@ -40,7 +40,9 @@ impl PortKind for NativePort {
         before: BeforeStack,
         workers: WorkerId,
     ) -> io::Result<(Vec<NativePort>, Option<Taker>)> {
-        let (stacks, taker) = PacketPort::open(id, interface.index, mtu, before.program, (workers, before.room))?;
+        let passed_up = if before.at_all_queues { before.room.quarter() } else { before.room };
+        let rooms = Rooms { passed_up, channels: before.room };
+        let (stacks, taker) = PacketPort::open(id, interface.index, mtu, before.program, (workers, rooms))?;
         let ports = match before.sockets {
             Some(queues) => {
                 let parts = xdp::parts(queues, workers);

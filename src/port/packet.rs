@@ -16,7 +16,7 @@
 
 mod taker;
 
-pub use taker::{Change, Sockets, Taker};
+pub use taker::{Change, Rooms, Sockets, Taker};
 
 use super::queue::SendQueue;
 use crate::contract::passed_up;
@@ -24,7 +24,7 @@ use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PeerId, PortId};
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::mmsg::{BATCH, Batch, RawAddr};
-use crate::sys::packet::{PacketSocket, Room};
+use crate::sys::packet::PacketSocket;
 use crate::wire::ethernet::{self, Mac, ethertype};
 use crate::wire::{icmp, ipv6};
 use std::io;
@@ -59,7 +59,7 @@ impl PacketPort {
         interface: u32,
         mtu: usize,
         behind_program: bool,
-        each: (WorkerId, Room),
+        each: (WorkerId, Rooms),
     ) -> io::Result<(Vec<PacketPort>, Taker)> {
         let (taker, all) = Taker::open(id, interface, mtu + AROUND, behind_program, each)?;
         let port = |sockets| PacketPort { sockets, id, batch: Batch::default(), queue: SendQueue::default() };

@@ -44,6 +44,11 @@ impl Room {
         }
     }
 
+    /// For what comes seldom: a quarter.
+    pub fn quarter(self) -> Room {
+        Room::Bytes((self.bytes() / 4).max(BLOCK_MIN))
+    }
+
     /// What each of so many sockets has that have so many bytes together, and no more than [`Room::Much`].
     pub fn each(sockets: usize, together: usize) -> Room {
         let bytes = (together / sockets.max(1)).clamp(BLOCK_MIN, RING);

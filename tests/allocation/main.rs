@@ -14,7 +14,7 @@ use anode::kernel::{Filters, PortEntry, Steering, Which};
 use anode::node::hosts::InProcess;
 use anode::node::{Effect, Node, NodeConfig, Sizes};
 use anode::nodeos::interface::{ChanSpec, DomainId, NodeOs, OutChanId, Upcall};
-use anode::port::packet::PacketPort;
+use anode::port::packet::{PacketPort, Rooms};
 use anode::port::xdp::{QueueSocket, XdpPort};
 use anode::schedule::Policy;
 use anode::sys::mmsg::{Batch, RawAddr};
@@ -313,7 +313,9 @@ fn xdp_port(interface: u32, mac: Mac) -> XdpPort {
     steering.announce(interface, 0, 1).unwrap();
     // The program goes with it, so it stays for as long as the test.
     std::mem::forget(steering);
-    let (mut stacks, _) = PacketPort::open(PortId(0), interface, 1500, true, (1, Room::Much)).unwrap();
+    let (mut stacks, _) =
+        PacketPort::open(PortId(0), interface, 1500, true, (1, Rooms { passed_up: Room::Much, channels: Room::Much }))
+            .unwrap();
     XdpPort::new(PortId(0), stacks.remove(0), vec![QueueSocket::new(socket, tickets)])
 }
 

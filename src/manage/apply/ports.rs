@@ -78,7 +78,7 @@ impl Ports {
         for moved in self.moves.clone().into_iter().filter(|moved| moved.opens) {
             let (port, plan) = file.waiting(moved.port).map_err(|error| error.to_string())?;
             let has_sockets = matches!(plan.opening.interface(), Some(NativeInterface { xdp: true, .. }));
-            let before = BeforeStack { room, program: false, sockets: has_sockets.then(Vec::new) };
+            let before = BeforeStack { room, sockets: has_sockets.then(Vec::new), ..BeforeStack::default() };
             let (mut sockets, taker) = self.open(&port.name, moved.port, plan, before, workers)?;
             if let Some((_, peers)) = places.iter().find(|(port, _)| *port == moved.port) {
                 sockets.iter_mut().for_each(|socket| socket.set_peers(peers));

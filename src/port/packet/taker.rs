@@ -62,8 +62,16 @@ pub struct Taker {
     channels: bool,
     /// What knows of no channels, where no program of the node's stands before and none has come yet.
     plain: Option<Plain>,
-    /// How many frames may wait in each socket.
-    room: Room,
+    rooms: Rooms,
+}
+
+/// How many frames may wait in each socket of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Rooms {
+    /// Those of what comes up, or of all that comes where no program of the node's stands.
+    pub passed_up: Room,
+    /// That of channels.
+    pub channels: Room,
 }
 
 /// Guard and sockets once more, whose programs are changed when the first channel comes: those that know of channels take
@@ -81,11 +89,11 @@ impl Taker {
         interface: u32,
         longest: usize,
         behind_program: bool,
-        (workers, room): (WorkerId, Room),
+        (workers, rooms): (WorkerId, Rooms),
     ) -> io::Result<(Taker, Vec<Option<Sockets>>)> {
         let filters = Filters::create()?;
         let (channels, plain) = (false, None);
-        let mut taker = Taker { filters, id, interface, longest, behind_program, workers, channels, plain, room };
+        let mut taker = Taker { filters, id, interface, longest, behind_program, workers, channels, plain, rooms };
         let all = taker.sockets_or_none()?;
         Ok((taker, all))
     }
@@ -109,6 +117,8 @@ impl Taker {
     /// Frames have up to `longest` bytes, or as many as before.
     pub fn reopen(&mut self, interface: u32, behind_program: bool, longest: usize) -> io::Result<Vec<Change>> {
         self.longest = self.longest.max(longest);
+        // There may be no AF_XDP sockets any more.
+        self.rooms.passed_up = self.rooms.channels;
         (self.interface, self.behind_program, self.channels) = (interface, behind_program, false);
         self.plain = None;
         let mut all = self.sockets_or_none()?;
@@ -157,7 +167,8 @@ impl Taker {
 
     /// The sockets of each worker, the first with what stands before the Linux stack.
     fn sockets(&mut self) -> io::Result<Vec<Sockets>> {
-        let (filters, interface, longest, room) = (&mut self.filters, self.interface, self.longest, self.room);
+        let (filters, interface, longest, room) =
+            (&mut self.filters, self.interface, self.longest, self.rooms.passed_up);
         if self.behind_program {
             let filter = filters.filter(Which::Own)?;
             let arp = broker::packet(interface, ethertype::ARP, longest, Room::Little, Some(&filter), None)?;
@@ -198,7 +209,7 @@ impl Taker {
         let mut all = vec![first];
         for _ in 1..self.workers {
             let beside = all.first().map(|first| &first.main);
-            let main = broker::packet(interface, kind, longest, self.room, filter, beside)?;
+            let main = broker::packet(interface, kind, longest, self.rooms.passed_up, filter, beside)?;
             all.push(Sockets { main, before: Before::First { program: self.behind_program } });
         }
         Ok(all)
@@ -207,7 +218,7 @@ impl Taker {
     fn channels(&self) -> io::Result<Channels> {
         let guard = self.filters.guard_at(self.interface, Which::Channels)?;
         let filter = self.filters.filter(Which::Channels)?;
-        let socket = broker::packet(self.interface, ALL, self.longest, self.room, Some(&filter), None)?;
+        let socket = broker::packet(self.interface, ALL, self.longest, self.rooms.channels, Some(&filter), None)?;
         Ok(Channels { socket, _guard: guard })
     }
 }
