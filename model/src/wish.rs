@@ -17,6 +17,9 @@ pub enum Wish {
         /// Only says what would change.
         #[serde(default)]
         dry_run: bool,
+        /// The same, and why the node would refuse it now, if it would.
+        #[serde(default, skip_serializing_if = "is_false")]
+        rehearse: bool,
         /// Leaves out what needs a restart.
         #[serde(default)]
         partly: bool,
@@ -36,6 +39,9 @@ pub enum Wish {
         #[serde(default)]
         dry_run: bool,
         /// As above.
+        #[serde(default, skip_serializing_if = "is_false")]
+        rehearse: bool,
+        /// As above.
         #[serde(default)]
         partly: bool,
         /// As above.
@@ -47,11 +53,16 @@ pub enum Wish {
     History,
 }
 
+fn is_false(of: &bool) -> bool {
+    !of
+}
+
 impl Wish {
     /// What it changes, for people; nothing: it changes nothing.
     pub fn change(&self) -> Option<&'static str> {
         match self {
             Wish::Apply { dry_run: true, .. } | Wish::Rollback { dry_run: true, .. } | Wish::History => None,
+            Wish::Apply { rehearse: true, .. } | Wish::Rollback { rehearse: true, .. } => None,
             Wish::Apply { .. } => Some("a configuration was applied"),
             Wish::Confirm { .. } => Some("a configuration was confirmed"),
             Wish::Rollback { .. } => Some("a configuration of before was applied"),
@@ -90,6 +101,9 @@ pub struct Difference {
     pub confirm_within_ms: Option<u64>,
     /// The number of the configuration that runs then; nothing: that of the start, of a node without a broker.
     pub number: Option<u64>,
+    /// Why the node would refuse it, of one that was rehearsed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// The configuration that stays.

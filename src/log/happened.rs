@@ -100,9 +100,10 @@ pub(super) fn note(kind: &str, what: &str) {
     }
 }
 
-/// Somebody has asked for something, which was done or refused.
+/// Somebody has asked for something, which was done, as these words say, or refused.
 pub fn asked(kind: &'static str, what: &str, (uid, pid): Asker, refused: Option<&str>) {
-    let what = clean::shown(what).to_string();
+    let not = if refused.is_some() { "not done: " } else { "" };
+    let what = format!("{not}{}", clean::shown(what));
     let refused = refused.map(|why| clean::shown(why).to_string());
     match &refused {
         Some(why) => tracing::info!(target: ASKED, uid, pid, refused = why, "{what}"),
@@ -148,6 +149,9 @@ pub(super) mod tests {
         assert!(!happened().events.iter().any(|event| event.what.contains("of no kind")));
         asked("role", "words\u{1b}[2J of others", (7, 8), Some("why\u{202e}"));
         let last = happened().events.into_iter().rfind(|event| event.who == Some((7, 8))).unwrap();
-        assert_eq!((last.what.as_str(), last.refused.as_deref()), ("words\\u001b[2J of others", Some("why\\u202e")));
+        assert_eq!(
+            (last.what.as_str(), last.refused.as_deref()),
+            ("not done: words\\u001b[2J of others", Some("why\\u202e"))
+        );
     }
 }

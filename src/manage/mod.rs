@@ -68,7 +68,7 @@ pub use planned::Planned;
 use ports::OpenPort;
 use recent::Recent;
 use revoked::Revocations;
-pub use signals::obey_signals;
+pub use signals::{keep_signals, obey_signals};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -6,14 +6,24 @@ use super::worker::Order;
 use crate::sys::notify::Notifier;
 use crate::sys::threads::{self, Duty};
 use anyhow::{Context, Result};
-use signal_hook::consts::SIGHUP;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::IsTerminal as _;
+
+/// What is kept of signals until the node obeys them.
+pub struct Signals(signal_hook::iterator::Signals);
+
+/// Keeps hang-ups from now on: one that comes while the node starts has its file read again when it works, and does not kill it. What is to
+/// stop it does so at once until then.
+pub fn keep_signals() -> Result<Signals> {
+    signal_hook::iterator::Signals::new([SIGHUP]).map(Signals).context("cannot wait for signals")
+}
 
 /// Lets the node stop in good order on SIGINT and SIGTERM, and take over what its file says on SIGHUP; where that says that
 /// the terminal is gone which the node was started at, it stops too.
-pub fn obey_signals(handle: Handle, manager: Notifier) -> Result<()> {
-    let wanted = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, SIGHUP];
-    let mut signals = signal_hook::iterator::Signals::new(wanted).context("cannot wait for signals")?;
+pub fn obey_signals(Signals(mut signals): Signals, handle: Handle, manager: Notifier) -> Result<()> {
+    for signal in [SIGINT, SIGTERM] {
+        signals.add_signal(signal).context("cannot wait for signals")?;
+    }
     let at_terminal = std::io::stderr().is_terminal();
     threads::start("anode-signals", Duty::Ticks, move || {
         for signal in signals.forever() {

@@ -4,6 +4,7 @@ use crate::single::{ANODE, Node, anode};
 use crate::wait;
 use anode::broker::message::OPERATOR_SOCKET;
 use anode::broker::operator;
+use model::wish::Difference;
 use serde_json::{Value, json};
 use std::fs;
 use std::net::UdpSocket;
@@ -84,6 +85,59 @@ fn what_needs_a_restart_is_named_and_then_nothing_is_applied() {
     );
 }
 
+/// What `anode node apply` of a file says of a node after the lines of the difference, and whether it has done it.
+fn refusal(path: &Path, words: &[&str]) -> (bool, String) {
+    let (done, said) = apply(path, words);
+    let last = said.lines().filter(|line| !line.starts_with("nothing is changed")).next_back().unwrap_or_default();
+    let words = ["anode: the node would refuse it: ", "anode: the node refuses: "];
+    (done, words.into_iter().fold(last, |last, begin| last.strip_prefix(begin).unwrap_or(last)).to_owned())
+}
+
+#[test]
+fn a_dry_run_says_what_the_node_would_say_and_leaves_nothing() {
+    let node = Node::start(&role(1000));
+    let begin = standing(&node);
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = |at: &str| format!("[[port]]\nname = \"two\"\nudp = \"{at}\"\naddress = [\"10.5.0.1/24\"]\n");
+    let busy = role(1000) + &port(&taken.local_addr().unwrap().to_string());
+    let far = role(1000) + &shell("e", "exec sleep 1") + "worker = 2\n";
+    for (more, part) in [
+        (busy.as_str(), "Another process listens there"),
+        (far.as_str(), "ee e: worker = 2: the node's last one is 0"),
+        ("[sizes]\ncodes = 7\n", "these changes need a restart"),
+    ] {
+        let other = file(&node, "other.toml", more);
+        let (dry, wet) = (refusal(&other, &["--dry-run"]), refusal(&other, &[]));
+        assert!(!dry.0 && dry.1.contains(part), "{dry:?}");
+        assert_eq!(dry, wet);
+    }
+    // What it leaves out it does not refuse.
+    let other = file(&node, "other.toml", &(role(7) + "[sizes]\ncodes = 7\n"));
+    assert!(apply(&other, &["--dry-run", "--partly"]).0);
+    let done = anode(&["node", "apply"], &other).args(["--dry-run", "--json"]).output().unwrap();
+    let said: Difference = serde_json::from_slice(&done.stdout).unwrap();
+    assert!(!done.status.success() && said.refused.unwrap().contains("need a restart"));
+    assert_eq!((&standing(&node)["number"], &standing(&node)["applied"]), (&begin["number"], &json!(0)));
+    // A port that could be had is not had.
+    let free = file(&node, "free.toml", &(role(1000) + &port("127.0.0.1:0")));
+    assert!(apply(&free, &["--dry-run"]).0);
+    assert_eq!(node.control().status().unwrap()["ports"].as_array().unwrap().len(), 1);
+    // While one waits for a word nothing else is applied, and it is gone back from.
+    assert!(apply(&file(&node, "x.toml", &role(7)), &["--confirm-within", "1h"]).0);
+    let (done, said) = apply(&free, &["--dry-run"]);
+    assert!(!done && said.contains("the node would refuse it: ") && said.contains("waits to be confirmed"), "{said}");
+    let (done, said) = node.anode(&["node", "rollback", "--dry-run"]);
+    assert!(done && said.starts_with("role guests limits.packets_per_second: 7 → 1000\n"), "{said}");
+    let (done, said) = node.anode(&["node", "rollback"]);
+    assert!(done, "{said}");
+    let (done, said) = node.anode(&["node", "rollback", "99", "--dry-run"]);
+    assert!(!done && said.contains("there is no configuration 99"), "{said}");
+    // What was refused is not told as if it had been done.
+    let (_, said) = node.anode(&["node", "events", "--kind", "node"]);
+    let refused = said.lines().filter(|line| line.contains("; refused: ")).collect::<Vec<_>>();
+    assert!(refused.len() == 3 && refused.iter().all(|line| line.contains("not done: a configuration was")), "{said}");
+}
+
 #[test]
 fn what_contradicts_or_is_half_written_is_refused_and_touches_nothing() {
     let node = Node::start(&role(1000));
@@ -147,10 +201,11 @@ fn of_many_who_apply_at_once_each_is_done_or_told_why_not() {
         let known = ["has given another configuration meanwhile", "changes the configuration right now", "look again"];
         assert!(*done || known.iter().any(|known| said.contains(known)), "{said}");
     }
+    // It may be none: whose is the last is told of one who is at it, and that one of the last.
     let done = said.iter().filter(|(done, _)| *done).count();
-    assert!(done > 0);
     assert_eq!(standing(&node)["applied"], done);
     assert_eq!(history(&node).len(), 1 + done, "each of them ran");
+    assert!(apply(&file(&node, "alone.toml", &role(9)), &[]).0, "nobody is in the way any more");
 }
 
 #[test]
@@ -230,6 +285,27 @@ fn a_hang_up_has_the_file_read_again_and_a_bad_one_is_refused() {
     hang_up();
     node.until(|| (standing(&node)["refused"] == 1).then_some(()));
     assert_eq!(standing(&node)["applied"], 1);
+    // However many there are, and whatever is being applied just then: what the file says at the last one holds.
+    for packets in 10..40 {
+        file(&node, "node.toml", &role(packets));
+        hang_up();
+    }
+    node.until(|| {
+        let last = history(&node).pop()?["changes"].to_string();
+        last.contains(" → 39").then_some(())
+    });
+}
+
+/// The control socket is there before all else is: whoever finds it may send a signal.
+#[test]
+fn a_hang_up_while_the_node_begins_does_not_end_it() {
+    for _ in 0..4 {
+        let node = Node::start_in(tempfile::tempdir().unwrap(), &role(1000));
+        let pid = node.process.id().to_string();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+        wait::text(&node.dir.path().join("log"), Some(&node.process), |log| log.contains("node runs").then_some(()));
+        node.down();
+    }
 }
 
 #[test]

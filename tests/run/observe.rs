@@ -178,14 +178,14 @@ fn a_change_is_an_event_with_who_asked_and_what_was_refused_is_one_too() {
     };
     let level = found("the level of the log of anode::node is debug");
     assert!(level.kind == Kind::Node && level.who.is_some_and(|who| who.uid == own && who.pid > 0), "{level:?}");
-    let killed = found("domain 4000000 was ended");
+    let killed = found("not done: domain 4000000 was ended");
     assert!(killed.refused.is_some_and(|why| why.contains("no domain 4000000")), "{events:?}");
     let (done, said) = node.anode(&["node", "events", "--kind", "session", "--json"]);
     let lines: Vec<Event> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(done && !lines.is_empty() && lines.iter().all(|event| event.kind == Kind::Session), "{said}");
     let (done, said) = node.anode(&["node", "events"]);
     assert!(done && said.contains(&format!("by user {own} in process")), "{said}");
-    assert!(node.log().contains("domain 4000000 was ended"), "{}", node.log());
+    assert!(node.log().contains("not done: domain 4000000 was ended"), "{}", node.log());
     node.down();
 }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// How a configuration is taken over.
 #[derive(clap::Args)]
 pub(super) struct Manner {
-    /// Only print what would change
+    /// Only print what would change, and why the node would refuse it
     #[arg(long)]
     dry_run: bool,
     /// Leave out what needs a restart, and apply the rest
@@ -59,8 +59,8 @@ pub(super) fn apply(path: &Path, node: Option<&str>, manner: &Manner) -> anyhow:
     let source = std::path::absolute(path).map_or(shown, |path| path.display().to_string());
     let number = operator::give(&dir, &text, &source).map_err(|why| anyhow::anyhow!("the node refuses: {why}"))?;
     let wish = |dry_run: bool, base: Option<u64>| {
-        let (partly, confirm_within_ms) = (manner.partly, manner.confirm_within);
-        Wish::Apply { number, base, dry_run, partly, confirm_within_ms }
+        let (partly, confirm_within_ms, rehearse) = (manner.partly, manner.confirm_within, manner.dry_run);
+        Wish::Apply { number, base, dry_run, rehearse, partly, confirm_within_ms }
     };
     let difference = ask(&mut control, wish(true, None))?;
     conclude(&mut control, &difference, manner, |base| wish(false, Some(base)))
@@ -70,8 +70,8 @@ pub(super) fn apply(path: &Path, node: Option<&str>, manner: &Manner) -> anyhow:
 pub(super) fn rollback(node: &str, to: Option<u64>, manner: &Manner) -> anyhow::Result<()> {
     let mut control = Control::connect(&run_dir(node))?;
     let wish = |dry_run: bool| {
-        let (partly, confirm_within_ms) = (manner.partly, manner.confirm_within);
-        Wish::Rollback { to, dry_run, partly, confirm_within_ms }
+        let (partly, confirm_within_ms, rehearse) = (manner.partly, manner.confirm_within, manner.dry_run);
+        Wish::Rollback { to, dry_run, rehearse, partly, confirm_within_ms }
     };
     let difference = ask(&mut control, wish(true))?;
     conclude(&mut control, &difference, manner, |_| wish(false))
@@ -93,7 +93,7 @@ fn conclude(
     };
     if manner.json {
         crate::say!("{}", serde_json::to_string_pretty(&done)?);
-        return Ok(());
+        return as_applied(&done);
     }
     let number = done.number.unwrap_or(0);
     match (manner.dry_run, done.applied, manner.confirm_within) {
@@ -105,7 +105,12 @@ fn conclude(
         ),
         _ => crate::say!("applied as configuration {number}"),
     }
-    Ok(())
+    as_applied(&done)
+}
+
+/// A dry run ends as what it was of would.
+fn as_applied(done: &Difference) -> anyhow::Result<()> {
+    done.refused.as_ref().map_or(Ok(()), |why| Err(anyhow::anyhow!("the node would refuse it: {why}")))
 }
 
 /// What changes, and what of it needs a restart.

@@ -85,9 +85,11 @@ pub(super) fn run(path: &Path, helper: Option<&Path>) -> anyhow::Result<()> {
     {
         tracing::warn!(%error, "should the node fall, no report is left of it");
     }
+    // Whoever finds the node answering may send it one.
+    let signals = crate::manage::keep_signals()?;
     let node = crate::manage::assemble_planned(file, plan)?;
     broker::ask(&broker::Request::Runs, &[])?;
-    crate::manage::obey_signals(node.handle(), notifier.clone())?;
+    crate::manage::obey_signals(signals, node.handle(), notifier.clone())?;
     tracing::info!(node = file.name, run_dir = %file.run_dir().display(), "node runs");
     notifier.ready();
     if let Some(patience) = notifier.watchdog() {

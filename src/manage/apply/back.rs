@@ -2,10 +2,11 @@
 //!
 //! It is that of any other configuration. What cannot be taken back at once is tried again soon.
 
+use super::applier::lock;
 use super::offered::{Keys, hold_again, offer_again};
 use super::prepared::Prepared;
 use super::reach::Reach;
-use super::{AGAIN, Applying, Before, lock};
+use super::{AGAIN, Applying, Before};
 use crate::config::difference;
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ impl Applying {
         let (who, returned) = (before.who.clone(), self.return_to(&before));
         match returned {
             Ok(number) => {
-                let mut board = lock(&self.board);
+                let mut board = lock(&self.shared.board);
                 board.deadline = None;
                 board.standing.reverted += 1;
                 board.standing.number = number;
@@ -32,7 +33,7 @@ impl Applying {
             Err(why) => {
                 tracing::error!(who, why, "the configuration is not taken back yet that nobody has confirmed");
                 let deadline = Instant::now() + AGAIN;
-                lock(&self.board).deadline = Some(deadline);
+                lock(&self.shared.board).deadline = Some(deadline);
                 self.before = Some(Before { deadline, ..before });
                 Err(why)
             }

@@ -10,6 +10,7 @@
 //! between two packets, in one piece: no packet finds one half of a configuration. The wait for a confirmation is the
 //! node's own and measured by a clock that nobody sets, so it ends also if whoever asked is gone.
 
+mod applier;
 mod back;
 mod offered;
 mod peers;
@@ -29,16 +30,18 @@ use crate::node::proofs::Guard;
 use crate::sys::clock::Clock;
 use crate::sys::threads::{self, Duty};
 use crate::trust::CurrentRoles;
+pub use applier::Applier;
+use applier::{Answer, Shared, Task, lock};
 use model::wish::{Confirmed, Difference};
 use offered::{Keys, history, keys_of, offer, one_before, shown};
 pub use peers::Peers;
 use prepared::Prepared;
 use reach::Reach;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
-use wish::{Done, Fulfils, Reply, Standing, Wish};
+use wish::{Done, Standing, Wish};
 
 /// Changes that the log has of one configuration.
 const LINES_MAX: usize = 20;
@@ -48,34 +51,6 @@ const AGAIN: Duration = Duration::from_secs(10);
 
 /// The longest wait for a confirmation.
 pub const CONFIRM_MAX: Duration = Duration::from_secs(86_400);
-
-/// What is said when nobody is left who could do something.
-const GOING_DOWN: &str = "the node is going down";
-
-/// What a wish has come to.
-type Answer = Result<Done, String>;
-
-/// The way to the thread that applies configurations.
-pub struct Applier {
-    tasks: Mutex<Sender<Task>>,
-    /// Whose task is being done.
-    at_it: Arc<Mutex<Option<String>>>,
-    board: Arc<Mutex<Board>>,
-}
-
-/// What is to be done, and who is told.
-struct Task {
-    wish: Wish,
-    who: String,
-    reply: Reply,
-}
-
-/// What others see.
-#[derive(Default)]
-struct Board {
-    standing: Standing,
-    deadline: Option<Instant>,
-}
 
 /// What a node is made of that configurations change.
 pub struct Parts {
@@ -100,8 +75,7 @@ pub struct Parts {
 /// The thread's own.
 struct Applying {
     parts: Parts,
-    board: Arc<Mutex<Board>>,
-    at_it: Arc<Mutex<Option<String>>>,
+    shared: Shared,
     /// What ran before the one that nobody has confirmed yet.
     before: Option<Before>,
     /// What somebody has looked at last.
@@ -118,6 +92,9 @@ struct Looked {
     to: Option<u64>,
 }
 
+/// What is ready to be carried out: the configuration, what changes, and what is open for that; nothing if nothing changes.
+type Ready = Option<(NodeFile, Vec<Change>, Prepared, Reach)>;
+
 /// Where the node goes back to.
 struct Before {
     file: NodeFile,
@@ -130,51 +107,23 @@ struct Before {
 impl Applier {
     /// Starts the thread.
     pub fn start(parts: Parts) -> io::Result<Applier> {
-        let (tasks, inbox) = channel();
-        let (at_it, board) = (Arc::<Mutex<Option<String>>>::default(), Arc::<Mutex<Board>>::default());
+        let ((tasks, inbox), shared) = (channel(), Shared::default());
         // Without a broker nobody can give one.
         if let Some(start) = history().ok().and_then(|mut all| all.pop()) {
-            let mut board = lock(&board);
+            let mut board = lock(&shared.board);
             (board.standing.number, board.standing.who) = (Some(start.number), Some(start.who));
         }
-        let applying = Applying { parts, board: board.clone(), at_it: at_it.clone(), before: None, looked: None };
+        let applying = Applying { parts, shared: shared.clone(), before: None, looked: None };
         threads::start("anode-apply", Duty::Routes, move || applying.serve(&inbox))?;
-        Ok(Applier { tasks: Mutex::new(tasks), at_it, board })
-    }
-}
-
-impl Fulfils for Applier {
-    fn fulfil(&self, wish: Wish, who: &str) -> Answer {
-        let (reply, answer) = channel();
-        // Whoever asked may have gone away meanwhile.
-        self.begin(wish, who, Box::new(move |done| drop(reply.send(done))))?;
-        answer.recv().map_err(|_| GOING_DOWN.to_owned())?
-    }
-
-    fn begin(&self, wish: Wish, who: &str, reply: Reply) -> Result<(), String> {
-        let mut at_it = lock(&self.at_it);
-        // Who only looks waits for his turn.
-        if wish.change().is_some() {
-            if let Some(other) = &*at_it {
-                lock(&self.board).standing.refused += 1;
-                return Err(format!("{other} changes the configuration right now; look at it, then ask again"));
-            }
-            *at_it = Some(who.to_owned());
-        }
-        lock(&self.tasks).send(Task { wish, who: who.to_owned(), reply }).map_err(|_| GOING_DOWN.to_owned())
-    }
-
-    fn standing(&self) -> Standing {
-        let board = lock(&self.board);
-        let left = board.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()).as_millis());
-        Standing { unconfirmed_ms: left.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)), ..board.standing.clone() }
+        Ok(Applier::over(tasks, shared))
     }
 }
 
 /// What an operator asks of the difference.
 #[derive(Clone, Copy, Default)]
 struct Manner {
-    dry_run: bool,
+    /// Of what is only shown: whether it is to be said why it would be refused.
+    rehearse: bool,
     partly: bool,
     within: Option<Duration>,
     /// What the difference was to that somebody has looked at.
@@ -191,15 +140,21 @@ impl Applying {
             match inbox.recv_timeout(patience) {
                 Ok(Task { wish, who, reply }) => {
                     let changes = wish.change().is_some();
+                    if changes {
+                        *lock(&self.shared.at_it) = Some(who.clone());
+                    }
+                    // Whoever wishes it from here on may mean another text.
+                    let told =
+                        reply.map_or_else(|| core::mem::take(&mut *lock(&self.shared.rereading)), |reply| vec![reply]);
                     let answer = self.fulfil(wish, &who);
                     if let Err(why) = &answer {
                         tracing::warn!(who, why, "configuration refused");
                     }
                     if changes {
-                        lock(&self.board).standing.refused += u64::from(answer.is_err());
-                        *lock(&self.at_it) = None;
+                        lock(&self.shared.board).standing.refused += u64::from(answer.is_err());
+                        *lock(&self.shared.at_it) = None;
                     }
-                    reply(answer);
+                    told.into_iter().for_each(|reply| reply(answer.clone()));
                 }
                 // What has come of it is in the log.
                 Err(RecvTimeoutError::Timeout) => drop(self.go_back()),
@@ -210,12 +165,15 @@ impl Applying {
 
     fn fulfil(&mut self, wish: Wish, who: &str) -> Answer {
         match wish {
-            Wish::Apply { number, base, dry_run, partly, confirm_within_ms } => {
-                let manner = Manner { dry_run, partly, within: within(confirm_within_ms)?, base: base.map(known) };
-                self.apply(Wanted::Given(number), who, manner)
+            Wish::Apply { number, base, dry_run, rehearse, partly, confirm_within_ms } => {
+                let (dry_run, within) = (dry_run || rehearse, within(confirm_within_ms)?);
+                let manner = Manner { rehearse, partly, within, base: base.map(known) };
+                let wanted = Wanted::Given(number);
+                if dry_run { self.show(&wanted, manner, false) } else { self.apply(wanted, who, manner) }
             }
-            Wish::Rollback { to, dry_run, partly, confirm_within_ms } => {
-                let manner = Manner { dry_run, partly, within: within(confirm_within_ms)?, base: None };
+            Wish::Rollback { to, dry_run, rehearse, partly, confirm_within_ms } => {
+                let (dry_run, within) = (dry_run || rehearse, within(confirm_within_ms)?);
+                let manner = Manner { rehearse, partly, within, base: None };
                 if self.before.is_some() && to.is_none() && !dry_run {
                     self.go_back()?;
                     return Ok(Done::Differs(Difference {
@@ -229,7 +187,7 @@ impl Applying {
                     None => one_before(&history()?)?,
                 };
                 let wanted = Wanted::Again { number, who: format!("{who}, back to {number}"), returns: false };
-                self.apply(wanted, who, manner)
+                if dry_run { self.show(&wanted, manner, to.is_none()) } else { self.apply(wanted, who, manner) }
             }
             Wish::Reread => {
                 let wanted = Wanted::Source { who: who.to_owned() };
@@ -254,25 +212,61 @@ impl Applying {
             Some(Before { who: given, .. }) => given.clone(),
         };
         self.before = None;
-        lock(&self.board).deadline = None;
+        lock(&self.shared.board).deadline = None;
         tracing::info!(event = "node", who, number, given, "configuration confirmed");
         Ok(Done::Stays(Confirmed { number: runs }))
     }
 
     /// The number of the configuration that runs.
     fn number(&self) -> Option<u64> {
-        lock(&self.board).standing.number
+        lock(&self.shared.board).standing.number
+    }
+
+    /// Why another configuration is refused now, whatever it is: one waits to be confirmed.
+    fn is_free(&self) -> Result<(), String> {
+        let Some(before) = &self.before else { return Ok(()) };
+        let left = before.deadline.saturating_duration_since(Instant::now()).as_secs();
+        Err(format!(
+            "the configuration of {} waits to be confirmed, for {left} s more: anode node confirm NODE {}, or anode node rollback NODE",
+            before.who,
+            self.number().unwrap_or(0)
+        ))
+    }
+
+    /// All that can fail, with nothing changed.
+    fn prepared(&self, looked: &Looked, partly: bool) -> Result<Ready, String> {
+        let Looked { kept, keys, after, changes, .. } = looked;
+        refuse_restart(changes, partly)?;
+        let target =
+            difference::without_restart(&self.parts.file, after, changes).map_err(|error| error.to_string())?;
+        let left: Vec<Change> = changes.iter().filter(|change| change.part.is_some()).cloned().collect();
+        if left.is_empty() {
+            return Ok(None);
+        }
+        let reach = Reach::of(kept.number, partly, &left)?;
+        let prepared = Prepared::of(&self.parts, &target, &left, keys, true)?;
+        Ok(Some((target, left, prepared, reach)))
+    }
+
+    /// What would change, and why it would be refused, if that is asked too; `returns`: it is the way back from what nobody has confirmed.
+    fn show(&mut self, wanted: &Wanted, manner: Manner, returns: bool) -> Answer {
+        let looked = self.look(wanted)?;
+        let free = || if returns { Ok(()) } else { self.is_free() };
+        let refused = || free().and_then(|()| self.prepared(&looked, manner.partly).map(drop)).err();
+        let refused = if manner.rehearse { refused() } else { None };
+        let told = self.told(&looked.changes, manner, (false, self.number()));
+        self.looked = Some(looked);
+        Ok(Done::Differs(Difference { refused, ..told }))
+    }
+
+    fn told(&self, changes: &[Change], manner: Manner, (applied, number): (bool, Option<u64>)) -> Difference {
+        let changes = changes.iter().map(Change::told).collect();
+        let confirm_within_ms = manner.within.map(|within| within.as_millis() as u64);
+        Difference { applied, changes, confirm_within_ms, number, refused: None }
     }
 
     fn apply(&mut self, wanted: Wanted, who: &str, manner: Manner) -> Answer {
-        if let Some(before) = self.before.as_ref().filter(|_| !manner.dry_run) {
-            let left = before.deadline.saturating_duration_since(Instant::now()).as_secs();
-            return Err(format!(
-                "the configuration of {} waits to be confirmed, for {left} s more: anode node confirm NODE {}, or anode node rollback NODE",
-                before.who,
-                self.number().unwrap_or(0)
-            ));
-        }
+        self.is_free()?;
         if let Some(base) = manner.base.filter(|base| *base != self.number()) {
             let words = |number: Option<u64>| number.map_or("that it was started with".into(), |it| it.to_string());
             let (runs, looked) = (words(self.number()), words(base));
@@ -281,26 +275,10 @@ impl Applying {
             ));
         }
         let looked = self.look(&wanted)?;
-        let Looked { kept, keys, after, changes, .. } = &looked;
-        let running = &self.parts.file;
-        let ms = manner.within.map(|within| within.as_millis() as u64);
-        let report = |applied, number: Option<u64>| {
-            let changes = changes.iter().map(Change::told).collect();
-            Done::Differs(Difference { applied, changes, confirm_within_ms: ms, number })
+        let Looked { kept, changes, .. } = &looked;
+        let Some((target, left, prepared, _reach)) = self.prepared(&looked, manner.partly)? else {
+            return Ok(Done::Differs(self.told(changes, manner, (false, self.number()))));
         };
-        if manner.dry_run {
-            let told = report(false, self.number());
-            self.looked = Some(looked);
-            return Ok(told);
-        }
-        refuse_restart(changes, manner.partly)?;
-        let target = difference::without_restart(running, after, changes).map_err(|error| error.to_string())?;
-        let left: Vec<Change> = changes.iter().filter(|change| change.part.is_some()).cloned().collect();
-        if left.is_empty() {
-            return Ok(report(false, self.number()));
-        }
-        let _reach = Reach::of(kept.number, manner.partly, &left)?;
-        let prepared = Prepared::of(&self.parts, &target, &left, keys, true)?;
         broker::ask(&Request::Hold { number: kept.number, partly: manner.partly }, &[])
             .map_err(|error| error.to_string())?;
         let (before, guard) = (self.number(), self.parts.guard.clone());
@@ -324,7 +302,7 @@ impl Applying {
         }
         let in_force = self.in_force(&kept.text, manner.partly);
         self.parts.handle.was_configured(&in_force, self.parts.file.store.as_deref());
-        Ok(report(true, Some(kept.number)))
+        Ok(Done::Differs(self.told(changes, manner, (true, Some(kept.number)))))
     }
 
     /// The configuration that runs, for reports: the text that was given, or what of it was applied.
@@ -335,7 +313,7 @@ impl Applying {
 
     /// This is what runs from now on, and to be confirmed within that time, if it is to be.
     fn stands(&mut self, kept: &Kept, within: Option<Duration>, before: Before) {
-        let mut board = lock(&self.board);
+        let mut board = lock(&self.shared.board);
         board.standing = Standing {
             number: Some(kept.number),
             who: Some(kept.who.clone()),
@@ -390,8 +368,4 @@ fn refuse_restart(changes: &[Change], partly: bool) -> Result<(), String> {
          changed; --partly applies the rest: {}",
         restart.join("; ")
     ))
-}
-
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
