@@ -7,6 +7,7 @@ mod mirror;
 mod places;
 mod queues;
 mod report;
+mod rounds;
 mod routes;
 mod table;
 mod weigh;
@@ -21,12 +22,13 @@ use crate::kernel::{Asker, KernelHalf, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
 use crate::sys::netlink::{self, Carrier, Interface};
+use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
 use crate::topology::{Neighbour, Port};
 use anyhow::{Context, Result};
 use choice::{Choice, Choices, Together};
-pub use interfaces::Links;
 use interfaces::Patience;
+pub use interfaces::{Follows, Links};
 use queues::Queues;
 pub use report::Report;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -178,7 +180,8 @@ impl Follower {
         first.begin_routes()?;
         first.seen.watched = true;
         let descriptor = first.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
-        let ends = Ends(first.links.clone());
+        let (ends, waker) = (Ends(first.links.clone()), Waker::new().context("cannot follow the kernel's interfaces")?);
+        first.links.rounds.begin(waker.clone());
         drop(first);
         let (own, mut patience) = (following.clone(), Some(Duration::ZERO));
         let turn = move |links| {
@@ -194,11 +197,14 @@ impl Follower {
             let ends = ends;
             // It ends with the worker, and else never.
             let why = loop {
-                let links = await_change(&watch, descriptor.as_ref().map(AsFd::as_fd), patience, &ends.0);
+                let others = descriptor.iter().map(AsFd::as_fd).chain([waker.as_fd()]).collect::<Vec<_>>();
+                let links = await_change(&watch, &others, patience, &ends.0);
+                let asked = ends.0.rounds.wakes();
                 match turn(links) {
                     Ok(next) => patience = next,
                     Err(why) => break why,
                 }
+                ends.0.rounds.is_done(asked);
             };
             tracing::error!(event = "link", %why, "interfaces and routes are followed no more");
         })?;
@@ -305,16 +311,11 @@ impl Follower {
 
 /// Waits until something has changed, or for so long; says whether links may have. Where that cannot be waited for (there may be fewer
 /// descriptors than before) it is tried again, and health says so meanwhile.
-fn await_change(
-    watch: &netlink::Watch,
-    other: Option<BorrowedFd<'_>>,
-    patience: Option<Duration>,
-    told: &Links,
-) -> bool {
+fn await_change(watch: &netlink::Watch, others: &[BorrowedFd<'_>], patience: Option<Duration>, told: &Links) -> bool {
     let mut failed = false;
     loop {
-        match watch.wait(other, if failed { Some(Duration::ZERO) } else { patience }) {
-            Ok([links, _]) if !failed => return links,
+        match watch.wait(others, if failed { Some(Duration::ZERO) } else { patience }) {
+            Ok(links) if !failed => return links,
             Ok(_) => {
                 told.leave_alone(false);
                 tracing::info!(event = "link", "interfaces and routes are followed again");

@@ -252,11 +252,11 @@ impl Watch {
         Ok(Watch { socket, features })
     }
 
-    /// Waits until something has changed, or there is something to read from another source as well; for so long at most, or
-    /// without an end. Says what of both.
-    pub fn wait(&self, other: Option<BorrowedFd<'_>>, most: Option<Duration>) -> io::Result<[bool; 2]> {
+    /// Waits until something has changed, or there is something to read from other sources; for so long at most, or
+    /// without an end. Says whether something has changed.
+    pub fn wait(&self, others: &[BorrowedFd<'_>], most: Option<Duration>) -> io::Result<bool> {
         let own = || core::iter::once(&self.socket).chain(&self.features);
-        let all = own().map(Socket::as_fd).chain(other);
+        let all = own().map(Socket::as_fd).chain(others.iter().copied());
         let mut waiting: Vec<PollFd<'_>> = all.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)).collect();
         let most = most.and_then(|most| Timespec::try_from(most).ok());
         while let Err(error) = poll(&mut waiting, most.as_ref()) {
@@ -275,7 +275,7 @@ impl Watch {
                 Err(error) => return Err(error),
             }
         }
-        Ok([changed, other.is_some() && waiting.last().is_some_and(is_ready)])
+        Ok(changed)
     }
 }
 

@@ -245,7 +245,7 @@ impl Poll {
 }
 
 /// Wakes a thread that waits in [`Poll::wait`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Waker {
     event: Arc<OwnedFd>,
 }

@@ -41,6 +41,7 @@ mod schemas;
 mod seen;
 mod sender;
 mod shared_hook;
+mod stuck;
 mod tiers;
 mod together;
 mod upgrade;

@@ -3,6 +3,7 @@
 //! An interface that comes back needs sockets and programs anew. Whoever can make and delete one could keep a node at
 //! that, so a port does it a few times at once, and then by and by. Meanwhile it waits as if the interface were away.
 
+use super::rounds::Rounds;
 use crate::frame::PortId;
 use crate::sys::netlink::Carrier;
 use model::status::Chosen;
@@ -53,6 +54,19 @@ pub struct Links {
     all: Mutex<Vec<LinkStatus>>,
     /// Whether they are followed no more, nor routes.
     stopped: AtomicBool,
+    /// Whether who follows them still comes round.
+    pub(super) rounds: Rounds,
+}
+
+/// Whether somebody follows interfaces and routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follows {
+    /// Or there is nothing to follow.
+    Yes,
+    /// Nobody does, now or any more.
+    Stopped,
+    /// Who does comes round no more.
+    Stuck,
 }
 
 impl Links {
@@ -61,9 +75,13 @@ impl Links {
         self.list().clone()
     }
 
-    /// Whether nobody follows interfaces and routes, now or any more.
-    pub fn are_left_alone(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+    /// Whether somebody follows interfaces and routes; who does is waited for so long.
+    pub fn are_followed(&self, within: Duration) -> Follows {
+        let is_stopped = || self.stopped.load(Ordering::Relaxed);
+        if !is_stopped() && self.rounds.come(within) {
+            return Follows::Yes;
+        }
+        if is_stopped() { Follows::Stopped } else { Follows::Stuck }
     }
 
     /// Who follows them cannot, or can again.

@@ -3,6 +3,7 @@
 //! Of what is counted since the start only what has come lately is of interest: since the look before the last minute.
 
 use crate::manage::control::Handle;
+use crate::manage::follow::Follows;
 use crate::manage::worker::Order;
 use model::health::{Check, Health, State};
 use model::status::{Followed, Status};
@@ -62,11 +63,19 @@ fn check(name: &str, value: u64, most: u64, said: String) -> Check {
 }
 
 /// Whether interfaces and routes are followed, and the kernel half has all of what was found.
-fn of_following(stopped: bool, followed: Followed) -> [Check; 2] {
-    let (behind, most) = if stopped { (followed.behind_ms.max(1), 0) } else { (followed.behind_ms, BEHIND_MS) };
-    let said = match stopped {
-        true => "interfaces and routes are not followed: the log says why; if that lasts, start the node again",
-        false => "milliseconds for which routes have changed that are not read yet; see followed of the status",
+fn of_following(follows: Follows, followed: Followed) -> [Check; 2] {
+    let (behind, most) = match follows {
+        Follows::Yes => (followed.behind_ms, BEHIND_MS),
+        _ => (followed.behind_ms.max(1), 0),
+    };
+    let said = match follows {
+        Follows::Stopped => {
+            "interfaces and routes are not followed: the log says why; if that lasts, start the node again"
+        }
+        Follows::Stuck => {
+            "who follows interfaces and routes comes round no more: anode node report, and start the node again"
+        }
+        Follows::Yes => "milliseconds for which routes have changed that are not read yet; see followed of the status",
     };
     let untold = "routes that the kernel half has not taken, and is told again; the log says why";
     [check("routes-followed", behind, most, said.into()), check("routes-untold", followed.untold, 0, untold.into())]
@@ -155,8 +164,8 @@ impl Handle {
             0,
             "ports before which the kernel half does not stand any more: somebody has taken it away; start the node again".into(),
         ));
-        let stopped = self.links.as_ref().is_some_and(|links| links.are_left_alone());
-        checks.extend(of_following(stopped, status.followed.unwrap_or_default()));
+        let follows = self.links.as_ref().map_or(Follows::Yes, |links| links.are_followed(PATIENCE));
+        checks.extend(of_following(follows, status.followed.unwrap_or_default()));
         checks.push(check(
             "unaccounted",
             status.unaccounted,
@@ -179,14 +188,16 @@ mod tests {
 
     #[test]
     fn who_follows_routes_no_more_or_late_or_in_one_half_is_degraded() {
-        let states = |stopped, behind_ms, untold| {
-            of_following(stopped, Followed { behind_ms, untold, ..Followed::default() }).map(|check| check.state)
+        let states = |follows, behind_ms, untold| {
+            of_following(follows, Followed { behind_ms, untold, ..Followed::default() }).map(|check| check.state)
         };
         use State::{Degraded, Healthy};
-        assert_eq!(states(false, BEHIND_MS, 0), [Healthy, Healthy]);
-        assert_eq!(states(false, BEHIND_MS + 1, 0), [Degraded, Healthy]);
-        assert_eq!(states(false, 0, 1), [Healthy, Degraded]);
-        assert_eq!(states(true, 0, 0), [Degraded, Healthy], "however little it is behind");
+        assert_eq!(states(Follows::Yes, BEHIND_MS, 0), [Healthy, Healthy]);
+        assert_eq!(states(Follows::Yes, BEHIND_MS + 1, 0), [Degraded, Healthy]);
+        assert_eq!(states(Follows::Yes, 0, 1), [Healthy, Degraded]);
+        for follows in [Follows::Stopped, Follows::Stuck] {
+            assert_eq!(states(follows, 0, 0), [Degraded, Healthy], "however little it is behind");
+        }
     }
 
     #[test]
