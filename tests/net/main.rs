@@ -8,6 +8,7 @@ mod chosen;
 mod confined;
 mod failed_start;
 mod fewer_descriptors;
+mod flaps;
 mod flood;
 mod full_disk;
 #[path = "../running/gate.rs"]
