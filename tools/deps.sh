@@ -22,6 +22,7 @@ if [ "${1:-}" = test ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>
     need promtool prometheus
     need buildah buildah
     need bird bird2
+    need xdp-loader xdp-tools
     python3 -c 'import ensurepip' 2>/dev/null || missing="$missing python3-venv"
 fi
 [ -z "$missing" ] && exit 0

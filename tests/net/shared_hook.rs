@@ -26,24 +26,29 @@ char terms[] __attribute__((section("license"), used)) = "GPL";
 
 /// A lab whose node r does not run yet, with the wall at its interface to a.
 fn walled(name: &str, section: &str) -> Option<Running> {
+    walled_by(name, section, |object| format!("ip link set dev to-a xdp obj {object} sec {section}"))
+}
+
+/// The same, put there by a command.
+fn walled_by(name: &str, section: &str, put: impl FnOnce(&str) -> String) -> Option<Running> {
     let net = Running::build(name, LINE)?;
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("wall.c"), WALL).unwrap();
     let at = dir.path().display();
-    net.shell(
-        "r",
-        &format!(
-            "clang -O2 -g -target bpf -DSECTION='\"{section}\"' -c {at}/wall.c -o {at}/wall.o \
-             && ip link set dev to-a xdp obj {at}/wall.o sec {section}"
-        ),
-    );
+    net.shell("r", &format!("clang -O2 -g -target bpf -DSECTION='\"{section}\"' -c {at}/wall.c -o {at}/wall.o"));
+    net.shell("r", &put(&format!("{at}/wall.o")));
     Some(net)
 }
 
-/// The number of the program at an interface of r.
+/// The program at an interface of r.
+fn program(net: &Running) -> Value {
+    let shown: Value = serde_json::from_str(&net.shell("r", "ip -d -j link show dev to-a")).unwrap();
+    shown[0]["xdp"]["prog"].clone()
+}
+
+/// Its number.
 fn standing(net: &Running) -> Option<u64> {
-    let shown: Value = serde_json::from_str(&net.shell("r", "ip -j link show dev to-a")).unwrap();
-    shown[0]["xdp"]["prog"]["id"].as_u64()
+    program(net)["id"].as_u64()
 }
 
 /// Whether what Linux forwards from a to b meets the wall, and nothing else does.
@@ -151,4 +156,59 @@ fn a_program_of_somebodys_link_stays() {
         })
         .unwrap();
     it_stays(net, "a link of another process");
+}
+
+/// A BPF file system for what libxdp keeps; it goes with this.
+struct Kept(tempfile::TempDir);
+
+impl Kept {
+    fn new() -> Kept {
+        let kept = Kept(tempfile::tempdir().unwrap());
+        anode::sys::bpf::mount(kept.0.path()).unwrap();
+        kept
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        assert!(Command::new("umount").arg(self.0.path()).status().unwrap().success());
+    }
+}
+
+/// libxdp puts a dispatcher there, which jumps to programs that replace functions of it; where the kernel has none of that, the program
+/// itself.
+#[test]
+fn what_libxdp_has_put_there_is_jumped_to_or_stays_and_it_takes_nothing_away() {
+    let is_there = Command::new("xdp-loader").arg("help").output().is_ok();
+    assert!(
+        is_there || std::env::var_os("CI").is_none(),
+        "continuous integration needs libxdp (apt install xdp-tools)"
+    );
+    if !is_there {
+        return println!("SKIPPED: no xdp-loader");
+    }
+    let kept = Kept::new();
+    let loader = |words: &str| format!("LIBXDP_BPFFS={} xdp-loader {words}", kept.0.path().display());
+    let load = |object: &str| loader(&format!("load -m native -s xdp.frags to-a {object}"));
+    let Some(mut net) = walled_by("libxdp", "xdp.frags", load) else { return };
+    let before = program(&net);
+    assert!(is_walled(&net), "{before}");
+    net.start(&in_kernel);
+    let status = net.await_status("r", |_| passes(&net));
+    if before["name"] == "xdp_dispatcher" {
+        let why = status["kernel"]["refused"][0]["why"].as_str().unwrap_or_default();
+        assert!(why.contains("a dispatcher of libxdp"), "{status}");
+        assert_eq!(program(&net), before);
+    } else {
+        assert_eq!(before["name"], "wall");
+        assert!(status["kernel"]["ports"].as_array().unwrap().iter().any(|port| port["behind"] == "wall"), "{status}");
+        // It cannot take away what stands there by a link.
+        let unload = loader("unload --all to-a");
+        let done = net.lab.command("r", "sh").unwrap().args(["-c", &unload]).output().unwrap();
+        assert!(!done.status.success() && passes(&net), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    assert!(is_walled(&net), "{}", net.log("r"));
+    down(&net);
+    assert_eq!(program(&net), before);
+    assert!(is_walled(&net));
 }
