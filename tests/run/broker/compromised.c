@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,36 +24,72 @@
 /* Ways to the broker. */
 #define WAYS 10
 
-/* The first sockets of sequenced packets that are connected to something without a name: the broker's other ends. How many. */
-static int find_broker(int ways[WAYS])
+/* Sockets that may be one. */
+#define SOCKETS 64
+
+static char answer[70000];
+
+/* Takes an answer, if there is one, and tells it. */
+static int take(int fd, int number, int flags)
+{
+    char space[CMSG_SPACE(32 * sizeof(int))];
+    struct iovec part = {answer, sizeof answer - 1};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
+    ssize_t length = recvmsg(fd, &message, flags);
+    answer[length < 0 ? 0 : length] = 0;
+    if (flags && answer[0] != '{')
+        return 0;
+    fprintf(stderr, "ATTEMPT %d: %s%s\n", number, answer, message.msg_controllen ? " WITH A DESCRIPTOR" : "");
+    return 1;
+}
+
+/* Sockets of sequenced packets that this process has made, without a name: the broker's other ends are among them. How many. */
+static int candidates(struct pollfd all[SOCKETS])
 {
     int count = 0;
-    for (int fd = 3; fd < 256 && count < WAYS; fd++) {
+    for (int fd = 3; fd < 256 && count < SOCKETS; fd++) {
         int type = 0;
-        socklen_t length = sizeof type;
         struct sockaddr_un peer = {0};
-        socklen_t named = sizeof peer;
+        struct ucred maker = {0};
+        socklen_t length = sizeof type, named = sizeof peer, made = sizeof maker;
         if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) || type != SOCK_SEQPACKET)
             continue;
-        if (!getpeername(fd, (struct sockaddr *)&peer, &named) && peer.sun_family == AF_UNIX && named <= sizeof(sa_family_t))
-            ways[count++] = fd;
+        if (getpeername(fd, (struct sockaddr *)&peer, &named) || peer.sun_family != AF_UNIX || named > sizeof(sa_family_t))
+            continue;
+        if (!getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &maker, &made) && maker.pid == getpid())
+            all[count++] = (struct pollfd){.fd = fd, .events = POLLIN};
     }
     return count;
 }
 
+/* The ways are those that answer the first request; who is at the other sockets says nothing to it. How many. */
+static int find_broker(int ways[WAYS], const char *request)
+{
+    struct pollfd all[SOCKETS];
+    int found = 0, count = candidates(all);
+    if (count < WAYS)
+        return 0;
+    for (int at = 0; at < count; at++)
+        if (send(all[at].fd, request, strlen(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+            all[at].fd = -1;
+    while (found < WAYS && poll(all, count, -1) > 0) {
+        for (int at = 0; at < count && found < WAYS; at++) {
+            if (!all[at].revents)
+                continue;
+            if (all[at].revents & POLLIN && take(all[at].fd, 1, MSG_DONTWAIT))
+                ways[found++] = all[at].fd;
+            all[at].fd = -1;
+        }
+    }
+    return found;
+}
+
 static void attempt(int fd, int number, const char *request)
 {
-    static char answer[70000];
-    char space[CMSG_SPACE(32 * sizeof(int))];
-    struct iovec part = {answer, sizeof answer - 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof space};
-    if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0) {
+    if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
         fprintf(stderr, "ATTEMPT %d: not sent\n", number);
-        return;
-    }
-    ssize_t length = recvmsg(fd, &message, 0);
-    answer[length < 0 ? 0 : length] = 0;
-    fprintf(stderr, "ATTEMPT %d: %s%s\n", number, answer, message.msg_controllen ? " WITH A DESCRIPTOR" : "");
+    else
+        take(fd, number, 0);
 }
 
 static void system_call(const char *what, int done)
@@ -62,9 +99,9 @@ static void system_call(const char *what, int done)
 
 int main(int count, char **words)
 {
-    int ways[WAYS], found = find_broker(ways);
+    int ways[WAYS], found = find_broker(ways, words[1]);
     fprintf(stderr, "BROKER %s\n", found < WAYS ? "not found" : "found");
-    for (int at = 1; at < count; at++)
+    for (int at = 2; at < count; at++)
         for (int way = 0; way < found; way++)
             attempt(ways[way], at, words[at]);
     system_call("setuid", !setuid(0));
