@@ -22,7 +22,7 @@ use std::mem::MaybeUninit;
 
 /// Nanoseconds after which whoever drives a survey ends a slice: a slice is over some rows later, and packets wait for no more than 50 µs,
 /// interrupts and memory that is met for the first time included.
-pub const SLICE_NS: u64 = 25_000;
+pub const SLICE_NS: u64 = 15_000;
 
 /// Rows after which it is asked whether a slice is over, since a clock may cost a quarter of a row.
 const ROWS: usize = 4;

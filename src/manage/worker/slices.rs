@@ -1,4 +1,4 @@
-//! Surveys of the node, in slices: rows are copied between two batches of packets, for half of 50 µs.
+//! Surveys of the node, in slices: rows are copied between two batches of packets, for a third of 50 µs.
 //!
 //! Who asks decides how often ([`crate::manage::observe`]); a slice is as long whoever asks, and however much there is to be copied.
 
