@@ -158,6 +158,13 @@ impl Target {
         Target::judge(name.into(), values, limit, Sense::AtLeast)
     }
 
+    /// No value may exceed `limit`: what is lost once is lost.
+    pub(crate) fn never_above(name: impl Into<String>, values: &[f64], limit: f64) -> Option<Target> {
+        let value = Summary::of(values)?.max;
+        let (name, sense) = (name.into(), Sense::AtMost);
+        Some(Target { name, value, limit, sense, met: value <= limit, interval_95: None, rounds: values.len() })
+    }
+
     fn judge(name: String, values: &[f64], limit: f64, sense: Sense) -> Option<Target> {
         let value = Summary::of(values)?.median;
         let close = (value - limit).abs() <= 0.1 * limit.abs();
@@ -205,6 +212,13 @@ mod tests {
         let far = Target::at_most("x", &[2.0; 9], 1.0).unwrap();
         assert!(!far.met && far.interval_95.is_none());
         assert!(Target::at_least("x", &[2.0; 9], 1.0).unwrap().met);
+    }
+
+    #[test]
+    fn what_may_never_be_is_judged_by_the_worst_round() {
+        let lost = Target::never_above("lost", &[0.0, 0.0, 2.0], 0.0).unwrap();
+        assert!(!lost.met && lost.value == 2.0);
+        assert!(Target::never_above("lost", &[0.0; 3], 0.0).unwrap().met);
     }
 
     #[test]

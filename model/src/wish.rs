@@ -36,6 +36,9 @@ pub enum Wish {
         /// Its number; by default the one before that which runs.
         to: Option<u64>,
         /// As above.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        base: Option<u64>,
+        /// As above.
         #[serde(default)]
         dry_run: bool,
         /// As above.

@@ -93,7 +93,7 @@ impl Configurations {
     pub fn new(file: &NodeFile, run_dir: &Path) -> io::Result<Configurations> {
         let mut ran = read_all(&run_dir.join(FOLDER));
         let next = ran.last().map_or(1, |last| last.number + 1);
-        let text = file.source.as_deref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+        let text = file.text.to_string();
         let source = file.source.as_deref().map(|path| path.display().to_string()).unwrap_or_default();
         let who = "the start of the node".to_owned();
         ran.push(Kept {
@@ -207,11 +207,12 @@ impl Configurations {
                 let Some(known) = self.ran.iter().find(|known| known.number == *number) else {
                     return Err(format!("there is no configuration {number}: see anode node history"));
                 };
-                let (text, source) = (known.text.clone(), known.source.clone());
-                let file = self.validate(&text)?;
+                let (text, source, partly) = (known.text.clone(), known.source.clone(), known.partly);
+                // The node has all that its files said when it ran before: they may be gone, and the way back is open still.
+                let file = if *returns { self.read(&text)? } else { self.validate(&text)? };
                 self.offer((text, file), &source, who);
                 if let (Some((offered, _)), true) = (&mut self.offered, *returns) {
-                    offered.returns_to = Some(*number);
+                    (offered.returns_to, offered.partly) = (Some(*number), partly);
                 }
             }
             Wanted::Source { who } => {
@@ -222,7 +223,8 @@ impl Configurations {
             }
         }
         let (kept, file) = self.offered.as_ref().ok_or("nothing is offered")?;
-        let (kept, secrets) = (kept.clone(), file.secrets().map_err(|error| error.to_string())?);
+        let secrets = if kept.returns_to.is_some() { Ok(BTreeMap::new()) } else { file.secrets() };
+        let (kept, secrets) = (kept.clone(), secrets.map_err(|error| error.to_string())?);
         let key = |(path, secret): (PathBuf, LinkSecret)| (path, (secret.id, hex::encode(secret.bytes)));
         let offer = Offer { kept, keys: secrets.into_iter().map(key).collect() };
         given(&offer).map_err(|error| error.to_string())
@@ -234,7 +236,8 @@ impl Configurations {
         let (mut kept, read) = offered.ok_or_else(|| self.overtaken())?;
         let (file, changes) = self.as_held(read, partly)?;
         let environments = environments_of(&file).map_err(|error| error.to_string())?;
-        kept.partly = partly;
+        // What ran in part before does so again, and else all of it.
+        kept.partly = if kept.returns_to.is_some() { kept.partly } else { partly };
         let left_out = |change: &&difference::Change| !partly || change.part.is_some();
         kept.changes = changes.iter().filter(left_out).take(LINES_MAX).map(ToString::to_string).collect();
         self.ran.push(kept);

@@ -99,6 +99,9 @@ pub struct NodeFile {
     /// Where it was read, if it was.
     #[serde(skip)]
     pub source: Option<PathBuf>,
+    /// Its text as it was read: the file may be another one later, or none that can be read twice.
+    #[serde(skip)]
+    pub text: Arc<str>,
 }
 
 /// Where routes come from.
@@ -297,6 +300,7 @@ impl NodeFile {
             ));
         }
         file.written = written::Written::of(text);
+        file.text = text.into();
         file.check_ingress()?;
         file.entry.limits().map_err(ConfigError)?;
         let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());

@@ -19,6 +19,6 @@ mod watch;
 mod ways;
 mod workers;
 
-pub use handle::Handle;
+pub use handle::{Handle, Unsettled};
 pub use serving::serve;
 pub(super) use workers::Others;

@@ -12,7 +12,7 @@ mod routes;
 mod table;
 mod weigh;
 
-use super::control::Handle;
+use super::control::{Handle, Unsettled};
 use super::sockets::Again;
 use super::worker::Order;
 use crate::config::places::Move;
@@ -31,7 +31,8 @@ use interfaces::Patience;
 pub use interfaces::{Follows, Links};
 use queues::Queues;
 pub use report::Report;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use table::Followed;
@@ -67,6 +68,8 @@ pub struct Follower {
     choices: Choices,
     seen: Seen,
     followed: Followed,
+    /// The way to the thread that follows.
+    begin: Option<Sender<Beginning>>,
 }
 
 /// Says that nothing is followed any more, at its end.
@@ -76,6 +79,16 @@ impl Drop for Ends {
     fn drop(&mut self) {
         self.0.leave_alone(true);
     }
+}
+
+/// What the thread that follows begins with, when there is something to follow: threads that come later may start none.
+struct Beginning {
+    following: Following,
+    watch: netlink::Watch,
+    routes: Option<OwnedFd>,
+    /// Wakes it, for whoever wants to know whether it comes round.
+    waker: Waker,
+    ends: Ends,
 }
 
 /// What a look at the host has found.
@@ -156,12 +169,19 @@ impl Follower {
             choices,
             seen,
             followed,
+            begin: None,
         })
     }
 
     /// Tells all there is now, and then what changes as long as the node lives.
-    pub fn follow(self) -> Result<Following> {
+    pub fn follow(mut self) -> Result<Following> {
         let has_some = self.routes || self.plans.iter().any(|plan| plan.opening.interface().is_some());
+        let (begin, begun) = channel();
+        self.begin = Some(begin);
+        threads::start("anode-routes", Duty::Routes, move || {
+            // There may be a port with an interface later, or never.
+            begun.into_iter().for_each(Beginning::follow);
+        })?;
         let following = Arc::new(Mutex::new(self));
         if has_some {
             Follower::watch(&following)?;
@@ -178,37 +198,28 @@ impl Follower {
         let watch = netlink::Watch::new().context("cannot follow the kernel's interfaces")?;
         first.look()?;
         first.begin_routes()?;
-        first.seen.watched = true;
-        let descriptor = first.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
-        let (ends, waker) = (Ends(first.links.clone()), Waker::new().context("cannot follow the kernel's interfaces")?);
+        let routes = first.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
+        let waker = Waker::new().context("cannot follow the kernel's interfaces")?;
         first.links.rounds.begin(waker.clone());
-        drop(first);
-        let (own, mut patience) = (following.clone(), Some(Duration::ZERO));
-        let turn = move |links| {
-            // Nobody else waits while changes are gathered.
-            let until = locked(&own).followed.due(GATHER);
-            while let Some(rest) = { locked(&own).hear(until)? } {
-                std::thread::sleep(rest);
-            }
-            locked(&own).turn(links)
-        };
-        threads::start("anode-routes", Duty::Routes, move || {
-            // Also if it panics.
-            let ends = ends;
-            // It ends with the worker, and else never.
-            let why = loop {
-                let others = descriptor.iter().map(AsFd::as_fd).chain([waker.as_fd()]).collect::<Vec<_>>();
-                let links = await_change(&watch, &others, patience, &ends.0);
-                let asked = ends.0.rounds.wakes();
-                match turn(links) {
-                    Ok(next) => patience = next,
-                    Err(why) => break why,
-                }
-                ends.0.rounds.is_done(asked);
-            };
-            tracing::error!(event = "link", %why, "interfaces and routes are followed no more");
-        })?;
+        let (following, ends) = (following.clone(), Ends(first.links.clone()));
+        let beginning = Beginning { following, watch, routes, waker, ends };
+        let told = first.begin.as_ref().map(|begin| begin.send(beginning));
+        anyhow::ensure!(matches!(told, Some(Ok(()))), "interfaces and routes are followed no more");
+        first.links.leave_alone(false);
+        first.seen.watched = true;
         Ok(())
+    }
+
+    /// Waits until workers have done what follows from the orders so far, or for as long as that usually takes. An error: the node is
+    /// gone.
+    fn wait_for_workers(&self) -> Result<()> {
+        match self.handle.settle() {
+            Err(Unsettled::Late) => {
+                tracing::warn!(event = "link", "ports are not closed or opened yet: it takes longer than usual");
+                Ok(())
+            }
+            settled => settled.map_err(anyhow::Error::msg),
+        }
     }
 
     /// Whether the routes of another configuration lead somewhere here, where these neighbours and ports are.
@@ -271,7 +282,8 @@ impl Follower {
             }
         }
         self.file = file;
-        if !moves.is_empty() && self.seen.watched {
+        // What ports demand, and where routes are from, says whether the kernel half may stand before them.
+        if self.seen.watched && (self.judge_all() || !moves.is_empty()) {
             self.look()?;
         }
         if routes {
@@ -306,6 +318,35 @@ impl Follower {
         command: impl FnOnce(&mut crate::node::Node, &mut crate::node::Turn<'_>) + Send + 'static,
     ) -> Result<()> {
         self.handle.order(Order::Do(Box::new(command))).map_err(anyhow::Error::msg)
+    }
+}
+
+impl Beginning {
+    /// Follows what changes. It ends with the worker, and else never.
+    fn follow(self) {
+        let Beginning { following, watch, routes, waker, ends } = self;
+        let mut patience = Some(Duration::ZERO);
+        let turn = |links| {
+            // Nobody else waits while changes are gathered.
+            let until = locked(&following).followed.due(GATHER);
+            while let Some(rest) = { locked(&following).hear(until)? } {
+                std::thread::sleep(rest);
+            }
+            locked(&following).turn(links)
+        };
+        let why = loop {
+            let others = routes.iter().map(AsFd::as_fd).chain([waker.as_fd()]).collect::<Vec<_>>();
+            let links = await_change(&watch, &others, patience, &ends.0);
+            let asked = ends.0.rounds.wakes();
+            match turn(links) {
+                Ok(next) => patience = next,
+                Err(why) => break why,
+            }
+            ends.0.rounds.is_done(asked);
+        };
+        tracing::error!(event = "link", %why, "interfaces and routes are followed no more");
+        // Another configuration may have them followed again.
+        locked(&following).seen.watched = false;
     }
 }
 

@@ -36,10 +36,14 @@ use crate::sys::threads::{self, Duty};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::io;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use supervisor::{Order, Supervisor};
+
+/// How long whoever starts, stops or restarts one waits for how it stands then: an object need not end when it is asked to.
+const ACTED_WITHIN: Duration = Duration::from_secs(8);
 
 /// How an environment stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -157,7 +161,10 @@ impl Management {
     pub fn act(&self, name: &str, act: Act) -> Result<model::domains::Environment, String> {
         let (reply, answer) = channel();
         self.order(Order::Act(name.to_owned(), act, reply));
-        let status = answer.recv().map_err(|_| "the node is going down")??;
+        let status = answer.recv_timeout(ACTED_WITHIN).map_err(|why| match why {
+            RecvTimeoutError::Timeout => format!("environment {name} is still at it; see anode ee ls NODE"),
+            RecvTimeoutError::Disconnected => "the node is going down".to_owned(),
+        })??;
         told(&status)
     }
 

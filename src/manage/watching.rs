@@ -57,7 +57,9 @@ pub struct Watching {
 
 #[derive(Default)]
 struct Open {
-    /// The rings for what the kernel half has had, of all who watch.
+    /// How many watch.
+    watches: usize,
+    /// The rings for what the kernel half has had, of all who watch that too.
     tellers: Vec<Teller>,
     /// What the kernel half has had, while somebody watches.
     kernel: Option<KernelWatch>,
@@ -70,7 +72,8 @@ pub struct Watch {
     watching: Arc<Watching>,
     /// The first worker's first.
     workers: Vec<Listener>,
-    kernel: Listener,
+    /// The kernel half, if it is watched too.
+    kernel: Option<Listener>,
     /// Tells the workers when nobody watches any more.
     handle: Option<Handle>,
     /// What each worker has told.
@@ -122,21 +125,23 @@ impl Watching {
     /// One more who watches, and what each worker is to tell them by, the first one first.
     fn watch(self: &Arc<Watching>, kernel_too: bool) -> Result<(Watch, Vec<Teller>), String> {
         let mut open = self.open();
-        open.tellers.retain(|teller| !teller.is_closed());
-        if open.tellers.len() >= WATCHES_MAX {
+        if open.watches >= WATCHES_MAX {
             return Err(format!("{WATCHES_MAX} others watch this node already; end one"));
         }
         let words = (WORDS / self.workers).max(WORKER_WORDS);
         let (tellers, workers): (Vec<_>, Vec<_>) = (0..self.workers).map(|_| ring(words)).unzip();
-        let half = self.half.as_ref().filter(|_| kernel_too);
-        let (kernel_teller, kernel) = ring(if half.is_some() { KERNEL_WORDS } else { 1 });
-        if let (Some(half), None) = (half, &open.kernel) {
-            let watch =
-                KernelHalf::watch(half).map_err(|error| format!("the kernel half cannot be watched: {error}"))?;
-            open.kernel = Some(watch);
+        let mut kernel = None;
+        if let Some(half) = self.half.as_ref().filter(|_| kernel_too) {
+            if open.kernel.is_none() {
+                let watch = KernelHalf::watch(half);
+                open.kernel = Some(watch.map_err(|error| format!("the kernel half cannot be watched: {error}"))?);
+            }
+            let (teller, listener) = ring(KERNEL_WORDS);
+            open.tellers.push(teller);
+            kernel = Some(listener);
         }
         let before = open.kernel.as_mut().map_or(0, KernelWatch::missed);
-        open.tellers.push(kernel_teller);
+        open.watches += 1;
         let (watching, held) = (self.clone(), vec![Vec::new(); workers.len()]);
         Ok((Watch { watching, workers, kernel, handle: None, held, before, said: None }, tellers))
     }
@@ -176,7 +181,7 @@ impl Watching {
     /// Empties the ring buffer of the kernel half into the rings of all who watch; says what it has missed.
     fn empty_kernel(&self) -> u64 {
         let mut open = self.open();
-        let Open { tellers, kernel, missed } = &mut *open;
+        let Open { tellers, kernel, missed, .. } = &mut *open;
         let Some(kernel) = kernel else { return 0 };
         kernel.read(|frame| {
             let (port, out) = (frame.port.unwrap_or(NO_PORT), frame.out.unwrap_or(NO_PORT));
@@ -204,11 +209,15 @@ impl Watch {
         // hands to another, which is told later.
         let heard = self.workers.iter_mut().zip(&mut self.held).map(|(worker, held)| worker.hear(held, AT_ONCE));
         let worker = heard.fold(false, |any, some| any | some);
-        let in_kernel = self.watching.empty_kernel();
-        let kernel = self.kernel.hear(into, usize::MAX);
+        let (mut kernel, mut missed_there) = (false, 0);
+        if let Some(listener) = &mut self.kernel {
+            let in_kernel = self.watching.empty_kernel();
+            kernel = listener.hear(into, usize::MAX);
+            missed_there = listener.missed() + in_kernel.saturating_sub(self.before);
+        }
         record::merge(&mut self.held, into);
         let of_workers = self.workers.iter().map(Listener::missed).sum();
-        let missed = (of_workers, self.kernel.missed() + in_kernel.saturating_sub(self.before));
+        let missed = (of_workers, missed_there);
         if beat || self.said != Some(missed) {
             self.said = Some(missed);
             let head: [u64; HEAD] = record::head(MISSED, 0, NO_PORT, now, missed.0, missed.1);
@@ -225,9 +234,10 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.kernel.close();
+        self.kernel.iter_mut().for_each(Listener::close);
         self.workers.iter_mut().for_each(Listener::close);
         let mut open = self.watching.open();
+        open.watches -= 1;
         open.tellers.retain(|teller| !teller.is_closed());
         if open.tellers.is_empty() {
             (open.kernel, open.missed) = (None, None);

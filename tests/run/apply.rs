@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A role with so many packets a second.
-fn role(packets: u64) -> String {
+pub fn role(packets: u64) -> String {
     format!("[[role]]\nname = \"guests\"\nlimits = {{ packets_per_second = {packets} }}\n")
 }
 
 /// Another file of a node, with these lines at its end.
-fn file(node: &Node, name: &str, more: &str) -> PathBuf {
+pub fn file(node: &Node, name: &str, more: &str) -> PathBuf {
     let text = fs::read_to_string(node.dir.path().join("node.toml")).unwrap();
     let begin = text.split_inclusive('\n').take_while(|line| !line.starts_with("[[role]]")).collect::<String>();
     let path = node.dir.path().join(name);
@@ -26,13 +26,13 @@ fn file(node: &Node, name: &str, more: &str) -> PathBuf {
 }
 
 /// What `anode node apply` says of a file.
-fn apply(path: &Path, words: &[&str]) -> (bool, String) {
+pub fn apply(path: &Path, words: &[&str]) -> (bool, String) {
     let done = anode(&["node", "apply"], path).args(words).output().unwrap();
     (done.status.success(), String::from_utf8([done.stdout, done.stderr].concat()).unwrap())
 }
 
 /// How the configuration of a node stands.
-fn standing(node: &Node) -> Value {
+pub fn standing(node: &Node) -> Value {
     node.control().status().unwrap()["configuration"].clone()
 }
 
@@ -41,7 +41,7 @@ fn configure(node: &Node, what: Value) -> Result<Value, String> {
 }
 
 /// The lines of what ran.
-fn history(node: &Node) -> Vec<Value> {
+pub fn history(node: &Node) -> Vec<Value> {
     configure(node, json!("history")).unwrap().as_array().unwrap().clone()
 }
 

@@ -44,3 +44,4 @@ mod shares;
 mod single;
 #[path = "../running/wait.rs"]
 mod wait;
+mod ways_back;

@@ -73,7 +73,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     let name = format!("anode node apply, {PART}, ms");
     report.targets.extend(Target::at_most(name, series.values(&holds()), HOLDS_MS));
     let name = format!("anode node apply, {PART}, capsules lost");
-    report.targets.extend(Target::at_most(name, series.values(&lost()), LOST));
+    report.targets.extend(Target::never_above(name, series.values(&lost()), LOST));
     Ok(series)
 }
 

@@ -69,12 +69,12 @@ pub(super) fn apply(path: &Path, node: Option<&str>, manner: &Manner) -> anyhow:
 /// Goes back to a configuration that ran before.
 pub(super) fn rollback(node: &str, to: Option<u64>, manner: &Manner) -> anyhow::Result<()> {
     let mut control = Control::connect(&run_dir(node))?;
-    let wish = |dry_run: bool| {
+    let wish = |dry_run: bool, base: Option<u64>| {
         let (partly, confirm_within_ms, rehearse) = (manner.partly, manner.confirm_within, manner.dry_run);
-        Wish::Rollback { to, dry_run, rehearse, partly, confirm_within_ms }
+        Wish::Rollback { to, base, dry_run, rehearse, partly, confirm_within_ms }
     };
-    let difference = ask(&mut control, wish(true))?;
-    conclude(&mut control, &difference, manner, |_| wish(false))
+    let difference = ask(&mut control, wish(true, None))?;
+    conclude(&mut control, &difference, manner, |base| wish(false, Some(base)))
 }
 
 /// Prints a difference and has it applied, unless it is only to be printed.
@@ -96,8 +96,11 @@ fn conclude(
         return as_applied(&done);
     }
     let number = done.number.unwrap_or(0);
-    match (manner.dry_run, done.applied, manner.confirm_within) {
+    match (manner.dry_run, done.applied, done.confirm_within_ms) {
         (true, ..) => crate::say!("nothing is changed: this was a dry run"),
+        (_, false, _) if !done.changes.is_empty() => {
+            crate::say!("nothing is changed: all of it needs a restart");
+        }
         (_, false, _) => crate::say!("nothing is changed: the node runs this already"),
         (_, _, Some(ms)) => crate::say!(
             "applied as configuration {number}; it is taken back in {} s unless confirmed: anode node confirm NODE {number}",

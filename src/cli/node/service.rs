@@ -59,8 +59,6 @@ pub(super) fn help(path: &Path, mount: bool) -> anyhow::Result<()> {
 /// Runs the node of a configuration to its end, with the helper that listens there or with one of its own.
 pub(super) fn run(path: &Path, helper: Option<&Path>) -> anyhow::Result<()> {
     let file = &NodeFile::read(path)?.placed();
-    // As it was a moment ago, for reports.
-    let text = std::fs::read_to_string(path).unwrap_or_default();
     let log = begin_log();
     let notifier = Notifier::of_environment().context("the service manager cannot be told")?;
     file.changed_defaults().iter().for_each(|line| tracing::info!("changed default: {line}"));
@@ -74,7 +72,7 @@ pub(super) fn run(path: &Path, helper: Option<&Path>) -> anyhow::Result<()> {
         tracing::warn!(%error, "the node has as many descriptors as it began with");
     }
     let mut plan = crate::manage::Planned::with(file, helper.is_some()).with_context(|| path.display().to_string())?;
-    plan.text = text;
+    plan.text = file.text.to_string();
     match helper {
         Some(socket) => apart::join(file, socket)?,
         None => broker::begin(file)?,

@@ -137,9 +137,15 @@ impl Applying {
                 Some(before) => before.deadline.saturating_duration_since(Instant::now()),
                 None => CONFIRM_MAX,
             };
+            if patience.is_zero() {
+                // Whoever else asks something waits for it. What has come of it is in the log.
+                let _ = self.go_back(None);
+                continue;
+            }
             match inbox.recv_timeout(patience) {
                 Ok(Task { wish, who, reply }) => {
-                    let changes = wish.change().is_some();
+                    // Of what is asked by the control socket there is an event already.
+                    let (changes, is_reread) = (wish.change().is_some(), wish == Wish::Reread);
                     if changes {
                         *lock(&self.shared.at_it) = Some(who.clone());
                     }
@@ -147,8 +153,10 @@ impl Applying {
                     let told =
                         reply.map_or_else(|| core::mem::take(&mut *lock(&self.shared.rereading)), |reply| vec![reply]);
                     let answer = self.fulfil(wish, &who);
-                    if let Err(why) = &answer {
-                        tracing::warn!(who, why, "configuration refused");
+                    match &answer {
+                        Err(why) if is_reread => tracing::warn!(event = "node", who, why, "configuration refused"),
+                        Err(why) => tracing::warn!(who, why, "configuration refused"),
+                        Ok(_) => {}
                     }
                     if changes {
                         lock(&self.shared.board).standing.refused += u64::from(answer.is_err());
@@ -156,8 +164,7 @@ impl Applying {
                     }
                     told.into_iter().for_each(|reply| reply(answer.clone()));
                 }
-                // What has come of it is in the log.
-                Err(RecvTimeoutError::Timeout) => drop(self.go_back()),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
         }
@@ -171,11 +178,11 @@ impl Applying {
                 let wanted = Wanted::Given(number);
                 if dry_run { self.show(&wanted, manner, false) } else { self.apply(wanted, who, manner) }
             }
-            Wish::Rollback { to, dry_run, rehearse, partly, confirm_within_ms } => {
+            Wish::Rollback { to, base, dry_run, rehearse, partly, confirm_within_ms } => {
                 let (dry_run, within) = (dry_run || rehearse, within(confirm_within_ms)?);
-                let manner = Manner { rehearse, partly, within, base: None };
+                let manner = Manner { rehearse, partly, within, base: base.map(known) };
                 if self.before.is_some() && to.is_none() && !dry_run {
-                    self.go_back()?;
+                    self.go_back(Some(who))?;
                     return Ok(Done::Differs(Difference {
                         applied: true,
                         number: self.number(),

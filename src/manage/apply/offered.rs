@@ -31,20 +31,29 @@ fn read<T: serde::de::DeserializeOwned>(request: &Request) -> Result<T, String> 
     serde_json::from_slice(&text).map_err(|error| error.to_string())
 }
 
-/// The configuration that ran before the one that does; of one that the node returned to, before that one ran first.
+/// The configuration that ran before the one that does; of one that the node returned to, before that one ran first. One that
+/// nobody has confirmed is never it: the return from it stands behind it.
 pub fn one_before(history: &[Kept]) -> Result<u64, String> {
     let none = || "no other configuration has run before this one".to_owned();
-    let last = history.last().ok_or_else(none)?;
-    let runs = last.returns_to.unwrap_or(last.number);
-    let at = history.iter().position(|kept| kept.number == runs).ok_or_else(none)?;
-    let before = at.checked_sub(1).and_then(|at| history.get(at)).ok_or_else(none)?;
-    // Several in a row may have returned to it.
-    Ok(before.returns_to.unwrap_or(before.number))
+    let at = first_run(history, history.len().checked_sub(1).ok_or_else(none)?).ok_or_else(none)?;
+    let before = at.checked_sub(1).and_then(|at| first_run(history, at)).ok_or_else(none)?;
+    Ok(history[before].number)
 }
 
-/// Has the broker offer one that ran before.
-pub fn offer_again(number: u64) -> Result<Kept, String> {
-    let who = "nobody: the one before was not confirmed".into();
+/// Where the configuration of a place ran first: a return leads to another one, which may be one too.
+fn first_run(history: &[Kept], mut at: usize) -> Option<usize> {
+    while let Some(number) = history[at].returns_to {
+        at = history[..at].iter().position(|kept| kept.number == number)?;
+    }
+    Some(at)
+}
+
+/// Has the broker offer one that ran before the one that is taken back, by whom or by nobody.
+pub fn offer_again(number: u64, taker: Option<&str>) -> Result<Kept, String> {
+    let who = match taker {
+        Some(who) => format!("{who}, who took the one before back"),
+        None => "nobody: the one before was not confirmed".to_owned(),
+    };
     offer(&Wanted::Again { number, who, returns: true }).map(|offer| offer.kept)
 }
 
@@ -68,4 +77,43 @@ pub fn keys_of(given: BTreeMap<PathBuf, (u32, String)>) -> Result<Keys, String> 
         Ok((path, LinkSecret { id, bytes }))
     };
     given.into_iter().map(key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Configurations with these numbers, and to which of them each returns.
+    fn history(all: &[(u64, Option<u64>)]) -> Vec<Kept> {
+        let kept = |(number, returns_to): &(u64, Option<u64>)| Kept {
+            number: *number,
+            unix_s: 0,
+            who: String::new(),
+            source: String::new(),
+            partly: false,
+            returns_to: *returns_to,
+            changes: Vec::new(),
+            text: String::new(),
+        };
+        all.iter().map(kept).collect()
+    }
+
+    #[test]
+    fn one_that_nobody_confirmed_is_not_the_one_before() {
+        let cases: [(&[(u64, Option<u64>)], Option<u64>); 8] = [
+            (&[], None),
+            (&[(1, None)], None),
+            (&[(1, None), (2, None)], Some(1)),
+            // 3 was not confirmed, and then 6.
+            (&[(1, None), (2, None), (3, None), (4, Some(2))], Some(1)),
+            (&[(1, None), (2, None), (3, None), (4, Some(2)), (6, None), (7, Some(4))], Some(1)),
+            (&[(1, None), (2, None), (3, Some(1))], None),
+            (&[(1, None), (2, None), (3, Some(1)), (4, None)], Some(1)),
+            // What it returned to is not kept any more.
+            (&[(3, None), (4, Some(2))], None),
+        ];
+        for (all, expected) in cases {
+            assert_eq!(one_before(&history(all)).ok(), expected, "{all:?}");
+        }
+    }
 }

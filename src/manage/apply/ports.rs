@@ -119,11 +119,12 @@ impl Ports {
         handle.place(placings)?;
         drop(done);
         // Each says so, or is gone.
-        let placed = answers.iter().count();
-        if placed < usize::from(handle.workers()) {
+        let placed: Vec<Result<(), String>> = answers.iter().collect();
+        if placed.len() < usize::from(handle.workers()) {
             return Err("the node is going down".into());
         }
         handle.name_ports(file, &self.all);
+        placed.into_iter().collect::<Result<(), String>>()?;
         Ok(self.moves)
     }
 }

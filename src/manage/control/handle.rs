@@ -32,6 +32,30 @@ const FIRST: WorkerId = 0;
 /// For how long ports are waited for, less than clients wait for an answer.
 const SETTLED_WITHIN: Duration = Duration::from_secs(8);
 
+/// Why workers have not carried out all orders so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsettled {
+    /// It takes longer than usual: closing a socket waits for all processors, for one.
+    Late,
+    /// There are none any more.
+    Gone,
+}
+
+impl std::fmt::Display for Unsettled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Unsettled::Late => "the ports are not ready yet; ask again",
+            Unsettled::Gone => "the node is going down",
+        })
+    }
+}
+
+impl From<Unsettled> for String {
+    fn from(why: Unsettled) -> String {
+        why.to_string()
+    }
+}
+
 /// Ways to the worker and the loader.
 #[derive(Clone)]
 pub struct Handle {
@@ -213,14 +237,14 @@ impl Handle {
 
     /// Waits until the workers have carried out what follows from the orders so far: the ports know of new channels. The first one
     /// comes last, since others ask it for theirs.
-    pub fn settle(&self) -> Result<(), String> {
+    pub fn settle(&self) -> Result<(), Unsettled> {
         let workers = self.others.ways.len() as WorkerId;
         (FIRST + 1..=workers).chain([FIRST]).try_for_each(|worker| {
             let (reply, answer) = channel();
-            self.order_of(worker, Order::Settle(reply))?;
+            self.order_of(worker, Order::Settle(reply)).map_err(|_| Unsettled::Gone)?;
             answer.recv_timeout(SETTLED_WITHIN).map_err(|why| match why {
-                RecvTimeoutError::Timeout => "the ports are not ready yet; ask again".into(),
-                RecvTimeoutError::Disconnected => "the node is going down".to_string(),
+                RecvTimeoutError::Timeout => Unsettled::Late,
+                RecvTimeoutError::Disconnected => Unsettled::Gone,
             })
         })
     }

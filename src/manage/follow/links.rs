@@ -184,7 +184,8 @@ impl Follower {
             tracing::info!(event = "link", port = name, mtu, "a port is opened anew for larger packets");
             // Those that there are go first: two would have the same frames.
             let order = Order::Reopen { port: PortId(at as u16), interface: 0, program: false, mtu };
-            self.handle.order(order).and_then(|()| self.handle.settle()).map_err(anyhow::Error::msg)?;
+            self.handle.order(order).map_err(anyhow::Error::msg)?;
+            self.wait_for_workers()?;
         }
         Ok(true)
     }
@@ -239,8 +240,10 @@ impl Follower {
 
     /// AF_XDP sockets come back when those of the interface before are closed.
     fn reopen_sockets(&mut self, port: PortId, interface: u32, mtu: usize) -> Result<()> {
+        if self.again.is_some() {
+            self.wait_for_workers()?;
+        }
         let Some(again) = &mut self.again else { return Ok(()) };
-        self.handle.settle().map_err(anyhow::Error::msg)?;
         match again.open(usize::from(port.0), interface, mtu) {
             Some(sockets) => self.handle.order(Order::Sockets { port, sockets }).map_err(anyhow::Error::msg),
             None => Ok(()),

@@ -35,7 +35,7 @@ impl Follower {
         if names.is_empty() {
             return Ok(());
         }
-        self.handle.settle().map_err(anyhow::Error::msg)?;
+        self.wait_for_workers()?;
         if let Err(error) = self.settings.give_back(|_, of| names.iter().any(|name| name == of)) {
             tracing::warn!(%error, "an interface that is no port any more keeps settings of the node's: ethtool -k shows them");
         }

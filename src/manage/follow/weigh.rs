@@ -80,7 +80,7 @@ impl Follower {
     }
 
     /// Judges all links anew; says whether a port is to be another.
-    fn judge_all(&mut self) -> bool {
+    pub(super) fn judge_all(&mut self) -> bool {
         let (host, mut turned) = (Host::now(&self.file, self.half.is_some()), false);
         for (at, port) in self.seen.ports.iter_mut().enumerate() {
             let (Some(choice), interface @ 1..) = (&mut port.choice, interface_of(&self.plans[at])) else { continue };
@@ -134,7 +134,8 @@ impl Follower {
             kernel::leave_tags(&self.settings, interface);
         }
         let order = Order::Reopen { port: id, interface, program: stands, mtu: port.mtu };
-        self.handle.order(order).and_then(|()| self.handle.settle()).map_err(anyhow::Error::msg)?;
+        self.handle.order(order).map_err(anyhow::Error::msg)?;
+        self.wait_for_workers()?;
         if let (false, Some(half)) = (has(&plan), self.half.as_deref()) {
             let left = half.leave(at as u32).and_then(|_| kernel::take_tags(&self.settings, interface));
             if let Err(error) = left {

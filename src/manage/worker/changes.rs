@@ -55,16 +55,18 @@ impl Worker {
         if self.settle(self.clock.now()).is_err() {
             return;
         }
+        let mut placed = Ok(());
         for (id, port, begins) in ports {
             if let Err(error) = self.place_one(id, port, begins) {
                 tracing::error!(port = id.0, %error, "sockets of a port are not waited for");
+                placed = Err(format!("sockets of port {} are not waited for: {error}", id.0));
             }
         }
         if let Some(opener) = self.around.place.opener() {
             takers.into_iter().for_each(|taker| opener.enter(taker));
         }
         // Whoever asked may have gone away meanwhile.
-        let _ = done.send(());
+        let _ = done.send(placed);
     }
 
     fn place_one(&mut self, id: PortId, mut port: OpenPort, begins: bool) -> io::Result<()> {

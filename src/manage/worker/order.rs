@@ -107,5 +107,5 @@ pub struct Placing {
     /// Bytes of the largest packet of any port.
     pub mtu: usize,
     /// Who waits for it.
-    pub done: Sender<()>,
+    pub done: Sender<Result<(), String>>,
 }
