@@ -39,6 +39,9 @@ pub struct Port {
     pub queued_bytes: u32,
     /// Share of its capacity that was used, in thousandths.
     pub load_permille: u32,
+    /// Classes of its discipline that have queues.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<PortClass>,
     /// Frames that its counters do not know of.
     pub unaccounted: u64,
     /// What those behind it have used that have no buckets of their own.
@@ -46,6 +49,23 @@ pub struct Port {
     /// What the interface itself has dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<Interface>,
+}
+
+/// A class of a port's discipline.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PortClass {
+    /// Its name.
+    pub name: String,
+    /// Frames that left it, and their bytes.
+    pub sent: u64,
+    /// See [`PortClass::sent`].
+    pub sent_bytes: u64,
+    /// Frames that found its queue full (`queue-full`).
+    pub full: u64,
+    /// Frames that were dropped before that (`early-drop`).
+    pub early: u64,
+    /// Frames that wait.
+    pub waiting: u64,
 }
 
 /// An interface of a port.

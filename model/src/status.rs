@@ -7,7 +7,7 @@ use crate::versions::Versions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::ports::{Chosen, Entry, Followed, Hello, Hellos, Interface, Link, Neighbour, Port, Rules};
+pub use crate::ports::{Chosen, Entry, Followed, Hello, Hellos, Interface, Link, Neighbour, Port, PortClass, Rules};
 pub use crate::usage::{
     Activations, Called, Code, Codes, Credentials, DomainTotal, Drops, Fetch, Limits, Revocations, Total, Trap, Usage,
 };

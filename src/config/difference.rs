@@ -60,7 +60,7 @@ pub enum Part {
 }
 
 /// What becomes of a change at a place, and the first that fits counts; `*` stands for any step.
-const PLACES: [(&[&str], Part); 25] = [
+const PLACES: [(&[&str], Part); 26] = [
     (&["role"], Part::Roles),
     (&["route"], Part::Routes),
     (&["entry"], Part::Entry),
@@ -85,6 +85,7 @@ const PLACES: [(&[&str], Part); 25] = [
     (&["port", "*", "mtu"], Part::Sockets),
     (&["port", "*", "kernel"], Part::Sockets),
     (&["port", "*", "xdp"], Part::Sockets),
+    (&["port", "*", "discipline"], Part::Sockets),
     (&["ee"], Part::Environments),
 ];
 

@@ -9,6 +9,7 @@ mod changed;
 pub mod compiler;
 pub mod cpu;
 pub mod difference;
+pub mod discipline;
 pub mod entry;
 pub mod environments;
 pub mod guard;
@@ -29,6 +30,7 @@ mod written;
 use crate::frame::{PeerId, PortId};
 use crate::node::{NodeConfig, Sizes};
 use crate::port::Opening;
+use crate::port::sorted::SortingSpec;
 use crate::sys::netlink::{self, Interface};
 use crate::sys::process;
 use crate::topology::{Neighbour, Port, Routes};
@@ -181,6 +183,8 @@ pub struct PortFile {
     pub signed_bound_max: Option<u32>,
     /// Write all its frames to this capture file.
     pub pcap: Option<PathBuf>,
+    /// Which of the frames that wait to leave is next, and at which rate.
+    pub discipline: Option<discipline::DisciplineFile>,
     /// What says what waits on the link, and how busy it is, for `an_link_queue` and `an_link_load`.
     pub meter: Option<PortMeter>,
     /// What it demands of what comes in by it.
@@ -251,6 +255,8 @@ pub struct Plan {
     pub opening: Opening,
     /// Its capture file.
     pub pcap: Option<PathBuf>,
+    /// What its frames are sorted by before they leave.
+    pub sorting: Option<Arc<SortingSpec>>,
 }
 
 impl NodeFile {

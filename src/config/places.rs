@@ -41,7 +41,7 @@ impl PortFile {
 
     /// Whether another one has the same sockets, with the same before them.
     fn opens_as(&self, other: &PortFile) -> bool {
-        self.is_at(other) && (self.kernel, self.xdp) == (other.kernel, other.xdp)
+        self.is_at(other) && (self.kernel, self.xdp) == (other.kernel, other.xdp) && self.discipline == other.discipline
     }
 }
 
@@ -127,7 +127,7 @@ fn vacant() -> (Port, Plan) {
         bits_per_second: 0,
         ceiling: Ceiling::default(),
     };
-    (port, Plan { opening: Opening::Vacant(()), pcap: None })
+    (port, Plan { opening: Opening::Vacant(()), pcap: None, sorting: None })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use super::half::KernelWish;
 use super::{ConfigError, NodeFile, Plan, PortFile, PortMeter, wrong};
 use crate::frame::Link;
 use crate::link::meter::LinkMeter;
+use crate::port::sorted::SortingSpec;
 use crate::port::udp::Overlay;
 use crate::port::{self, Opening};
 use crate::sys::netlink::Interface;
@@ -13,6 +14,7 @@ use crate::wire::hello::INTERVAL_MAX;
 use crate::wire::{Addr, Prefix, anep, fetch, proof};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 /// Bytes of an overlay packet unless the port says otherwise: an Ethernet frame's worth behind
 /// IPv6 and UDP headers.
@@ -79,6 +81,14 @@ impl PortFile {
         }
     }
 
+    /// What its frames are sorted by before they leave, if by anything.
+    pub(super) fn sorting(&self) -> Result<Option<Arc<SortingSpec>>, ConfigError> {
+        let Some(discipline) = &self.discipline else { return Ok(None) };
+        let root = if self.udp.is_some() { "anep" } else { "ethernet" };
+        let named = |why| ConfigError(format!("port {}: discipline: {why}", self.title()));
+        discipline.sorting(root).map(|sorting| Some(Arc::new(sorting))).map_err(named)
+    }
+
     /// Bytes of its largest packet; so many if the file does not say.
     fn mtu_or(&self, usual: usize) -> Result<usize, ConfigError> {
         match self.mtu {
@@ -130,7 +140,14 @@ impl PortFile {
             bits_per_second: self.bits_per_second,
             ceiling: self.ceiling()?,
         };
-        Ok((port, Plan { opening: Opening::Udp(Overlay { listen, peers }), pcap: self.pcap.clone() }))
+        Ok((
+            port,
+            Plan {
+                opening: Opening::Udp(Overlay { listen, peers }),
+                pcap: self.pcap.clone(),
+                sorting: self.sorting()?,
+            },
+        ))
     }
 
     fn plan_packet(&self, name: &str, interfaces: &[Interface]) -> Result<(Port, Plan), ConfigError> {
@@ -156,7 +173,7 @@ impl PortFile {
             ceiling: self.ceiling()?,
         };
         let interface = port::NativeInterface { index, kernel: self.kernel == KernelWish::Yes, xdp: self.xdp };
-        Ok((port, Plan { opening: Opening::Native(interface), pcap: self.pcap.clone() }))
+        Ok((port, Plan { opening: Opening::Native(interface), pcap: self.pcap.clone(), sorting: self.sorting()? }))
     }
 }
 

@@ -54,6 +54,16 @@ impl TokenBucket {
         self.tokens > 0
     }
 
+    /// When any token is left, if nothing is taken until then.
+    pub fn any_at(&self) -> u64 {
+        let missing = 1u64.saturating_sub_signed(self.tokens).saturating_mul(SECOND);
+        match missing.saturating_sub(self.part).checked_div(self.rate) {
+            // What comes back in less than a microsecond is not counted yet.
+            Some(wait) => self.at.saturating_add(wait.max(1_000)).saturating_add(1),
+            None => u64::MAX,
+        }
+    }
+
     /// Whether `amount` tokens are there at `now`.
     pub fn has(&mut self, now: u64, amount: u64) -> bool {
         self.refill(now);

@@ -229,6 +229,8 @@ reasons! {
     Removed = "removed", "the code's domain stayed over its budget, so its role had the code removed; it is refused for a time";
     /// A port's output queue is full.
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
+    /// A class of a port drops early.
+    EarlyDrop = "early-drop", "a class of a port's discipline has had many packets waiting for some time, and drops some by chance (red)";
     /// Too many PLAN packets of this node wait for itself.
     LocalFull = "local-full" was "queue-full", "too many PLAN packets that this node sent to itself wait";
     /// The system would not send a frame.

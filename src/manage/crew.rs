@@ -71,6 +71,8 @@ pub struct Room {
     queues: Option<u32>,
     /// Processors that the node may use.
     processors: u32,
+    /// Whether a port has a discipline, which is one worker's.
+    sorts: bool,
 }
 
 impl Room {
@@ -82,13 +84,14 @@ impl Room {
             name.and_then(|name| ethtool::queues(&name)).unwrap_or(1)
         });
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-        Room { queues: queues.max(), processors }
+        let sorts = plans.iter().any(|plan| plan.sorting.is_some());
+        Room { queues: queues.max(), processors, sorts }
     }
 
     /// How many workers a node of this file has here.
     pub fn workers(&self, file: &CpuFile) -> WorkerId {
         let wanted = self.wanted(file);
-        if wanted > 1 && self.queues.is_some() && !can_stay() { 1 } else { wanted }
+        if self.sorts || wanted > 1 && self.queues.is_some() && !can_stay() { 1 } else { wanted }
     }
 
     /// How many workers a file wants here.
@@ -103,6 +106,12 @@ impl Room {
     pub fn notes(&self, file: &CpuFile) -> Vec<String> {
         let wanted = u32::from(self.wanted(file));
         let mut notes = Vec::new();
+        if wanted > 1 && self.sorts {
+            notes.push(format!(
+                "[cpu] workers = {wanted}: the discipline of a port is one worker's, so the node has one"
+            ));
+            return notes;
+        }
         if wanted > 1 && self.queues.is_some() && !can_stay() {
             notes.push(format!(
                 "[cpu] workers = {wanted}: this kernel lets several sockets share no interface (Linux 6.2 does), so the node has one"
@@ -272,7 +281,8 @@ mod tests {
     #[test]
     fn more_workers_than_queues_or_processors_are_said_and_no_fault() {
         let file = |workers| CpuFile { workers, ..CpuFile::default() };
-        let notes = |queues, processors, workers| Room { queues, processors }.notes(&file(workers)).join("; ");
+        let notes =
+            |queues, processors, workers| Room { queues, processors, sorts: false }.notes(&file(workers)).join("; ");
         let count = Workers::Count;
         assert_eq!(notes(Some(2), 4, count(2)) + &notes(None, 4, count(4)), "");
         assert!(
@@ -283,12 +293,12 @@ mod tests {
         );
         assert!(notes(Some(8), 2, count(3)).contains("may use 2 processors"));
         assert!(notes(Some(1), 1, count(64)).contains("; "), "both");
-        let auto = |queues, processors| Room { queues, processors }.wanted(&file(Workers::Auto));
+        let auto = |queues, processors| Room { queues, processors, sorts: false }.wanted(&file(Workers::Auto));
         assert_eq!([auto(Some(8), 4), auto(Some(2), 4), auto(None, 4), auto(Some(999), 999)], [4, 2, 1, 64]);
         assert_eq!(notes(Some(8), 4, Workers::Auto), "");
         let pinned = |affinity: &[usize]| {
             let file = CpuFile { workers: count(2), affinity: affinity.to_vec(), ..CpuFile::default() };
-            Room { queues: Some(2), processors: 4 }.notes(&file).join("; ")
+            Room { queues: Some(2), processors: 4, sorts: false }.notes(&file).join("; ")
         };
         assert!(pinned(&[3]).contains("affinity = [3]: 2 workers have one of the processors"), "{}", pinned(&[3]));
         assert_eq!(pinned(&[0, 1]) + &pinned(&[]), "");

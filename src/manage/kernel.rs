@@ -58,7 +58,7 @@ pub fn open(
         )?,
     };
     half.set_share(limits.permille)?;
-    let redirected = redirected();
+    let redirected = redirected(plans);
     for (number, (port, plan)) in config.ports.iter().zip(plans).enumerate() {
         let Some(&NativeInterface { index: interface @ 1.., kernel: true, .. }) = plan.opening.interface() else {
             continue;
@@ -173,11 +173,16 @@ pub fn links(plans: &[Plan]) -> Vec<(PortId, Addr, Mac)> {
     known.unwrap_or_default().into_iter().filter_map(of_port).collect()
 }
 
-/// Which interfaces take redirected frames; a kernel that does not say so is believed to deliver.
-pub(super) fn redirected() -> Redirected {
+/// Which interfaces take redirected frames; a kernel that does not say so is believed to deliver. A port with a discipline takes none:
+/// they would overtake what waits there.
+pub(super) fn redirected(plans: &[Plan]) -> Redirected {
     let said = netdev::redirected();
-    said.inspect_err(|error| tracing::warn!(%error, "whether redirected frames arrive is not known"))
-        .unwrap_or_default()
+    let mut all = said
+        .inspect_err(|error| tracing::warn!(%error, "whether redirected frames arrive is not known"))
+        .unwrap_or_default();
+    let sorted = plans.iter().filter(|plan| plan.sorting.is_some()).filter_map(|plan| plan.opening.interface());
+    all.extend(sorted.map(|interface| (interface.index, 0)));
+    all
 }
 
 /// Says by the log what becomes of frames that would be redirected to a port.
@@ -185,8 +190,8 @@ pub(super) fn say_redirected(port: &str, entry: &PortEntry) {
     match entry.redirected {
         0 => tracing::warn!(
             port,
-            "frames redirected here would not arrive: the user half sends them, until they do. At the other end of a veth: \
-             ethtool -K PEER gro on, or an XDP program; else the driver does not take such frames"
+            "frames redirected here would not arrive, or would overtake those of a discipline: the user half sends them. At the other \
+             end of a veth: ethtool -K PEER gro on, or an XDP program; else the driver does not take such frames"
         ),
         most if most < entry.mtu => {
             tracing::info!(port, bytes = most, "larger packets are sent by the user half: the driver takes one buffer");

@@ -6,16 +6,20 @@ pub(super) use opener::Opener;
 
 use crate::broker::MORE;
 use crate::config::Plan;
+use crate::core::reason::Reason;
 use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::port::packet::{Change, Taker};
 use crate::port::pcap::HEADERS;
+use crate::port::sorted::{Sorting, SortingSpec};
 use crate::port::vacant::VacantPort;
 use crate::port::xdp::QueueSocket;
-use crate::port::{BeforeStack, SendQueue, Socket};
+use crate::port::{BeforeStack, Socket};
+use crate::schedule::discipline::ClassCounts;
 use crate::sys::packet::Room;
 use crate::sys::poll::Poll;
 use crate::sys::threads::{self, Duty};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,6 +29,8 @@ pub struct OpenPort {
     socket: Socket,
     /// Whether frames wait because the system takes no more.
     pub(super) blocked: bool,
+    /// The order in which its frames leave, if that is another one than that in which they come.
+    sorting: Option<Box<Sorting>>,
 }
 
 impl OpenPort {
@@ -37,12 +43,14 @@ impl OpenPort {
         (mtu, workers): (usize, WorkerId),
     ) -> io::Result<(Vec<OpenPort>, Option<Taker>)> {
         let (sockets, taker) = plan.opening.open(id, mtu, before, workers)?;
-        Ok((sockets.into_iter().map(|socket| OpenPort { socket, blocked: false }).collect(), taker))
+        let sorting = || plan.sorting.as_deref().map(sorted).transpose();
+        let open = |socket| Ok(OpenPort { socket, blocked: false, sorting: sorting()? });
+        Ok((sockets.into_iter().map(open).collect::<io::Result<_>>()?, taker))
     }
 
     /// None, at a place that is vacant.
     pub(super) fn vacant() -> OpenPort {
-        OpenPort { socket: Socket::Vacant(VacantPort::default()), blocked: false }
+        OpenPort { socket: Socket::Vacant(VacantPort::default()), blocked: false, sorting: None }
     }
 
     /// Whether closing it may take its time.
@@ -108,20 +116,75 @@ impl OpenPort {
         self.socket.receive(pool, into)
     }
 
-    /// The frames on their way out.
-    pub(super) fn queue(&mut self) -> &mut SendQueue {
-        self.socket.queue()
+    /// Has a frame wait that is to leave; it is given back with the reason if there is no room.
+    #[inline]
+    pub(super) fn push(&mut self, frame: Frame, now: u64) -> Result<(), (Frame, Reason)> {
+        match &mut self.sorting {
+            Some(sorting) => sorting.push(frame, now),
+            None => self.socket.queue().push(frame).map_err(|frame| (frame, Reason::QueueFull)),
+        }
     }
 
-    /// Sends what is queued, as far as the system takes it.
-    pub(super) fn flush(&mut self, pool: &mut FramePool, refused: &mut Vec<Frame>) {
-        self.socket.flush(pool, refused);
+    /// Whether any frame may leave at `now`.
+    #[inline]
+    pub(super) fn has_some(&mut self, now: u64) -> bool {
+        !self.socket.queue().is_empty() || self.sorting.as_ref().is_some_and(|sorting| sorting.due() <= now)
+    }
+
+    /// When a frame may leave that waits for a rate.
+    #[inline]
+    pub(super) fn due(&self) -> u64 {
+        self.sorting.as_ref().map_or(u64::MAX, |sorting| sorting.due())
+    }
+
+    /// Sends what may leave, as far as the system takes it; whether the system takes no more.
+    pub(super) fn send(&mut self, now: u64, pool: &mut FramePool, refused: &mut Vec<Frame>) -> bool {
+        let Some(sorting) = &mut self.sorting else {
+            self.socket.flush(pool, refused);
+            return !self.socket.queue().is_empty();
+        };
+        loop {
+            sorting.feed(self.socket.queue(), now);
+            if self.socket.queue().is_empty() {
+                return false;
+            }
+            self.socket.flush(pool, refused);
+            if !self.socket.queue().is_empty() {
+                return true;
+            }
+        }
+    }
+
+    /// Frames and bytes that wait, and how many have left.
+    pub(super) fn waiting(&mut self) -> ((u32, u32), u64) {
+        let (frames, bytes) = self.sorting.as_ref().map_or((0, 0), |sorting| sorting.waiting());
+        let queue = self.socket.queue();
+        let bytes = (queue.bytes() + bytes).min(u64::from(u32::MAX)) as u32;
+        ((queue.len() as u32 + frames, bytes), queue.sent())
+    }
+
+    /// What waits at another port in its place waits here from now on; what finds no room is given back.
+    pub(super) fn take_over(&mut self, before: &mut OpenPort, now: u64) -> Vec<(Frame, Reason)> {
+        *self.socket.queue() = core::mem::take(before.socket.queue());
+        let frames = before.sorting.as_mut().map_or_else(Vec::new, |sorting| sorting.drain());
+        frames.into_iter().filter_map(|frame| self.push(frame, now).err()).collect()
+    }
+
+    /// Its classes with queues, and what each has done.
+    pub(super) fn classes(&self) -> impl Iterator<Item = (&str, ClassCounts)> {
+        self.sorting.iter().flat_map(|sorting| sorting.counts())
     }
 
     /// What a frame that has come in, or goes out, has before its bytes in captures; says how many bytes that are.
     pub(super) fn headers(&self, room: &mut [u8; HEADERS], frame: &Frame, inward: bool) -> usize {
         self.socket.headers(room, frame, inward)
     }
+}
+
+/// An order of frames that nobody who sends them can foresee.
+fn sorted(sorting: &SortingSpec) -> io::Result<Box<Sorting>> {
+    let seed = RandomState::new().hash_one(sorting.spec.classes.len());
+    Sorting::new(sorting, seed).map(Box::new).map_err(io::Error::other)
 }
 
 /// How many ports are opened or closed at a time: the kernel lets whoever does it wait for all CPUs, and many wait as long

@@ -264,7 +264,7 @@ impl Opener<'_> {
             _ => self.own()?,
         };
         steering
-            .attach(&entry(number as u32, interface, mac, port, &redirected()))
+            .attach(&entry(number as u32, interface, mac, port, &redirected(std::slice::from_ref(plan))))
             .map_err(|error| error.to_string())?;
         let name = port.name.clone();
         Ok(Wanted { number, name, interface, steering, queues, sockets: 0, senders: 0, first: 0, before: 0 })

@@ -265,7 +265,8 @@ impl Worker {
         if self.driver.node.has_work() || self.surveys.are_under_way() {
             return 0;
         }
-        let timer = self.driver.node.next_timer().saturating_sub(now);
+        let paced = self.around.ports.iter().map(OpenPort::due).min().unwrap_or(u64::MAX);
+        let timer = self.driver.node.next_timer().min(paced).saturating_sub(now);
         if self.around.processes.waits() { timer.min(AGAIN) } else { timer }
     }
 
@@ -343,13 +344,14 @@ impl Worker {
         for (at, port) in self.around.ports.iter_mut().enumerate() {
             self.driver.node.count_missed(PortId(at as u16), port.overflows());
             self.driver.node.count_drops(Reason::Oversized, port.cut_short().into());
+            self.driver.node.set_port_classes(PortId(at as u16), port.classes());
         }
     }
 
     /// Takes what a port has; true if there may be more.
     fn serve_port(&mut self, at: usize, event: &Ready) -> io::Result<bool> {
         if event.writable {
-            self.send(at)?;
+            self.send(at, self.now)?;
         }
         if !event.readable {
             return Ok(false);

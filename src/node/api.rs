@@ -16,6 +16,7 @@ use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
 use crate::link::meter::LinkMeter;
+use crate::topology::gauge::ClassCounts;
 use crate::topology::{Neighbour, Port, Router, Routes, Way};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
@@ -73,6 +74,23 @@ impl Node {
         if let Some(gauge) = self.cx.core.gauge(port) {
             (gauge.queued, gauge.queued_bytes, gauge.left) = (Some(frames), bytes, left);
         }
+    }
+
+    /// What the classes of a port's discipline have done so far.
+    pub fn set_port_classes<'a>(&mut self, port: PortId, classes: impl Iterator<Item = (&'a str, ClassCounts)>) {
+        let Some(gauge) = self.cx.core.gauge(port) else { return };
+        let mut told = 0;
+        for (name, counts) in classes {
+            match gauge.classes.get_mut(told).filter(|(known, _)| **known == *name) {
+                Some((_, known)) => *known = counts,
+                None => {
+                    gauge.classes.truncate(told);
+                    gauge.classes.push((name.into(), counts));
+                }
+            }
+            told += 1;
+        }
+        gauge.classes.truncate(told);
     }
 
     /// Packets that count as handed over and are held here until those before them have arrived.

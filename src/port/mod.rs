@@ -11,6 +11,7 @@ mod kind;
 pub mod packet;
 pub mod pcap;
 mod queue;
+pub mod sorted;
 pub mod xdp;
 
 use crate::frame::WorkerId;

@@ -25,6 +25,7 @@ mod apart;
 mod buckets;
 mod calendar;
 mod class;
+pub mod discipline;
 mod policies;
 mod queues;
 pub mod share;

@@ -3,6 +3,21 @@
 /// The time over which load is averaged, in nanoseconds.
 const WINDOW: u64 = 100_000_000;
 
+/// What a class of a port's discipline has done so far, and what waits there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassCounts {
+    /// Packets that left.
+    pub sent: u64,
+    /// Their bytes.
+    pub sent_bytes: u64,
+    /// Packets that found the queue full.
+    pub full: u64,
+    /// Packets that were dropped early.
+    pub early: u64,
+    /// Packets that wait.
+    pub waiting: u64,
+}
+
 /// Counters of one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Gauge {
@@ -38,6 +53,9 @@ pub struct Gauge {
     pub queued: Option<u32>,
     /// Bytes waiting in the port's output queue, as the port last said.
     pub queued_bytes: u32,
+    /// Classes of the port's discipline, as it last said.
+    #[serde(skip)]
+    pub classes: Vec<(Box<str>, ClassCounts)>,
     /// Share of the port's capacity used in the last full window of 100 ms, in thousandths.
     pub load_permille: u32,
     #[serde(skip)]

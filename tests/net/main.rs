@@ -6,6 +6,7 @@ mod build;
 mod channels;
 mod chosen;
 mod confined;
+mod disciplines;
 mod failed_start;
 mod fewer_descriptors;
 mod flaps;

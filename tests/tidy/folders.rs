@@ -26,8 +26,8 @@ const ROWS: &[Row] = &[
     ("labfile", &["wire", "sys", "link", "trust"]),
     ("topology", &["wire", "frame"]),
     ("classify", &["contract", "wire", "frame", "sys"]),
-    ("schedule", &["sys"]),
     ("core", &["contract", "abi", "wire", "frame", "sys", "link", "trust", "topology"]),
+    ("schedule", &["sys", "topology", "core"]),
     ("log", &["clean", "sys", "core"]),
     ("nodeos", &["wire", "frame", "trust", "classify", "core"]),
     ("graph", &["contract", "wire", "frame", "sys", "topology", "classify", "core", "nodeos"]),
@@ -40,7 +40,7 @@ const ROWS: &[Row] = &[
             "code",
         ],
     ),
-    ("port", &["contract", "wire", "frame", "sys", "classify", "broker", "kernel"]),
+    ("port", &["contract", "wire", "frame", "sys", "classify", "schedule", "core", "broker", "kernel"]),
     ("ee", &["wire", "frame", "trust", "topology", "core", "code"]),
     (
         "node",

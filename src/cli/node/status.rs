@@ -8,7 +8,7 @@ use crate::manage::client::{Control, run_dir};
 use crate::schedule::Policy;
 use crate::sys::jail;
 use model::kernel::{Kernel, Socket};
-use model::status::{Code, Cpu, Entry, Fetch, Neighbour, Port, Rules, Sandbox, Status};
+use model::status::{Code, Cpu, Entry, Fetch, Neighbour, Port, PortClass, Rules, Sandbox, Status};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as WordError;
@@ -122,6 +122,12 @@ fn describe_port(text: &mut String, port: &Port) {
     let demands = port.demands.join(", ");
     let demands = if demands.is_empty() { demands } else { format!("; demands {demands}") };
     let _ = writeln!(text, "    bound {bound_max}, signed {signed_bound_max}{demands}");
+    for PortClass { name, sent, sent_bytes, full, early, waiting } in &port.classes {
+        let _ = writeln!(
+            text,
+            "    class {name:10} out {sent:>10} frames {sent_bytes:>12} B   waiting {waiting}   dropped: full {full}, early {early}"
+        );
+    }
     // What those behind it have used that have no bucket of their own, if something of theirs was refused.
     if port.strangers.refused > 0 {
         let _ = writeln!(text, "    all behind it without a bucket of their own{}", used(&port.strangers));

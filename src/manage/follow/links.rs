@@ -25,7 +25,7 @@ const GROWS_TO: usize = 9216;
 impl Follower {
     /// Says whether a port has changed.
     pub(super) fn look_at_ports(&mut self, interfaces: &[Interface]) -> Result<bool> {
-        let (mut changed, redirected) = (false, kernel::redirected());
+        let (mut changed, redirected) = (false, kernel::redirected(&self.plans));
         let before = core::mem::replace(&mut self.seen.redirected, redirected);
         self.seen.due = None;
         let first = self.seen.ports.is_empty();

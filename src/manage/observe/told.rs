@@ -11,6 +11,7 @@ use crate::kernel::KernelUsage;
 use crate::node::domains::{ChannelStatus, DomainStatus};
 use crate::node::entry::EntryCounts;
 use crate::node::status::{CodeStatus, HelloStatus, NeighbourStatus, PortStatus};
+use crate::topology::gauge::ClassCounts;
 use crate::trust::grants::Grants;
 use crate::trust::limits::{Limits, OverBudget};
 use model::{domains, kernel, status};
@@ -213,10 +214,17 @@ pub fn port(of: &PortStatus) -> status::Port {
         sent_bytes: gauge.sent_bytes,
         queued_bytes: gauge.queued_bytes,
         load_permille: gauge.load_permille,
+        classes: gauge.classes.iter().map(class).collect(),
         unaccounted: *unaccounted,
         strangers: entry(strangers),
         interface: None,
     }
+}
+
+/// A class of a port's discipline.
+fn class((name, counts): &(Box<str>, ClassCounts)) -> status::PortClass {
+    let ClassCounts { sent, sent_bytes, full, early, waiting } = *counts;
+    status::PortClass { name: name.to_string(), sent, sent_bytes, full, early, waiting }
 }
 
 /// A code in the kernel half.

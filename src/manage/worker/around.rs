@@ -75,11 +75,11 @@ impl Outside for Around {
         if !self.watchers.are_none() {
             self.tell_frame(driven.turn.now, usize::from(frame.port.0), &frame, false);
         }
-        let (pushed, reason) = match self.ports.get_mut(usize::from(frame.port.0)) {
-            Some(port) => (port.queue().push(frame), Reason::QueueFull),
-            None => (Err(frame), Reason::PortClosed),
+        let pushed = match self.ports.get_mut(usize::from(frame.port.0)) {
+            Some(port) => port.push(frame, driven.turn.now),
+            None => Err((frame, Reason::PortClosed)),
         };
-        if let Err(frame) = pushed {
+        if let Err((frame, reason)) = pushed {
             driven.node.refused_by_port(&mut driven.turn, frame, reason);
         }
     }

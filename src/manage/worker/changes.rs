@@ -79,14 +79,18 @@ impl Worker {
             self.around.ports.push(port);
             return Ok(());
         }
-        self.send(at)?;
+        let now = self.clock.now();
+        self.send(at, now)?;
         let token = PORTS + at as u64;
         self.poll.drop_port(token);
         if begins {
             // Nothing waits in a vacant place.
             self.driver.node.begin_port(id);
         } else {
-            *port.queue() = core::mem::take(self.around.ports[at].queue());
+            let left_over = port.take_over(&mut self.around.ports[at], now);
+            self.driver.turn(now, |node, turn| {
+                left_over.into_iter().for_each(|(frame, reason)| node.refused_by_port(turn, frame, reason));
+            });
         }
         port.wait_for(&mut self.poll, token)?;
         let before = core::mem::replace(&mut self.around.ports[at], port);
@@ -95,7 +99,7 @@ impl Worker {
             // Closing a socket alone is soon done.
             None => drop(before),
         }
-        self.send(at)
+        self.send(at, now)
     }
 
     /// Neighbours of an overlay port are at other places.

@@ -165,7 +165,7 @@ impl Worker {
             self.settle(now)?;
             let waits = self.driver.node.has_work()
                 || !self.driver.node.awaits_no_code()
-                || self.around.ports.iter().any(|port| port.blocked);
+                || self.around.ports.iter().any(|port| port.blocked || port.due() < u64::MAX);
             if (!more && !waits) || now >= begun + DRAIN {
                 return Ok(());
             }

@@ -5,7 +5,6 @@ use crate::core::reason::Reason;
 use crate::frame::PortId;
 use crate::manage::ports::OpenPort;
 use crate::manage::worker::PORTS;
-use crate::port::SendQueue;
 use std::io;
 
 impl Worker {
@@ -16,15 +15,13 @@ impl Worker {
             self.around.processes.notify(&mut self.driver.node, now);
         }
         for at in 0..self.around.ports.len() {
-            let queue = self.around.ports[at].queue();
-            if queue.is_empty() {
+            if !self.around.ports[at].has_some(now) {
                 continue;
             }
-            let (waits, left) = waiting(queue);
             if self.around.ports[at].blocked {
-                self.driver.node.set_port_queue(PortId(at as u16), waits, left);
+                self.tell_queue(at);
             } else {
-                self.send(at)?;
+                self.send(at, now)?;
             }
         }
         let pool = &mut self.driver.out.pool;
@@ -37,26 +34,24 @@ impl Worker {
     }
 
     /// Sends what a port has queued, and asks to be told when it can take the rest.
-    pub(super) fn send(&mut self, at: usize) -> io::Result<()> {
+    pub(super) fn send(&mut self, at: usize, now: u64) -> io::Result<()> {
         let port = &mut self.around.ports[at];
-        port.flush(&mut self.driver.out.pool, &mut self.refused);
-        let waiting = !port.queue().is_empty();
-        let (waits, left) = self::waiting(port.queue());
-        if waiting != port.blocked {
-            self.poll.want_write(PORTS + at as u64, waiting);
-            port.blocked = waiting;
+        let blocked = port.send(now, &mut self.driver.out.pool, &mut self.refused);
+        if blocked != port.blocked {
+            self.poll.want_write(PORTS + at as u64, blocked);
+            port.blocked = blocked;
         }
-        self.driver.node.set_port_queue(PortId(at as u16), waits, left);
+        self.tell_queue(at);
         for frame in self.refused.drain(..) {
             let now = self.clock.now();
             self.driver.turn(now, |node, turn| node.refused_by_port(turn, frame, Reason::NotSent));
         }
         Ok(())
     }
-}
 
-/// What waits in the queue of a port, in frames and bytes, and what has left.
-fn waiting(queue: &SendQueue) -> ((u32, u32), u64) {
-    let bytes = queue.bytes().min(u64::from(u32::MAX)) as u32;
-    ((queue.len() as u32, bytes), queue.sent())
+    /// Tells the node what waits at a port, and what has left.
+    fn tell_queue(&mut self, at: usize) {
+        let (waits, left) = self.around.ports[at].waiting();
+        self.driver.node.set_port_queue(PortId(at as u16), waits, left);
+    }
 }

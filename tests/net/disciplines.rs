@@ -1,0 +1,119 @@
+//! Disciplines of real ports: what two floods have of a shaped port, whichever way its packets come in.
+
+use crate::pace::Pace;
+use crate::running::{self, ANODE, HOSTS, Running};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::process::Command;
+use std::time::Duration;
+
+/// Of 8 Mbit/s three parts for datagrams to port 7000, one for those to 7001; those to 7002 before all others.
+const ORDER: &str = r#"
+order = "priority"
+bits_per_second = 8_000_000
+burst_bytes = 6_000
+class = [
+    { name = "voice", priority = 1, rules = ["[ip | udp (dport = 7002) | *]"] },
+    { name = "floods", order = "wfq" },
+    { name = "web", below = "floods", weight = 300, packets = 50, rules = ["udp dst port 7000"] },
+    { name = "rest", below = "floods", weight = 100, packets = 50 },
+]
+"#;
+
+/// Bytes of each datagram, and of its frame.
+const PAYLOAD: usize = 1_000;
+
+/// Datagrams of the floods that are counted.
+const COUNTED: usize = 2_000;
+
+fn sorted(node: &str, config: &mut toml::Table, kernel: bool) {
+    let role = "name = \"cut\"\ngrants = { channels = 4, bandwidth = 1_000_000_000 }".parse::<toml::Table>().unwrap();
+    config.insert("role".into(), toml::Value::Array(vec![toml::Value::Table(role)]));
+    if kernel {
+        running::in_kernel(node, config);
+    }
+    for port in config["port"].as_array_mut().unwrap() {
+        let port = port.as_table_mut().unwrap();
+        if port["packet"].as_str() == Some("to-b") {
+            port.insert("discipline".into(), toml::Value::Table(ORDER.parse().unwrap()));
+        }
+    }
+}
+
+fn classes(status: &Value) -> BTreeMap<String, Value> {
+    let ports = status["ports"].as_array().unwrap();
+    let port = ports.iter().find(|port| port["name"] == "to-b").unwrap();
+    let classes = port["classes"].as_array().unwrap().iter();
+    classes.map(|class| (class["name"].as_str().unwrap().to_owned(), class.clone())).collect()
+}
+
+fn divided(name: &str, kernel: bool) {
+    let Some(net) = Running::up_with(name, HOSTS, &|node, config| sorted(node, config, kernel)) else { return };
+    let mut cut = Command::new(ANODE);
+    cut.args(["channel", "cut"]).arg(net.dir("r"));
+    let done = cut.args(["if0/ip 10.0.1.0/24 -> 10.0.2.0/24 proto 17", "if1/ip * proto 17", "--role", "cut"]).output();
+    let done = done.unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let at = |node: &str, address: &str| net.lab.enter(node, || UdpSocket::bind(address).unwrap()).unwrap();
+    let sink = at("b", "10.0.2.2:7000");
+    let others = [at("b", "10.0.2.2:7001"), at("b", "10.0.2.2:7002")];
+    for socket in [&sink].into_iter().chain(&others) {
+        socket.set_read_timeout(Some(running::PATIENCE)).unwrap();
+    }
+    let from = at("a", "10.0.1.1:4000");
+    let pace = Pace::by_the_clock(Duration::from_micros(250));
+    let mut had = [0usize; 2];
+    std::thread::scope(|scope| {
+        // 4,000 a second to each, which is four times what all may have; and few before all others.
+        scope.spawn(|| {
+            pace.run(|number| {
+                for port in [7000, 7001] {
+                    let _ = from.send_to(&[7; PAYLOAD], ("10.0.2.2", port));
+                }
+                if number % 400 == 0 {
+                    let _ = from.send_to(&number.to_be_bytes(), ("10.0.2.2", 7002));
+                }
+            });
+        });
+        let mut buffer = [0; 2 * PAYLOAD];
+        // What stood in no queue yet, because the channel was new.
+        for _ in 0..100 {
+            sink.recv(&mut buffer).unwrap();
+        }
+        others[0].set_nonblocking(true).unwrap();
+        while others[0].recv(&mut buffer).is_ok() {}
+        while had[0] < COUNTED {
+            assert_eq!(sink.recv(&mut buffer).unwrap(), PAYLOAD);
+            had[0] += 1;
+            while others[0].recv(&mut buffer).is_ok() {
+                had[1] += 1;
+            }
+        }
+        pace.stop();
+    });
+    let ratio = had[0] as f64 / had[1] as f64;
+    assert!((2.7..3.3).contains(&ratio), "{had:?}: {ratio}");
+    let status = net.await_status("r", |status| classes(status).values().all(|class| class["waiting"] == 0));
+    let classes = classes(&status);
+    assert_eq!(classes.keys().map(String::as_str).collect::<Vec<_>>(), ["rest", "voice", "web"]);
+    assert_eq!((&classes["voice"]["full"], &classes["voice"]["early"]), (&json!(0), &json!(0)));
+    let dropped: u64 = classes.values().map(|class| class["full"].as_u64().unwrap()).sum();
+    assert!(dropped > 0 && status["drops"]["queue-full"] == dropped, "{dropped}: {}", status["drops"]);
+    // All that was before all others has come.
+    others[1].set_nonblocking(true).unwrap();
+    let mut buffer = [0; 16];
+    let came = std::iter::from_fn(|| others[1].recv(&mut buffer).ok()).count();
+    assert_eq!(came as u64, classes["voice"]["sent"].as_u64().unwrap());
+    assert!(came >= 5, "{came}");
+}
+
+#[test]
+fn floods_share_a_shaped_port_by_weight_and_what_is_before_them_loses_nothing() {
+    divided("disc", false);
+}
+
+#[test]
+fn the_kernel_half_overtakes_no_queue() {
+    divided("disck", true);
+}
