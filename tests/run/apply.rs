@@ -318,7 +318,7 @@ fn a_node_that_is_killed_while_it_applies_comes_up_whole() {
         let applies = std::thread::spawn(move || all.iter().take_while(|path| apply(path, &[]).0).count());
         node.until(|| (standing(&node)["number"].as_u64()? > number + round).then_some(()));
         node.process.kill().unwrap();
-        assert!(applies.join().unwrap() > round as usize);
+        assert!(applies.join().unwrap() >= round as usize, "a kill may come before the answer");
         dir = node.down_dead();
     }
     let node = Node::start_in(dir, &role(1000));
