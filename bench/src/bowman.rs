@@ -1,9 +1,12 @@
-//! `anode bench bowman`: the classifier of taught protocols. Example: the first of 1,024 rules that holds for a packet of
+//! `anode bench bowman`: the classifier of taught protocols, and output disciplines.
+//!
+//! Example: the first of 1,024 rules that holds for a packet of
 //! a flow that is not known, beside a matcher that compares all rules one by one.
 //!
 //! Rules are like those of access lists, and those of the tables I and II of Bowman's paper (Merugu et al., INFOCOM 2000): all that hold
 //! are wanted there, and flows are not known. Packets are in memory, parsed for each call; nothing is received or sent.
 
+mod disciplines;
 pub(crate) mod sets;
 
 use std::cell::RefCell;
@@ -65,6 +68,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     all.extend(tables(settings)?);
     all.extend(changes(settings, many)?);
     targets(&all, many, report);
+    all.extend(disciplines::run(settings, report)?);
     report.rows = all.rows(&[&flows(KNOWN, 1), LINEAR, &rules(1), &fields(1), CHANGED]);
     report.note(format!(
         "Parse and classify: Ethernet, IPv4 with its checksum, UDP or TCP. Known flows come one by one, or {BATCH} together, read \
