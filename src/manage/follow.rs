@@ -199,8 +199,7 @@ impl Follower {
         first.look()?;
         first.begin_routes()?;
         let routes = first.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
-        let waker = Waker::new().context("cannot follow the kernel's interfaces")?;
-        first.links.rounds.begin(waker.clone());
+        let waker = first.links.rounds.begin(Waker::new().context("cannot follow the kernel's interfaces")?);
         let (following, ends) = (following.clone(), Ends(first.links.clone()));
         let beginning = Beginning { following, watch, routes, waker, ends };
         let told = first.begin.as_ref().map(|begin| begin.send(beginning));

@@ -31,10 +31,9 @@ impl State {
 }
 
 impl Rounds {
-    /// From now on there is a thread, which is woken by this.
-    pub fn begin(&self, waker: Waker) {
-        // There is one at a time, and it ends with the node.
-        let _ = self.waker.set(waker);
+    /// From now on there is a thread, which is woken by what this gives: by this, if none was before it.
+    pub fn begin(&self, waker: Waker) -> Waker {
+        self.waker.get_or_init(|| waker).clone()
     }
 
     /// It has waked up: gives what it says when it is done.
