@@ -41,19 +41,22 @@ impl Follower {
     /// Tells both halves all there is.
     pub(super) fn begin_routes(&mut self) -> Result<()> {
         self.renew_ports();
+        // One that comes has a node from its start: threads that come later may start none.
+        let Some(half) = self.half.clone() else {
+            self.followed.begin(&self.report, drop);
+            return self.tell_routes();
+        };
         let (batches, inbox) = sync_channel::<Vec<RouteChange>>(BATCHES);
-        let half = self.half.clone();
+        let told = half.clone();
         // The kernel half takes as long as the reading of them.
-        let put = move |batch: Vec<RouteChange>| half.as_ref().map_or(Ok(()), |half| half.change_routes(&batch));
+        let put = move |batch: Vec<RouteChange>| told.change_routes(&batch);
         let telling = threads::start("anode-first", Duty::Routes, move || inbox.into_iter().try_for_each(put))?;
         // One that has ended says why.
         self.followed.begin(&self.report, |batch| drop(batches.send(batch)));
         drop(batches);
         complain(telling.join().unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into())));
         self.tell_routes()?;
-        if let Some(half) = self.half.as_deref() {
-            complain(half.forget_routes_before(&self.followed.told));
-        }
+        complain(half.forget_routes_before(&self.followed.told));
         Ok(())
     }
 
