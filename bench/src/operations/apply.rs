@@ -50,11 +50,16 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     let times = if settings.quick { QUICK_APPLIED } else { APPLIED };
     let mut texts = texts.iter().cycle();
     settings.rounds("configurations", |_| {
-        let load = node.load(bundle.name(), GAP)?;
-        // Code and ways are known before anything is counted.
-        while load.came() < 100 {
-            std::thread::sleep(GAP);
-        }
+        // Code and ways are known before anything is counted: what is lost meanwhile no apply has lost.
+        let load = || {
+            let load = node.load(bundle.name(), GAP)?;
+            while load.came() < 100 {
+                std::thread::sleep(GAP);
+            }
+            Ok::<_, Error>(load)
+        };
+        load()?.end();
+        let load = load()?;
         let (mut spent, warm) = (0.0, load.came());
         for text in texts.by_ref().take(times as usize) {
             write(&file, text)?;
