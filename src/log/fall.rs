@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The file, and what it is called when another process has begun.
+/// The file, and what it is called when another process has begun: `broker/prepare.rs` has both among what is kept.
 const FALL: &str = "fall";
 const BEFORE: &str = "fall.before";
 
@@ -68,8 +68,10 @@ pub fn falls(dir: &Path) -> Vec<String> {
     let read = |name: &str| {
         let mut text = Vec::new();
         let most = u64::from(FALLS_MAX) * BYTES_MAX as u64;
-        // Whoever reads may be root, and the directory is the node's user's: a link leads nowhere.
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(dir.join(name)).ok()?;
+        // Whoever reads may be root, and the directory is the node's user's: a link leads nowhere, and nobody waits at a pipe.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(dir.join(name)).ok()?;
+        file.metadata().ok().filter(std::fs::Metadata::is_file)?;
         file.take(most).read_to_end(&mut text).ok()?;
         Some(String::from_utf8_lossy(&text).into_owned()).filter(|text| !text.is_empty())
     };
@@ -93,5 +95,15 @@ mod tests {
         keep_in(dir.path()).unwrap();
         assert!(told(&falls(dir.path())) && dir.path().join(BEFORE).exists());
         assert_eq!(falls(&dir.path().join("nowhere")), [""; 0]);
+    }
+
+    #[test]
+    fn nobody_waits_at_a_pipe_that_has_the_name_of_a_fall() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [FALL, BEFORE] {
+            let own = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+            rustix::fs::mknodat(rustix::fs::CWD, dir.path().join(name), rustix::fs::FileType::Fifo, own, 0).unwrap();
+        }
+        assert_eq!(falls(dir.path()), [""; 0]);
     }
 }
