@@ -166,8 +166,12 @@ pub fn run() -> ExitCode {
 }
 
 /// Writes a file beside, with the old one's permissions, and renames it, so that an interrupted write
-/// leaves the old one. Nothing that somebody else has put beside it is written to.
+/// leaves the old one. Nothing that somebody else has put beside it is written to. A device, a pipe, and what this process has
+/// open are written to as they are.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    if is_written_to(path) {
+        return File::options().append(true).open(path)?.write_all(bytes);
+    }
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
     let mut file = File::create_new(&beside)?;
@@ -180,4 +184,44 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let _ = std::fs::remove_file(&beside);
     }
     renamed
+}
+
+/// Whether what is there must not be replaced: it is no file, or a name of /dev or /proc for one that is open.
+fn is_written_to(path: &Path) -> bool {
+    let of_system = path.starts_with("/dev") || path.starts_with("/proc");
+    path.metadata().is_ok_and(|there| !there.is_file()) || of_system && path.is_symlink()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read as _;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+
+    #[test]
+    fn files_are_replaced_and_devices_and_pipes_written_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("old"), "old").unwrap();
+        std::fs::set_permissions(at("old"), std::fs::Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(at("old"), at("link")).unwrap();
+        replace(&at("link"), b"new").unwrap();
+        assert!(!at("link").is_symlink() && std::fs::read(at("old")).unwrap() == b"old", "a link is replaced");
+        assert_eq!(at("link").metadata().unwrap().permissions().mode() & 0o777, 0o640);
+        std::os::unix::fs::symlink("/dev/null", at("null")).unwrap();
+        replace(&at("null"), b"nothing").unwrap();
+        assert!(at("null").is_symlink() && at("null").metadata().unwrap().file_type().is_char_device());
+        // As /dev/stdout is one.
+        let (mut read, written) = std::io::pipe().unwrap();
+        replace(Path::new(&format!("/proc/self/fd/{}", written.as_raw_fd())), b"through").unwrap();
+        drop(written);
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "through");
+        let file = File::options().append(true).open(at("old")).unwrap();
+        replace(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())), b" and more").unwrap();
+        assert_eq!(std::fs::read(at("old")).unwrap(), b"old and more");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left beside them");
+    }
 }
