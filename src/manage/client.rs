@@ -4,6 +4,7 @@ pub mod plan;
 mod watch;
 
 use super::apps::{ATTACH, ATTACHED, DELIVERED, ENDED, REFUSED, SEND, SETTLE, SETTLED, TELL, TELLS};
+use super::lines::{Times, read_line};
 use crate::code::bundle::Bundle;
 use crate::config::default_run_dir;
 use crate::sys::seqpacket::SeqPacket;
@@ -16,7 +17,7 @@ use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,6 +28,9 @@ const MESSAGE: usize = 65_536;
 
 /// How long a node may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of the longest answer.
+const ANSWER_MAX: usize = 64 << 20;
 
 /// Capsules kept that come while something else is waited for.
 const EARLY_MAX: usize = 1024;
@@ -104,13 +108,12 @@ impl Control {
         let mut request = serde_json::to_string(request).map_err(|error| ClientError::Broken(error.into()))?;
         request.push('\n');
         let asked = self.stream.get_mut().write_all(request.as_bytes());
-        let mut line = String::new();
         // A node that does not take the request has said why.
-        let answered = self.stream.read_line(&mut line).map_err(ClientError::Broken)?;
-        if answered == 0 {
+        let line = read_answer(&mut self.stream, PATIENCE, ANSWER_MAX).map_err(ClientError::Broken)?;
+        if line.is_empty() {
             asked.map_err(ClientError::Broken)?;
         }
-        match serde_json::from_str(&line) {
+        match serde_json::from_slice(&line) {
             Ok(Answer::Ok(answer)) => Ok(answer),
             Ok(Answer::Error(why)) => Err(ClientError::Refused(why)),
             Err(_) => Err(ClientError::Broken(io::Error::new(io::ErrorKind::InvalidData, "no whole answer"))),
@@ -181,6 +184,21 @@ impl Control {
     /// Stops the node; its kernel half too, or not.
     pub fn down(&mut self, keep_kernel: bool) -> Result<(), ClientError> {
         self.ask(&Ask::Down { keep_kernel }).map(drop)
+    }
+}
+
+/// A line, or what has come before the end. All of it comes within a time, and is no longer than that: somebody may have taken the node
+/// over, and whoever asks may be root.
+fn read_answer(stream: &mut BufReader<UnixStream>, time: Duration, most: usize) -> io::Result<Vec<u8>> {
+    let mut line = Vec::new();
+    match read_line(stream, &mut line, most, Times { idle: time, line: time }) {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+            Err(io::Error::new(error.kind(), format!("no whole answer within {time:?}")))
+        }
+        Ok(_) if line.len() == most && line.last() != Some(&b'\n') => {
+            Err(io::Error::new(io::ErrorKind::InvalidData, format!("the answer is longer than {most} bytes")))
+        }
+        read => read.map(|_| line),
     }
 }
 
@@ -314,4 +332,35 @@ enum Told {
     Came(Came),
     Settled,
     Tells,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of an answer that is written until nobody reads it any more, or to its end.
+    fn answered(time: Duration, most: usize, mut answer: impl Iterator<Item = &'static [u8]> + Send) -> String {
+        let (asks, mut node) = UnixStream::pair().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || answer.try_for_each(|part| node.write_all(part)));
+            let read = read_answer(&mut BufReader::new(asks), time, most);
+            read.map_or_else(|error| error.to_string(), |line| String::from_utf8(line).unwrap())
+        })
+    }
+
+    #[test]
+    fn an_answer_without_an_end_is_not_read_for_ever() {
+        let long = Duration::from_secs(600);
+        assert_eq!(answered(long, 10, [&b"an "[..], b"answer\nand another"].into_iter()), "an answer\n".to_owned());
+        assert_eq!(answered(long, 100, [&b"half"[..]].into_iter()), "half");
+        assert_eq!(
+            answered(long, 1 << 20, std::iter::repeat(&[b'x'; 4096][..])),
+            "the answer is longer than 1048576 bytes"
+        );
+        let slow = std::iter::repeat_with(|| {
+            std::thread::park_timeout(Duration::from_millis(1));
+            &b"x"[..]
+        });
+        assert_eq!(answered(Duration::from_millis(50), 1 << 20, slow), "no whole answer within 50ms");
+    }
 }

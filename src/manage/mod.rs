@@ -19,6 +19,7 @@ pub mod files;
 mod follow;
 mod homes;
 pub mod kernel;
+mod lines;
 pub mod linker;
 pub mod loader;
 pub mod management;

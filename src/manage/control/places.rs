@@ -1,4 +1,4 @@
-//! Places of connections to the control socket, and lines of their requests.
+//! Places of connections to the control socket.
 //!
 //! Example: 32 connections are open and say nothing; the next one takes the place of the one that has waited longest.
 //! What a connection waits for is the other end's to do: ask, or take its answer. A new one has a moment to ask. While
@@ -8,7 +8,6 @@
 use super::super::connections::Counts;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -153,54 +152,6 @@ impl Drop for Place {
     }
 }
 
-/// How long a connection may take.
-#[derive(Clone, Copy)]
-pub(super) struct Times {
-    /// Between its requests, and for its answers.
-    pub(super) idle: Duration,
-    /// For a line that has begun.
-    pub(super) line: Duration,
-}
-
-/// Reads a line of at most so many bytes into an empty buffer: false at its end, and an error when it is not whole in time.
-pub(super) fn read_line(
-    reader: &mut BufReader<&UnixStream>,
-    line: &mut Vec<u8>,
-    most: usize,
-    times: Times,
-) -> io::Result<bool> {
-    let mut end = Instant::now() + times.idle;
-    while line.last() != Some(&b'\n') && line.len() < most {
-        if line.is_empty() && !reader.buffer().is_empty() {
-            end = Instant::now() + times.line;
-        }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        if reader.buffer().is_empty() {
-            reader.get_ref().set_read_timeout(Some(left))?;
-        }
-        let came = match reader.fill_buf() {
-            Ok(came) => came,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
-            Err(error) => return Err(error),
-        };
-        if came.is_empty() {
-            return Ok(!line.is_empty());
-        }
-        if line.is_empty() {
-            end = Instant::now() + times.line;
-        }
-        let until = came.iter().position(|byte| *byte == b'\n').map_or(came.len(), |at| at + 1);
-        let taken = until.min(most - line.len());
-        line.extend_from_slice(&came[..taken]);
-        reader.consume(taken);
-    }
-    Ok(true)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,26 +201,5 @@ mod tests {
         // It works but for the moments in which it says an answer.
         while place.works() && place.waits() && place.works() && place.stays() {}
         assert!(taking.join().unwrap());
-    }
-
-    #[test]
-    fn a_line_has_a_time_and_a_length() {
-        let (here, mut there) = connection();
-        let mut reader = BufReader::new(&*here);
-        let hour = Duration::from_secs(3600);
-        let short = Duration::from_millis(20);
-        let mut read = |most, idle, line| {
-            let mut buffer = Vec::new();
-            read_line(&mut reader, &mut buffer, most, Times { idle, line }).map(|is| (is, buffer))
-        };
-        there.write_all(b"one\ntwo\nthree").unwrap();
-        assert_eq!(read(100, hour, hour).unwrap(), (true, b"one\n".to_vec()));
-        assert_eq!(read(2, hour, hour).unwrap(), (true, b"tw".to_vec()), "cut");
-        assert_eq!(read(100, hour, hour).unwrap(), (true, b"o\n".to_vec()));
-        // A line that has begun has its own time, however much comes of it.
-        assert_eq!(read(100, hour, short).unwrap_err().kind(), io::ErrorKind::TimedOut);
-        assert_eq!(read(100, short, hour).unwrap_err().kind(), io::ErrorKind::TimedOut);
-        drop(there);
-        assert_eq!(read(100, hour, hour).unwrap(), (false, vec![]));
     }
 }

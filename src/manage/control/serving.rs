@@ -2,11 +2,12 @@
 
 use super::answers::refusal;
 use super::handle::Handle;
-use super::places::{Place, Places, Times, read_line};
+use super::places::{Place, Places};
 use super::{next, watch};
 use crate::clean;
 use crate::log::Asker;
 use crate::manage::apply::wish::who_is;
+use crate::manage::lines::{Times, read_line};
 use crate::manage::worker::Order;
 use crate::sys::threads::{self, Duty};
 use model::{Ask, PROTOCOL, Request};
