@@ -12,7 +12,8 @@ ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
     mkdir -p "$root$(dirname "$library")"
     cp -L "$library" "$root$library"
 done
-printf 'root:x:0:0:root:/:/\nanode:x:61183:61183:anode:/var/lib/anode:/\n' >"$root/etc/passwd"
+# One of the system's users: those that environments get are no node's ([jail] users).
+printf 'root:x:0:0:root:/:/\nanode:x:990:990:anode:/var/lib/anode:/\n' >"$root/etc/passwd"
 export BUILDAH_ISOLATION=chroot STORAGE_DRIVER=vfs
 container=$(buildah from scratch)
 buildah copy --quiet "$container" "$root" / >/dev/null

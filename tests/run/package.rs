@@ -1,12 +1,13 @@
 //! The package for Debian: installed in a root of its own, which is this host's with all changes in memory, then run from there as its
 //! units run it, upgraded and purged. The units are looked at by systemd's own tools.
 //!
-//! The root has a mount and a network namespace, so the host notices nothing. The other things that `make package` builds are there too:
-//! the wheel of the Python client and the image.
+//! The root has a mount and a network namespace, so the host notices nothing.
+
+mod beside;
 
 use crate::gate;
 use crate::helper::Manager;
-use crate::running::{ANODE, Running};
+use crate::running::Running;
 use crate::single::is_root;
 use crate::wait;
 use std::collections::BTreeSet;
@@ -227,6 +228,10 @@ fn a_package_is_installed_run_upgraded_and_purged_and_leaves_nothing() {
     root.run(&["sh", "-c", "printf '[[role]]\\nname = \"guests\"\\n' >> /etc/anode/local.toml"]);
     let told = root.run(&["sh", "-c", &reload]);
     assert!(told.contains("guests"), "{told}");
+    assert!(
+        !unit.contains("\nExecStop="),
+        "it would be run after `anode node down` too, fail, and bring the node back"
+    );
     root.run(&["anode", "node", "down", "local"]);
     running.into_iter().for_each(Service::end);
     // The kernel half of a node outlives its process and its helper's, as in an upgrade.
@@ -245,10 +250,17 @@ fn a_package_is_installed_run_upgraded_and_purged_and_leaves_nothing() {
     root.run(&["sh", "-c", "echo '# mine' >> /etc/anode/local.toml"]);
     root.run(&["dpkg", "--install", "/tmp/shared/anode.deb"]);
     assert!(root.run(&["cat", "/etc/anode/local.toml"]).ends_with("# mine\n"));
+    // As systemd stops it.
     let running = root.start("kern", "2");
-    root.run(&["anode", "node", "down", "kern"]);
+    root.run(&["kill", "-TERM", &running[0].0.id().to_string()]);
     running.into_iter().for_each(Service::end);
     assert_eq!(pins(), "", "nothing is before the interface any more");
+    // What a node has left that was killed with its helper goes with the package.
+    drop(root.start("kern", "3"));
+    let ingress = || root.run(&["ip", "link", "show", "west"]).contains("xdp");
+    assert!(pins().contains("link-") && ingress());
+    root.run(&["dpkg", "--remove", "anode"]);
+    assert!(pins().is_empty() && !ingress());
     root.run(&["dpkg", "--purge", "anode"]);
     let left: Vec<_> = root.files().difference(&before).cloned().collect();
     assert_eq!(left, Vec::<String>::new());
@@ -274,7 +286,7 @@ prefixes = ["10.0.2.0/24"]
 const SYSTEMCTL: &str = r#"#!/bin/sh
 case "$1" in
 list-units) echo "anode@kern.service loaded active running anode" ;;
-start)
+restart)
     echo "$2" >/tmp/shared/wanted
     cat /tmp/shared/started
     ;;
@@ -356,70 +368,6 @@ fn upgrade(root: &Root, before: [Service; 2]) -> [Service; 2] {
     assert!(wait::ended(&mut installs).success());
     root.run(&["rmdir", "/run/systemd/system"]);
     running
-}
-
-/// The wheel of the Python client is installed by pip, and imported from where it is then.
-#[test]
-fn the_wheel_is_installed_by_pip_and_imported() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let run = |program: &str, words: &[&str]| {
-        let output = Command::new(program).args(words).current_dir(folder.path()).output().unwrap();
-        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-        (output.status.success(), said)
-    };
-    let (made, said) = run("python3", &[&format!("{SOURCES}/tools/wheel.py"), &at("")]);
-    assert!(made, "{said}");
-    let (made, said) = run("python3", &["-m", "venv", &at("venv")]);
-    if !made {
-        return skipped(&format!("python3 makes no environment of its own (apt install python3-venv): {said}"));
-    }
-    let version = env!("CARGO_PKG_VERSION");
-    let wheel = at(&format!("anode_client-{version}-py3-none-any.whl"));
-    let python = at("venv/bin/python");
-    let (done, said) = run(&python, &["-m", "pip", "install", "--no-index", "--disable-pip-version-check", &wheel]);
-    assert!(done, "{said}");
-    let modules = "import anode, anode_plan, nodeos, importlib.metadata as installed";
-    let show = format!("{modules}; print(anode.__file__, installed.version('anode-client'))");
-    let (done, said) = run(&python, &["-c", &show]);
-    assert!(done && said.contains("site-packages") && said.ends_with(&format!("{version}\n")), "{said}");
-}
-
-/// The image is made from nothing by buildah, and its program runs with what is in it alone.
-#[test]
-fn the_image_holds_all_that_its_program_needs() {
-    if !is_root("an image is unpacked by root") {
-        return;
-    }
-    if !is_there("buildah") {
-        return skipped("buildah is not here (apt install buildah)");
-    }
-    gate::pass();
-    let folder = tempfile::tempdir().unwrap();
-    // Nothing of it is among the images of this host.
-    let storage = folder.path().join("storage.conf");
-    let place = |name: &str| folder.path().join(name).display().to_string();
-    let text =
-        format!("[storage]\ndriver = \"vfs\"\ngraphroot = \"{}\"\nrunroot = \"{}\"\n", place("graph"), place("run"));
-    std::fs::write(&storage, text).unwrap();
-    let tool = |program: &str, words: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(words).current_dir(SOURCES).env("ANODE_PROGRAM", ANODE).env("CONTAINERS_STORAGE_CONF", &storage);
-        let output = command.env("BUILDAH_ISOLATION", "chroot").output().unwrap();
-        let said = String::from_utf8_lossy(&[output.stdout.clone(), output.stderr].concat()).into_owned();
-        assert!(output.status.success(), "{program} {words:?}: {said}");
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    };
-    tool("sh", &["tools/image.sh", folder.path().to_str().unwrap()]);
-    let archive = format!("oci-archive:{}", folder.path().join("anode.oci.tar").display());
-    let container = tool("buildah", &["from", "--quiet", &archive]);
-    let root = tool("buildah", &["mount", &container]);
-    let said = tool("chroot", &[&root, "/usr/bin/anode", "--version"]);
-    let line = tool("chroot", &[&root, "/usr/bin/anode", "sim", "--help"]);
-    let configured = tool("buildah", &["inspect", "--format", "{{.OCIv1.Config.Entrypoint}}", &container]);
-    tool("buildah", &["rm", &container]);
-    assert!(said.contains(env!("CARGO_PKG_VERSION")) && !line.is_empty(), "{said}");
-    assert_eq!(configured, "[/usr/bin/anode]");
 }
 
 /// Levels of exposure: systemd counts what a service could do.
