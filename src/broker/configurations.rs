@@ -232,7 +232,8 @@ impl Configurations {
 
     /// From now on the node has the configuration that was offered under this number, or has it only in part.
     pub fn hold(&mut self, number: u64, partly: bool) -> Result<(), String> {
-        let offered = self.offered.take_if(|(offered, _)| offered.number == number);
+        // It stays on offer if it cannot be kept: a full disk is soon less so.
+        let offered = self.offered.clone().filter(|(offered, _)| offered.number == number);
         let (mut kept, read) = offered.ok_or_else(|| self.overtaken())?;
         let (file, changes) = self.as_held(read, partly)?;
         let environments = environments_of(&file).map_err(|error| error.to_string())?;
@@ -245,6 +246,7 @@ impl Configurations {
             self.ran.pop();
             return Err(format!("it cannot be kept in {}: {error}", self.run_dir.join(FOLDER).display()));
         }
+        self.offered = None;
         let before = core::mem::replace(&mut self.allowed, Allowed::by(&file));
         // What goes is let go of by and by.
         self.beside = self.beside.take().map(|_| before);
@@ -439,6 +441,22 @@ mod tests {
         let native = all.give(with("[[port]]\npacket = \"lo9\"\n"), "f", "w").unwrap();
         let why = all.reach(native, false).unwrap_err();
         assert!(why.contains("port lo9: packet = \"lo9\"") && why.contains("no privilege"), "{why}");
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_still_on_offer() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut all = begin(dir.path());
+        let given = all.give(with("[cpu]\nshare = 0.5\n"), "f", "w").unwrap();
+        let (folder, away) = (dir.path().join(FOLDER), dir.path().join("away"));
+        fs::rename(&folder, &away).unwrap();
+        fs::write(&folder, "").unwrap();
+        let why = all.hold(given, false).unwrap_err();
+        assert!(why.contains("it cannot be kept"), "{why}");
+        fs::remove_file(&folder).unwrap();
+        fs::rename(&away, &folder).unwrap();
+        all.hold(given, false).unwrap();
+        assert!(all.hold(given, false).is_err(), "once");
     }
 
     #[test]

@@ -61,6 +61,8 @@ impl RouteWatch {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(whole),
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => whole = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The kernel has no memory just now: what it could not tell is read when it has.
+                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
