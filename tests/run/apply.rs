@@ -88,7 +88,7 @@ fn what_needs_a_restart_is_named_and_then_nothing_is_applied() {
 /// What `anode node apply` of a file says of a node after the lines of the difference, and whether it has done it.
 fn refusal(path: &Path, words: &[&str]) -> (bool, String) {
     let (done, said) = apply(path, words);
-    let last = said.lines().filter(|line| !line.starts_with("nothing is changed")).next_back().unwrap_or_default();
+    let last = said.lines().rfind(|line| !line.starts_with("nothing is changed")).unwrap_or_default();
     let words = ["anode: the node would refuse it: ", "anode: the node refuses: "];
     (done, words.into_iter().fold(last, |last, begin| last.strip_prefix(begin).unwrap_or(last)).to_owned())
 }
