@@ -83,9 +83,12 @@ pub fn keys_of(given: BTreeMap<PathBuf, (u32, String)>) -> Result<Keys, String> 
 mod tests {
     use super::*;
 
-    /// Configurations with these numbers, and to which of them each returns.
-    fn history(all: &[(u64, Option<u64>)]) -> Vec<Kept> {
-        let kept = |(number, returns_to): &(u64, Option<u64>)| Kept {
+    /// A configuration's number, and that to which it returns.
+    type Numbers = (u64, Option<u64>);
+
+    /// Configurations with these numbers.
+    fn history(all: &[Numbers]) -> Vec<Kept> {
+        let kept = |(number, returns_to): &Numbers| Kept {
             number: *number,
             unix_s: 0,
             who: String::new(),
@@ -100,7 +103,7 @@ mod tests {
 
     #[test]
     fn one_that_nobody_confirmed_is_not_the_one_before() {
-        let cases: [(&[(u64, Option<u64>)], Option<u64>); 8] = [
+        let cases: [(&[Numbers], Option<u64>); 8] = [
             (&[], None),
             (&[(1, None)], None),
             (&[(1, None), (2, None)], Some(1)),

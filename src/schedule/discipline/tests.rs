@@ -323,10 +323,13 @@ fn chance_drops_the_more_the_longer_a_queue_is_on_the_average() {
     assert!(drops(140) > some * 1.4);
 }
 
+/// What spoils a description.
+type Damage = fn(&mut DisciplineSpec);
+
 #[test]
 fn what_cannot_be_is_refused_in_words() {
     let good = weighted(OrderKind::Wfq, &[100, 100, 100]);
-    let cases: [(fn(&mut DisciplineSpec), &str); 13] = [
+    let cases: [(Damage, &str); 13] = [
         (|spec| spec.classes.clear(), "needs a class"),
         (|spec| spec.classes = vec![class("x"); 257], "257 classes: at most 256"),
         (|spec| spec.classes[1].name = "c0".into(), "two classes are called 'c0'"),
