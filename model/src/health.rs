@@ -16,6 +16,8 @@ pub enum State {
     Healthy,
     /// It works, and something is wrong.
     Degraded,
+    /// It does not answer.
+    Unreachable,
 }
 
 /// One thing that was looked at.
@@ -36,12 +38,15 @@ pub struct Check {
 /// All of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Health {
-    /// The node's name.
+    /// The node's name; of one that does not answer, as whoever asked has named it.
     pub node: String,
     /// As its worst check.
     pub state: State,
     /// Each thing that was looked at.
     pub checks: Vec<Check>,
+    /// Why it does not answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_reachable: Option<String>,
 }
 
 /// What is of interest when something went wrong, beside the status and the log.

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Port {
     /// Its name.
     pub name: String,
+    /// Its number in the node, by which other parts of the status name it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u16>,
     /// The node's addresses on it.
     pub addresses: Vec<String>,
     /// The most that resource bounds of neighbours count for.
@@ -76,7 +79,7 @@ pub struct Interface {
     pub dropped_in: u64,
     /// And behind it.
     pub dropped_out: u64,
-    /// Whether there is a carrier; nothing: that is not known.
+    /// Whether there is a carrier: there is none while the port waits for the interface. Nothing: that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carrier: Option<bool>,
 }

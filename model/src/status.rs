@@ -90,7 +90,7 @@ pub struct Status {
 }
 
 /// Fields of [`Status`] that count nothing, or what another one counts.
-pub const NO_COUNTERS: [&str; 4] = ["drops_before", "limits", "domain", "worker"];
+pub const NO_COUNTERS: [&str; 5] = ["drops_before", "limits", "domain", "worker", "number"];
 
 /// What became of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

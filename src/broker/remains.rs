@@ -19,29 +19,38 @@ use std::time::Instant;
 const KNOWN: [&str; 7] = ["bpf", "configurations", LOCK, "settings", "settings.new", "rxvlan", "rxvlan.new"];
 
 /// Takes away what a node with this run directory has left, once its last process has ended; the directory goes too unless there is
-/// something else in it. Says whether there was something. `stopped`: the node was there a moment ago.
-pub fn clear(run_dir: &Path, stopped: bool) -> Result<bool> {
-    let Ok(directory) = own::directory(run_dir) else { return Ok(false) };
+/// something else in it. Says what there was, for people. `stopped`: the node was there a moment ago.
+pub fn clear(run_dir: &Path, stopped: bool) -> Result<Vec<&'static str>> {
+    let Ok(directory) = own::directory(run_dir) else { return Ok(Vec::new()) };
     let lock = match own::open_in(&directory, LOCK) {
         Ok(lock) => Some(alone(lock, run_dir)?),
         // Whoever may not open it is not its user, and would see nothing else either.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(Vec::new()),
         Err(_) => None,
     };
-    let mut some = kernel::sweep(run_dir).with_context(|| format!("what is left of {}", run_dir.display()))?;
+    let swept = kernel::sweep(run_dir).with_context(|| format!("what is left of {}", run_dir.display()))?;
+    let mut sockets = false;
     for name in LocalSocket::ALL.map(LocalSocket::name).into_iter().chain([apart::SOCKET, OPERATOR_SOCKET]) {
         let path = run_dir.join(name);
-        some |= path.symlink_metadata().is_ok();
+        sockets |= path.symlink_metadata().is_ok();
         prepare::take_away(&path)?;
     }
     jail::remove_left();
-    if lock.is_some() && (stopped || some || is_all_known(run_dir)?) && !bpf::is_mounted(&pins::root_of(run_dir)) {
+    let some = swept.pins || swept.settings || sockets;
+    let locked = lock.is_some() && (stopped || some || is_all_known(run_dir)?);
+    if locked && !bpf::is_mounted(&pins::root_of(run_dir)) {
         // Whoever waits for the lock finds that it is gone, and makes another one.
         forget(&run_dir.join(LOCK))?;
         // Something else may be in it.
         let _ = fs::remove_dir(run_dir);
     }
-    Ok(some)
+    let all = [
+        (swept.pins, "kernel half"),
+        (swept.settings, "settings of interfaces"),
+        (sockets, "sockets"),
+        (locked, "lock"),
+    ];
+    Ok(all.into_iter().filter_map(|(is, what)| is.then_some(what)).collect())
 }
 
 /// The lock of a run directory that nobody else has.

@@ -15,7 +15,8 @@ mod watch;
 mod words;
 
 use crate::broker::remains;
-use crate::manage::client::{Control, run_dir};
+use crate::clean;
+use crate::manage::client::{ClientError, Control, run_dir};
 use clap::Subcommand;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -69,7 +70,7 @@ enum Verb {
         /// The node's name, or its run directory
         node: String,
         /// Seconds between two looks
-        #[arg(long, default_value_t = 1.0)]
+        #[arg(long, default_value_t = 1.0, value_parser = interval)]
         interval: f64,
         /// Looks before it ends; 0 for no end
         #[arg(long, default_value_t = 0)]
@@ -92,7 +93,7 @@ enum Verb {
     Events(events::Args),
     /// Write all that is of interest when something went wrong into one file, without keys
     Report(report::Args),
-    /// Print what mobile code has logged lately at a running node, and where it trapped
+    /// Print what mobile code has logged lately at a running node, and where it trapped; with --follow the node's own lines too
     Log(log::Args),
     /// Print where packets to an address go from a running node
     Route(route::Args),
@@ -154,11 +155,31 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Seconds between two looks.
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| "seconds from 0.1 to 3600".into())
+}
+
+/// Somebody follows a node, and it is gone: said in the same way by all that follow, and no failure. Programs see the end alone.
+fn has_ended(json: bool) {
+    if !json {
+        crate::say!("the node has ended");
+    }
+}
+
 fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {
     let dir = run_dir(node);
     let mut control = match Control::connect(&dir) {
-        // It has died, and something of it has not.
-        Err(_) if !keep_kernel && remains::clear(&dir, false)? => return Ok(()),
+        // It has died, and something of it may have not.
+        Err(why @ ClientError::NotRunning(..)) if !keep_kernel => {
+            let gone = remains::clear(&dir, false)?;
+            if gone.is_empty() {
+                return Err(why.into());
+            }
+            crate::say!("node {} was not running; taken away: {}", clean::shown(node), gone.join(", "));
+            return Ok(());
+        }
         connected => connected?,
     };
     control.down(keep_kernel)?;

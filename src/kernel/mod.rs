@@ -55,10 +55,19 @@ pub use told_routes::Untold;
 use std::io;
 use std::path::Path;
 
-/// Takes away what a node that has died left in the kernel; says whether there was something.
-pub fn sweep(run_dir: &Path) -> io::Result<bool> {
+/// What a node that has died had left in the kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Swept {
+    /// Its kernel half.
+    pub pins: bool,
+    /// Settings of interfaces.
+    pub settings: bool,
+}
+
+/// Takes away what a node that has died left in the kernel.
+pub fn sweep(run_dir: &Path) -> io::Result<Swept> {
     let pins = Pins::sweep(run_dir)?;
-    Ok(Settings::of(run_dir).give_back(|_, _| true)? || pins)
+    Ok(Swept { pins, settings: Settings::of(run_dir).give_back(|_, _| true)? })
 }
 
 /// Which maps the kernel half has: their version, and a digest of the structures in them. A process takes over those that are the same.

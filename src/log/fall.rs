@@ -63,6 +63,11 @@ fn tell(mut file: &File, info: &PanicHookInfo<'_>) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
+/// Whether a process of a node has kept its falls in a directory, with or without one.
+pub fn is_kept_in(dir: &Path) -> bool {
+    dir.join(FALL).symlink_metadata().is_ok()
+}
+
 /// What falls before have left in a directory, the last one first.
 pub fn falls(dir: &Path) -> Vec<String> {
     let read = |name: &str| {

@@ -12,6 +12,13 @@ const PARTS_MAX: usize = 16;
 /// Levels, from the gravest.
 const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 
+/// Parts of the program, by the beginnings of whose targets levels are set: its modules.
+const PARTS: [&str; 31] = [
+    "abi", "apps", "asked", "broker", "classify", "cli", "code", "config", "core", "counted", "driver", "ee", "frame",
+    "graph", "kernel", "lab", "labfile", "link", "log", "manage", "node", "nodeos", "port", "schedule", "seen", "sim",
+    "sys", "topology", "trust", "wire", "contract",
+];
+
 /// Sets the directives of the filter that is in use.
 type Change = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
@@ -42,10 +49,10 @@ impl Levels {
             (self.all, self.parts) = (Some(level), BTreeMap::new());
             return Ok(());
         };
-        let is_plain = part.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b':'));
-        if !is_plain || part.is_empty() || part.len() > 64 {
+        if !is_part(part) {
             return Err(format!(
-                "'{part}' is no part of the program: write the beginning of a target, such as anode::node"
+                "'{part}' is no part of the program: write anode::node, or another beginning of a target; there are anode::{}",
+                PARTS.join(", ")
             ));
         }
         if !self.parts.contains_key(part) && self.parts.len() == PARTS_MAX {
@@ -60,6 +67,14 @@ impl Levels {
         let parts = self.parts.iter().map(|(part, level)| format!("{part}={level}"));
         self.all.iter().cloned().chain(parts).collect::<Vec<_>>().join(",")
     }
+}
+
+/// Whether targets of this program may begin so: with the name of a module, whatever is below it.
+fn is_part(part: &str) -> bool {
+    let is_plain = part.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b'_' | b':'));
+    let mut names = part.split("::");
+    let known = names.next() == Some("anode") && names.next().is_none_or(|module| PARTS.contains(&module));
+    is_plain && known && part.len() <= 64
 }
 
 /// Writes lines of this level and graver ones from now on, of all or of one part; says what is in use then.
@@ -78,18 +93,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn parts_are_the_modules_of_the_program_and_the_targets_beside_them() {
+        let all = include_str!("../lib.rs").lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+        // A module that is named nowhere could not be listened to.
+        for module in all.filter(|module| *module != "clean") {
+            assert!(is_part(&format!("anode::{module}")), "{module}");
+        }
+        assert!([crate::log::ASKED, crate::log::COUNTED].iter().all(|target| is_part(target)));
+    }
+
+    #[test]
     fn a_level_is_of_all_or_of_a_part_and_words_that_are_none_are_refused() {
         let mut levels = Levels::default();
         levels.set("Warn", None).unwrap();
         levels.set("debug", Some("anode::node")).unwrap();
         levels.set("trace", Some("anode::manage")).unwrap();
         assert_eq!(levels.directives(), "warn,anode::manage=trace,anode::node=debug");
-        for (level, part) in [("loud", None), ("info", Some("a=trace,b")), ("info", Some("")), ("info", Some("[{x}]"))]
-        {
-            assert!(levels.set(level, part).is_err(), "{level} {part:?}");
+        for part in ["a=trace,b", "", "[{x}]", "nosuch", "anode::nosuch", "anode::node=trace,anode::log"] {
+            assert!(levels.set("info", Some(part)).unwrap_err().contains("there are anode::abi, "), "{part}");
         }
+        assert!(levels.set("loud", None).is_err());
         for number in 0..2 * PARTS_MAX {
-            let _ = levels.set("info", Some(&"a".repeat(1 + number)));
+            let _ = levels.set("info", Some(&format!("anode::manage::{}", "a".repeat(1 + number))));
         }
         assert_eq!(levels.parts.len(), PARTS_MAX);
         levels.set("info", None).unwrap();

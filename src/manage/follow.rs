@@ -28,7 +28,7 @@ use crate::topology::{Neighbour, Port};
 use anyhow::{Context, Result};
 use choice::{Choice, Choices, Together};
 use interfaces::Patience;
-pub use interfaces::{Follows, Links};
+pub use interfaces::{Follows, LinkStatus, Links, State as LinkState};
 use queues::Queues;
 pub use report::Report;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -70,6 +70,16 @@ pub struct EnvironmentStatus {
     /// What of its jail this host has not.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weaker: Vec<Part>,
+    /// Whether it failed when it ended the last time.
+    #[serde(skip)]
+    pub failed: bool,
+}
+
+impl EnvironmentStatus {
+    /// Whether it does not run because it has failed.
+    pub fn lies(&self) -> bool {
+        self.failed && matches!(self.state, State::Waiting | State::Ended)
+    }
 }
 
 /// A process that the node runs, as whoever talks to it has to know it.

@@ -43,7 +43,8 @@ impl UdpPort {
 
     /// The same; `shared`: as one of several that listen there.
     fn open_one(id: PortId, listen: SocketAddr, peers: &[SocketAddr], shared: bool) -> io::Result<UdpPort> {
-        let socket = UdpSocket::from(broker::udp(listen, shared)?);
+        let named = |error: io::Error| io::Error::new(error.kind(), format!("udp = \"{listen}\": {error}"));
+        let socket = UdpSocket::from(broker::udp(listen, shared).map_err(named)?);
         let peers = peers.iter().map(|peer| Some(RawAddr::new(*peer))).collect();
         let own = RawAddr::new(socket.local_addr()?).addr();
         Ok(UdpPort {

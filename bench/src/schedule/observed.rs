@@ -162,7 +162,10 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         let line = serde_json::to_string(&rows).map_err(|error| Error::Node(error.to_string()))?;
         series.push(list.clone(), ms(begun.elapsed()));
         let begun = Instant::now();
-        let metered = metrics::text(&Counted { status: &Default::default(), domains: &domains[..METERED] }, false);
+        let metered = metrics::text(
+            &Counted { status: &Default::default(), domains: &domains[..METERED], environments: &[] },
+            false,
+        );
         series.push(text.clone(), ms(begun.elapsed()));
         if metered.series < 2000 || line.len() < DOMAINS * 100 {
             return Err(Error::Node(format!("{} series, a line of {} bytes", metered.series, line.len())));

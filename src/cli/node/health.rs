@@ -15,6 +15,11 @@ pub(super) fn print(node: &str, json: bool) -> anyhow::Result<ExitCode> {
     let health = match asked {
         Ok(health) => health,
         Err(why) => {
+            if json {
+                let (node, not_reachable) = (node.to_owned(), Some(why.to_string()));
+                let health = Health { node, state: State::Unreachable, checks: Vec::new(), not_reachable };
+                crate::say!("{}", serde_json::to_string_pretty(&health)?);
+            }
             crate::say_err!("anode: {why}");
             return Ok(ExitCode::from(NOT_REACHABLE));
         }
@@ -35,5 +40,6 @@ fn word(state: State) -> &'static str {
     match state {
         State::Healthy => "healthy",
         State::Degraded => "degraded",
+        State::Unreachable => "unreachable",
     }
 }

@@ -1,6 +1,7 @@
 //! `anode node log`: what mobile code has written, and where it trapped; with `--follow` as it comes, and what the node
 //! itself writes.
 
+use super::has_ended;
 use crate::clean;
 use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
@@ -105,6 +106,12 @@ pub(super) fn print(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     lines.iter().for_each(say);
+    if lines.is_empty() {
+        crate::say_err!(
+            "mobile code has logged nothing; lines of the node itself: anode node log {} --follow",
+            args.node
+        );
+    }
     Ok(())
 }
 
@@ -121,10 +128,10 @@ fn follow(control: &mut Control, known: &Known, args: &Args) -> anyhow::Result<(
                     *control = anew;
                     continue;
                 }
-                Err(ClientError::NotRunning(..)) => return end(args),
+                Err(ClientError::NotRunning(..)) => return Ok(has_ended(args.json)),
                 Err(error) => return Err(error.into()),
             },
-            Err(ClientError::Refused(_)) => return end(args),
+            Err(ClientError::Refused(_)) => return Ok(has_ended(args.json)),
             Err(error) => return Err(error.into()),
         };
         for (mut line, missed) in told.news(journal) {
@@ -185,13 +192,6 @@ fn end_when_interrupted() -> anyhow::Result<()> {
             std::process::exit(0);
         }
     });
-    Ok(())
-}
-
-fn end(args: &Args) -> anyhow::Result<()> {
-    if !args.json {
-        crate::say!("the node has ended");
-    }
     Ok(())
 }
 

@@ -3,8 +3,9 @@
 //! Things in lists are told apart by what they are called, so one that comes or goes makes no other look changed. What
 //! is no counter is left out: settings, numbers of domains, and the former names of counters, which count a second time.
 
+use super::has_ended;
 use crate::clean;
-use crate::manage::client::{Control, run_dir};
+use crate::manage::client::{ClientError, Control, run_dir};
 use crate::manage::names;
 use model::status::{Called, Codes, NO_COUNTERS};
 use serde::Deserialize as _;
@@ -13,12 +14,23 @@ use std::time::Duration;
 
 /// Prints what has changed since the last look, `count` times; 0: until interrupted.
 pub(super) fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow::Result<()> {
-    let mut control = Control::connect(&run_dir(node))?;
+    let dir = run_dir(node);
+    let mut control = Control::connect(&dir)?;
     let mut before = control.status()?;
     let mut looks = 0;
     while count == 0 || looks < count {
-        std::thread::sleep(Duration::from_secs_f64(interval.clamp(0.01, 3600.0)));
-        let now = control.status()?;
+        std::thread::sleep(Duration::from_secs_f64(interval));
+        let now = match control.status() {
+            // Another connection needed the place.
+            Err(ClientError::Broken(_)) => match Control::connect(&dir).and_then(|anew| {
+                control = anew;
+                control.status()
+            }) {
+                Err(ClientError::NotRunning(..)) => return Ok(has_ended(json)),
+                now => now?,
+            },
+            now => now?,
+        };
         let changes = changes(&before, &now);
         if json {
             let map: serde_json::Map<String, Value> =

@@ -14,13 +14,25 @@ use crate::manage::worker::Order;
 use crate::port::NativeInterface;
 use crate::sys::ethtool;
 use crate::sys::netdev::Redirected;
-use crate::sys::netlink::Interface;
+use crate::sys::netlink::{Carrier, Interface};
 use crate::topology::Port;
 use anyhow::Result;
 use std::time::Instant;
 
 /// Bytes of the largest packet to which a port may grow while the node runs, if none was larger at its start: frames are as long.
 const GROWS_TO: usize = 9216;
+
+/// The link of a port is another than it was at the look before.
+fn say_link(port: &str, before: Option<Carrier>, now: Option<Carrier>) {
+    let [before, up] = [before, now].map(|carrier| carrier.is_some_and(|carrier| carrier.up));
+    let said = match (before, up) {
+        (true, true) => "the link of a port was down for a moment",
+        (false, true) => "the link of a port is up",
+        (true, false) => "the link of a port is down",
+        (false, false) => "the link of a port was up for a moment",
+    };
+    tracing::info!(event = "link", port, up, "{said}");
+}
 
 impl Follower {
     /// Says whether a port has changed.
@@ -62,7 +74,7 @@ impl Follower {
             }
             changed |= is_another || switched;
             if link_before.is_some() && link_before != carrier {
-                tracing::info!(event = "link", port = self.config.ports[at].name, "the link of a port was down, or is");
+                say_link(&self.config.ports[at].name, link_before, carrier);
             }
             if !is_another && link_before.is_some() && link_before != carrier {
                 self.handle.with_each(move |node, _| node.link_was_down(id)).map_err(anyhow::Error::msg)?;

@@ -81,8 +81,11 @@ impl Later {
 }
 
 /// What is to be logged.
+#[derive(Clone, Copy)]
 struct Saying {
     changes: usize,
+    /// Prefixes among them to which nothing leads any more.
+    gone: usize,
     last: Option<Prefix>,
     not_before: Instant,
 }
@@ -104,7 +107,7 @@ impl Followed {
             stale: true,
             elsewhere: false,
             reading: Reading { due: kernel, not_before: now },
-            saying: Saying { changes: 0, last: None, not_before: now },
+            saying: Saying { changes: 0, gone: 0, last: None, not_before: now },
             since: now,
         })
     }
@@ -287,6 +290,7 @@ impl Followed {
             }
         }
         self.saying.changes += changes.len();
+        self.saying.gone += changes.iter().filter(|change| change.now.is_none()).count();
         self.saying.last = changes.last().map(|change| change.to).or(self.saying.last);
         changes
     }
@@ -308,9 +312,9 @@ impl Followed {
     pub fn say(&mut self) {
         let now = Instant::now();
         if let (Some(last), true) = (self.saying.last, self.saying.changes > 0 && now >= self.saying.not_before) {
-            let (changes, routes) = (self.saying.changes, self.told.len());
-            tracing::info!(event = "route", changes, routes, last = %last, "routes lead otherwise");
-            self.saying = Saying { changes: 0, last: None, not_before: now + SAY };
+            let (Saying { changes, gone, .. }, routes) = (self.saying, self.told.len());
+            tracing::info!(event = "route", changes, gone, routes, last = %last, "routes lead otherwise");
+            self.saying = Saying { changes: 0, gone: 0, last: None, not_before: now + SAY };
         }
     }
 }

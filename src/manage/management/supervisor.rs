@@ -121,6 +121,19 @@ pub(super) struct Supervisor {
     began: Instant,
 }
 
+impl State {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Waiting => "waiting",
+            State::Ended => "ended",
+            State::Killed => "killed",
+            State::Stopped => "stopped",
+        }
+    }
+}
+
 impl Place {
     fn new(environment: Environment) -> Place {
         let status = EnvironmentStatus {
@@ -133,6 +146,7 @@ impl Place {
             failures: 0,
             ended: None,
             weaker: Vec::new(),
+            failed: false,
         };
         let lines = Lines::new();
         Place {
@@ -385,6 +399,7 @@ impl Supervisor {
     fn failed(&mut self, at: usize, how: String, done: bool) {
         let place = &mut self.places[at];
         place.status.failures += u64::from(!done);
+        place.status.failed = !done;
         let again = match place.environment.restart {
             Restart::Always => true,
             Restart::OnFailure => !done,

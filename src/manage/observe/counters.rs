@@ -7,6 +7,7 @@ use crate::core::reason::Reason;
 use crate::kernel;
 use crate::manage::account::{self, Total};
 use crate::manage::control::Handle;
+use crate::manage::follow::{LinkState, LinkStatus};
 use crate::node::status::Status;
 use model::status;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ impl Handle {
     pub(super) fn status_of(&self) -> Result<(status::Status, Arc<Snapshot>), String> {
         let snapshot = self.snapshot()?;
         let node = &snapshot.status;
+        let links = self.links.as_ref().map(|links| links.status()).unwrap_or_default();
         let half = self.kernel_half().map(|half| half.status());
         let lost = Unaccounted {
             kernel: half.as_ref().map_or(0, |half| half.balance.unaccounted().unsigned_abs()),
@@ -32,7 +34,7 @@ impl Handle {
             node: node.node.clone(),
             versions: super::versions::versions(),
             uptime_s: self.observed.begun.elapsed().as_secs(),
-            ports: ports(node),
+            ports: ports(node, &links),
             balance: told(&node.balance)?,
             unaccounted: lost.total(),
             unaccounted_by: told(&lost)?,
@@ -59,7 +61,7 @@ impl Handle {
                 .map(|all| told(&all))
                 .transpose()?,
             rules: self.rules.as_ref().map(|report| told(&report.rules())).transpose()?,
-            links: self.links.as_ref().map_or(Ok(Vec::new()), |links| told(&links.status()))?,
+            links: told(&links)?,
             followed: self.rules.as_ref().map(|report| report.followed()),
             cpu: self.cpu.as_ref().map(|cpu| told(&cpu.status())).transpose()?,
             sandbox: crate::broker::sandbox::entered().as_ref().map(told).transpose()?,
@@ -105,18 +107,25 @@ fn of_kernel(half: &kernel::Status) -> Result<model::kernel::Kernel, String> {
 }
 
 /// The ports, with what their interfaces have dropped themselves, before the node had it or behind it. Nothing where the system does
-/// not say.
-fn ports(node: &Status) -> Vec<status::Port> {
+/// not say. One that waits for its interface has no carrier.
+fn ports(node: &Status, links: &[LinkStatus]) -> Vec<status::Port> {
     let interfaces = crate::sys::netlink::doing().unwrap_or_default();
-    let with = |port: status::Port| {
-        let interface = interfaces.get(&port.name).map(|interface| status::Interface {
-            dropped_in: interface.dropped_in,
-            dropped_out: interface.dropped_out,
-            carrier: interface.carrier,
-        });
-        status::Port { interface, ..port }
+    let with = |(number, port): (u16, status::Port)| {
+        let link = links.iter().find(|link| link.port == number);
+        let interface = match link {
+            Some(link) if link.state != LinkState::There => {
+                Some(status::Interface { carrier: Some(false), ..status::Interface::default() })
+            }
+            // A port may be called otherwise than its interface.
+            _ => interfaces.get(link.map_or(&port.name, |link| &link.interface)).map(|interface| status::Interface {
+                dropped_in: interface.dropped_in,
+                dropped_out: interface.dropped_out,
+                carrier: interface.carrier,
+            }),
+        };
+        status::Port { interface, number: Some(number), ..port }
     };
     // A vacant place has no name.
-    let there = node.ports.iter().filter(|port| !port.name.is_empty());
-    there.map(|port| with(told::port(port))).collect()
+    let there = (0..).zip(&node.ports).filter(|(_, port)| !port.name.is_empty());
+    there.map(|(number, port)| with((number, told::port(port)))).collect()
 }

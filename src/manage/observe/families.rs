@@ -6,6 +6,7 @@ use super::metrics::Measure::{Counter, Gauge};
 use super::metrics::Number::{Nanoseconds, Thousandths, Whole};
 use super::metrics::{Counted, Family, Number};
 use crate::core::reason::Reason;
+use crate::manage::management::{EnvironmentStatus, State};
 use model::status::{Balance, Code, Connected, Cpu, Neighbour, Port, Status};
 
 type Say<'a> = dyn FnMut(&[&str], Number) + 'a;
@@ -90,6 +91,14 @@ fn each_socket(status: &Status, say: &mut Say<'_>, number: impl Fn(&Connected) -
     }
 }
 
+/// The environments of the configuration.
+fn each_environment(counted: &Counted<'_>, say: &mut Say<'_>, number: impl Fn(&EnvironmentStatus) -> u64) {
+    for environment in counted.environments {
+        say(&[&environment.name, &environment.role], Whole(number(environment)));
+    }
+}
+
+const ENVIRONMENT: &[&str] = &["environment", "role"];
 const PORT: &[&str] = &["port"];
 const CODE: &[&str] = &["code", "title"];
 const DOMAIN: &[&str] = &["domain", "title", "role"];
@@ -115,6 +124,48 @@ pub const FAMILIES: &[Family] = &[
     }),
     family!("anode_events_unkept_total", Counter, &[], "Events of which their cause had too many.", |_, say| {
         say(&[], Whole(crate::log::unkept()));
+    }),
+    family!(
+        "anode_configuration_number",
+        Gauge,
+        &[],
+        "The number of the configuration in force; 0: that of the start.",
+        |all, say| {
+            all.status.configuration.iter().for_each(|of| say(&[], Whole(of.number.unwrap_or(0))));
+        }
+    ),
+    family!(
+        "anode_configuration_unconfirmed",
+        Gauge,
+        &[],
+        "Whether that one is taken back unless somebody confirms it.",
+        |all, say| {
+            all.status.configuration.iter().for_each(|of| say(&[], Whole(of.unconfirmed_ms.is_some().into())));
+        }
+    ),
+    family!("anode_configurations_total", Counter, &["result"], "What became of configurations.", |all, say| {
+        if let Some(of) = &all.status.configuration {
+            let results = [("applied", of.applied), ("refused", of.refused), ("reverted", of.reverted)];
+            results.into_iter().for_each(|(result, count)| say(&[result], Whole(count)));
+        }
+    }),
+    family!("anode_environment_running", Gauge, ENVIRONMENT, "Whether an environment runs.", |all, say| {
+        each_environment(all, say, |of| (of.state == State::Running).into());
+    }),
+    family!(
+        "anode_environment_failed",
+        Gauge,
+        ENVIRONMENT,
+        "Whether it does not run because it has failed.",
+        |all, say| {
+            each_environment(all, say, |of| of.lies().into());
+        }
+    ),
+    family!("anode_environment_starts_total", Counter, ENVIRONMENT, "Times that it was started.", |all, say| {
+        each_environment(all, say, |of| of.starts);
+    }),
+    family!("anode_environment_failures_total", Counter, ENVIRONMENT, "Times that it has failed.", |all, say| {
+        each_environment(all, say, |of| of.failures);
     }),
     family!("anode_frames_total", Counter, &["end"], "What became of frames of the user half.", |all, say| {
         ends(&all.status.balance).into_iter().for_each(|(end, count)| say(&[end], Whole(count)));
@@ -305,9 +356,15 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_port_load_ratio", Gauge, PORT, "Share of the port's capacity that is used.", |all, say| {
         each_port(all, say, |port| Some(Thousandths(port.load_permille.into())));
     }),
-    family!("anode_port_carrier", Gauge, PORT, "Whether the port's interface has a carrier.", |all, say| {
-        each_port(all, say, |port| port.interface?.carrier.map(|is| Whole(is.into())));
-    }),
+    family!(
+        "anode_port_carrier",
+        Gauge,
+        PORT,
+        "Whether the port's interface has a carrier; 0 while it waits for it.",
+        |all, say| {
+            each_port(all, say, |port| port.interface?.carrier.map(|is| Whole(is.into())));
+        }
+    ),
     family!(
         "anode_port_interface_dropped_total",
         Counter,

@@ -4,6 +4,7 @@
 
 use crate::manage::control::Handle;
 use crate::manage::follow::Follows;
+use crate::manage::management::EnvironmentStatus;
 use crate::manage::worker::Order;
 use model::health::{Check, Health, State};
 use model::status::{Followed, Status};
@@ -81,6 +82,32 @@ fn of_following(follows: Follows, followed: Followed) -> [Check; 2] {
     [check("routes-followed", behind, most, said.into()), check("routes-untold", followed.untold, 0, untold.into())]
 }
 
+/// Ports by which no frame can pass, with those that wait for their interfaces.
+fn carrier(status: &Status) -> Check {
+    let down = status.ports.iter().filter(|port| port.interface.is_some_and(|it| it.carrier == Some(false)));
+    let names = down.map(|port| match status.links.iter().find(|link| Some(link.port) == port.number) {
+        Some(link) if link.state == "away" => format!("{} (waits for interface {})", port.name, link.interface),
+        Some(link) if link.state == "held" => format!("{} (interface {} came too often)", port.name, link.interface),
+        _ => port.name.clone(),
+    });
+    named("carrier", "ports without a carrier", &names.collect::<Vec<_>>())
+}
+
+/// Environments that do not run because they have failed.
+fn environments(all: &[EnvironmentStatus]) -> Check {
+    let names = all.iter().filter(|environment| environment.lies()).map(|environment| {
+        let (state, times) = (environment.state.name(), environment.failures);
+        format!("{} ({state}, failed {times} times)", environment.name)
+    });
+    named("environments", "environments that have failed and do not run", &names.collect::<Vec<_>>())
+}
+
+/// A check that counts what has names; there is to be nothing.
+fn named(name: &str, what: &str, names: &[String]) -> Check {
+    let said = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
+    check(name, names.len() as u64, 0, format!("{what}{said}"))
+}
+
 impl Handle {
     /// How long the slowest worker takes to come round; nothing: longer than this.
     pub fn comes_round(&self, within: Duration) -> Result<Option<Duration>, String> {
@@ -136,7 +163,7 @@ impl Handle {
             self.watching.as_ref().map(|watching| watching.node().to_owned()).unwrap_or_default()
         };
         let state = checks.iter().map(|check| check.state).max().unwrap_or(State::Healthy);
-        Ok(Health { node: name, state, checks })
+        Ok(Health { node: name, state, checks, not_reachable: None })
     }
 
     fn look_at(&self, status: &Status, checks: &mut Vec<Check>) {
@@ -149,10 +176,8 @@ impl Handle {
             "packets dropped lately since a queue was full; anode node status says which, docs/drops.md what to do"
                 .into(),
         ));
-        let down = status.ports.iter().filter(|port| port.interface.is_some_and(|it| it.carrier == Some(false)));
-        let names: Vec<_> = down.map(|port| port.name.as_str()).collect();
-        let said = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
-        checks.push(check("carrier", names.len() as u64, 0, format!("ports without a carrier{said}")));
+        checks.push(carrier(status));
+        checks.push(environments(&self.management().map(|management| management.status()).unwrap_or_default()));
         let before = self.kernel_half().map(|half| half.interfaces()).unwrap_or_default();
         let doing = if before.is_empty() { Ok(HashMap::new()) } else { crate::sys::netlink::doing() };
         // Where the system does not say, nothing is known to be lost.

@@ -7,6 +7,7 @@
 use super::families::FAMILIES;
 use crate::clean;
 use crate::manage::control::Handle;
+use crate::manage::management::EnvironmentStatus;
 use crate::node::domains::DomainStatus;
 use model::status::{Metrics, Status};
 use std::fmt::Write as _;
@@ -43,6 +44,8 @@ pub struct Counted<'a> {
     pub status: &'a Status,
     /// The domains.
     pub domains: &'a [DomainStatus],
+    /// The environments of the configuration.
+    pub environments: &'a [EnvironmentStatus],
 }
 
 /// Takes a series: the values of its labels, and its number.
@@ -143,7 +146,9 @@ impl Handle {
     /// The counters as text.
     pub fn metrics(&self, classic: bool) -> Result<Metrics, String> {
         let (status, snapshot) = self.status_of()?;
-        Ok(text(&Counted { status: &status, domains: &snapshot.domains }, classic))
+        let environments = self.management().map(|management| management.status()).unwrap_or_default();
+        let counted = Counted { status: &status, domains: &snapshot.domains, environments: &environments };
+        Ok(text(&counted, classic))
     }
 }
 

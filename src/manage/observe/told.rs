@@ -199,6 +199,7 @@ pub fn port(of: &PortStatus) -> status::Port {
     let PortStatus { name, addresses, bound_max, signed_bound_max, demands, gauge, unaccounted, strangers } = of;
     status::Port {
         name: name.clone(),
+        number: None,
         addresses: addresses.iter().map(ToString::to_string).collect(),
         bound_max: *bound_max,
         signed_bound_max: *signed_bound_max,

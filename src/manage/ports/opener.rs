@@ -234,8 +234,8 @@ impl Taking {
                     tracing::info!(
                         event = "link",
                         port = port.0,
-                        interface,
-                        "a port goes on by the interface that has its name now"
+                        interface = ethtool::name(interface).unwrap_or_default(),
+                        "the interface of a port is there again"
                     );
                 }
                 tell(Order::Change { port, changes });

@@ -22,7 +22,7 @@ fn counted(codes: usize) -> Status {
 }
 
 fn lines(status: &Status, classic: bool) -> Vec<String> {
-    let metrics = text(&Counted { status, domains: &[] }, classic);
+    let metrics = text(&Counted { status, domains: &[], environments: &[] }, classic);
     metrics.text.lines().map(str::to_owned).collect()
 }
 
@@ -53,7 +53,7 @@ fn a_counter_is_called_as_its_form_wants_it() {
 
 #[test]
 fn series_are_bounded_and_those_left_out_are_counted() {
-    let metrics = text(&Counted { status: &counted(10_000), domains: &[] }, true);
+    let metrics = text(&Counted { status: &counted(10_000), domains: &[], environments: &[] }, true);
     let samples = metrics.text.lines().filter(|line| !line.starts_with('#')).count() as u64;
     assert_eq!((samples, metrics.series), (SERIES_MAX + 1, SERIES_MAX + 1));
     assert!(
