@@ -37,8 +37,9 @@ pub fn clear(run_dir: &Path, stopped: bool) -> Result<Vec<&'static str>> {
     }
     jail::remove_left();
     let some = swept.pins || swept.settings || sockets;
-    let locked = lock.is_some() && (stopped || some || is_all_known(run_dir)?);
-    if locked && !bpf::is_mounted(&pins::root_of(run_dir)) {
+    let is_free = stopped || some || is_all_known(run_dir)?;
+    let locked = lock.is_some() && is_free && !bpf::is_mounted(&pins::root_of(run_dir));
+    if locked {
         // Whoever waits for the lock finds that it is gone, and makes another one.
         forget(&run_dir.join(LOCK))?;
         // Something else may be in it.

@@ -162,10 +162,11 @@ fn interval(text: &str) -> Result<f64, String> {
 }
 
 /// Somebody follows a node, and it is gone: said in the same way by all that follow, and no failure. Programs see the end alone.
-fn has_ended(json: bool) {
+fn has_ended(json: bool) -> anyhow::Result<()> {
     if !json {
         crate::say!("the node has ended");
     }
+    Ok(())
 }
 
 fn down(node: &str, keep_kernel: bool) -> anyhow::Result<()> {

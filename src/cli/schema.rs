@@ -1,21 +1,30 @@
 //! `anode schema`: what the JSON is made of that commands print.
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use model::schema::{ALL, Described};
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Of what; without it the names are listed, with the commands that print each with --json
-    #[arg(value_parser = PossibleValuesParser::new(ALL.iter().map(|described| described.name)), hide_possible_values = true)]
+    /// Of what: a name, or the words of a command; without it the names are listed, with the commands that print each with --json
+    #[arg(value_parser = PossibleValuesParser::new(known()), hide_possible_values = true)]
     name: Option<String>,
+}
+
+/// All names, and the words of commands: shells offer the names alone.
+fn known() -> impl Iterator<Item = PossibleValue> {
+    let names = ALL.iter().map(|described| PossibleValue::new(described.name));
+    let commands = ALL.iter().flat_map(|described| described.commands).filter(|command| command.contains(' '));
+    names.chain(commands.map(|command| PossibleValue::new(*command).hide(true)))
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     for Described { name, commands, schema } in ALL {
         match &args.name {
             None => crate::say!("{name:14} {}", commands.join(", ")),
-            Some(wanted) if wanted == name => crate::say!("{}", serde_json::to_string_pretty(&schema())?),
+            Some(wanted) if wanted == name || commands.contains(&wanted.as_str()) => {
+                crate::say!("{}", serde_json::to_string_pretty(&schema())?)
+            }
             Some(_) => {}
         }
     }

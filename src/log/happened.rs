@@ -106,7 +106,7 @@ pub fn asked(kind: &'static str, what: &str, (uid, pid): Asker, refused: Option<
     let what = format!("{not}{}", clean::shown(what));
     let refused = refused.map(|why| clean::shown(why).to_string());
     match &refused {
-        Some(why) => tracing::info!(target: ASKED, uid, pid, refused = why, "refused: {what}"),
+        Some(why) => tracing::info!(target: ASKED, uid, pid, refused = why, "{what}"),
         None => tracing::info!(target: ASKED, uid, pid, "{what}"),
     }
     let mut happened = HAPPENED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -227,7 +227,7 @@ fn what_nobody_confirms_is_taken_back_and_what_somebody_does_stays() {
     assert!(!done && said.contains("no configuration waits to be confirmed"), "{said}");
     let before = runs();
     let (done, said) = apply(&other, &["--confirm-within", "1h"]);
-    let words = format!("unless confirmed: anode node confirm NODE {}\n", runs());
+    let words = format!("unless confirmed: anode node confirm {} {}\n", node.run_dir().display(), runs());
     assert!(done && said.ends_with(&words), "{said}");
     // Who means another one has not looked at this one.
     let (done, said) = node.anode(&["node", "confirm", &before]);

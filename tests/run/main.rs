@@ -28,6 +28,7 @@ mod nodeos_attacks;
 mod nodeos_c;
 mod observe;
 mod old_configurations;
+mod operating;
 mod overlay;
 mod overlay_workers;
 #[path = "../running/pace.rs"]

@@ -145,8 +145,8 @@ fn a_node_says_how_it_is_by_its_exit_status() {
     let node = Node::start("");
     let health: Health = node.control().asked(&Ask::Health).unwrap();
     let names: Vec<_> = health.checks.iter().map(|check| check.name.as_str()).collect();
-    let first = ["worker-answers", "loader-answers", "worker-gap", "queues-full", "carrier", "kernel-half"];
-    let wanted = [&first[..], &["routes-followed", "routes-untold", "unaccounted"]].concat();
+    let first = ["worker-answers", "loader-answers", "worker-gap", "queues-full", "carrier", "environments"];
+    let wanted = [&first[..], &["kernel-half", "routes-followed", "routes-untold", "unaccounted"]].concat();
     assert_eq!((names.as_slice(), health.node.as_str()), (&wanted[..], "m"));
     let status = |words: &[&str]| {
         let output = anode(words, &node.run_dir()).output().unwrap();
@@ -238,7 +238,9 @@ fn a_report_has_all_in_one_file() {
         assert!(!whole[part].is_null(), "{part}: {text}");
     }
     assert!(whole["report"]["configuration"].as_str().unwrap().contains("10.9.9.1"), "{text}");
-    let (done, said) = node.anode(&["node", "report", "--store", node.dir.path().to_str().unwrap()]);
+    let store = node.dir.path().join("store");
+    assert!(std::fs::create_dir_all(store.join("objects")).is_ok());
+    let (done, said) = node.anode(&["node", "report", "--store", store.to_str().unwrap()]);
     assert!(done && said.contains("\"falls\": []"), "{said}");
     node.down();
 }

@@ -52,7 +52,7 @@ fn what_is_printed_as_json_is_as_its_schema_says() {
     let mut of = |name: &'static str, words: &[&str]| held.check(name, &printed(&[words, &["--json"]].concat()));
     let status = of("status", &["node", "status", run]);
     assert_eq!(status["codes"].as_array().map(Vec::len), Some(2), "{status}");
-    of("watch", &["node", "watch", run, "--count", "1", "--interval", "0.01"]);
+    of("watch", &["node", "watch", run, "--count", "1", "--interval", "0.1"]);
     of("event", &["node", "events", run]);
     let log = of("log", &["node", "log", run]);
     assert!(log[0]["trap"]["kind"].is_string(), "a trap is a line: {log}");

@@ -31,6 +31,9 @@ pub(super) struct Manner {
     json: bool,
 }
 
+/// The longest time in which a configuration can be confirmed.
+const DAY_MS: u64 = 86_400_000;
+
 /// A time with its unit, in milliseconds.
 fn milliseconds(text: &str) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -43,7 +46,7 @@ fn milliseconds(text: &str) -> Result<u64, String> {
         _ => return Err("a number with ms, s, m or h, as in 60s".into()),
     };
     let number: u64 = number.parse().map_err(|_| "a number with ms, s, m or h, as in 60s".to_owned())?;
-    number.checked_mul(factor).ok_or_else(|| "more than a day".into())
+    number.checked_mul(factor).filter(|ms| (1..=DAY_MS).contains(ms)).ok_or_else(|| "from 1ms to 24h".into())
 }
 
 /// Applies a file to the node that it describes, or to another one by name or run directory.
@@ -63,7 +66,12 @@ pub(super) fn apply(path: &Path, node: Option<&str>, manner: &Manner) -> anyhow:
         Wish::Apply { number, base, dry_run, rehearse, partly, confirm_within_ms }
     };
     let difference = ask(&mut control, wish(true, None))?;
-    conclude(&mut control, &difference, manner, |base| wish(false, Some(base)))
+    // Where no name leads to it, its directory does.
+    let called = node.map_or_else(
+        || if run_dir(&file.name) == dir { file.name.clone() } else { dir.display().to_string() },
+        str::to_owned,
+    );
+    conclude((&mut control, &called), &difference, manner, |base| wish(false, Some(base)))
 }
 
 /// Goes back to a configuration that ran before.
@@ -74,12 +82,12 @@ pub(super) fn rollback(node: &str, to: Option<u64>, manner: &Manner) -> anyhow::
         Wish::Rollback { to, base, dry_run, rehearse, partly, confirm_within_ms }
     };
     let difference = ask(&mut control, wish(true, None))?;
-    conclude(&mut control, &difference, manner, |base| wish(false, Some(base)))
+    conclude((&mut control, node), &difference, manner, |base| wish(false, Some(base)))
 }
 
 /// Prints a difference and has it applied, unless it is only to be printed.
 fn conclude(
-    control: &mut Control,
+    (control, node): (&mut Control, &str),
     difference: &Difference,
     manner: &Manner,
     wish: impl FnOnce(u64) -> Wish,
@@ -89,7 +97,12 @@ fn conclude(
     }
     let done = match manner.dry_run {
         true => difference.clone(),
-        false => ask(control, wish(difference.number.unwrap_or(0)))?,
+        // Programs are told the difference too if it is refused, as people were.
+        false => ask(control, wish(difference.number.unwrap_or(0))).inspect_err(|_| {
+            if manner.json {
+                crate::say!("{}", serde_json::to_string_pretty(difference).unwrap_or_default());
+            }
+        })?,
     };
     if manner.json {
         crate::say!("{}", serde_json::to_string_pretty(&done)?);
@@ -103,7 +116,7 @@ fn conclude(
         }
         (_, false, _) => crate::say!("nothing is changed: the node runs this already"),
         (_, _, Some(ms)) => crate::say!(
-            "applied as configuration {number}; it is taken back in {} s unless confirmed: anode node confirm NODE {number}",
+            "applied as configuration {number}; it is taken back in {} s unless confirmed: anode node confirm {node} {number}",
             ms.div_ceil(1000)
         ),
         _ => crate::say!("applied as configuration {number}"),
@@ -206,7 +219,7 @@ mod tests {
     fn times_have_a_unit() {
         let all = ["60s", "250ms", "5m", "1h"].map(|text| milliseconds(text).unwrap());
         assert_eq!(all, [60_000, 250, 300_000, 3_600_000]);
-        for text in ["60", "s", "1d", "-1s", "99999999999999999999s", "9999999999999999h", ""] {
+        for text in ["60", "s", "1d", "-1s", "99999999999999999999s", "9999999999999999h", "", "0s", "1000h"] {
             assert!(milliseconds(text).is_err(), "{text}");
         }
     }

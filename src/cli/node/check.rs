@@ -7,6 +7,7 @@ use crate::broker;
 use crate::broker::sandbox;
 use crate::code::bundle::Kind;
 use crate::config::environments::{Environment, Program};
+use crate::config::whole::check_end;
 use crate::config::{NodeFile, RouteSource};
 use crate::manage::Planned;
 use crate::port::Opening;
@@ -21,7 +22,7 @@ use std::path::Path;
 
 /// Says what a configuration means here, or why it cannot be run.
 pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
-    let file = NodeFile::read(path)?;
+    let file = read(path)?;
     let named = || path.display().to_string();
     let planned = Planned::of(&file).with_context(named)?;
     file.check_workers(planned.room().workers(&file.cpu)).with_context(named)?;
@@ -42,6 +43,17 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     remarks.iter().for_each(|line| crate::say!("note: {line}"));
     crate::say!("ok");
     Ok(())
+}
+
+/// What a hang-up or `anode node apply` would refuse as half written is refused here too.
+fn read(path: &Path) -> anyhow::Result<NodeFile> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    if text.is_empty() {
+        check_end(path, &text)?;
+    }
+    let file = NodeFile::read(path)?;
+    check_end(path, &text)?;
+    Ok(file)
 }
 
 /// A note for each port whose interface is not there.

@@ -47,10 +47,10 @@ pub(super) fn print(args: &Args) -> anyhow::Result<()> {
             // Another connection needed the place: this one begins anew, and knows what it has printed.
             Err(ClientError::Broken(_)) => match Control::connect(&run_dir(&args.node)) {
                 Ok(anew) => control = anew,
-                Err(ClientError::NotRunning(..)) => return Ok(has_ended(args.json)),
+                Err(ClientError::NotRunning(..)) => return has_ended(args.json),
                 Err(error) => return Err(error.into()),
             },
-            Err(ClientError::Refused(_)) => return Ok(has_ended(args.json)),
+            Err(ClientError::Refused(_)) => return has_ended(args.json),
             Err(error) => return Err(error.into()),
         }
     }
@@ -94,13 +94,11 @@ fn say(event: &Event, missed: u64, args: &Args) {
         crate::say!("{}", serde_json::to_string(event).unwrap_or_default());
         return;
     }
-    // What was refused has not happened: that is said first.
-    let (begun, by) = if event.refused.is_some() { ("refused: ", "asked for by") } else { ("", "by") };
-    let who = event.who.map(|who| format!(", {by} user {} in process {}", who.uid, who.pid)).unwrap_or_default();
-    let refused = event.refused.as_ref().map(|why| format!(": {}", clean::shown(why))).unwrap_or_default();
+    let who = event.who.map(|who| format!(", by user {} in process {}", who.uid, who.pid)).unwrap_or_default();
+    let refused = event.refused.as_ref().map(|why| format!("; refused: {}", clean::shown(why))).unwrap_or_default();
     let (seconds, ms) = (event.unix_ms / 1000, event.unix_ms % 1000);
     let (kind, what): (Kind, _) = (event.kind, clean::shown(&event.what));
-    crate::say!("{seconds}.{ms:03} {:9} {begun}{what}{who}{refused}", kind.name());
+    crate::say!("{seconds}.{ms:03} {:9} {what}{who}{refused}", kind.name());
 }
 
 #[cfg(test)]

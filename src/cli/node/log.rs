@@ -128,10 +128,10 @@ fn follow(control: &mut Control, known: &Known, args: &Args) -> anyhow::Result<(
                     *control = anew;
                     continue;
                 }
-                Err(ClientError::NotRunning(..)) => return Ok(has_ended(args.json)),
+                Err(ClientError::NotRunning(..)) => return has_ended(args.json),
                 Err(error) => return Err(error.into()),
             },
-            Err(ClientError::Refused(_)) => return Ok(has_ended(args.json)),
+            Err(ClientError::Refused(_)) => return has_ended(args.json),
             Err(error) => return Err(error.into()),
         };
         for (mut line, missed) in told.news(journal) {

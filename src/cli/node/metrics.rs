@@ -15,8 +15,15 @@ pub(super) struct Args {
     #[arg(long)]
     classic: bool,
     /// Write a file for node_exporter's textfile collector, whole or not at all, in the classic format
-    #[arg(long, value_name = "PATH.prom")]
+    #[arg(long, value_name = "PATH.prom", value_parser = textfile)]
     textfile: Option<PathBuf>,
+}
+
+/// The collector reads no file that is called otherwise.
+fn textfile(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    let is_read = path.extension().is_some_and(|extension| extension == "prom");
+    if is_read { Ok(path) } else { Err("node_exporter reads only files whose names end with .prom".into()) }
 }
 
 /// Prints them, or writes the file.

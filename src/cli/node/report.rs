@@ -4,10 +4,10 @@
 use crate::log::fall;
 use crate::manage::client::{ClientError, Control, run_dir};
 use crate::manage::observe::versions;
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use model::Ask;
 use model::health::Whole;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Of which node, and where to.
 #[derive(clap::Args)]
@@ -35,12 +35,26 @@ pub(super) fn write(args: &Args) -> anyhow::Result<()> {
         whole.not_reachable = Some(why.to_string());
     }
     if let Some(store) = &args.store {
+        check_store(store)?;
         whole.report.falls = fall::falls(store);
     }
     let text = serde_json::to_string_pretty(&whole)?;
     match &args.output {
         Some(path) => crate::cli::replace(path, text.as_bytes()).with_context(|| path.display().to_string())?,
         None => crate::say!("{text}"),
+    }
+    Ok(())
+}
+
+/// What every store has (`code/store/disk.rs`).
+const OBJECTS: &str = "objects";
+
+/// Refuses what no node has used as its store.
+fn check_store(store: &Path) -> anyhow::Result<()> {
+    let shown = store.display();
+    std::fs::read_dir(store).with_context(|| format!("{shown} cannot be read as the store of a node"))?;
+    if !store.join(OBJECTS).exists() && !fall::is_kept_in(store) {
+        bail!("{shown} is no store of a node: give the directory that its configuration has as store");
     }
     Ok(())
 }

@@ -32,25 +32,26 @@ fn describe(status: &Status) -> String {
     if !status.versions.anode.is_empty() {
         let _ = writeln!(text, "  anode {}, up for {} s", status.versions.anode, status.uptime_s);
     }
+    status.configuration.iter().for_each(|standing| words::configuration(&mut text, standing));
     status.ports.iter().for_each(|port| describe_port(&mut text, port));
     if let Some(cpu) = &status.cpu {
         describe_cpu(&mut text, cpu);
     }
-    words::parts(&mut text, &status.links, &status.workers);
+    words::parts(&mut text, status);
     if let Some(sandbox) = &status.sandbox {
         describe_sandbox(&mut text, sandbox);
     }
     status.codes.iter().for_each(|code| describe_code(&mut text, code));
     describe_rules(&mut text, &status.rules.unwrap_or_default());
     if let Some(kernel) = &status.kernel {
-        describe_kernel(&mut text, kernel);
+        describe_kernel(&mut text, kernel, &status.ports);
     }
     for code in &status.codes {
         if let Some(kernel) = code.kernel.as_ref().filter(|kernel| *kernel != "running") {
             let _ = writeln!(text, "  kernel half without {}: {kernel}", code.title);
         }
     }
-    status.xdp.iter().flatten().for_each(|port| describe_sockets(&mut text, port));
+    status.xdp.iter().flatten().for_each(|port| describe_sockets(&mut text, port, &status.ports));
     loader::describe(&mut text, &status.loader);
     describe_fetch(&mut text, &status.fetch);
     status.neighbours.iter().for_each(|neighbour| describe_neighbour(&mut text, neighbour, &status.ports));
@@ -204,8 +205,9 @@ fn used(entry: &Entry) -> String {
 }
 
 /// By which way the frames of a port come that was to have AF_XDP sockets.
-fn describe_sockets(text: &mut String, port: &Socket) {
-    let Socket { port: number, mode, sockets, queues, to_socket, held, to_stack, .. } = port;
+fn describe_sockets(text: &mut String, port: &Socket, ports: &[Port]) {
+    let number = words::port_of(ports, port.port);
+    let Socket { mode, sockets, queues, to_socket, held, to_stack, .. } = port;
     if let Some(why) = &port.why {
         let _ = writeln!(text, "  port {number} through AF_PACKET, not AF_XDP: {why}");
         return;
@@ -233,23 +235,24 @@ fn describe_rules(text: &mut String, rules: &Rules) {
 }
 
 /// What runs in the kernel half.
-fn describe_kernel(text: &mut String, kernel: &Kernel) {
+fn describe_kernel(text: &mut String, kernel: &Kernel, ports: &[Port]) {
+    let named = |number: u32| words::port_of(ports, number.into());
     for port in &kernel.ports {
         let why = port.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
         let not = if port.redirected == 0 { words::NOT_REDIRECTED } else { "" };
-        let _ = writeln!(text, "  kernel half at port {} in the {}{why}{not}", port.port, port.mode);
+        let _ = writeln!(text, "  kernel half at port {} in the {}{why}{not}", named(port.port), port.mode);
     }
     for port in &kernel.ports {
         if let Some(name) = &port.behind {
             let _ = writeln!(
                 text,
                 "  kernel half at port {} before the XDP program {name}, which has what is not the node's",
-                port.port
+                named(port.port)
             );
         }
     }
     for port in &kernel.refused {
-        let _ = writeln!(text, "  no kernel half at port {}: {}", port.port, port.why);
+        let _ = writeln!(text, "  no kernel half at port {}: {}", named(port.port), port.why);
     }
     for code in &kernel.codes {
         let usage = &code.usage;

@@ -26,7 +26,7 @@ pub(super) fn watch(node: &str, interval: f64, count: u64, json: bool) -> anyhow
                 control = anew;
                 control.status()
             }) {
-                Err(ClientError::NotRunning(..)) => return Ok(has_ended(json)),
+                Err(ClientError::NotRunning(..)) => return has_ended(json),
                 now => now?,
             },
             now => now?,

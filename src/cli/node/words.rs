@@ -1,7 +1,8 @@
 //! Words shared by `anode node check` and `anode node status`, and rows of the kernel half's counters.
 
 use model::kernel::{Kernel, KernelUsage};
-use model::status::{Balance, Chosen, Cpu, Link, Status, Worker};
+use model::status::{Balance, Chosen, Cpu, Link, Port, Status, Worker};
+use model::wish::Standing;
 use std::fmt::Write as _;
 
 /// What is said of a neighbour with these keys, that to send with first; `demanded`: by its port.
@@ -93,15 +94,37 @@ pub(super) fn balance(text: &mut String, status: &Status) {
     }
 }
 
+/// What a port is called that has this number; of a node of before, its number.
+pub(super) fn port_of(ports: &[Port], number: u64) -> String {
+    let port = ports.iter().find(|port| port.number.is_some_and(|own| u64::from(own) == number));
+    port.map_or_else(|| number.to_string(), |port| port.name.clone())
+}
+
+/// Which configuration runs, and whether it stays.
+pub(super) fn configuration(text: &mut String, standing: &Standing) {
+    let who = standing.who.as_ref().map(|who| format!(", given by {who}")).unwrap_or_default();
+    let which = standing.number.map_or_else(|| "that of the start".to_owned(), |number| format!("{number}{who}"));
+    let _ = writeln!(text, "  configuration {which}");
+    if let Some(ms) = standing.unconfirmed_ms {
+        let number = standing.number.map(|number| format!(" {number}")).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "    it waits to be confirmed, and is taken back in {} s: anode node confirm NODE{number}",
+            ms.div_ceil(1000)
+        );
+    }
+}
+
 /// The interfaces of ports, as far as there is something to say, and the workers.
-pub(super) fn parts(text: &mut String, links: &[Link], workers: &[Worker]) {
-    links.iter().for_each(|of_port| link(text, of_port));
-    workers.iter().for_each(|one| worker(text, one));
+pub(super) fn parts(text: &mut String, status: &Status) {
+    status.links.iter().for_each(|of_port| link(text, of_port, &status.ports));
+    status.workers.iter().for_each(|one| worker(text, one));
 }
 
 /// The interface of a port, if the port waits for it or it has gone before, and what was chosen of the kernel half there.
-fn link(text: &mut String, link: &Link) {
-    let Link { port, interface, state, came, went, chosen, .. } = link;
+fn link(text: &mut String, link: &Link, ports: &[Port]) {
+    let port = port_of(ports, link.port.into());
+    let Link { interface, state, came, went, chosen, .. } = link;
     if let Some(Chosen { kernel, why, changes }) = chosen {
         let stands = if *kernel { "the kernel half" } else { "no kernel half" };
         let before = if *changes == 0 { String::new() } else { format!(", chosen anew {changes} times") };
@@ -135,6 +158,21 @@ mod tests {
         let by = status(4, 3, Unaccounted { node: 1, domains: 2, ..Unaccounted::default() });
         assert!(by.contains("unaccounted 3   frames that no counter knows"), "{by}");
         assert!(by.ends_with("    of domains 2\n    of node 1\n") && !by.contains("of ports"), "{by}");
+    }
+
+    #[test]
+    fn ports_are_called_by_their_names_and_a_configuration_by_its_number() {
+        let ports = [Port { name: "west".into(), number: Some(2), ..Port::default() }];
+        assert_eq!((port_of(&ports, 2), port_of(&ports, 0)), ("west".into(), "0".into()));
+        let said = |number, unconfirmed_ms| {
+            let mut text = String::new();
+            let who = Some("root".to_owned());
+            configuration(&mut text, &Standing { number, who, unconfirmed_ms, ..Standing::default() });
+            text
+        };
+        assert_eq!(said(None, None), "  configuration that of the start\n");
+        assert_eq!(said(Some(5), None), "  configuration 5, given by root\n");
+        assert!(said(Some(5), Some(1500)).ends_with("taken back in 2 s: anode node confirm NODE 5\n"));
     }
 
     #[test]

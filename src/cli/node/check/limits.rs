@@ -23,17 +23,21 @@ struct Seen<'a> {
     bytes_per_second: u64,
     /// What was chosen of the kernel half.
     chosen: Option<Chosen>,
+    /// Whether its interface is not there.
+    waits: bool,
 }
 
 fn seen<'a>(file: &'a NodeFile, planned: &'a Planned) -> impl Iterator<Item = Seen<'a>> {
     let ports = zip(&file.ports, &planned.config.ports);
-    zip(ports, &planned.guard.demands).enumerate().map(|(at, ((of_file, port), demands))| Seen {
+    let rest = zip(&planned.guard.demands, planned.openings());
+    zip(ports, rest).enumerate().map(|(at, ((of_file, port), (demands, opening)))| Seen {
         file: of_file,
         port,
         demands: *demands,
         plan: planned.plan.ceilings.get(at).map_or(u32::MAX, |most| *most).min(port.ceiling.unsigned),
         bytes_per_second: bytes_beside_others(file.entry.bytes_per_second, port.bits_per_second),
         chosen: planned.choices.at(at),
+        waits: opening.interface().is_some_and(|interface| interface.index == 0),
     })
 }
 
@@ -62,14 +66,16 @@ impl Seen<'_> {
             None => String::new(),
         };
         let sockets = if file.xdp { ", AF_XDP" } else { "" };
+        let is = if self.waits {
+            "waits for its interface".to_owned()
+        } else {
+            format!("{}{half}{sockets}, mtu {}, {}", port.link, port.mtu, addresses.join(", "))
+        };
         let demands = if demands.any() { format!("; demands {demands}") } else { String::new() };
         format!(
-            "port {}: {}{half}{sockets}, mtu {}, {}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker \
+            "port {}: {is}; bound {}{}{plan}, signed {}{}{demands}; a neighbour has {share} of the worker \
              and {} MB/s beside others",
             port.name,
-            port.link,
-            port.mtu,
-            addresses.join(", "),
             port.ceiling.unsigned,
             default(file.bound_max.is_some()),
             port.ceiling.signed,

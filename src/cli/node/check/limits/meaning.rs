@@ -44,7 +44,7 @@ pub(in super::super) fn meaning(
 }
 
 fn port(of: Seen<'_>) -> Result<Port> {
-    let Seen { file, port, demands, plan, bytes_per_second, chosen } = of;
+    let Seen { file, port, demands, plan, bytes_per_second, chosen, .. } = of;
     Ok(Port {
         name: port.name.clone(),
         link: port.link.to_string(),
