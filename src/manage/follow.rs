@@ -68,8 +68,8 @@ pub struct Follower {
     choices: Choices,
     seen: Seen,
     followed: Followed,
-    /// The way to the thread that follows.
-    begin: Option<Sender<Beginning>>,
+    /// The way to the thread that follows, and what wakes it.
+    begin: Option<(Sender<Beginning>, Waker)>,
 }
 
 /// Says that nothing is followed any more, at its end.
@@ -177,7 +177,7 @@ impl Follower {
     pub fn follow(mut self) -> Result<Following> {
         let has_some = self.routes || self.plans.iter().any(|plan| plan.opening.interface().is_some());
         let (begin, begun) = channel();
-        self.begin = Some(begin);
+        self.begin = Some((begin, Waker::new().context("nobody could wake who follows interfaces")?));
         threads::start("anode-routes", Duty::Routes, move || {
             // There may be a port with an interface later, or never.
             begun.into_iter().for_each(Beginning::follow);
@@ -199,10 +199,11 @@ impl Follower {
         first.look()?;
         first.begin_routes()?;
         let routes = first.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
-        let waker = first.links.rounds.begin(Waker::new().context("cannot follow the kernel's interfaces")?);
-        let (following, ends) = (following.clone(), Ends(first.links.clone()));
-        let beginning = Beginning { following, watch, routes, waker, ends };
-        let told = first.begin.as_ref().map(|begin| begin.send(beginning));
+        let told = first.begin.as_ref().map(|(begin, waker)| {
+            let (following, ends) = (following.clone(), Ends(first.links.clone()));
+            first.links.rounds.begin(waker.clone());
+            begin.send(Beginning { following, watch, routes, waker: waker.clone(), ends })
+        });
         anyhow::ensure!(matches!(told, Some(Ok(()))), "interfaces and routes are followed no more");
         first.links.leave_alone(false);
         first.seen.watched = true;

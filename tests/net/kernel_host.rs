@@ -286,7 +286,7 @@ fn interfaces_come_back(name: &str, adjust: running::Adjust<'_>, in_the_kernel: 
             assert!(net.shell("r", "ip link show to-b").contains("xdp"), "the ingress stands there again");
         }
     }
-    assert!(net.log("r").contains("a port goes on by the interface that has its name now"));
+    assert!(net.log("r").contains("the interface of a port is there again"));
 }
 
 #[test]

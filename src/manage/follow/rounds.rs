@@ -31,9 +31,10 @@ impl State {
 }
 
 impl Rounds {
-    /// From now on there is a thread, which is woken by what this gives: by this, if none was before it.
-    pub fn begin(&self, waker: Waker) -> Waker {
-        self.waker.get_or_init(|| waker).clone()
+    /// From now on there is a thread, which is woken by this.
+    pub fn begin(&self, waker: Waker) {
+        // The same one each time: who follows anew is the thread that has followed before.
+        let _ = self.waker.set(waker);
     }
 
     /// It has waked up: gives what it says when it is done.
