@@ -87,7 +87,7 @@ fn at_sockets(status: &Value) -> Vec<u64> {
 
 /// How often r has opened a port anew.
 fn opened(net: &Running) -> usize {
-    net.log("r").matches("a port goes on by the interface that has its name now").count()
+    net.log("r").matches("the interface of a port is there again").count()
 }
 
 /// The interface has two queues from now on, and the port is opened anew for that.
