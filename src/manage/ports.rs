@@ -131,9 +131,12 @@ impl OpenPort {
         !self.socket.queue().is_empty() || self.sorting.as_ref().is_some_and(|sorting| sorting.due() <= now)
     }
 
-    /// When a frame may leave that waits for a rate.
+    /// When a frame may leave that waits for a rate; where the system takes no more, the poll says when it does.
     #[inline]
     pub(super) fn due(&self) -> u64 {
+        if self.blocked {
+            return u64::MAX;
+        }
         self.sorting.as_ref().map_or(u64::MAX, |sorting| sorting.due())
     }
 

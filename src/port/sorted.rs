@@ -68,8 +68,6 @@ pub struct Sorting {
     names: Vec<String>,
     /// When the next frame may leave; it is not asked for before.
     due: u64,
-    /// Frames that left for the send queue.
-    passed: u64,
 }
 
 impl Sorting {
@@ -84,7 +82,7 @@ impl Sorting {
         rules.settle();
         let rest = spec.queues().last().ok_or_else(|| "no class has a queue".to_owned())?;
         let names = spec.classes.iter().map(|class| class.name.clone()).collect();
-        Ok(Sorting { rules, rest, discipline: Discipline::new(spec, seed), names, due: u64::MAX, passed: 0 })
+        Ok(Sorting { rules, rest, discipline: Discipline::new(spec, seed), names, due: u64::MAX })
     }
 
     /// A frame waits in its class; it is given back with the reason if it may not.
@@ -114,7 +112,6 @@ impl Sorting {
         while queue.len() < BEHIND_MAX {
             match self.discipline.next(now) {
                 Leaving::Packet(frame) => {
-                    self.passed += 1;
                     // There is room for it.
                     let _ = queue.push(frame);
                 }
