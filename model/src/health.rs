@@ -49,6 +49,19 @@ pub struct Health {
     pub not_reachable: Option<String>,
 }
 
+/// A node of this machine, as `anode node ls` finds it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Known {
+    /// Its name.
+    pub node: String,
+    /// Its run directory.
+    pub run_dir: String,
+    /// How it is.
+    pub state: State,
+    /// What is wrong, in words; empty: nothing.
+    pub said: String,
+}
+
 /// What is of interest when something went wrong, beside the status and the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {

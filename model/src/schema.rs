@@ -67,6 +67,7 @@ pub const ALL: &[Described] = &[
     of::<apps::GroupLine>("multicast", &["multicast listen"]),
     of::<apps::GroupSent>("multicast-sent", &["multicast send"]),
     of::<apps::Pinged>("ping", &["ping"]),
+    of::<Vec<health::Known>>("nodes", &["node ls"]),
     of::<Vec<programs::Checked>>("plan-checked", &["plan check"]),
     of::<programs::Line>("plan-line", &["plan inject"]),
     of::<programs::Ran>("plan-ran", &["plan run"]),

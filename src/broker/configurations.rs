@@ -307,13 +307,14 @@ fn file_of(folder: &Path, number: u64) -> PathBuf {
     folder.join(format!("{number}.json"))
 }
 
-/// Those that a node before this one has kept; what is none is left out.
+/// Those that a node before this one has kept; what is none, or of another number than its file, is left out.
 fn read_all(folder: &Path) -> Vec<Kept> {
     let files = fs::read_dir(folder).into_iter().flatten().flatten();
     let read = |path: PathBuf| {
         let mut text = String::new();
         own::open(&path).ok()?.take(4 * TEXT_MAX as u64).read_to_string(&mut text).ok()?;
-        serde_json::from_str::<Kept>(&text).ok()
+        let kept = serde_json::from_str::<Kept>(&text).ok()?;
+        (kept.number < u64::MAX / 2 && path == file_of(folder, kept.number)).then_some(kept)
     };
     let mut all: Vec<Kept> = files.filter_map(|entry| read(entry.path())).collect();
     all.sort_by_key(|kept| kept.number);

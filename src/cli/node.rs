@@ -6,6 +6,7 @@ mod events;
 mod health;
 mod loader;
 mod log;
+mod ls;
 mod metrics;
 mod report;
 mod route;
@@ -53,6 +54,12 @@ enum Verb {
     Check {
         /// The configuration, in TOML
         config: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the nodes of this machine, and how they are
+    Ls {
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -138,6 +145,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Run { config, helper } => service::run(&config, helper.as_deref())?,
         Verb::Helper { config, mount } => service::help(&config, mount)?,
         Verb::Check { config, json } => check::check(&config, json)?,
+        Verb::Ls { json } => ls::print(json)?,
         Verb::Status { node, json } => status::print(&node, json)?,
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
         Verb::Metrics(args) => metrics::print(&args)?,

@@ -202,6 +202,7 @@ mod tests {
                 .iter()
                 .map(|text| (text.parse().unwrap(), Prefix::host(text.parse().unwrap())))
                 .collect(),
+            enabled: true,
             carrier: Carrier::default(),
         };
         let lo = interface("lo", Some([0; 6]), &["127.0.0.1", "::1", "10.0.0.1", "fd00::1"]);

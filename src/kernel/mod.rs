@@ -67,7 +67,7 @@ pub struct Swept {
 /// Takes away what a node that has died left in the kernel.
 pub fn sweep(run_dir: &Path) -> io::Result<Swept> {
     let pins = Pins::sweep(run_dir)?;
-    Ok(Swept { pins, settings: Settings::of(run_dir).give_back(|_, _| true)? })
+    Ok(Swept { pins, settings: Settings::of(run_dir).sweep()? })
 }
 
 /// Which maps the kernel half has: their version, and a digest of the structures in them. A process takes over those that are the same.

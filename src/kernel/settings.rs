@@ -12,6 +12,7 @@
 
 use crate::broker;
 use crate::sys::ethtool;
+use crate::sys::netns::Namespace;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -100,6 +101,26 @@ impl Settings {
             some |= self.set(setting, &interface, true)?;
         }
         Ok(some)
+    }
+
+    /// Turns on again all that a node that has died turned off, in whichever network namespace; says whether there was something. With a
+    /// namespace that has gone, its interfaces have.
+    pub fn sweep(&self) -> io::Result<bool> {
+        let Some(number) = self.elsewhere()? else { return self.give_back(|_, _| true) };
+        match Namespace::numbered(number)? {
+            Some(there) => there.enter(|| self.give_back(|_, _| true))?,
+            None => self.write(&[]).map(|()| true),
+        }
+    }
+
+    /// The network namespace of what is written down, if that is another one.
+    fn elsewhere(&self) -> io::Result<Option<u64>> {
+        let here = namespace()?;
+        let number = |file| {
+            let text = fs::read_to_string(broker::reach(&self.run_dir).join(file)).ok()?;
+            text.lines().next()?.parse().ok().filter(|number| *number != here)
+        };
+        Ok([FILE, TAGS].into_iter().find_map(number))
     }
 
     /// Has a setting turned off, or on again where it was turned off; says whether that was another before.
@@ -217,8 +238,10 @@ mod tests {
         assert_eq!(settings.read().unwrap(), list[..1]);
         assert!(settings.give_back(|_, _| true).unwrap() && !settings.give_back(|_, _| true).unwrap());
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
-        // Another namespace's are not touched.
+        // Another namespace's are not touched, and are forgotten with it.
         fs::write(dir.path().join(FILE), "1\ngro eth0\n").unwrap();
         assert!(!settings.give_back(|_, _| true).unwrap());
+        assert!(settings.sweep().unwrap() && !settings.sweep().unwrap());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

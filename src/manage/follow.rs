@@ -21,7 +21,7 @@ use crate::frame::Link;
 use crate::kernel::{Asker, KernelHalf, Settings, Steering};
 use crate::node::NodeConfig;
 use crate::sys::netdev::Redirected;
-use crate::sys::netlink::{self, Carrier, Interface};
+use crate::sys::netlink::{self, Carrier, Interface, LinkNews};
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
 use crate::topology::{Neighbour, Port};
@@ -110,8 +110,9 @@ struct Seen {
     /// each port since the beginning.
     in_kernel: (u64, Vec<u64>),
     by_port: Vec<u64>,
-    /// The interfaces at the last look.
+    /// The interfaces at the last look, and what the kernel has told of them since.
     interfaces: Vec<Interface>,
+    news: LinkNews,
     /// What redirects to each port lead to, as its programs were told last.
     redirected: Redirected,
     /// What asks the kernel, if there was a reason to.
@@ -196,6 +197,8 @@ impl Follower {
             return Ok(());
         }
         let watch = netlink::Watch::new().context("cannot follow the kernel's interfaces")?;
+        // Nobody knows what has changed meanwhile.
+        first.seen.news.lost = true;
         first.look()?;
         first.begin_routes()?;
         let routes = first.followed.descriptor().map(|watched| watched.try_clone_to_owned()).transpose()?;
@@ -237,11 +240,12 @@ impl Follower {
     }
 
     /// Something has changed, links or routes; gives when to look again if nothing does. An error: the node is gone.
-    fn turn(&mut self, links: bool) -> Result<Option<Duration>> {
+    fn turn(&mut self, links: LinkNews) -> Result<Option<Duration>> {
+        self.seen.news.add(links);
         // Ports that were opened too often may be opened again.
         let is_due = self.seen.due.is_some_and(|due| due <= Instant::now());
         let is_another = self.weigh()?;
-        if links || is_due || is_another {
+        if self.seen.news.some || is_due || is_another {
             self.look()?;
         }
         self.tell_routes()?;
@@ -300,10 +304,11 @@ impl Follower {
                 if self.look_at_ports(&interfaces)? {
                     self.renew_ports();
                 }
-                if interfaces != self.seen.interfaces {
-                    self.followed.doubt();
-                    self.seen.interfaces = interfaces;
-                }
+                // Of routes that came before an interface went, the kernel has told.
+                self.followed.take(&self.report)?;
+                let news = core::mem::take(&mut self.seen.news);
+                self.followed.doubt_if_gone(&news, &self.seen.interfaces, &interfaces);
+                self.seen.interfaces = interfaces;
             }
             Err(error) => tracing::warn!(%error, "interfaces not followed"),
         }
@@ -326,7 +331,7 @@ impl Beginning {
     fn follow(self) {
         let Beginning { following, watch, routes, waker, ends } = self;
         let mut patience = Some(Duration::ZERO);
-        let turn = |links| {
+        let turn = |links: LinkNews| {
             // Nobody else waits while changes are gathered.
             let until = locked(&following).followed.due(GATHER);
             while let Some(rest) = { locked(&following).hear(until)? } {
@@ -350,9 +355,14 @@ impl Beginning {
     }
 }
 
-/// Waits until something has changed, or for so long; says whether links may have. Where that cannot be waited for (there may be fewer
+/// Waits until something has changed, or for so long; says what has changed of links. Where that cannot be waited for (there may be fewer
 /// descriptors than before) it is tried again, and health says so meanwhile.
-fn await_change(watch: &netlink::Watch, others: &[BorrowedFd<'_>], patience: Option<Duration>, told: &Links) -> bool {
+fn await_change(
+    watch: &netlink::Watch,
+    others: &[BorrowedFd<'_>],
+    patience: Option<Duration>,
+    told: &Links,
+) -> LinkNews {
     let mut failed = false;
     loop {
         match watch.wait(others, if failed { Some(Duration::ZERO) } else { patience }) {
@@ -360,7 +370,7 @@ fn await_change(watch: &netlink::Watch, others: &[BorrowedFd<'_>], patience: Opt
             Ok(_) => {
                 told.leave_alone(false);
                 tracing::info!(event = "link", "interfaces and routes are followed again");
-                return true;
+                return LinkNews { some: true, lost: true, ..LinkNews::default() };
             }
             Err(error) if failed => tracing::debug!(%error, "interfaces and routes are not followed yet"),
             Err(error) => {

@@ -172,7 +172,7 @@ impl Management {
         let (reply, answer) = channel();
         self.order(Order::Act(name.to_owned(), act, reply));
         let status = answer.recv_timeout(ACTED_WITHIN).map_err(|why| match why {
-            RecvTimeoutError::Timeout => format!("environment {name} is still at it; see anode ee ls NODE"),
+            RecvTimeoutError::Timeout => format!("environment {name} is still at it: anode ee ls says how it stands"),
             RecvTimeoutError::Disconnected => "the node is going down".to_owned(),
         })??;
         told(&status)

@@ -5,13 +5,14 @@
 //! all others.
 
 mod dump;
+mod links;
 mod news;
 mod routes;
 
-use super::netdev;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
-use dump::{ANSWER, ask, dump};
+use dump::{ask, dump};
+pub use links::{LinkNews, Watch};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST};
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage, LinkXdp};
@@ -20,19 +21,11 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
-use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 pub use news::{Change, Hop, Hops, KernelRoute, RouteNews, each_route};
 use news::{MAIN, length};
 pub use routes::{RouteReader, RouteWatch};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd};
-use std::time::Duration;
-
-/// Multicast groups that tell of changed links, addresses and rules (`RTNLGRP_*`): link, IPv4 address, IPv4 rule, IPv6 address,
-/// IPv6 rule.
-const GROUPS: [u32; 5] = [1, 5, 8, 9, 19];
 
 /// Tables (`RT_TABLE_*`) and priorities of the rules that every host has: local, main, default; the last for IPv4 alone.
 const USUAL: [(u32, u32); 3] = [(255, 0), (MAIN, 32766), (253, 32767)];
@@ -50,6 +43,8 @@ pub struct Interface {
     pub mtu: usize,
     /// Its addresses, with their subnets.
     pub addresses: Vec<(Addr, Prefix)>,
+    /// Whether somebody has set it up, with a carrier or without.
+    pub enabled: bool,
     /// Whether frames can pass, and how often that has changed.
     pub carrier: Carrier,
 }
@@ -231,54 +226,6 @@ fn is_for_marked(rule: &RuleMessage) -> bool {
     !rule.header.flags.contains(RuleFlags::Invert) && rule.attributes.iter().any(marked)
 }
 
-/// Tells of changes.
-pub struct Watch {
-    socket: Socket,
-    /// Hears of what drivers do with redirected frames, where the kernel says so.
-    features: Option<Socket>,
-}
-
-impl Watch {
-    /// Begins to listen.
-    pub fn new() -> io::Result<Watch> {
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        for group in GROUPS {
-            socket.add_membership(group)?;
-        }
-        let features = netdev::changes()
-            .inspect_err(|error| tracing::warn!(%error, "changes of drivers' XDP features are not heard of"))
-            .ok();
-        Ok(Watch { socket, features })
-    }
-
-    /// Waits until something has changed, or there is something to read from other sources; for so long at most, or
-    /// without an end. Says whether something has changed.
-    pub fn wait(&self, others: &[BorrowedFd<'_>], most: Option<Duration>) -> io::Result<bool> {
-        let own = || core::iter::once(&self.socket).chain(&self.features);
-        let all = own().map(Socket::as_fd).chain(others.iter().copied());
-        let mut waiting: Vec<PollFd<'_>> = all.map(|socket| PollFd::from_borrowed_fd(socket, PollFlags::IN)).collect();
-        let most = most.and_then(|most| Timespec::try_from(most).ok());
-        while let Err(error) = poll(&mut waiting, most.as_ref()) {
-            if error != rustix::io::Errno::INTR {
-                return Err(error.into());
-            }
-        }
-        let is_ready = |waiting: &PollFd<'_>| !waiting.revents().is_empty();
-        let (mut buffer, mut changed) = (vec![0; ANSWER], false);
-        for (socket, _) in own().zip(&waiting).filter(|(_, waiting)| is_ready(waiting)) {
-            changed = true;
-            match socket.recv(&mut &mut buffer[..], 0) {
-                Ok(_) => {}
-                // More changes than the socket holds: a change all the same.
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(changed)
-    }
-}
-
 fn interface(link: LinkMessage) -> Interface {
     let up = link.header.flags.contains(LinkFlags::Up | LinkFlags::LowerUp);
     let mut interface = Interface {
@@ -287,6 +234,7 @@ fn interface(link: LinkMessage) -> Interface {
         mac: None,
         mtu: 1500,
         addresses: Vec::new(),
+        enabled: link.header.flags.contains(LinkFlags::Up),
         carrier: Carrier { up, changes: 0 },
     };
     for attribute in link.attributes {

@@ -52,6 +52,13 @@ impl Namespace {
         Ok(mounted.then(|| Namespace { file: Arc::new(file.into()) }))
     }
 
+    /// The named namespace of that inode, which is its number among those that there are.
+    pub fn numbered(inode: u64) -> io::Result<Option<Namespace>> {
+        let is = |found: &Namespace| rustix::fs::fstat(&*found.file).is_ok_and(|of| of.st_ino == inode);
+        // One that has gone meanwhile is none.
+        Ok(names()?.iter().filter_map(|name| Namespace::open(name).ok().flatten()).find(is))
+    }
+
     /// Runs `f` on a new thread inside the namespace and waits for it. Sockets opened there, and
     /// threads and programs started there, stay in the namespace. A panic in `f` goes on here.
     pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {

@@ -37,7 +37,7 @@ fn collect(far: &UdpSocket, pace: &Pace) -> (HashSet<u32>, usize) {
 }
 
 /// The configuration of r with other limits of the code that runs, a role that nobody has, another share and another order.
-fn write(net: &Running, round: u64) -> std::path::PathBuf {
+pub fn write(net: &Running, round: u64) -> std::path::PathBuf {
     let mut config: toml::Table = fs::read_to_string(net.dir("r").join("node.toml")).unwrap().parse().unwrap();
     let scheduler = if round.is_multiple_of(2) { "wfq" } else { "fifo" };
     let more = format!(

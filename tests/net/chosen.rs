@@ -1,5 +1,6 @@
 //! `kernel = "auto"`: link and traffic choose whether the kernel half stands before a port, and every change is said.
 
+use crate::apply::apply;
 use crate::outlive::down;
 use crate::pace::Pace;
 use crate::running::{self, ANODE, HOSTS, Running};
@@ -252,6 +253,32 @@ fn beside_a_port_that_demands_proofs_another_one_is_chosen_by_its_traffic() {
     // What comes by the one leaves by the other.
     sender.send(7);
     while next_mark(&far).expect("it comes") != 7 {}
+}
+
+#[test]
+fn a_port_that_demands_proofs_from_now_on_has_no_kernel_half_when_that_is_applied() {
+    let Some(net) = Running::up_with("demanded", HOSTS, &auto) else { return };
+    let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
+    let code = net.control("r").add_code(&ping).unwrap();
+    let (mut sender, _far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
+    let at_a = |status: &Value| chosen(status, "to-a")["kernel"] == true;
+    send_until(&net, &mut sender, |status| at_a(status) && status["codes"][0]["kernel"] == "running");
+    let file = net.dir("r").join("node.toml");
+    let mut config: toml::Table = fs::read_to_string(&file).unwrap().parse().unwrap();
+    let ports = config["port"].as_array_mut().unwrap();
+    let near = ports.iter_mut().find(|port| port["packet"].as_str() == Some("to-a")).unwrap();
+    near.as_table_mut().unwrap().insert("demand".into(), vec!["signed-code"].into());
+    let other = net.dir("r").join("other.toml");
+    fs::write(&other, config.to_string()).unwrap();
+    let (done, said) = apply(&net, "r", &other, &[]);
+    assert!(done, "{said}");
+    let forwarded = |status: &Value| status["codes"][0]["total"]["forwarded"].as_u64().unwrap();
+    // From the moment that it is applied: nobody has signed the code.
+    let before = net.status("r");
+    sender.send(WARM);
+    assert!(!has_program(&net, "to-a") && !at_a(&before), "{before}");
+    let after = net.await_status("r", |status| status["drops"]["unsigned"].as_u64() > Some(0));
+    assert_eq!(forwarded(&after), forwarded(&before));
 }
 
 #[test]

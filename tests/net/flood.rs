@@ -1,7 +1,8 @@
 //! A flood on a native port, and the books of the node behind it: every frame at its interface was sent on, or is
 //! counted as dropped.
 
-use crate::running::{HOSTS, Running};
+use crate::apply::{apply, write};
+use crate::running::{self, HOSTS, Running};
 use crate::sender::{Sender, WARM, receiver};
 use serde_json::Value;
 
@@ -18,6 +19,9 @@ fn sent_by(net: &Running, node: &str, interface: &str) -> [u64; 2] {
     ["packets", "dropped"].map(|what| said[0]["stats64"]["tx"][what].as_u64().unwrap())
 }
 
+/// What a flood loses by itself: more comes than the worker takes, or than its code may have of the CPU.
+const BY_A_FLOOD: [&str; 6] = ["missed", "budget", "path-full", "queue-full", "not-sent", "entry-share"];
+
 /// What a node says has become of frames: its code forwarded them, or they were dropped, those among them that it missed.
 fn told(status: &Value) -> [u64; 2] {
     let number = |value: &Value| value.as_u64().unwrap_or(0);
@@ -25,26 +29,30 @@ fn told(status: &Value) -> [u64; 2] {
     [number(&status["codes"][0]["total"]["forwarded"]), drops]
 }
 
-#[test]
-fn of_a_flood_every_frame_is_forwarded_or_counted() {
-    let Some(net) = Running::up("flooded", HOSTS) else { return };
+/// A flood through r while something is done: every frame of it is forwarded or counted. What has become of it, by the status.
+fn flood(net: &Running, in_kernel: bool, meanwhile: impl FnOnce() + Send) -> Value {
     let ping = anode::apps::APPS.iter().find(|app| app.title == "ping").unwrap().bundle().unwrap();
     let code = net.control("r").add_code(&ping).unwrap();
-    let (mut sender, _far) = (Sender::new(&net, code, "10.0.2.2"), receiver(&net, "b", "10.0.2.2"));
+    let (mut sender, _far) = (Sender::new(net, code, "10.0.2.2"), receiver(net, "b", "10.0.2.2"));
     // Until the node, and what is beyond it, knows all it needs.
     let mut warm = 0;
     net.await_status("r", |status| {
         sender.send(WARM);
         warm += 1;
-        told(status)[0] >= 20
+        told(status)[0] >= 20 && (!in_kernel || status["codes"][0]["kernel"] == "running")
     });
     let before = told(&net.await_status("r", |status| told(status).iter().sum::<u64>() >= warm));
-    let [link, _] = sent_by(&net, "a", "to-r");
-    let mut taken = 0;
-    while taken < FRAMES {
-        taken += sender.burst();
-    }
-    let [left, refused] = sent_by(&net, "a", "to-r");
+    let [link, _] = sent_by(net, "a", "to-r");
+    let taken = std::thread::scope(|scope| {
+        let others = scope.spawn(meanwhile);
+        let mut taken = 0;
+        while taken < FRAMES || !others.is_finished() {
+            taken += sender.burst();
+        }
+        others.join().unwrap();
+        taken
+    });
+    let [left, refused] = sent_by(net, "a", "to-r");
     // The host's stack may say something of its own meanwhile: who it is, by ARP and neighbour discovery.
     assert!(
         (taken..taken + OWN).contains(&(left - link)),
@@ -62,4 +70,36 @@ fn of_a_flood_every_frame_is_forwarded_or_counted() {
         status["drops"]
     );
     assert_eq!(forwarded + dropped, taken, "{status}");
+    running::accounted(status)
+}
+
+/// Ten configurations in the middle of a flood: what is lost of it is what a flood loses by itself.
+fn flood_beside_configurations(name: &str, adjust: running::Adjust<'_>, in_kernel: bool) {
+    let Some(net) = Running::up_with(name, HOSTS, adjust) else { return };
+    let status = flood(&net, in_kernel, || {
+        for round in 0..10 {
+            let (done, said) = apply(&net, "r", &write(&net, round), &[]);
+            assert!(done && said.contains("applied as configuration"), "{said}");
+        }
+    });
+    assert_eq!(status["configuration"]["applied"], 10, "{status}");
+    let drops = status["drops"].as_object().unwrap();
+    let others: Vec<_> = drops.iter().filter(|(why, _)| !BY_A_FLOOD.contains(&why.as_str())).collect();
+    assert!(others.iter().all(|(_, count)| *count == 0), "{others:?}");
+}
+
+#[test]
+fn of_a_flood_beside_configurations_nothing_is_lost_by_them_in_the_user_half() {
+    flood_beside_configurations("applyf", &|_, _| {}, false);
+}
+
+#[test]
+fn of_a_flood_beside_configurations_nothing_is_lost_by_them_in_the_kernel_half() {
+    flood_beside_configurations("applyfk", &running::in_kernel, true);
+}
+
+#[test]
+fn of_a_flood_every_frame_is_forwarded_or_counted() {
+    let Some(net) = Running::up("flooded", HOSTS) else { return };
+    flood(&net, false, || {});
 }

@@ -33,8 +33,9 @@ fn remains(net: &Running, dir: &Path) -> Vec<String> {
     found
 }
 
-fn down(net: &Running, dir: &Path) -> bool {
-    let mut command = net.lab.command("r", ANODE).unwrap();
+/// Takes a node down, from its network namespace or from another one.
+fn down(net: &Running, dir: &Path, within: bool) -> bool {
+    let mut command = if within { net.lab.command("r", ANODE).unwrap() } else { Command::new(ANODE) };
     command.args(["node", "down"]).arg(dir).output().unwrap().status.success()
 }
 
@@ -48,18 +49,21 @@ fn nothing_is_left_of_a_node_that_was_stopped_or_whose_processes_were_killed() {
             left => Err(left.join("\n")),
         });
     };
-    assert!(down(&net, &dir));
+    assert!(down(&net, &dir, true));
     nothing(&net);
-    assert!(!down(&net, &dir), "there is nothing more to take away, and it says so");
+    assert!(!down(&net, &dir, true), "there is nothing more to take away, and it says so");
     net.daemons.clear();
-    net.start(&adjust);
-    wait::environment(&dir, "sleeper", |environment| environment["pid"].as_u64().is_some());
-    let pid = net.daemons[0].pid();
-    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let all: Vec<String> = children.split_whitespace().map(str::to_owned).chain([pid.to_string()]).collect();
-    assert!(Command::new("kill").arg("-KILL").args(&all).status().unwrap().success());
-    net.kill("r");
-    assert!(!remains(&net, &dir).is_empty(), "the kernel half works on");
-    assert!(down(&net, &dir));
-    nothing(&net);
+    for within in [true, false] {
+        net.start(&adjust);
+        wait::environment(&dir, "sleeper", |environment| environment["pid"].as_u64().is_some());
+        let pid = net.daemons[0].pid();
+        let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+        let all: Vec<String> = children.split_whitespace().map(str::to_owned).chain([pid.to_string()]).collect();
+        assert!(Command::new("kill").arg("-KILL").args(&all).status().unwrap().success());
+        net.kill("r");
+        assert!(!remains(&net, &dir).is_empty(), "the kernel half works on");
+        net.daemons.clear();
+        assert!(down(&net, &dir, within));
+        nothing(&net);
+    }
 }

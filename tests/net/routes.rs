@@ -3,6 +3,8 @@
 //! `ANODE_ROUTES` says how many routes there are, `ANODE_CHANGES` how many of them change, `ANODE_SECONDS` for how long a thousand change
 //! each second, and `SEED` which.
 
+mod interfaces;
+
 use crate::pace::Pace;
 use crate::running::{ANODE, Running, in_kernel};
 use anode::sys::netlink;

@@ -3,7 +3,7 @@
 
 use crate::single::{ANODE, Node, anode, is_root};
 use model::Ask;
-use model::health::{Health, State};
+use model::health::{Health, Known, State};
 use model::status::Metrics;
 use serde_json::Value;
 use std::path::Path;
@@ -73,7 +73,7 @@ fn status_says_which_configuration_runs_and_that_it_waits_to_be_confirmed() {
     let (_, said) = node.anode(&["node", "status"]);
     let number = node.control().status().unwrap()["configuration"]["number"].to_string();
     assert!(said.contains(&format!("  configuration {number}, given by ")), "{said}");
-    assert!(said.contains(&format!("s: anode node confirm NODE {number}\n")), "{said}");
+    assert!(said.contains(&format!("s: anode node confirm m {number}\n")), "{said}");
     let of = |name: &str| metrics(&node).contains(name);
     assert!(of("anode_configuration_unconfirmed{node=\"m\"} 1\n"));
     assert!(of(&format!("anode_configuration_number{{node=\"m\"}} {number}\n")));
@@ -144,5 +144,32 @@ fn words_that_mean_nothing_are_refused_with_those_that_do() {
     let schemas = ["health", "node health"].map(|name| refused(&["schema", name]));
     assert!(schemas[0] == schemas[1] && schemas[0].1.contains("\"checks\""), "{schemas:?}");
     assert!(!Path::new("a.txt").exists());
+    node.down();
+}
+
+#[test]
+fn nodes_are_listed_with_what_is_wrong_with_them() {
+    let node = Node::start("");
+    let session = tempfile::tempdir().unwrap();
+    let nodes = session.path().join("anode");
+    std::fs::create_dir_all(nodes.join("gone/bpf/set-1")).unwrap();
+    std::fs::create_dir(nodes.join("stopped")).unwrap();
+    std::os::unix::fs::symlink(node.run_dir(), nodes.join("m")).unwrap();
+    // Somebody who takes connections and says nothing.
+    std::fs::create_dir(nodes.join("mute")).unwrap();
+    let _mute = std::os::unix::net::UnixListener::bind(nodes.join("mute/control.sock")).unwrap();
+    let list = |words: &[&str]| {
+        let output =
+            Command::new(ANODE).args(["node", "ls"]).args(words).env("XDG_RUNTIME_DIR", session.path()).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    let all: Vec<Known> = serde_json::from_str(&list(&["--json"])).unwrap();
+    let own: Vec<&Known> = all.iter().filter(|known| Path::new(&known.run_dir).starts_with(&nodes)).collect();
+    assert_eq!(own.iter().map(|known| known.node.as_str()).collect::<Vec<_>>(), ["gone", "m", "mute"], "{all:?}");
+    assert_eq!((own[1].state, own[1].said.as_str()), (State::Healthy, ""), "{all:?}");
+    assert!(own[0].said.contains("its kernel half works on"), "{all:?}");
+    assert!(own[2].state == State::Unreachable && own[2].said.contains("it has not answered within"), "{all:?}");
+    let text = list(&[]);
+    assert!(text.lines().any(|line| line.starts_with("m ") && line.contains(" healthy ")), "{text}");
     node.down();
 }

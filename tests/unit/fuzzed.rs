@@ -3,6 +3,8 @@
 //! `fuzz/corpus/TARGET.txt` has an input in each line, in hexadecimal; they are what coverage has kept in soaks (`fuzz/README.md`).
 //! `SEED=n` replays, `ANODE_CASES=n` is how many bent inputs each target gets. What fails is printed, for `xxd -r -p`.
 
+mod configurations;
+
 use crate::targets;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -47,6 +49,11 @@ fn inputs(target: &str) -> Vec<Vec<u8>> {
     text(target).lines().map(|line| hex::decode(line).unwrap_or_else(|why| panic!("{target}: {why}"))).collect()
 }
 
+/// Bent inputs of each target.
+fn cases() -> usize {
+    std::env::var("ANODE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
+}
+
 /// Runs a target; a failure names its input.
 fn run(name: &str, target: fn(&[u8]), bytes: &[u8]) {
     if catch_unwind(|| target(bytes)).is_err() {
@@ -85,7 +92,7 @@ fn bend(dice: &mut Dice, inputs: &[Vec<u8>]) -> Vec<u8> {
 #[test]
 fn what_was_found_once_and_what_is_near_it_breaks_no_parser() {
     let dice = &mut Dice::new();
-    let cases = std::env::var("ANODE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES);
+    let cases = cases();
     for (name, target) in targets::ALL {
         let inputs = inputs(name);
         inputs.iter().for_each(|input| run(name, *target, input));

@@ -50,6 +50,9 @@ fn key(variant: &str, metric: &'static str, unit: &'static str) -> Key {
 #[derive(Default)]
 struct Side {
     survey: Option<Survey>,
+    /// Slices so far; and those still to come in which nothing is copied: what the machine alone makes of them.
+    slices: usize,
+    empty: usize,
     told: Option<(Teller, Listener)>,
     /// Branches of events that each packet takes once more.
     more: usize,
@@ -97,6 +100,13 @@ impl Side {
             let began = thread_cpu();
             self.done = bed.survey(survey, || thread_cpu() - began > SLICE_NS);
             self.longest_ns = self.longest_ns.max(thread_cpu() - began);
+            self.slices += 1;
+        }
+        if self.empty > 0 {
+            self.empty -= 1;
+            let began = thread_cpu();
+            while thread_cpu() - began <= SLICE_NS {}
+            self.longest_ns = self.longest_ns.max(thread_cpu() - began);
         }
     }
 
@@ -140,6 +150,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     let (mut series, mut bed) = (Series::default(), Bed::crowd(Policy::Wfq, DOMAINS)?);
     let surveyed = key("a survey each second / none", "packets a second", "ratio");
     let held = key("a survey each second", "longest slice", "µs");
+    let empty = key("as many in which nothing is copied", "longest slice", "µs");
     let list = key("all domains, as the control socket has them", "from the question to the line", "ms");
     let text = key("2,000 series", "text for Prometheus", "ms");
     let events = key("none / events of 1 % of packets", "packets a second", "ratio");
@@ -149,6 +160,9 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         beside(&mut bed, [&mut none, &mut with], SECOND);
         series.push(surveyed.clone(), with.rate() / none.rate());
         series.push(held.clone(), with.longest_ns as f64 / 1e3);
+        let (mut one, mut other) = (Side { empty: with.slices, ..Side::default() }, Side::default());
+        beside(&mut bed, [&mut one, &mut other], SECOND / 10);
+        series.push(empty.clone(), one.longest_ns as f64 / 1e3);
         let found = with.survey.filter(|_| with.done).and_then(Survey::counters);
         let (status, domains, _) = found.ok_or_else(|| Error::Node("no survey within a second".into()))?;
         if status.unaccounted_by != Unaccounted::default() || domains.len() < DOMAINS {

@@ -8,6 +8,7 @@ use crate::broker::operator;
 use crate::clean;
 use crate::config::NodeFile;
 use crate::config::whole::read_whole;
+use crate::manage::apply::CONFIRM_MAX;
 use crate::manage::client::{Control, run_dir};
 use model::Ask;
 use model::wish::{Confirmed, Difference, Ran, Wish};
@@ -31,9 +32,6 @@ pub(super) struct Manner {
     json: bool,
 }
 
-/// The longest time in which a configuration can be confirmed.
-const DAY_MS: u64 = 86_400_000;
-
 /// A time with its unit, in milliseconds.
 fn milliseconds(text: &str) -> Result<u64, String> {
     let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -46,7 +44,10 @@ fn milliseconds(text: &str) -> Result<u64, String> {
         _ => return Err("a number with ms, s, m or h, as in 60s".into()),
     };
     let number: u64 = number.parse().map_err(|_| "a number with ms, s, m or h, as in 60s".to_owned())?;
-    number.checked_mul(factor).filter(|ms| (1..=DAY_MS).contains(ms)).ok_or_else(|| "from 1ms to 24h".into())
+    number
+        .checked_mul(factor)
+        .filter(|ms| (1..=CONFIRM_MAX.as_millis()).contains(&u128::from(*ms)))
+        .ok_or_else(|| "from 1ms to 24h".into())
 }
 
 /// Applies a file to the node that it describes, or to another one by name or run directory.

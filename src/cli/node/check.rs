@@ -47,12 +47,11 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
 
 /// What a hang-up or `anode node apply` would refuse as half written is refused here too.
 fn read(path: &Path) -> anyhow::Result<NodeFile> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    if text.is_empty() {
-        check_end(path, &text)?;
+    if std::fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() == 0) {
+        check_end(path, "")?;
     }
     let file = NodeFile::read(path)?;
-    check_end(path, &text)?;
+    check_end(path, &file.text)?;
     Ok(file)
 }
 

@@ -36,7 +36,8 @@ pub(super) fn print(node: &str, json: bool) -> anyhow::Result<ExitCode> {
     Ok(if health.state == State::Healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn word(state: State) -> &'static str {
+/// How a node is, in a word.
+pub(super) fn word(state: State) -> &'static str {
     match state {
         State::Healthy => "healthy",
         State::Degraded => "degraded",

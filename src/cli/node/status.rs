@@ -32,7 +32,7 @@ fn describe(status: &Status) -> String {
     if !status.versions.anode.is_empty() {
         let _ = writeln!(text, "  anode {}, up for {} s", status.versions.anode, status.uptime_s);
     }
-    status.configuration.iter().for_each(|standing| words::configuration(&mut text, standing));
+    status.configuration.iter().for_each(|standing| words::configuration(&mut text, &status.node, standing));
     status.ports.iter().for_each(|port| describe_port(&mut text, port));
     if let Some(cpu) = &status.cpu {
         describe_cpu(&mut text, cpu);

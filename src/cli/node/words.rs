@@ -101,7 +101,7 @@ pub(super) fn port_of(ports: &[Port], number: u64) -> String {
 }
 
 /// Which configuration runs, and whether it stays.
-pub(super) fn configuration(text: &mut String, standing: &Standing) {
+pub(super) fn configuration(text: &mut String, node: &str, standing: &Standing) {
     let who = standing.who.as_ref().map(|who| format!(", given by {who}")).unwrap_or_default();
     let which = standing.number.map_or_else(|| "that of the start".to_owned(), |number| format!("{number}{who}"));
     let _ = writeln!(text, "  configuration {which}");
@@ -109,8 +109,9 @@ pub(super) fn configuration(text: &mut String, standing: &Standing) {
         let number = standing.number.map(|number| format!(" {number}")).unwrap_or_default();
         let _ = writeln!(
             text,
-            "    it waits to be confirmed, and is taken back in {} s: anode node confirm NODE{number}",
-            ms.div_ceil(1000)
+            "    it waits to be confirmed, and is taken back in {} s: anode node confirm {}{number}",
+            ms.div_ceil(1000),
+            node
         );
     }
 }
@@ -167,12 +168,12 @@ mod tests {
         let said = |number, unconfirmed_ms| {
             let mut text = String::new();
             let who = Some("root".to_owned());
-            configuration(&mut text, &Standing { number, who, unconfirmed_ms, ..Standing::default() });
+            configuration(&mut text, "r1", &Standing { number, who, unconfirmed_ms, ..Standing::default() });
             text
         };
         assert_eq!(said(None, None), "  configuration that of the start\n");
         assert_eq!(said(Some(5), None), "  configuration 5, given by root\n");
-        assert!(said(Some(5), Some(1500)).ends_with("taken back in 2 s: anode node confirm NODE 5\n"));
+        assert!(said(Some(5), Some(1500)).ends_with("taken back in 2 s: anode node confirm r1 5\n"));
     }
 
     #[test]

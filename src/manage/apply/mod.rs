@@ -233,17 +233,18 @@ impl Applying {
     fn is_free(&self) -> Result<(), String> {
         let Some(before) = &self.before else { return Ok(()) };
         let left = before.deadline.saturating_duration_since(Instant::now()).as_secs();
+        let (name, number) = (&self.parts.file.name, self.number().unwrap_or(0));
         Err(format!(
-            "the configuration of {} waits to be confirmed, for {left} s more: anode node confirm NODE {}, or anode node rollback NODE",
-            before.who,
-            self.number().unwrap_or(0)
+            "the configuration of {} waits to be confirmed, for {left} s more: anode node confirm {name} {number}, or \
+             anode node rollback {name}",
+            before.who
         ))
     }
 
     /// All that can fail, with nothing changed.
     fn prepared(&self, looked: &Looked, partly: bool) -> Result<Ready, String> {
         let Looked { kept, keys, after, changes, .. } = looked;
-        refuse_restart(changes, partly)?;
+        refuse_restart(&after.name, changes, partly)?;
         let target =
             difference::without_restart(&self.parts.file, after, changes).map_err(|error| error.to_string())?;
         let left: Vec<Change> = changes.iter().filter(|change| change.part.is_some()).cloned().collect();
@@ -363,7 +364,7 @@ fn within(ms: Option<u64>) -> Result<Option<Duration>, String> {
 }
 
 /// Refuses what needs a restart, unless the rest alone is wanted.
-fn refuse_restart(changes: &[Change], partly: bool) -> Result<(), String> {
+fn refuse_restart(name: &str, changes: &[Change], partly: bool) -> Result<(), String> {
     let restart = changes.iter().filter(|change| change.part.is_none());
     let said = |change: &Change| change.why.map_or(change.to_string(), |why| format!("{change} ({why})"));
     let restart: Vec<String> = restart.map(said).collect();
@@ -371,7 +372,7 @@ fn refuse_restart(changes: &[Change], partly: bool) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "these changes need a restart (anode node down NODE --keep-kernel, then anode node run FILE), and so nothing is \
+        "these changes need a restart (anode node down {name} --keep-kernel, then anode node run FILE), and so nothing is \
          changed; --partly applies the rest: {}",
         restart.join("; ")
     ))

@@ -29,7 +29,25 @@ impl Known {
 pub(super) struct Mirror {
     tree: PrefixTree<Known>,
     /// Routes that have their ways from an object of next hops.
-    objects: HashMap<u32, usize>,
+    objects: Uses,
+    /// Ways that lead by an interface.
+    interfaces: Uses,
+}
+
+/// How often something is used, by its number; 0 is none.
+#[derive(Debug, Default)]
+struct Uses(HashMap<u32, usize>);
+
+impl Uses {
+    fn count(&mut self, number: u32, by: isize) {
+        if number != 0 {
+            let of = self.0.entry(number).or_default();
+            *of = of.saturating_add_signed(by);
+            if *of == 0 {
+                self.0.remove(&number);
+            }
+        }
+    }
 }
 
 /// Whether what is told fits what was told before.
@@ -45,14 +63,14 @@ impl Mirror {
     /// Takes a change down.
     pub fn hear(&mut self, to: Prefix, route: KernelRoute, change: Change) -> Told {
         if change != Change::Removed && self.tree.get(to).is_none() {
-            self.count(route.object, 1);
+            self.count(to, &route, 1);
             self.tree.set(to, Known { first: route, rest: Vec::new() });
             return Told::Fits;
         }
         let mut all: Vec<KernelRoute> = self.tree.get(to).into_iter().flat_map(Known::all).cloned().collect();
-        all.iter().for_each(|route| self.count(route.object, -1));
+        all.iter().for_each(|route| self.count(to, route, -1));
         let told = if to.is_v4() { hear_v4(&mut all, route, change) } else { hear_v6(&mut all, route, change) };
-        all.iter().for_each(|route| self.count(route.object, 1));
+        all.iter().for_each(|route| self.count(to, route, 1));
         let mut all = all.into_iter();
         match all.next() {
             Some(first) => drop(self.tree.set(to, Known { first, rest: all.collect() })),
@@ -61,19 +79,22 @@ impl Mirror {
         told
     }
 
-    fn count(&mut self, object: u32, by: isize) {
-        if object != 0 {
-            let of = self.objects.entry(object).or_default();
-            *of = of.saturating_add_signed(by);
-            if *of == 0 {
-                self.objects.remove(&object);
-            }
+    fn count(&mut self, to: Prefix, route: &KernelRoute, by: isize) {
+        self.objects.count(route.object, by);
+        // Each interface has a route to the addresses of its link, of which the kernel tells.
+        if !is_of_link(to) {
+            hops(route).iter().for_each(|hop| self.interfaces.count(hop.interface, by));
         }
     }
 
     /// Whether routes have their ways from this object of next hops.
     pub fn uses(&self, object: u32) -> bool {
-        self.objects.contains_key(&object)
+        self.objects.0.contains_key(&object)
+    }
+
+    /// The interfaces by which routes lead.
+    pub fn leads_by(&self) -> impl Iterator<Item = u32> {
+        self.interfaces.0.keys().copied()
     }
 
     /// Where the routes to a prefix lead, given the ports of interfaces; nothing: there are none.
@@ -112,6 +133,11 @@ impl Mirror {
     pub fn prefixes(&self) -> impl Iterator<Item = Prefix> {
         self.tree.iter().map(|(to, _)| to)
     }
+}
+
+/// Whether a prefix has addresses of one link alone, fe80::/10 (RFC 4291, section 2.5.6).
+fn is_of_link(to: Prefix) -> bool {
+    !to.is_v4() && to.addr.0[0] == 0xfe && to.addr.0[1] & 0xc0 == 0x80
 }
 
 /// Where routes with a metric are among others.
@@ -299,5 +325,20 @@ mod tests {
         assert!(mirror.uses(6) && !mirror.uses(5));
         mirror.hear(to, of(6), Removed);
         assert!(!mirror.uses(6));
+    }
+
+    #[test]
+    fn interfaces_are_known_while_routes_lead_by_them() {
+        let (mut mirror, to) = (Mirror::default(), "10.0.0.0/8".parse().unwrap());
+        mirror.hear(to, route(1, &[1, -2]), Put);
+        mirror.hear(to, route(2, &[2]), Put);
+        let by = |mirror: &Mirror| mirror.leads_by().collect::<std::collections::BTreeSet<u32>>();
+        assert_eq!(by(&mirror), [1, 2].into());
+        mirror.hear(to, route(1, &[1, 2]), Removed);
+        assert_eq!(by(&mirror), [2].into());
+        mirror.hear(to, route(2, &[]), Replaced);
+        assert_eq!(by(&mirror), [].into());
+        mirror.hear("fe80::/64".parse().unwrap(), route(256, &[3]), Put);
+        assert_eq!(by(&mirror), [].into());
     }
 }

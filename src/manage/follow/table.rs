@@ -6,7 +6,7 @@
 use super::mirror::{Mirror, Told};
 use super::report::Report;
 use crate::frame::PortId;
-use crate::sys::netlink::{Change, RouteNews, RouteReader, RouteWatch};
+use crate::sys::netlink::{Change, Interface, LinkNews, RouteNews, RouteReader, RouteWatch};
 use crate::topology::{Leads, RouteChange, Routes};
 use crate::wire::Prefix;
 use std::collections::HashMap;
@@ -158,9 +158,17 @@ impl Followed {
         self.reading.due
     }
 
-    /// Links have changed, and routes with them of which the kernel does not tell.
-    pub fn doubt(&mut self) {
-        self.reading.due = self.watch.is_some();
+    /// Interfaces have changed, and perhaps routes with them of which the kernel does not tell: those by an interface, and those from an
+    /// address of IPv4. All is not read again for others, which may flap.
+    pub fn doubt_if_gone(&mut self, news: &LinkNews, before: &[Interface], now: &[Interface]) {
+        let by_number = |all: &[Interface]| all.iter().map(|one| (one.index, one.clone())).collect::<HashMap<_, _>>();
+        let (before, now) = (by_number(before), by_number(now));
+        let is_other = |index: u32| {
+            let was = before.get(&index);
+            news.down.contains(&index) || was.is_some() && was != now.get(&index)
+        };
+        let doubtful = || news.lost || news.without_address || self.kernel.leads_by().any(is_other);
+        self.reading.due |= self.watch.is_some() && doubtful();
     }
 
     /// Something else than routes decides otherwise than before.
