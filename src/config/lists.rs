@@ -4,7 +4,6 @@
 use super::environments::ENVIRONMENTS_MAX;
 use super::{ConfigError, NodeFile, PortFile, wrong};
 use crate::topology::neighbours::NEIGHBOURS_MAX;
-use crate::trust::grants::DOMAINS_MAX;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::hash::Hash;
@@ -14,6 +13,9 @@ pub(super) const PORTS_MAX: usize = 256;
 
 /// Addresses of one port.
 const ADDRESSES_MAX: usize = 64;
+
+/// Codes of one node: each has a domain, and the kernel half a slot for it.
+const CODES_MAX: usize = 32_768;
 
 /// Static routes of one node.
 const ROUTES_MAX: usize = 65_536;
@@ -27,9 +29,9 @@ impl NodeFile {
         let neighbours = self.ports.iter().map(|port| port.neighbours.len()).sum();
         at_most("neighbours of all ports", neighbours, NEIGHBOURS_MAX)?;
         if self.sizes.codes == 0 {
-            return wrong(format!("[sizes] codes = 0: from 1 to {DOMAINS_MAX}"));
+            return wrong(format!("[sizes] codes = 0: from 1 to {CODES_MAX}"));
         }
-        at_most("sizes.codes", self.sizes.codes, DOMAINS_MAX)?;
+        at_most("sizes.codes", self.sizes.codes, CODES_MAX)?;
         once("[[port]] packet", self.ports.iter().filter_map(|port| port.packet.as_ref()))?;
         once("[[port]] udp", self.ports.iter().filter_map(|port| port.udp.filter(|listen| listen.port() != 0)))?;
         once("[[route]] to", self.static_routes.iter().map(|route| route.to))?;

@@ -29,7 +29,7 @@ pub struct MemPoolSpec {
 }
 
 /// Pools one node holds at the same time.
-pub const POOLS_MAX: usize = 32_768;
+pub const POOLS_MAX: usize = 131_072;
 
 /// The depth of pools within pools, at most.
 pub const DEPTH_MAX: u16 = 8;

@@ -8,11 +8,38 @@ use crate::sys::cache;
 use core::marker::PhantomData;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Bits of a name that say the place.
+const PLACE_BITS: u32 = 17;
+
 /// Entries of any one table.
-pub const ENTRIES_MAX: usize = 1 << 16;
+pub const ENTRIES_MAX: usize = 1 << PLACE_BITS;
 
 /// Uses of a place until a name comes again.
-pub const GENERATIONS: u32 = 1 << 16;
+pub const GENERATIONS: u32 = 1 << (u32::BITS - PLACE_BITS);
+
+/// The place in a name's bits.
+#[inline]
+pub const fn place_of(bits: u32) -> usize {
+    bits as usize & (ENTRIES_MAX - 1)
+}
+
+/// How often the place was used before, in a name's bits.
+#[inline]
+const fn generation_of(bits: u32) -> u16 {
+    (bits >> PLACE_BITS) as u16
+}
+
+/// A name's bits.
+#[inline]
+const fn bits_of(generation: u16, place: usize) -> u32 {
+    (generation as u32) << PLACE_BITS | place as u32
+}
+
+/// The count of a place whose entry has gone.
+#[inline]
+const fn next_of(generation: u16) -> u16 {
+    (generation as u32 + 1 & (GENERATIONS - 1)) as u16
+}
 
 /// The name of an entry: a newtype over its 32 bits, generation before index.
 pub trait Name: Copy {
@@ -34,7 +61,7 @@ macro_rules! object_name {
             /// Its place among those that exist at the same time.
             #[inline]
             pub fn index(self) -> usize {
-                (self.0 & 0xffff) as usize
+                $crate::core::table::place_of(self.0)
             }
         }
 
@@ -62,7 +89,7 @@ pub struct SharedPlaces(Arc<Mutex<Stock>>);
 #[derive(Debug, Default)]
 struct Stock {
     /// Places that had entries, with their counts.
-    free: Vec<(u16, u16)>,
+    free: Vec<(u32, u16)>,
     /// The first place that nobody ever had, and how many there are.
     next: usize,
     most: usize,
@@ -75,11 +102,11 @@ impl SharedPlaces {
     }
 
     /// A place, with its count.
-    fn take(&self) -> Option<(u16, u16)> {
+    fn take(&self) -> Option<(u32, u16)> {
         let mut stock = self.stock();
         let again = stock.free.pop();
         again.or_else(|| {
-            let new = (stock.next < stock.most).then_some((stock.next as u16, 0));
+            let new = (stock.next < stock.most).then_some((stock.next as u32, 0));
             stock.next += usize::from(new.is_some());
             new
         })
@@ -90,7 +117,7 @@ impl SharedPlaces {
 #[derive(Debug)]
 pub struct Table<K, V> {
     places: Vec<Place<V>>,
-    free: Vec<u16>,
+    free: Vec<u32>,
     count: usize,
     most: usize,
     /// Places that it had before it shared them.
@@ -135,19 +162,19 @@ impl<K: Name, V> Table<K, V> {
     /// Adds an entry; gives it back when the table is full.
     pub fn add(&mut self, value: V) -> Result<K, V> {
         let Some(index) = self.free.pop().or_else(|| self.new_place()) else { return Err(value) };
-        let place = &mut self.places[usize::from(index)];
+        let place = &mut self.places[index as usize];
         place.value = Some(value);
         self.count += 1;
-        Ok(K::of_bits(u32::from(place.generation) << 16 | u32::from(index)))
+        Ok(K::of_bits(bits_of(place.generation, index as usize)))
     }
 
     /// A place that this table did not have, if there is one.
-    fn new_place(&mut self) -> Option<u16> {
+    fn new_place(&mut self) -> Option<u32> {
         let (index, generation) = match &self.shared {
             Some(shared) => shared.take()?,
-            None => ((self.places.len() < self.most).then_some(self.places.len() as u16)?, 0),
+            None => ((self.places.len() < self.most).then_some(self.places.len() as u32)?, 0),
         };
-        self.make_place(index.into(), generation);
+        self.make_place(index as usize, generation);
         Some(index)
     }
 
@@ -174,10 +201,10 @@ impl<K: Name, V> Table<K, V> {
         let mut taken = Vec::new();
         for (index, place) in self.places.iter_mut().enumerate().skip(self.base) {
             if place.value.take().is_some() {
-                taken.push((index as u16, place.generation.wrapping_add(1)));
+                taken.push((index as u32, next_of(place.generation)));
             }
         }
-        let free = self.free.drain(..).map(|index| (index, self.places[usize::from(index)].generation));
+        let free = self.free.drain(..).map(|index| (index, self.places[index as usize].generation));
         let mut stock = shared.stock();
         stock.free.extend(taken);
         stock.free.extend(free);
@@ -186,7 +213,7 @@ impl<K: Name, V> Table<K, V> {
 
     /// An entry comes from the table of another worker, with its name.
     pub fn take_in(&mut self, name: K, value: V) {
-        let (generation, index) = ((name.bits() >> 16) as u16, (name.bits() & 0xffff) as usize);
+        let (generation, index) = (generation_of(name.bits()), place_of(name.bits()));
         self.make_place(index, generation);
         self.places[index].value = Some(value);
         self.count += 1;
@@ -194,7 +221,7 @@ impl<K: Name, V> Table<K, V> {
 
     #[inline]
     fn place(&self, name: K) -> Option<usize> {
-        let (generation, index) = ((name.bits() >> 16) as u16, (name.bits() & 0xffff) as usize);
+        let (generation, index) = (generation_of(name.bits()), place_of(name.bits()));
         (self.places.get(index)?.generation == generation).then_some(index)
     }
 
@@ -230,8 +257,8 @@ impl<K: Name, V> Table<K, V> {
         let index = self.place(name)?;
         let place = &mut self.places[index];
         let value = place.value.take()?;
-        place.generation = place.generation.wrapping_add(1);
-        self.free.push(index as u16);
+        place.generation = next_of(place.generation);
+        self.free.push(index as u32);
         self.count -= 1;
         if self.free.len() > KEPT && self.shared.is_some() {
             self.give_places();
@@ -243,7 +270,7 @@ impl<K: Name, V> Table<K, V> {
     #[cold]
     fn give_places(&mut self) {
         let Some(shared) = &self.shared else { return };
-        let given = self.free.drain(KEPT / 2..).map(|index| (index, self.places[usize::from(index)].generation));
+        let given = self.free.drain(KEPT / 2..).map(|index| (index, self.places[index as usize].generation));
         shared.stock().free.extend(given);
     }
 
@@ -252,7 +279,7 @@ impl<K: Name, V> Table<K, V> {
         self.places.iter().enumerate().filter_map(|(index, place)| {
             #[cfg(test)]
             looks::add();
-            let name = K::of_bits(u32::from(place.generation) << 16 | index as u32);
+            let name = K::of_bits(bits_of(place.generation, index));
             Some((name, place.value.as_ref()?))
         })
     }
@@ -260,7 +287,7 @@ impl<K: Name, V> Table<K, V> {
     /// What is at this place: an entry with its name, or none. Nothing: no place is behind those before.
     pub fn at(&self, index: usize) -> Option<Option<(K, &V)>> {
         let place = self.places.get(index)?;
-        let name = K::of_bits(u32::from(place.generation) << 16 | index as u32);
+        let name = K::of_bits(bits_of(place.generation, index));
         Some(place.value.as_ref().map(|value| (name, value)))
     }
 

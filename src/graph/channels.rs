@@ -21,7 +21,7 @@ use crate::nodeos::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
 use std::collections::HashMap;
 
 /// Channels of a kind that one node has at the same time.
-pub const CHANNELS_MAX: usize = 32_768;
+pub const CHANNELS_MAX: usize = 131_072;
 
 /// Packets that have gone through a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]

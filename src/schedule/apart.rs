@@ -93,7 +93,7 @@ impl PathScheduler {
         for _ in 0..MOVED_MAX {
             let first = self.queues.firsts();
             let mut moved = false;
-            for flow in first.into_iter().flatten().map(usize::from) {
+            for flow in first.into_iter().flatten().map(|flow| flow as usize) {
                 let owed = self.tree.owed(flow);
                 if owed > 0 {
                     self.take(flow);

@@ -7,29 +7,54 @@
 
 use crate::sys::cache;
 
+/// Bits of a flow's number: there may be 16 million.
+const BITS: u32 = 24;
+
 /// No flow.
-pub(super) const NOBODY: u16 = u16::MAX;
+pub(super) const NOBODY: u32 = (1 << BITS) - 1;
 
 /// Buckets there may be: 64 for each bit of [`WORDS_MAX`] words.
 pub(super) const BUCKETS_MAX: usize = 16_384;
 
 const WORDS_MAX: usize = BUCKETS_MAX / 64;
 
-/// A flow's place in a bucket.
+/// A flow's place in a bucket, in eight bytes: who stands behind, who before, and the bucket.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
-    next: u16,
-    before: u16,
-    bucket: u16,
-}
+pub(super) struct Link(u64);
 
 impl Link {
     /// In no bucket.
-    pub(super) const NONE: Link = Link { next: NOBODY, before: NOBODY, bucket: 0 };
+    pub(super) const NONE: Link = Link::new(NOBODY, NOBODY, 0);
+
+    #[inline(always)]
+    const fn new(next: u32, before: u32, bucket: u16) -> Link {
+        Link(next as u64 | (before as u64) << BITS | (bucket as u64) << (2 * BITS))
+    }
 
     /// Who stands behind.
-    pub(super) fn next(&self) -> u16 {
-        self.next
+    #[inline(always)]
+    pub(super) fn next(&self) -> u32 {
+        self.0 as u32 & NOBODY
+    }
+
+    #[inline(always)]
+    fn before(&self) -> u32 {
+        (self.0 >> BITS) as u32 & NOBODY
+    }
+
+    #[inline(always)]
+    fn bucket(&self) -> u16 {
+        (self.0 >> (2 * BITS)) as u16
+    }
+
+    #[inline(always)]
+    fn set_next(&mut self, next: u32) {
+        *self = Link::new(next, self.before(), self.bucket());
+    }
+
+    #[inline(always)]
+    fn set_before(&mut self, before: u32) {
+        *self = Link::new(self.next(), before, self.bucket());
     }
 }
 
@@ -41,7 +66,7 @@ pub(super) trait Linked {
 /// The buckets.
 #[derive(Debug)]
 pub(super) struct Buckets {
-    ends: Box<[(u16, u16)]>,
+    ends: Box<[(u32, u32)]>,
     words: Box<[u64]>,
     summary: [u64; WORDS_MAX / 64],
 }
@@ -62,13 +87,13 @@ impl Buckets {
 
     /// Puts a flow behind all others of a bucket.
     #[inline(always)]
-    pub(super) fn push<F: Linked>(&mut self, flows: &mut [F], bucket: usize, flow: u16) {
+    pub(super) fn push<F: Linked>(&mut self, flows: &mut [F], bucket: usize, flow: u32) {
         let bucket = bucket & (self.count() - 1);
         let (first, last) = &mut self.ends[bucket];
         let before = core::mem::replace(last, flow);
-        *flows[usize::from(flow)].link() = Link { next: NOBODY, before, bucket: bucket as u16 };
-        match flows.get_mut(usize::from(before)) {
-            Some(last) => last.link().next = flow,
+        *flows[flow as usize].link() = Link::new(NOBODY, before, bucket as u16);
+        match flows.get_mut(before as usize) {
+            Some(last) => last.link().set_next(flow),
             None => {
                 *first = flow;
                 self.words[bucket / 64] |= 1 << (bucket % 64);
@@ -79,20 +104,19 @@ impl Buckets {
 
     /// Takes a flow out that is in one of these buckets.
     #[inline(always)]
-    pub(super) fn remove<F: Linked>(&mut self, flows: &mut [F], flow: u16) {
-        let link = flows[usize::from(flow)].link();
-        let Link { next, before, bucket } = core::mem::replace(link, Link::NONE);
-        let bucket = usize::from(bucket);
-        match flows.get_mut(usize::from(before)) {
-            Some(flow) => flow.link().next = next,
+    pub(super) fn remove<F: Linked>(&mut self, flows: &mut [F], flow: u32) {
+        let link = core::mem::replace(flows[flow as usize].link(), Link::NONE);
+        let (next, before, bucket) = (link.next(), link.before(), usize::from(link.bucket()));
+        match flows.get_mut(before as usize) {
+            Some(flow) => flow.link().set_next(next),
             None => self.ends[bucket].0 = next,
         }
-        match flows.get_mut(usize::from(next)) {
+        match flows.get_mut(next as usize) {
             Some(flow) => {
-                flow.link().before = before;
+                flow.link().set_before(before);
                 // It will be first; with thousands of flows the one behind it is in no near cache.
-                let beyond = flow.link().next;
-                cache::prefetch_at(flows, usize::from(beyond));
+                let beyond = flow.link().next();
+                cache::prefetch_at(flows, beyond as usize);
             }
             None => self.ends[bucket].1 = before,
         }
@@ -106,7 +130,7 @@ impl Buckets {
 
     /// The first flow of a bucket.
     #[inline]
-    pub(super) fn head(&self, bucket: usize) -> u16 {
+    pub(super) fn head(&self, bucket: usize) -> u32 {
         self.ends[bucket].0
     }
 
@@ -152,10 +176,10 @@ mod tests {
         #[test]
         fn the_first_is_the_first_and_order_within_a_bucket_is_kept(
             count in prop::sample::select(vec![64usize, 256, 4096, 16_384]),
-            steps in prop::collection::vec((any::<u16>(), any::<u16>(), any::<bool>()), 1..200),
+            steps in prop::collection::vec((any::<u16>(), any::<u32>(), any::<bool>()), 1..200),
         ) {
             let mut flows: Vec<_> = (0..64).map(|_| Only(Link::NONE)).collect();
-            let (mut buckets, mut model) = (Buckets::new(count), Vec::<(usize, u16)>::new());
+            let (mut buckets, mut model) = (Buckets::new(count), Vec::<(usize, u32)>::new());
             for (bucket, flow, put) in steps {
                 let (bucket, flow) = (usize::from(bucket) % count, flow % 64);
                 let known = model.iter().position(|(_, other)| *other == flow);

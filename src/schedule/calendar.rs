@@ -26,7 +26,7 @@ pub(super) struct Calendar {
     edge: u64,
     held: usize,
     /// The flow that came when no other was there: it needs no bucket as long as it is alone.
-    lone: u16,
+    lone: u32,
 }
 
 impl Calendar {
@@ -43,7 +43,7 @@ impl Calendar {
 
     /// Puts a flow in by its key. No key of the future is below `floor`.
     #[inline(always)]
-    pub(super) fn push<F: Keyed>(&mut self, flows: &mut [F], flow: u16, floor: u64) {
+    pub(super) fn push<F: Keyed>(&mut self, flows: &mut [F], flow: u32, floor: u64) {
         if self.held == 0 {
             self.base = self.aligned(floor);
             self.edge = self.base;
@@ -54,7 +54,7 @@ impl Calendar {
     }
 
     /// The same where somebody is already.
-    fn push_behind<F: Keyed>(&mut self, flows: &mut [F], flow: u16) {
+    fn push_behind<F: Keyed>(&mut self, flows: &mut [F], flow: u32) {
         if self.lone != NOBODY {
             let lone = core::mem::replace(&mut self.lone, NOBODY);
             self.place(flows, lone);
@@ -64,8 +64,8 @@ impl Calendar {
     }
 
     #[inline]
-    fn place<F: Keyed>(&mut self, flows: &mut [F], flow: u16) {
-        let ahead = flows[usize::from(flow)].key().wrapping_sub(self.base) as i64 >> self.shift;
+    fn place<F: Keyed>(&mut self, flows: &mut [F], flow: u32) {
+        let ahead = flows[flow as usize].key().wrapping_sub(self.base) as i64 >> self.shift;
         let most = self.buckets.count() as i64 - 1;
         let steps = if ahead > most { self.steps_to_edge(most) } else { ahead.max(0) };
         self.buckets.push(flows, self.start() + steps as usize, flow);
@@ -89,7 +89,7 @@ impl Calendar {
 
     /// Takes a flow out.
     #[inline(always)]
-    pub(super) fn remove<F: Keyed>(&mut self, flows: &mut [F], flow: u16) {
+    pub(super) fn remove<F: Keyed>(&mut self, flows: &mut [F], flow: u32) {
         self.held -= 1;
         if self.lone == flow {
             self.lone = NOBODY;
@@ -100,14 +100,14 @@ impl Calendar {
 
     /// The flow with the least key. The window moves up to it, but not beyond `floor` if there is one.
     #[inline(always)]
-    pub(super) fn first<F: Keyed>(&mut self, flows: &mut [F], floor: Option<u64>) -> Option<u16> {
+    pub(super) fn first<F: Keyed>(&mut self, flows: &mut [F], floor: Option<u64>) -> Option<u32> {
         if self.lone != NOBODY || self.held == 0 {
             return (self.held > 0).then_some(self.lone);
         }
         self.first_of_many(flows, floor)
     }
 
-    fn first_of_many<F: Keyed>(&mut self, flows: &mut [F], floor: Option<u64>) -> Option<u16> {
+    fn first_of_many<F: Keyed>(&mut self, flows: &mut [F], floor: Option<u64>) -> Option<u32> {
         // At most: sort those from beyond the window again, find nobody but them, and go to the first of them.
         let mut first = None;
         for _ in 0..LOOKS {
@@ -117,7 +117,7 @@ impl Calendar {
             let may_move = floor.is_none_or(|floor| floor.wrapping_sub(key) as i64 >= 0);
             self.base = if may_move { key } else { self.aligned(floor.unwrap_or(key)).max(self.base) };
             let flow = self.buckets.head(bucket);
-            let late = flows[usize::from(flow)].key().wrapping_sub(key) as i64 >> self.shift;
+            let late = flows[flow as usize].key().wrapping_sub(key) as i64 >> self.shift;
             if late <= 0 || !may_move {
                 return Some(flow);
             }
@@ -137,7 +137,7 @@ impl Calendar {
     #[cold]
     fn sort_again<F: Keyed>(&mut self, flows: &mut [F], bucket: usize, floor: Option<u64>) {
         let (mut count, mut nearest, mut at) = (0, u64::MAX, self.buckets.head(bucket));
-        while let Some(flow) = flows.get_mut(usize::from(at)) {
+        while let Some(flow) = flows.get_mut(at as usize) {
             nearest = nearest.min(flow.key().wrapping_sub(self.base));
             count += 1;
             at = flow.link().next();
@@ -186,14 +186,14 @@ mod tests {
             let (shift, mut at) = (2, origin);
             let mut calendar = Calendar::new(shift, 16_384);
             let mut flows: Vec<_> = keys.iter().map(|_| One(Link::NONE, 0)).collect();
-            let mut model: Vec<(u64, u16)> = Vec::new();
+            let mut model: Vec<(u64, u32)> = Vec::new();
             let mut waiting: Vec<_> = keys.iter().enumerate().collect();
             while !waiting.is_empty() || !model.is_empty() {
                 for _ in 0..3 {
                     let Some((flow, key)) = waiting.pop() else { break };
                     flows[flow].1 = at.wrapping_add(key % spread);
-                    calendar.push(&mut flows, flow as u16, at);
-                    model.push((flows[flow].1, flow as u16));
+                    calendar.push(&mut flows, flow as u32, at);
+                    model.push((flows[flow].1, flow as u32));
                 }
                 let first = calendar.first(&mut flows, None).unwrap();
                 let place = model.iter().position(|(_, flow)| *flow == first).unwrap();

@@ -44,7 +44,7 @@ use tree::Tree;
 use virtual_time::later_of;
 
 /// Flows of a scheduler.
-pub const FLOWS_MAX: usize = u16::MAX as usize;
+pub const FLOWS_MAX: usize = 1 << 17;
 
 /// The largest cost of a packet: beyond it, it counts as this.
 const COST_MAX: u64 = 1 << 40;
@@ -233,7 +233,7 @@ impl PathScheduler {
         if self.tree.has_bills() {
             self.move_billed(now);
         }
-        let flow = usize::from(self.policy.next(&mut self.queues, now)?);
+        let flow = self.policy.next(&mut self.queues, now)? as usize;
         self.take(flow);
         self.queues.flows[flow].state = State::Running;
         Some(flow)

@@ -44,7 +44,7 @@ macro_rules! policies {
 
             /// The flow whose turn it is.
             #[inline(always)]
-            pub(super) fn next(self, queues: &mut Queues, now: u64) -> Option<u16> {
+            pub(super) fn next(self, queues: &mut Queues, now: u64) -> Option<u32> {
                 match self {
                     $($(#[$when])? Policy::$policy => $file::next(queues, now),)+
                 }

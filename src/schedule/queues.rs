@@ -63,6 +63,8 @@ pub(super) struct Flow {
     pub key: u64,
 }
 
+const _: () = assert!(size_of::<Flow>() == crate::sys::cache::LINE / 2);
+
 impl Flow {
     #[inline]
     pub fn is_important(&self) -> bool {
@@ -149,13 +151,13 @@ impl Queues {
 
     /// The first of the lowest level.
     #[inline]
-    pub fn next_level(&self) -> Option<u16> {
+    pub fn next_level(&self) -> Option<u32> {
         self.levels.first_from(0).map(|level| self.levels.head(level))
     }
 
     /// Who has the earliest deadline. It runs in nobody's turn, unless the policy says in whose.
     #[inline]
-    pub fn next_due(&mut self, now: u64) -> Option<u16> {
+    pub fn next_due(&mut self, now: u64) -> Option<u32> {
         let flow = self.due.first(&mut self.flows, Some(now))?;
         self.run_in(flow, Turn::Nobodys);
         Some(flow)
@@ -163,15 +165,15 @@ impl Queues {
 
     /// In whose turn a flow runs.
     #[inline]
-    pub fn run_in(&mut self, flow: u16, turn: Turn) {
-        self.flows[usize::from(flow)].turn = turn;
+    pub fn run_in(&mut self, flow: u32, turn: Turn) {
+        self.flows[flow as usize].turn = turn;
     }
 
     /// Whose turn it is by virtual time, and that time, among those who may be robbed and those who may not.
-    pub fn turn(&mut self) -> Option<(u16, u64)> {
+    pub fn turn(&mut self) -> Option<(u32, u64)> {
         let [fair, safe] = self.firsts();
-        let fair = fair.map(|flow| (flow, self.flows[usize::from(flow)].tag.wrapping_add(self.stolen)));
-        let safe = safe.map(|flow| (flow, self.flows[usize::from(flow)].tag));
+        let fair = fair.map(|flow| (flow, self.flows[flow as usize].tag.wrapping_add(self.stolen)));
+        let safe = safe.map(|flow| (flow, self.flows[flow as usize].tag));
         match (fair, safe) {
             (Some(fair), Some(safe)) => Some(if is_later(fair.1, safe.1) { safe } else { fair }),
             (fair, safe) => fair.or(safe),
@@ -179,20 +181,20 @@ impl Queues {
     }
 
     /// Who is first by virtual time of those who may be robbed, and of the others.
-    pub fn firsts(&mut self) -> [Option<u16>; 2] {
+    pub fn firsts(&mut self) -> [Option<u32>; 2] {
         [self.fair.first(&mut self.flows, None), self.safe.first(&mut self.flows, None)]
     }
 
     /// The flow whose turn it is by virtual time.
     #[inline(always)]
-    pub fn next_turn(&mut self) -> Option<u16> {
+    pub fn next_turn(&mut self) -> Option<u32> {
         if !self.safe.is_empty() {
             let (flow, time) = self.turn()?;
             self.advance(time);
             return Some(flow);
         }
         let flow = self.fair.first(&mut self.flows, None)?;
-        self.advance(self.flows[usize::from(flow)].tag.wrapping_add(self.stolen));
+        self.advance(self.flows[flow as usize].tag.wrapping_add(self.stolen));
         Some(flow)
     }
 
@@ -223,20 +225,20 @@ impl Queues {
         match place {
             Place::Level(level) => {
                 known.state = State::Level;
-                self.levels.push(&mut self.flows, level.into(), flow as u16);
+                self.levels.push(&mut self.flows, level.into(), flow as u32);
             }
             Place::Due => {
                 (known.state, known.key) = (State::Due, self.dues[flow].deadline);
-                self.due.push(&mut self.flows, flow as u16, now);
+                self.due.push(&mut self.flows, flow as u32, now);
             }
             Place::Safe => {
                 (known.state, known.key) = (State::Safe, known.tag);
-                self.safe.push(&mut self.flows, flow as u16, self.safe_now);
+                self.safe.push(&mut self.flows, flow as u32, self.safe_now);
             }
             Place::Fair => {
                 (known.state, known.key) = (State::Fair, known.tag);
                 self.fair_weight += u64::from(known.weight);
-                self.fair.push(&mut self.flows, flow as u16, self.fair_now);
+                self.fair.push(&mut self.flows, flow as u32, self.fair_now);
             }
         }
     }
@@ -247,13 +249,13 @@ impl Queues {
         self.waiting -= 1;
         let known = &mut self.flows[flow];
         match core::mem::replace(&mut known.state, State::Idle) {
-            State::Level => self.levels.remove(&mut self.flows, flow as u16),
+            State::Level => self.levels.remove(&mut self.flows, flow as u32),
             State::Fair => {
                 self.fair_weight -= u64::from(known.weight);
-                self.fair.remove(&mut self.flows, flow as u16);
+                self.fair.remove(&mut self.flows, flow as u32);
             }
-            State::Safe => self.safe.remove(&mut self.flows, flow as u16),
-            State::Due => self.due.remove(&mut self.flows, flow as u16),
+            State::Safe => self.safe.remove(&mut self.flows, flow as u32),
+            State::Due => self.due.remove(&mut self.flows, flow as u32),
             State::Absent | State::Idle | State::Running | State::Woken => {}
         }
     }

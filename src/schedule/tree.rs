@@ -23,7 +23,7 @@ pub(super) const LEVELS: usize = 18;
 const MOST: u64 = 1 << 60;
 
 /// No flow.
-const NONE: u16 = u16::MAX;
+const NONE: u32 = u32::MAX;
 
 /// What a flow was billed for, and what of the bills above it moved it already.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +60,7 @@ impl Standing {
 /// A flow among those below the same one.
 #[derive(Clone, Copy, Debug)]
 struct Branch {
-    above: u16,
+    above: u32,
     weight: u16,
     /// 2³² over the weight.
     inverse: u32,
@@ -113,7 +113,7 @@ impl Tree {
         }
         let branch = &mut self.branches[flow];
         (branch.weight, branch.inverse) = (weight.max(1), u32::MAX / u32::from(weight.max(1)));
-        branch.above = above.map_or(NONE, |above| above as u16);
+        branch.above = above.map_or(NONE, |above| above as u32);
         if before.works {
             branch.active = branch.active - u32::from(before.weight) + u32::from(branch.weight);
         }
@@ -146,13 +146,13 @@ impl Tree {
         if let Some(branch) = self.branches.get_mut(flow).filter(|branch| !branch.works) {
             branch.works = true;
             let weight = branch.weight;
-            self.burden(flow as u16, weight, now);
+            self.burden(flow as u32, weight, now);
         }
         let (mut start, mut at) = (now, flow);
         for _ in 0..LEVELS {
             let Some(branch) = self.branches.get(at) else { break };
             start = later_of(branch.tag, start);
-            at = usize::from(branch.above);
+            at = branch.above as usize;
         }
         start
     }
@@ -163,7 +163,7 @@ impl Tree {
         if let Some(branch) = self.branches.get_mut(flow).filter(|branch| branch.works) {
             branch.works = false;
             let weight = branch.weight;
-            self.lighten(flow as u16, weight);
+            self.lighten(flow as u32, weight);
         }
     }
 
@@ -185,13 +185,13 @@ impl Tree {
         while let Some(branch) = self.branches.get(at)
             && let Some(place) = way.get_mut(length)
         {
-            *place = at as u16;
-            (at, length) = (usize::from(branch.above), length + 1);
+            *place = at as u32;
+            (at, length) = (branch.above as usize, length + 1);
         }
         // From the top: each has its part of what the one above has.
         let (mut moved, mut parts) = (0, None);
         for at in way[..length].iter().rev() {
-            let Some(branch) = self.branches.get_mut(usize::from(*at)) else { break };
+            let Some(branch) = self.branches.get_mut(*at as usize) else { break };
             moved = match parts {
                 None => virtual_cost(cost, branch.inverse),
                 Some(parts) => part(moved, parts, branch.inverse),
@@ -242,9 +242,9 @@ impl Tree {
         let above = |flow: usize| self.branches.get(flow).map_or(NONE, |branch| branch.above);
         let (mut billed, mut at) = (0u64, above(flow));
         for _ in 0..LEVELS {
-            let Some(bill) = self.bills.get(usize::from(at)) else { break };
+            let Some(bill) = self.bills.get(at as usize) else { break };
             billed = billed.wrapping_add(bill.own);
-            at = above(usize::from(at));
+            at = above(at as usize);
         }
         billed
     }
@@ -295,10 +295,10 @@ impl Tree {
     /// Whether what is active above is what has work below.
     #[cfg(test)]
     pub(super) fn check(&self) {
-        let top = |branch: &&Branch| branch.active > 0 && self.branches.get(usize::from(branch.above)).is_none();
+        let top = |branch: &&Branch| branch.active > 0 && self.branches.get(branch.above as usize).is_none();
         assert_eq!(self.active, self.branches.iter().filter(top).map(|top| u32::from(top.weight)).sum::<u32>());
         for (at, branch) in self.branches.iter().enumerate() {
-            let below = self.branches.iter().filter(|other| usize::from(other.above) == at && other.active > 0);
+            let below = self.branches.iter().filter(|other| other.above as usize == at && other.active > 0);
             let own = if branch.works { u32::from(branch.weight) } else { 0 };
             let sum = below.map(|other| u32::from(other.weight)).sum::<u32>() + own;
             assert_eq!(branch.active, sum, "at {at}: {:?}", self.branches);
@@ -307,10 +307,10 @@ impl Tree {
 
     /// Somebody of this weight below a flow, or it itself, has work from now on.
     #[inline]
-    fn burden(&mut self, at: u16, weight: u16, now: u64) {
+    fn burden(&mut self, at: u32, weight: u16, now: u64) {
         let (mut at, mut weight) = (at, u32::from(weight));
         for _ in 0..LEVELS {
-            let Some(branch) = self.branches.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else {
+            let Some(branch) = self.branches.get_mut(at as usize).filter(|branch| branch.weight > 0) else {
                 self.active = self.active.saturating_add(weight);
                 return;
             };
@@ -326,10 +326,10 @@ impl Tree {
 
     /// The same has none any more.
     #[inline]
-    fn lighten(&mut self, at: u16, weight: u16) {
+    fn lighten(&mut self, at: u32, weight: u16) {
         let (mut at, mut weight) = (at, u32::from(weight));
         for _ in 0..LEVELS {
-            let Some(branch) = self.branches.get_mut(usize::from(at)).filter(|branch| branch.weight > 0) else {
+            let Some(branch) = self.branches.get_mut(at as usize).filter(|branch| branch.weight > 0) else {
                 self.active = self.active.saturating_sub(weight);
                 return;
             };

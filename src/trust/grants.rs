@@ -36,7 +36,7 @@ pub const FILE_BYTES_MAX: u64 = 1 << 40;
 pub const THREADS_MAX: u16 = 1024;
 
 /// Domains one node holds at the same time.
-pub const DOMAINS_MAX: usize = 32_768;
+pub const DOMAINS_MAX: usize = 131_072;
 
 /// Processes of one environment, at most.
 pub const PROCESSES_MAX: u32 = 1 << 16;

@@ -2,6 +2,7 @@
 
 #[path = "../node/bed.rs"]
 mod bed;
+mod crowd;
 mod programs;
 #[path = "../running/wait.rs"]
 mod wait;

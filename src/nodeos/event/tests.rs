@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 const MS: u64 = TICK_NS;
 
 fn domain(index: u32) -> DomainId {
-    DomainId(1 << 16 | index)
+    DomainId(1 << 17 | index)
 }
 
 /// Arguments of what comes until `now`, however many calls that takes.

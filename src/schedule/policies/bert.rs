@@ -26,14 +26,14 @@ pub(super) fn place(flow: &Flow) -> Place {
 }
 
 /// Whose turn it is, unless an important flow with a deadline has or steals it.
-pub(super) fn next(queues: &mut Queues, now: u64) -> Option<u16> {
+pub(super) fn next(queues: &mut Queues, now: u64) -> Option<u32> {
     let Some(thief) = queues.next_due(now) else { return queues.next_turn() };
     let Some((first, time)) = queues.turn() else { return Some(thief) };
-    let tag = queues.flows[usize::from(thief)].tag;
+    let tag = queues.flows[thief as usize].tag;
     let turn = if !is_later(tag, time) {
         queues.advance(tag);
         Turn::Own
-    } else if queues.flows[usize::from(first)].is_important() {
+    } else if queues.flows[first as usize].is_important() {
         queues.advance(time);
         return Some(first);
     } else {

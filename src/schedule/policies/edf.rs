@@ -17,6 +17,6 @@ pub(super) fn place(flow: &Flow) -> Place {
 }
 
 #[inline(always)]
-pub(super) fn next(queues: &mut Queues, now: u64) -> Option<u16> {
+pub(super) fn next(queues: &mut Queues, now: u64) -> Option<u32> {
     queues.next_due(now).or_else(|| queues.next_turn())
 }

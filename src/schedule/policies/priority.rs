@@ -19,6 +19,6 @@ pub(super) fn place(flow: &Flow) -> Place {
 }
 
 #[inline(always)]
-pub(super) fn next(queues: &mut Queues, _: u64) -> Option<u16> {
+pub(super) fn next(queues: &mut Queues, _: u64) -> Option<u32> {
     queues.next_level()
 }

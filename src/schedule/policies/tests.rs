@@ -17,7 +17,7 @@ pub(super) fn place(flow: &Flow) -> Place {
     Place::Level(flow.priority)
 }
 
-pub(super) fn next(queues: &mut Queues, _: u64) -> Option<u16> {
+pub(super) fn next(queues: &mut Queues, _: u64) -> Option<u32> {
     queues.next_level()
 }
 
