@@ -330,48 +330,67 @@ impl Reason {
     }
 }
 
-/// Drops by reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drops([u64; Reason::ALL.len()]);
+/// Drops by reason. Most domains have none, so there are no counts before the first one.
+#[derive(Clone, Debug, Default)]
+pub struct Drops(Option<Box<Counts>>);
 
-impl Default for Drops {
-    fn default() -> Drops {
-        Drops([0; Reason::ALL.len()])
+type Counts = [u64; Reason::ALL.len()];
+
+const NO_DROPS: Counts = [0; Reason::ALL.len()];
+
+impl PartialEq for Drops {
+    fn eq(&self, other: &Drops) -> bool {
+        self.counts() == other.counts()
     }
 }
 
+impl Eq for Drops {}
+
 impl Drops {
+    #[inline]
+    fn counts(&self) -> &Counts {
+        self.0.as_deref().unwrap_or(&NO_DROPS)
+    }
+
+    #[inline]
+    fn counts_mut(&mut self) -> &mut Counts {
+        self.0.get_or_insert_with(|| Box::new(NO_DROPS))
+    }
+
     /// Counts one drop.
     #[inline]
     pub fn count(&mut self, reason: Reason) {
-        self.0[reason as usize] += 1;
+        self.counts_mut()[reason as usize] += 1;
     }
 
     /// Counts several drops.
     pub fn count_many(&mut self, reason: Reason, drops: u64) {
-        self.0[reason as usize] += drops;
+        if drops > 0 {
+            self.counts_mut()[reason as usize] += drops;
+        }
     }
 
     /// Adds the counts of others.
     pub fn add(&mut self, others: &Drops) {
-        for (sum, count) in self.0.iter_mut().zip(others.0) {
+        let Some(others) = &others.0 else { return };
+        for (sum, count) in self.counts_mut().iter_mut().zip(&**others) {
             *sum += count;
         }
     }
 
     /// Drops under this reason so far.
     pub fn of(&self, reason: Reason) -> u64 {
-        self.0[reason as usize]
+        self.counts()[reason as usize]
     }
 
     /// All drops so far.
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.counts().iter().sum()
     }
 
     /// The reasons that have happened, with their counts.
     pub fn happened(&self) -> impl Iterator<Item = (Reason, u64)> {
-        Reason::ALL.iter().copied().zip(self.0).filter(|&(_, count)| count > 0)
+        Reason::ALL.iter().copied().zip(*self.counts()).filter(|&(_, count)| count > 0)
     }
 }
 
