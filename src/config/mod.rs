@@ -299,6 +299,7 @@ impl NodeFile {
                 "no [[port]]: a node needs at least one, with udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\"",
             );
         }
+        file.ports.iter().try_for_each(PortFile::check_place)?;
         if !file.xdp.frames_per_queue.is_power_of_two() || !(64..=16_384).contains(&file.xdp.frames_per_queue) {
             return wrong(format!(
                 "[xdp] frames_per_queue = {}: a power of two from 64 to 16384",

@@ -53,6 +53,9 @@ impl NodeFile {
     }
 }
 
+/// What a port is at.
+const EITHER: &str = "a [[port]] has either udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\"";
+
 impl PortFile {
     /// Tenths of a second between two hellos, if it says any.
     fn hello(&self) -> Result<Option<u16>, ConfigError> {
@@ -63,6 +66,11 @@ impl PortFile {
         }
         let says = self.hello.unwrap_or(self.udp.is_some());
         Ok(says.then_some(interval.div_ceil(100) as u16))
+    }
+
+    /// Refuses one that is nowhere, or at two places.
+    pub(super) fn check_place(&self) -> Result<(), ConfigError> {
+        if self.udp.is_some() == self.packet.is_some() { wrong(EITHER) } else { Ok(()) }
     }
 
     /// Its name, as people are told it.
@@ -77,7 +85,7 @@ impl PortFile {
         match (&self.udp, &self.packet) {
             (Some(listen), None) => self.plan_udp(*listen),
             (None, Some(interface)) => self.plan_packet(interface, interfaces),
-            _ => wrong("a [[port]] has either udp = \"ADDRESS:PORT\" or packet = \"INTERFACE\""),
+            _ => wrong(EITHER),
         }
     }
 
