@@ -38,7 +38,7 @@ const fn bits_of(generation: u16, place: usize) -> u32 {
 /// The count of a place whose entry has gone.
 #[inline]
 const fn next_of(generation: u16) -> u16 {
-    (generation as u32 + 1 & (GENERATIONS - 1)) as u16
+    ((generation as u32 + 1) & (GENERATIONS - 1)) as u16
 }
 
 /// The name of an entry: a newtype over its 32 bits, generation before index.
