@@ -12,7 +12,7 @@
 #include "base.h"
 
 /* The most shapes; the most keys of filters that differ in these alone; the most comparisons of a key. */
-enum { SHAPES = 16, KEYS = 4, TUPLES = 4 };
+enum { SHAPES = 20, KEYS = 4, TUPLES = 4 };
 
 /* The layer that a filter looks at. */
 enum { ON_LINK, ON_IP, ON_TRANSPORT };
@@ -23,7 +23,8 @@ struct tuple {
     u32 offset, length;
 };
 
-/* All comparisons must hold. `cut`: number of the cut-through channel that the packets go by; 0: they go to the user half. */
+/* All comparisons must hold. `cut`: number of the cut-through channel that the packets go by; 0: they go to the user half. At the Linux
+ * stack, not 0: the node looks at them, and the stack has them too. */
 struct key {
     u32 count, cut;
     struct tuple tuples[TUPLES];

@@ -17,7 +17,7 @@ SECTION("tc") int guard(struct sk_buff *skb)
 
     if (read(skb, &it))
         return NEXT;
-    return (it.is_anep ? is_listening() : is_channel(skb, &it)) ? DROP : NEXT;
+    return (it.is_anep ? is_listening() : is_channel(skb, &it, TAKEN)) ? DROP : NEXT;
 }
 
 SECTION("tc_plain") int guard_plain(struct sk_buff *skb)
@@ -31,5 +31,5 @@ SECTION("tc_channels") int guard_channels(struct sk_buff *skb)
 {
     struct fields it = {};
 
-    return !read(skb, &it) && !it.is_anep && is_channel(skb, &it) ? DROP : NEXT;
+    return !read(skb, &it) && !it.is_anep && is_channel(skb, &it, TAKEN) ? DROP : NEXT;
 }

@@ -87,16 +87,17 @@ INLINE int read(const struct sk_buff *skb, struct fields *it)
     return 0;
 }
 
-/* Whether one of the keys holds for a payload. There is one way through each round: the kernel's verifier looks at every one, and at the
- * product of those of loops within loops. */
-INLINE int holds(const struct sk_buff *skb, u32 payload, const struct owners *keys)
+/* Whether one of the keys holds for a payload; if `taken` is all ones, of those alone whose packets the stack has not too. There is one way
+ * through each round: the kernel's verifier looks at every one, and at the product of those of loops within loops. */
+INLINE int holds(const struct sk_buff *skb, u32 payload, const struct owners *keys, u32 taken)
 {
 #pragma clang loop unroll(disable)
     for (u32 i = 0; i < KEYS; i++) {
-        u64 differs = 0;
+        u64 differs;
 
         if (i >= keys->count)
             break;
+        differs = keys->keys[i].cut & taken;
 #pragma clang loop unroll(disable)
         for (u32 j = 0; j < TUPLES; j++) {
             const struct tuple *tuple = &keys->keys[i].tuples[j];
@@ -123,8 +124,12 @@ INLINE int is_listening(void)
     return shapes && shapes->listens;
 }
 
+/* Frames of channels that a program asks for: all that the node looks at, or those alone that the stack has not too. */
+#define WATCHED 0u
+#define TAKEN ~0u
+
 /* Whether a frame is a channel's. */
-INLINE int is_channel(const struct sk_buff *skb, const struct fields *it)
+INLINE int is_channel(const struct sk_buff *skb, const struct fields *it, u32 taken)
 {
     const struct shapes *shapes;
     u32 zero = 0;
@@ -158,7 +163,7 @@ INLINE int is_channel(const struct sk_buff *skb, const struct fields *it)
         flow.source_port = it->flow.source_port & mask->source_port;
         flow.destination_port = it->flow.destination_port & mask->destination_port;
         keys = map_lookup(flows_map, &flow);
-        if (keys && holds(skb, payload, keys))
+        if (keys && holds(skb, payload, keys, taken))
             return 1;
     }
     return 0;

@@ -13,6 +13,8 @@
 //! (`paths`), and runs: capsules in `running`, PLAN in `plan`, graphs of channels in `forms` (hosts behind the NodeOS
 //! interface, engines, cut-through). `sending` finds the next hop and puts headers on.
 //!
+//! What no fixed field gives to a channel is asked of the rules over taught protocols (`ruled`).
+//!
 //! What is off that way is in a module of its own: `founding` makes a node, `api` has what a driver tells and asks it,
 //! `timers` does what is due, `moving` takes a domain to another worker (`workers`, `handing`). `codes` knows what each
 //! code name means, `loading` brings absent code here, `vouching` asks others for what it came without, `serving`
@@ -34,6 +36,7 @@ mod ending;
 mod entering;
 pub mod entry;
 mod environment;
+pub mod explaining;
 mod forms;
 mod founding;
 mod halves;
@@ -58,11 +61,13 @@ mod reach;
 mod receiving;
 mod replay;
 pub mod revoking;
+mod ruled;
 mod running;
 mod sending;
 mod serving;
 pub mod status;
 pub mod survey;
+mod teaching;
 mod tiers;
 mod timers;
 mod trust;
@@ -72,10 +77,12 @@ mod vouching;
 pub mod workers;
 
 use crate::classify::Class;
+pub use crate::classify::taught::classifier::MatchMode;
 use crate::core::Core;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
+pub use crate::graph::taught::Classifying;
 use crate::graph::{Graphs, Taker};
 use crate::nodeos::event::Events;
 use crate::trust::Roles;
@@ -191,7 +198,13 @@ impl Node {
             Seen::Class(Ok(Class::Anep(range, native))) => {
                 (self.cx.let_in(turn, &mut frame, range.clone()), native.as_ref())
             }
-            Seen::Channel(found) => return self.receive_channel(turn, frame, found.owner),
+            Seen::Channel(found) if !self.cx.graphs.channels.taught.go_to_all() => {
+                return self.receive_channel(turn, frame, found.owner);
+            }
+            Seen::Channel(found) => return self.receive_by_rules(turn, frame, Some(found.owner)),
+            Seen::Class(Ok(Class::NotOurs(Some(_)))) if !self.cx.graphs.channels.taught.is_empty() => {
+                return self.receive_by_rules(turn, frame, None);
+            }
             Seen::PassedUp => (Ok(self.cx.let_in_punt(&mut frame)), None),
             _ => return self.cx.take_in_other(turn, frame, seen),
         };

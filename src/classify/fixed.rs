@@ -21,8 +21,10 @@ pub struct FixedRule {
     pub is_same: bool,
 }
 
+const DESTINATION_PORT: Bits = Bits::bytes(2, 2);
+
 /// All addresses of IPv4.
-const V4: Prefix = Prefix { addr: Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0]), length: 96 };
+pub(super) const V4: Prefix = Prefix { addr: Addr([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0]), length: 96 };
 
 /// The fixed rule around a case; nothing if packets of the case have a tag, or do not begin with Ethernet's header.
 pub fn around(protocols: &Protocols, case: &Case) -> Option<FixedRule> {
@@ -48,7 +50,7 @@ pub fn around(protocols: &Protocols, case: &Case) -> Option<FixedRule> {
             found.is_same = false;
             found.rule.kind = number(case, 0, Bits::bytes(12, 2));
         }
-        ["ip", ref more @ ..] => found.v4(case, more),
+        ["ip", ref more @ ..] => found.v4(case, more, implied(protocols, case)),
         // Fixed rules see behind IPv6's further headers.
         ["ip6", ..] => (found.rule.kind, found.is_same) = (Some(ethertype::IPV6), false),
         ["arp", ..] => (found.rule.kind, found.is_same) = (Some(ethertype::ARP), false),
@@ -82,14 +84,23 @@ fn block(case: &Case, bits: Bits) -> (Prefix, bool) {
     (Prefix::new(Addr::v4((low & !free).to_be_bytes()), 96 + length as u8), is_same)
 }
 
+/// The port by which what is behind a transport follows it, which no test says once more.
+fn implied(protocols: &Protocols, case: &Case) -> Option<u16> {
+    let [transport, inner] = *case.holds.way.get(2..4)? else { return None };
+    let (transport, inner) = (protocols.one(transport)?, protocols.one(inner)?);
+    transport.next.as_ref().filter(|next| next.bits == DESTINATION_PORT)?;
+    let mut follows = inner.follows.iter().filter(|(below, _)| *below == transport.name);
+    let (_, value) = follows.next()?;
+    if follows.next().is_some() { None } else { u16::try_from(*value).ok() }
+}
+
 impl FixedRule {
     /// Of IPv4, and what is behind it.
-    fn v4(&mut self, case: &Case, more: &[&str]) {
+    fn v4(&mut self, case: &Case, more: &[&str], implied: Option<u16>) {
         const SOURCE: Bits = Bits::bytes(12, 4);
         const DESTINATION: Bits = Bits::bytes(16, 4);
         const PROTOCOL: Bits = Bits::bytes(9, 1);
         const SOURCE_PORT: Bits = Bits::bytes(0, 2);
-        const DESTINATION_PORT: Bits = Bits::bytes(2, 2);
         let (source, source_is_same) = block(case, SOURCE);
         let (destination, destination_is_same) = block(case, DESTINATION);
         (self.rule.source, self.rule.destination) = (source, destination);
@@ -105,7 +116,7 @@ impl FixedRule {
             Some((layer, _)) => {
                 self.rule.layer = layer;
                 self.rule.source_port = number(case, 2, SOURCE_PORT);
-                self.rule.destination_port = number(case, 2, DESTINATION_PORT);
+                self.rule.destination_port = number(case, 2, DESTINATION_PORT).or(implied);
                 said.extend([(2, SOURCE_PORT), (2, DESTINATION_PORT)]);
                 // Of TCP fixed rules take shorter headers, too.
                 self.is_same &= layer == Layer::Udp && more.len() == 1;

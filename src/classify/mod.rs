@@ -6,6 +6,7 @@
 //! packet. Fragments are not ours: they pass by, as they pass through nodes that are not active.
 
 pub mod fields;
+pub mod filter;
 pub mod fixed;
 pub mod headers;
 pub mod rule;

@@ -18,8 +18,11 @@ use core::ops::Range;
 use flows::{Flow, Flows};
 pub use flows::{KEYS_MAX, NoPlace};
 
-/// Shapes of one node, as many as the kernel's maps have (`bpf/filters.h`).
-pub const SHAPES_MAX: usize = crate::contract::SHAPES as usize;
+/// Shapes of what ports watch for besides, since taught rules may want it ([`super::filter`]).
+pub const WATCHED_SHAPES: usize = 4;
+
+/// Shapes of one node: with those, as many as the kernel's maps have (`bpf/filters.h`).
+pub const SHAPES_MAX: usize = crate::contract::SHAPES as usize - WATCHED_SHAPES;
 
 /// Which fields rules look at, the most specific last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,6 +54,21 @@ pub struct Found<T> {
 }
 
 impl<T> Found<T> {
+    /// Whose a packet is by another way, if it has the layer whose payload is handed over.
+    pub fn at(layer: Layer, layers: &Layers, length: usize, owner: T) -> Option<Found<T>> {
+        let payload = match layer {
+            Layer::Link => 0..length,
+            Layer::Ip => layers.ip.as_ref()?.payload.clone(),
+            Layer::Udp | Layer::Tcp => {
+                let number = if layer == Layer::Udp { super::headers::UDP } else { super::headers::TCP };
+                let ip = layers.ip.as_ref().filter(|ip| ip.protocol == number)?;
+                ip.transport.as_ref()?.payload.clone()
+            }
+            Layer::Anep => return None,
+        };
+        Some(Found { owner, payload, layer })
+    }
+
     /// Writes down in the packet's frame where its payload is, and who sent it to whom, as far as the rule's protocols say.
     #[inline(always)]
     pub fn mark(&self, layers: &Layers, frame: &mut Frame) {

@@ -5,8 +5,11 @@
 //! change of a rule changes of both, and its user tells the maps (`kernel/filters.rs`, `kernel/channels.rs`).
 
 use super::rule::{DemuxKey, Rule};
-use super::shapes::{NoPlace, SHAPES_MAX, Shape};
+use super::shapes::{NoPlace, Shape};
 use std::collections::BTreeMap;
+
+/// Shapes that a table of the kernel half has.
+const SHAPES: usize = crate::contract::SHAPES as usize;
 
 /// The rules of one pattern: keys, longer ones before shorter ones, as in the user half's table; each with its owner.
 type Keyed<T> = Vec<(DemuxKey, T)>;
@@ -86,7 +89,7 @@ impl<P: Copy + Ord, T: Copy + Default> RuleTable<P, T> {
             *patterns += 1;
             return Ok(false);
         }
-        if self.masks.len() >= SHAPES_MAX {
+        if self.masks.len() >= SHAPES {
             return Err(NoPlace::Full);
         }
         let shape = Shape::of(rule).by_number();
@@ -170,11 +173,11 @@ mod tests {
     fn a_shape_too_many_changes_nothing() {
         let mut table = RuleTable::<Asked, u32>::new(asked);
         let of = |length: usize| Rule { layer: Layer::Ip, ..rule("*/ip", &format!("* -> 10.0.0.0/{length}"), &[]) };
-        for length in 1..=SHAPES_MAX {
+        for length in 1..=SHAPES {
             assert!(table.change(&of(length), true).unwrap().unwrap().masks);
         }
-        assert_eq!(table.change(&of(SHAPES_MAX + 1), true), Err(NoPlace::Full));
-        assert_eq!(table.change(&of(SHAPES_MAX + 1), false), Ok(None));
-        assert_eq!(table.masks().len(), SHAPES_MAX);
+        assert_eq!(table.change(&of(SHAPES + 1), true), Err(NoPlace::Full));
+        assert_eq!(table.change(&of(SHAPES + 1), false), Ok(None));
+        assert_eq!(table.masks().len(), SHAPES);
     }
 }

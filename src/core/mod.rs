@@ -180,10 +180,15 @@ impl Core {
         answer
     }
 
+    /// An identity of a packet for traces that no other has.
+    pub fn name_packet(&mut self) -> u64 {
+        self.next_trace += 1;
+        self.next_trace - 1
+    }
+
     /// One more child of the running packet, with so much of that packet's bound.
     pub fn add_child(&mut self, mut child: Frame, bound: u32) {
-        child.trace = self.next_trace;
-        self.next_trace += 1;
+        child.trace = self.name_packet();
         // The hop to come is paid here, so that the sum over parent and child never grows.
         if let Some(place) = child.bytes_mut().get_mut(capsule::BOUND..capsule::BOUND + 4) {
             place.copy_from_slice(&bound.saturating_sub(1).to_be_bytes());

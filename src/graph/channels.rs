@@ -11,7 +11,9 @@ use super::half::{CutCounts, SharedCut};
 use super::head::Head;
 use super::rules::{SharedRules, Taker};
 use super::table::Graph;
-use crate::classify::rule::{Layer, Rule};
+use super::taught::TaughtRules;
+use crate::classify::filter::Filter;
+use crate::classify::rule::Layer;
 use crate::classify::shapes::{Demux, NoPlace};
 use crate::core::domain::DomainId;
 use crate::core::share::Bandwidth;
@@ -72,7 +74,7 @@ pub struct InChan {
 #[derive(Debug)]
 pub struct InRest {
     /// What is its packets.
-    pub filter: Rule,
+    pub filter: Filter,
     /// The engines that its packets pass before the domain sees them.
     pub graph: Graph,
     /// As it was asked for.
@@ -158,7 +160,7 @@ pub struct CarriedCut {
 impl CutChan {
     /// Whether its packets keep more of their headers than payload: both ends speak one protocol, IP or UDP, and have no engines.
     pub fn joins(from: &InChan, to: &OutChan) -> Option<Layer> {
-        let same = from.filter.layer == to.target.layer && from.graph.is_empty() && to.graph.is_empty();
+        let same = from.filter.layer() == to.target.layer && from.graph.is_empty() && to.graph.is_empty();
         Some(to.target.layer).filter(|layer| same && matches!(layer, Layer::Ip | Layer::Udp))
     }
 }
@@ -185,13 +187,17 @@ pub struct Channels {
     pub cuts: Table<CutChanId, CutChan>,
     /// Which packet is for which incoming channel, of all workers.
     pub demux: Demux<Taker>,
+    /// The same of rules that fixed fields cannot say.
+    pub taught: TaughtRules,
+    /// Memory for what they find.
+    pub found: Vec<(Taker, Layer)>,
     /// Which worker this is, and what all of them tell each other of rules, if there are several.
     pub(super) worker: WorkerId,
     pub(super) shared: Option<SharedRules>,
     /// Rules that have another worker now: whose they were, and whose they are.
     pub(super) moved: Vec<(Taker, Taker)>,
     /// Rules of channels of this worker that are no more, and are still to be withdrawn.
-    pub(super) left: Vec<(Rule, Taker)>,
+    pub(super) left: Vec<(Filter, Taker)>,
     /// Those of the node's own environments.
     pub own: Vec<Own>,
     /// Incoming channels with engines, which may keep pieces of packets, by domain.
@@ -212,6 +218,8 @@ impl Channels {
             outs: Table::new(CHANNELS_MAX),
             cuts: Table::new(CHANNELS_MAX),
             demux: Demux::with_secret(secret),
+            taught: TaughtRules::with_secret(secret),
+            found: Vec::new(),
             worker: 0,
             shared: None,
             moved: Vec::new(),
@@ -221,11 +229,17 @@ impl Channels {
         }
     }
 
+    /// Whether any packets are a channel's.
+    #[inline(always)]
+    pub fn have_filters(&self) -> bool {
+        !(self.demux.is_empty() && self.taught.is_empty())
+    }
+
     /// Adds an incoming channel.
     pub fn add_in(
         &mut self,
         domain: DomainId,
-        (filter, graph): (Rule, Graph),
+        (filter, graph): (Filter, Graph),
         spec: &ChanSpec,
     ) -> Result<InChanId, Error> {
         let channel = InChan::new(domain, (filter.clone(), graph), spec);
@@ -317,7 +331,7 @@ impl Channels {
             return Err(Error::Exists);
         }
         // What is routed keeps its headers, so nothing can be done to it.
-        let routed = (source.filter.layer, sink.target.layer) == (Layer::Ip, Layer::Ip);
+        let routed = (source.filter.layer(), sink.target.layer) == (Layer::Ip, Layer::Ip);
         if routed && !(source.graph.is_empty() && sink.graph.is_empty()) {
             return Err(Error::Unsupported);
         }
@@ -360,7 +374,7 @@ impl InChan {
         self.graph.held()
     }
 
-    pub(super) fn new(domain: DomainId, (filter, graph): (Rule, Graph), spec: &ChanSpec) -> InChan {
+    pub(super) fn new(domain: DomainId, (filter, graph): (Filter, Graph), spec: &ChanSpec) -> InChan {
         let (room, form) = (spec.net.buffers, Form::plain(&graph));
         let rest = Box::new(InRest { filter, graph, spec: spec.clone() });
         InChan { domain, form, traffic: Traffic::default(), waiting: 0, room, rest }
@@ -373,7 +387,7 @@ impl InChan {
     }
 
     /// What was its packets.
-    pub fn into_filter(self) -> Rule {
+    pub fn into_filter(self) -> Filter {
         self.rest.filter
     }
 }

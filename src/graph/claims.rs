@@ -3,11 +3,12 @@
 
 use super::channels::{Channels, InChan};
 use super::rules::{RuleChange, SharedRules, Taker};
-use crate::classify::rule::Rule;
+use crate::classify::filter::{Filter, TaughtRule};
 use crate::classify::shapes::NoPlace;
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
 use crate::nodeos::interface::InChanId;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Channels {
@@ -21,7 +22,7 @@ impl Channels {
         all.sort_unstable_by_key(|(number, ..)| *number);
         for (_, rule, taker) in all {
             // They found their places in this order.
-            let _ = self.demux.add(&rule, taker);
+            let _ = self.place(&rule, taker);
             if taker.worker == worker {
                 self.left.push((rule, taker));
             }
@@ -34,7 +35,7 @@ impl Channels {
     }
 
     /// Rules of channels that this worker had before it began anew.
-    pub fn take_left(&mut self) -> Vec<(Rule, Taker)> {
+    pub fn take_left(&mut self) -> Vec<(Filter, Taker)> {
         core::mem::take(&mut self.left)
     }
 
@@ -54,12 +55,12 @@ impl Channels {
     }
 
     /// A rule is a channel's of this worker, unless another channel has it.
-    pub(super) fn claim(&mut self, rule: &Rule, taker: Taker) -> Result<(), NoPlace> {
+    pub(super) fn claim(&mut self, rule: &Filter, taker: Taker) -> Result<(), NoPlace> {
         self.change_rules(&[RuleChange { rule: rule.clone(), before: None, after: Some(taker) }])
     }
 
     /// A rule is nobody's any more, unless it is another worker's: whether that is so.
-    pub(super) fn release(&mut self, rule: &Rule, taker: Taker) -> bool {
+    pub(super) fn release(&mut self, rule: &Filter, taker: Taker) -> bool {
         if self.shared.as_ref().is_some_and(|shared| !shared.told().holds(&taker)) {
             return false;
         }
@@ -118,13 +119,49 @@ impl Channels {
     }
 
     fn make_change(&mut self, RuleChange { rule, before, after }: &RuleChange) -> Result<(), NoPlace> {
-        match (before, after) {
-            (None, Some(taker)) => self.demux.add(rule, *taker)?,
-            (Some(taker), None) => self.demux.remove(rule, *taker),
-            (Some(before), Some(after)) => self.demux.replace(rule, *before, *after),
-            (None, None) => {}
+        match (before, after, rule) {
+            (None, Some(taker), _) => self.place(rule, *taker)?,
+            (Some(taker), None, Filter::Fixed(rule)) => self.demux.remove(rule, *taker),
+            (Some(taker), None, Filter::Taught(_)) => self.taught.remove(taker.channel),
+            (Some(before), Some(after), Filter::Fixed(rule)) => self.demux.replace(rule, *before, *after),
+            (Some(before), Some(after), Filter::Taught(_)) => self.taught.replace(before.channel, *after),
+            (None, None, _) => {}
         }
         Ok(())
+    }
+
+    fn place(&mut self, rule: &Filter, taker: Taker) -> Result<(), NoPlace> {
+        match rule {
+            Filter::Fixed(rule) => self.demux.add(rule, taker),
+            Filter::Taught(rule) => self.taught.add(rule, taker),
+        }
+    }
+
+    /// The rules over taught protocols of this worker's channels.
+    pub fn own_taught(&self) -> Vec<(InChanId, Arc<TaughtRule>)> {
+        let taught = |(id, channel): (InChanId, &InChan)| match &channel.filter {
+            Filter::Taught(rule) => Some((id, rule.clone())),
+            Filter::Fixed(_) => None,
+        };
+        self.ins.iter().filter_map(taught).collect()
+    }
+
+    /// A channel of this worker has its rule as it was read again.
+    pub fn renew_filter(&mut self, id: InChanId, filter: Filter) {
+        if let Some(shared) = &self.shared
+            && let Some((_, known, _)) = shared.told().all.get_mut(&id)
+        {
+            *known = filter.clone();
+        }
+        self.ins.get_mut(id).into_iter().for_each(|channel| channel.filter = filter.clone());
+    }
+
+    /// Where a channel is now, if there still is one: a packet of it may have been on its way.
+    pub fn taker_of(&self, channel: InChanId) -> Option<Taker> {
+        match &self.shared {
+            Some(shared) => shared.told().all.get(&channel).map(|(.., taker)| *taker),
+            None => self.ins.get(channel).map(|known| self.taker(channel, known.domain)),
+        }
     }
 }
 
@@ -137,12 +174,12 @@ mod tests {
 
     const DOMAIN: DomainId = DomainId(9);
 
-    fn rule(port: u16) -> Rule {
+    fn rule(port: u16) -> crate::classify::rule::Rule {
         crate::nodeos::channel::rule("*/ip/udp", &format!("*:{port}"), &[], |_| None).unwrap()
     }
 
     fn add(channels: &mut Channels, port: u16) -> Result<InChanId, Error> {
-        channels.add_in(DOMAIN, (rule(port), Graph::default()), &ChanSpec::default())
+        channels.add_in(DOMAIN, (Filter::Fixed(rule(port)), Graph::default()), &ChanSpec::default())
     }
 
     fn remove(channels: &mut Channels, id: InChanId) {
@@ -207,7 +244,7 @@ mod tests {
         let before = all[0].taker(id, DOMAIN);
         let moved = all[0].send_off(&[DOMAIN]);
         all[2].take_in(moved, 0);
-        assert!(!all[0].release(&rule(5), before), "it is another worker's");
+        assert!(!all[0].release(&Filter::Fixed(rule(5)), before), "it is another worker's");
         let rules = all[0].shared.clone().unwrap();
         all[1] = Channels::with_secret(9);
         all[1].share_rules(&rules, 1);
@@ -217,7 +254,7 @@ mod tests {
             assert_eq!((taker.channel, taker.worker), (id, 2));
         }
         let after = all[2].taker(id, DOMAIN);
-        assert!(all[2].release(&rule(5), after));
+        assert!(all[2].release(&Filter::Fixed(rule(5)), after));
         assert!(add(&mut all[0], 5).is_ok());
     }
 

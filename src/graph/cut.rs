@@ -5,7 +5,9 @@ use super::Graphs;
 use super::channels::{CarriedCut, CutChan, InChan};
 use super::half::{ChannelHalf, Cut, CutCounts, Whose};
 use super::rules::Taker;
+use crate::classify::filter::Filter;
 use crate::classify::rule::Rule;
+use crate::classify::taught::classifier::MatchMode;
 use crate::core::Core;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
@@ -13,7 +15,9 @@ use crate::nodeos::interface::{CutChanId, Error, InChanId, OutChanId};
 
 impl Graphs {
     /// Packets of a filter are an incoming channel's from now on: whoever looks at them first has to know.
-    pub fn announce(&mut self, node: &str, filter: &Rule) -> Result<(), Error> {
+    /// Of a rule over taught protocols it is not told, and leaves those packets to the ports.
+    pub fn announce(&mut self, node: &str, filter: &Filter) -> Result<(), Error> {
+        let Some(filter) = filter.fixed() else { return Ok(()) };
         for at in 0..self.halves.len() {
             if let Err(error) = self.halves[at].change(filter, true) {
                 tracing::error!(node, %error, "an incoming channel cannot be told to the kernel");
@@ -24,14 +28,16 @@ impl Graphs {
         Ok(())
     }
 
-    /// Lets the other half carry a cut-through channel, if it can.
+    /// Lets the other half carry a cut-through channel, if it can. It cannot where packets may be others' as well.
     pub fn begin_cut(&mut self, core: &mut Core, id: CutChanId) {
         let Some(cut) = self.channels.cuts.get_mut(id) else { return };
         let ends = self.channels.ins.get(cut.from).zip(self.channels.outs.get_mut(cut.to));
         let Some((from, to)) = ends else { return };
+        let mode = self.channels.taught.classifying().mode;
+        let Some(filter) = from.filter.fixed().filter(|_| mode != MatchMode::All) else { return };
         let Some(domain) = core.domains.of(cut.domain).filter(|_| CutChan::joins(from, to).is_some()) else { return };
         let wanted = Cut {
-            filter: &from.filter,
+            filter,
             target: &to.target,
             domain: cut.domain,
             rates: [domain.limits.packets_per_second, domain.limits.steps_per_second],
@@ -58,7 +64,7 @@ impl Graphs {
     /// Nothing passes by a cut-through channel in the other half from now on.
     pub fn end_cut(&mut self, core: &mut Core, id: CutChanId) {
         let Some(cut) = self.channels.cuts.get(id) else { return };
-        let filter = self.channels.ins.get(cut.from).map(|from| &from.filter);
+        let filter = self.channels.ins.get(cut.from).and_then(|from| from.filter.fixed());
         if let Some((carried, filter)) = cut.half.as_ref().zip(filter)
             && let Some(half) = self.halves.get_mut(carried.half)
             && let Err(error) = half.end(carried.shared.number, filter)
@@ -164,10 +170,10 @@ impl Graphs {
     }
 
     /// The same of a channel that is known by its rule alone; whether it was the channel's.
-    pub fn withdraw_rule(&mut self, rule: &Rule, taker: Taker) -> bool {
+    pub fn withdraw_rule(&mut self, rule: &Filter, taker: Taker) -> bool {
         let is_released = self.channels.release(rule, taker);
         if is_released {
-            withdraw(&mut self.halves, rule);
+            rule.fixed().into_iter().for_each(|rule| withdraw(&mut self.halves, rule));
         }
         is_released
     }

@@ -40,6 +40,7 @@ pub mod scratch;
 mod source;
 mod store;
 pub mod table;
+pub mod taught;
 
 use crate::core::ledger::Balance;
 pub use channels::{Channels, InChan, OutChan, Traffic};

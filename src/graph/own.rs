@@ -6,6 +6,7 @@
 use super::channels::{Channels, InChan, Own, Traffic};
 use super::exit::Target;
 use super::table::Graph;
+use crate::classify::filter::Filter;
 use crate::core::domain::DomainId;
 use crate::nodeos::channel;
 use crate::nodeos::interface::{ChanSpec, Error, InChanId, OutChanId};
@@ -26,7 +27,7 @@ impl Channels {
         let filter = channel::rule(&protocol, &address, &[], |_| None)?;
         let spec = ChanSpec { protocol, address, ..ChanSpec::default() };
         let target = Target::of(&filter)?;
-        let channel = InChan::new(domain, (filter, Graph::default()), &spec);
+        let channel = InChan::new(domain, (Filter::Fixed(filter), Graph::default()), &spec);
         let incoming = self.ins.add(channel).map_err(|_| Error::Full)?;
         let outgoing = self.add_out(domain, (target, Graph::default()), &spec)?;
         let (came, went) = Default::default();

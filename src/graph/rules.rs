@@ -9,7 +9,7 @@
 //! another worker has, and the first of two keys is the same everywhere (`claims`). The lock is held for one change, by workers
 //! alone. A worker looks for changes before each batch of frames, and ten times a second at least.
 
-use crate::classify::rule::Rule;
+use crate::classify::filter::Filter;
 use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
 use crate::nodeos::interface::InChanId;
@@ -31,7 +31,7 @@ pub struct Taker {
 /// A rule that has another owner from now on, or its first, or none.
 #[derive(Clone, Debug)]
 pub(super) struct RuleChange {
-    pub(super) rule: Rule,
+    pub(super) rule: Filter,
     pub(super) before: Option<Taker>,
     pub(super) after: Option<Taker>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Told {
     /// For each worker, what it has not heard yet.
     pub(super) news: Vec<Vec<RuleChange>>,
     /// All rules, by their channels, with a number that is the higher the later: for a worker that begins anew.
-    pub(super) all: HashMap<InChanId, (u64, Rule, Taker)>,
+    pub(super) all: HashMap<InChanId, (u64, Filter, Taker)>,
     count: u64,
 }
 

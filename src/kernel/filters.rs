@@ -4,6 +4,7 @@
 use super::own;
 use crate::broker::Place;
 use crate::classify::fields::Field;
+use crate::classify::filter::Watch;
 use crate::classify::rule::{DemuxKey, Layer, Rule};
 use crate::classify::shapes::NoPlace;
 use crate::classify::table::{Changed, RuleTable};
@@ -11,6 +12,7 @@ use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shape
 use crate::frame::PortId;
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
 use core::ops::Range;
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -26,6 +28,10 @@ const _: () = {
         at += 1;
     }
 };
+
+/// Who has the frames of a rule: the node alone, the Linux stack too, or both are asked for.
+const TAKEN: u32 = 2;
+const SHARED: u32 = 1;
 
 /// Flows of one interface.
 const FLOWS: u32 = 65_536;
@@ -56,6 +62,8 @@ pub struct Filters {
     shapes: Map,
     flows: Map,
     rules: RuleTable<Pattern, u32>,
+    /// For which each rule is there: `TAKEN`, `SHARED`.
+    wanted: HashMap<Rule, u32>,
     /// Whether frames are taken at all.
     listens: bool,
 }
@@ -68,6 +76,7 @@ impl Filters {
             shapes: shapes?,
             flows: flows?,
             rules: RuleTable::new(|rule| pattern(rule, None)),
+            wanted: HashMap::new(),
             listens: true,
         };
         filters.tell_shapes()?;
@@ -80,23 +89,41 @@ impl Filters {
         self.tell_shapes()
     }
 
-    /// Takes what a filter says, or does not any more. All others are taken throughout.
-    pub fn change(&mut self, filter: &Rule, exists: bool) -> io::Result<()> {
-        if filter.layer == Layer::Anep {
+    /// Takes what is watched for, or does not any more. All others are taken throughout.
+    pub fn change(&mut self, watch: &Watch, exists: bool) -> io::Result<()> {
+        let Watch { rule, is_shared } = watch;
+        if rule.layer == Layer::Anep {
             return Ok(());
         }
-        let Some(changed) = self.rules.change(filter, exists).map_err(full)? else { return Ok(()) };
-        let told = self.tell(&changed);
+        let before = self.wanted.get(rule).copied().unwrap_or(0);
+        let one = if *is_shared { SHARED } else { TAKEN };
+        let after = if exists { before | one } else { before & !one };
+        let told = self.want(rule, after);
         if told.is_err() && exists {
             // As if it had never been there.
-            let _ = self.rules.change(filter, false);
+            let _ = self.want(rule, before);
         }
         told
+    }
+
+    /// Frames of a rule are wanted so from now on.
+    fn want(&mut self, rule: &Rule, wanted: u32) -> io::Result<()> {
+        match wanted {
+            0 => drop(self.wanted.remove(rule)),
+            wanted => drop(self.wanted.insert(rule.clone(), wanted)),
+        }
+        let Some(changed) = self.rules.change(rule, wanted > 0).map_err(full)? else { return Ok(()) };
+        if wanted == SHARED {
+            // The guard lets pass what has a number there.
+            self.rules.give(rule, SHARED);
+        }
+        self.tell(&changed)
     }
 
     fn tell(&self, changed: &Changed<Pattern>) -> io::Result<()> {
         match self.rules.keys(&changed.pattern) {
             [] => self.flows.remove(&changed.pattern)?,
+            keys if keys.len() > contract::KEYS as usize => return Err(full(NoPlace::Full)),
             keys => self.flows.set(&changed.pattern, &value(keys))?,
         }
         if changed.masks { self.tell_shapes() } else { Ok(()) }
@@ -202,7 +229,7 @@ fn which(field: Field, bits: u8) -> u32 {
 
 /// There is no room for another shape.
 pub(super) fn full(_: NoPlace) -> io::Error {
-    io::Error::other("more shapes of filters than the kernel's map holds")
+    io::Error::other("more shapes or keys of filters than the kernel's map holds")
 }
 
 /// A `struct owners`: keys, each with the number of whoever has its packets.

@@ -4,6 +4,7 @@ use super::maps::{code_places, place};
 use super::state::place_of_key;
 use super::{Filters, maps, object};
 use crate::classify::fields::tests::{self, Vector};
+use crate::classify::filter::Watch;
 use crate::classify::rule::{ANYWHERE, KeyTuple, Layer, Rule};
 use crate::code::link;
 use crate::contract::{NEIGHBOUR_PLACES, NEXT_HOPS, budget};
@@ -174,6 +175,11 @@ fn headers_have_the_same_sums() {
     assert!(right >= numbers().len() as u64, "{right} are right");
 }
 
+/// Its frames are the node's alone.
+fn taken(rule: &Rule) -> Watch {
+    Watch { rule: rule.clone(), is_shared: false }
+}
+
 #[test]
 fn the_guard_reads_the_fields_of_the_list() {
     const DROP: u32 = 2;
@@ -183,10 +189,54 @@ fn the_guard_reads_the_fields_of_the_list() {
     let mut filters = Filters::create().unwrap();
     let guard = filters.load("guard_channels").unwrap();
     for Vector { what, rule, mut frame, holds } in tests::all() {
-        filters.change(&rule, true).unwrap();
+        filters.change(&taken(&rule), true).unwrap();
         assert_eq!(guard.run_on(&mut frame).unwrap() == DROP, holds, "{what}: {frame:02x?}");
-        filters.change(&rule, false).unwrap();
+        filters.change(&taken(&rule), false).unwrap();
     }
+}
+
+#[test]
+fn what_is_only_watched_for_the_socket_sees_and_the_stack_keeps() {
+    const DROP: u32 = 2;
+    if Kernel::open().is_none() {
+        return;
+    }
+    let mut frame = tests::frame(true, 17);
+    let rule = |block: &str| Rule {
+        port: None,
+        layer: Layer::Ip,
+        kind: Some(17),
+        source: ANYWHERE,
+        destination: block.parse().unwrap(),
+        source_port: None,
+        destination_port: None,
+        key: vec![],
+    };
+    // A socket's filter is run on what is behind a link header, which the kernel takes off first.
+    let mut up = [&[0; 12][..], &[8, 0], &frame].concat();
+    let (near, wide) = (rule("10.4.5.6/32"), rule("10.0.0.0/8"));
+    let mut filters = Filters::create().unwrap();
+    let [guard, socket] = ["guard_channels", "filter_channels"].map(|name| filters.load(name).unwrap());
+    let shared = |rule: &Rule| Watch { rule: rule.clone(), is_shared: true };
+    for (step, (watch, exists, expected)) in [
+        (shared(&near), true, (true, false)),
+        (taken(&near), true, (true, true)),
+        (shared(&near), false, (true, true)),
+        (shared(&near), true, (true, true)),
+        (taken(&near), false, (true, false)),
+        // The more specific one does not hide what is taken.
+        (taken(&wide), true, (true, true)),
+        (taken(&wide), false, (true, false)),
+        (shared(&near), false, (false, false)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        filters.change(&watch, exists).unwrap();
+        let seen = socket.run_on(&mut up).unwrap() != 0;
+        assert_eq!((seen, guard.run_on(&mut frame).unwrap() == DROP), expected, "step {step}");
+    }
+    assert!(filters.is_empty());
 }
 
 #[test]
@@ -213,7 +263,7 @@ fn the_guard_tells_blocks_of_one_beginning_apart() {
     let guard = filters.load("guard_channels").unwrap();
     let steps = [(&narrow, true, false), (&keyed, true, false), (&wide, true, true), (&narrow, false, true)];
     for (step, (rule, exists, takes)) in steps.into_iter().chain([(&wide, false, false)]).enumerate() {
-        filters.change(rule, exists).unwrap();
+        filters.change(&taken(rule), exists).unwrap();
         assert_eq!(guard.run_on(&mut frame).unwrap() == DROP, takes, "step {step}");
     }
 }

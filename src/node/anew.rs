@@ -28,7 +28,8 @@ impl Node {
     pub fn go_on_from(&mut self, turn: &mut Turn<'_>, mut before: Node, unseen: u64) {
         let used = before.used_by_codes();
         before.give_up_names();
-        let Node { cx: Cx { core, order, control, .. }, .. } = before;
+        let Node { cx: Cx { core, order, control, graphs, .. }, .. } = before;
+        self.set_classifying(graphs.channels.taught.classifying().clone());
         self.cx.control.events.go_on_from(&control.events);
         let own = &mut self.cx.core;
         (own.topology, own.gauges, own.ledger) = (core.topology, core.gauges, core.ledger);

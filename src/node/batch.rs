@@ -111,7 +111,7 @@ impl Cx {
         *seen = match port.map(|port| port.link) {
             None => Seen::Nowhere,
             Some(link) if self.control.mirror.on && halves::is_passed_up(frame, link) => Seen::PassedUp,
-            Some(link) => Seen::Class(classify::read(link, frame.bytes(), !self.graphs.channels.demux.is_empty())),
+            Some(link) => Seen::Class(classify::read(link, frame.bytes(), self.graphs.channels.have_filters())),
         };
     }
 

@@ -3,11 +3,10 @@
 
 use super::environment::{Environment, Environments};
 use super::hosts::Hosts;
-use super::output::{Effect, Turn};
+use super::output::Turn;
 use super::{Capsules, Cx, Node};
 use crate::core::domain::EnvironmentId;
 use crate::core::reason::Reason;
-use crate::graph::InChan;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
 use std::collections::{HashSet, VecDeque};
 
@@ -138,9 +137,7 @@ impl Cx {
         self.core.drops.count_many(Reason::ChannelGone, ins.iter().map(|(_, channel)| channel.pieces()).sum());
         ins.iter().for_each(|(id, channel)| self.graphs.withdraw(*id, channel));
         let ended = ins.len() + outs;
-        let ends =
-            |(_, channel): (_, InChan)| Effect::Channel { filter: Box::new(channel.into_filter()), exists: false };
-        turn.out.effects.extend(ins.into_iter().map(ends));
+        ins.into_iter().for_each(|(_, channel)| turn.out.watch(channel.into_filter(), false));
         ended
     }
 }
@@ -242,7 +239,7 @@ impl Node {
             hosts: self.environments.get().map_or(0, Hosts::len),
             channels: self.cx.graphs.channels.ins.len() + self.cx.graphs.channels.outs.len(),
             cuts: self.cx.graphs.channels.cuts.len(),
-            filters: !self.cx.graphs.channels.demux.is_empty(),
+            filters: self.cx.graphs.channels.have_filters(),
             pools: self.cx.core.pools.len(),
             events: self.cx.control.events.len(),
             waiting: self.cx.order.paths.waiting(),

@@ -48,6 +48,8 @@ pub enum HandedAs {
     Channel(Taker),
     /// It is an ANEP packet that begins its frame, has been let in, and is this channel's.
     Anep(Taker),
+    /// It came in, has been let in and counted, and is this channel's among others': nobody else is asked of it any more.
+    Ruled(Taker),
     /// It is no packet, and says that those before it are where they should be.
     Mark(Mark),
     /// It is a capsule that begins its frame, in an IP packet or in none, and has been let in.
@@ -110,7 +112,10 @@ impl Cx {
     #[inline(always)]
     pub(super) fn elsewhere(&self, frame: &Frame, seen: &Seen) -> Option<(WorkerId, HandedAs)> {
         match seen {
-            Seen::Channel(found) => Some((self.way_of(&found.owner)?, HandedAs::Channel(found.owner))),
+            // Others may have it as well, which the first worker finds out.
+            Seen::Channel(found) if !self.graphs.channels.taught.go_to_all() => {
+                Some((self.way_of(&found.owner)?, HandedAs::Channel(found.owner)))
+            }
             _ => (self.is_further() && !self.is_for_here(frame, seen)).then_some((FIRST, HandedAs::Frame)),
         }
     }
@@ -127,12 +132,25 @@ impl Cx {
     /// Hands over an ANEP packet that was let in and is a channel's.
     #[cold]
     pub(super) fn hand_anep(&mut self, turn: &mut Turn<'_>, frame: Frame, to: WorkerId, owner: Taker) {
+        self.hand_counted(turn, frame, to, owner, HandedAs::Anep(owner));
+    }
+
+    /// Hands over a channel's packet that was let in and is counted here.
+    #[cold]
+    pub(super) fn hand_counted(
+        &mut self,
+        turn: &mut Turn<'_>,
+        frame: Frame,
+        to: WorkerId,
+        owner: Taker,
+        what: HandedAs,
+    ) {
         self.core.ledger.handed = self.core.ledger.handed.wrapping_add(1);
-        self.hand_to(turn, owner.domain, Handed { to, what: HandedAs::Anep(owner), frame });
+        self.hand_to(turn, owner.domain, Handed { to, what, frame });
     }
 
     /// Whether an incoming channel is here, under the name that a packet was handed over with.
-    fn has_channel(&self, owner: &Taker) -> bool {
+    pub(super) fn has_channel(&self, owner: &Taker) -> bool {
         self.graphs.channels.ins.get(owner.channel).is_some_and(|channel| channel.domain == owner.domain)
     }
 
@@ -179,6 +197,7 @@ impl Node {
         match what {
             HandedAs::Frame | HandedAs::Channel(_) | HandedAs::Mark(_) => {}
             HandedAs::Anep(owner) => self.take_anep(turn, frame, owner),
+            HandedAs::Ruled(owner) => self.take_ruled(turn, frame, owner),
             HandedAs::Capsule { native } => {
                 if !self.cx.order.entry.admit(&mut frame, turn.now, self.cx.order.paths.waiting()) {
                     return self.cx.drop(turn, frame, Reason::EntryShare);

@@ -4,30 +4,29 @@
 //! first checks that its objects exist and belong to the caller's subtree of domains. Environments are not within its
 //! reach: what a call leaves to be done with them is done when the caller has returned (`Environments::settle`).
 
+mod filters;
 mod founding;
 
 use super::ending::EndedBy;
 pub use super::ending::{ChannelCounts, Ended, Resources};
 use super::hosts::{Hosts, InProcess};
-use super::output::{Effect, Turn};
+use super::output::Turn;
 use super::{Cx, Node};
-use crate::classify::rule::{Layer, Rule};
+use crate::classify::rule::Layer;
 use crate::clean::is_clean;
 use crate::core::domain::Domain;
 use crate::core::reason::Reason;
 use crate::core::state_store::{Change, Refused, Value};
-use crate::frame::{BUFFER, Frame, PortId};
+use crate::frame::{BUFFER, Frame};
 use crate::graph::Target;
 use crate::graph::engine::{INWARD, OUTWARD};
 use crate::graph::table::Graph;
-use crate::nodeos::channel;
 use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
     OutChanId, PoolId, Upcall, Usage,
 };
 use crate::trust::Role;
 use crate::trust::grants::Grants;
-use crate::wire::anep;
 use std::sync::Arc;
 
 /// Characters of a title.
@@ -94,24 +93,6 @@ impl<'a, 't> Os<'a, 't> {
         self.cx.let_go(domain);
         self.cx.begin_in(domain);
         self.cx.drop_in(self.turn, frame, reason, domain);
-    }
-
-    fn filter(&self, domain: DomainId, spec: &ChanSpec) -> Result<(Rule, Graph), Error> {
-        self.may(domain)?;
-        let core = &self.cx.core;
-        let owner = core.domains.by_id(domain).ok_or(Error::Stale)?;
-        if owner.channels >= u32::from(owner.grants.channels) {
-            return Err(Error::Limit);
-        }
-        let ports = &core.topology.ports;
-        let (protocol, engines) = channel::split(&spec.protocol);
-        let graph = Graph::chain(&engines)?;
-        let filter = channel::rule(protocol, &spec.address, &spec.key, |name| {
-            let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
-            let at = ports.iter().position(|port| port.name == name).or(numbered.filter(|at| *at < ports.len()))?;
-            Some(PortId(at as u16))
-        });
-        filter.map(|filter| (filter, graph))
     }
 
     /// Charges a domain the memory of a new channel's engines; says how much that is.
@@ -222,16 +203,7 @@ impl NodeOs for Os<'_, '_> {
     }
 
     fn inchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<InChanId, Error> {
-        let (filter, graph) = self.filter(domain, spec)?;
-        if filter.layer == Layer::Anep && filter.kind.is_none_or(|kind| self.cx.graphs.channels.is_own(kind)) {
-            return Err(if filter.kind.is_none() { Error::Invalid } else { Error::Exists });
-        }
-        if filter.layer == Layer::Udp && filter.destination_port == Some(anep::UDP_PORT)
-            || filter.layer == Layer::Ip && filter.kind == Some(u16::from(anep::IP_PROTOCOL))
-        {
-            return Err(Error::Exists);
-        }
-        let effect = Effect::Channel { filter: Box::new(filter.clone()), exists: true };
+        let (filter, graph) = self.incoming(domain, spec)?;
         let told = filter.clone();
         let bytes = self.charge_engines(domain, &graph, INWARD)?;
         let graphs = &mut self.cx.graphs;
@@ -244,7 +216,7 @@ impl NodeOs for Os<'_, '_> {
             })
         });
         let channel = added.inspect_err(|_| self.cx.core.pools.free(domain, bytes))?;
-        self.turn.out.effects.push(effect);
+        self.turn.out.watch(told, true);
         self.cx.count_channel(domain, 1);
         Ok(channel)
     }
@@ -258,15 +230,14 @@ impl NodeOs for Os<'_, '_> {
             self.cx.count_lost(domain, &mut vec![(Reason::ChannelGone, gone.pieces())]);
             self.cx.graphs.withdraw(channel, &gone);
             self.cx.core.pools.free(domain, gone.graph.bytes(INWARD));
-            let filter = Box::new(gone.into_filter());
-            self.turn.out.effects.push(Effect::Channel { filter, exists: false });
+            self.turn.out.watch(gone.into_filter(), false);
             self.cx.count_channel(domain, -1);
         }
         Ok(())
     }
 
     fn outchan_create(&mut self, domain: DomainId, spec: &ChanSpec) -> Result<OutChanId, Error> {
-        let (filter, graph) = self.filter(domain, spec)?;
+        let (filter, graph) = self.outgoing(domain, spec)?;
         if filter.layer == Layer::Tcp {
             return Err(Error::Unsupported);
         }

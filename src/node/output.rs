@@ -3,7 +3,7 @@
 
 use super::handing::Handed;
 use super::workers::WorkerOrder;
-use crate::classify::rule::Rule;
+use crate::classify::filter::{Filter, Watch};
 use crate::code::fetch::Source;
 use crate::code::judge::Claim;
 use crate::code::run::Runtime;
@@ -72,6 +72,12 @@ impl Output {
         }
     }
 
+    /// Ports hear which packets are a channel's, or are not any more.
+    pub(crate) fn watch(&mut self, filter: Filter, exists: bool) {
+        let told = filter.watches().into_iter().map(|watch| Effect::Channel { watch: Box::new(watch), exists });
+        self.effects.extend(told);
+    }
+
     /// Records an event if traces are wanted.
     #[inline]
     pub(crate) fn event(&mut self, trace: u64, kind: EventKind) {
@@ -117,7 +123,7 @@ pub enum Effect {
     /// From now on these packets are a channel's, or not any more. There is no answer.
     Channel {
         /// The packets.
-        filter: Box<Rule>,
+        watch: Box<Watch>,
         /// Whether the channel exists.
         exists: bool,
     },

@@ -21,6 +21,7 @@ use super::trust::review;
 use super::{Capsules, Cx, Node, Sizes, founding};
 use crate::core::domain::DomainId;
 use crate::frame::{PeerId, PortId};
+use crate::graph::taught::Classifying;
 use crate::schedule::Policy;
 use crate::topology::{Ceiling, Neighbour};
 use crate::trust::grants::Grants;
@@ -73,6 +74,8 @@ pub struct Amendment {
     pub neighbours: Option<Vec<Neighbour>>,
     /// What ports may bring, and neighbours ask for; tables stay as large as they are.
     pub rates: Option<Sizes>,
+    /// Protocols that are taught, and which of the rules that hold get a packet.
+    pub classifying: Option<Classifying>,
     /// Tenths of a second between hellos of ports; nothing: they say none.
     pub hellos: Vec<(PortId, Option<u16>)>,
 }
@@ -80,7 +83,20 @@ pub struct Amendment {
 impl Node {
     /// Takes over what an operator changes, between two packets: the next one finds all of it.
     pub fn amend(&mut self, turn: &mut Turn<'_>, amendment: Amendment) {
-        let Amendment { roles, entry, scheduler, weights, guard, placed, ports, neighbours, rates, hellos } = amendment;
+        let Amendment {
+            roles,
+            entry,
+            scheduler,
+            weights,
+            guard,
+            placed,
+            ports,
+            neighbours,
+            rates,
+            classifying,
+            hellos,
+        } = amendment;
+        classifying.into_iter().for_each(|classifying| self.cx.teach(turn, classifying));
         placed.into_iter().for_each(|placed| self.place_port(placed));
         if let Some(sizes) = rates {
             let whole = sizes.ingress_packets_per_second;

@@ -347,7 +347,7 @@ impl Cx {
         ChannelStatus {
             protocol: channel.spec.protocol.clone(),
             address: channel.spec.address.clone(),
-            port: self.port_name(channel.filter.port),
+            port: self.port_name(channel.filter.port()),
             ..self.channel_status(id.0, "in", channel.domain, self.graphs.channels.traffic_in(id, channel))
         }
     }

@@ -19,7 +19,7 @@
 
 use super::handing::{FIRST, Handed, HandedAs};
 use super::marks::{Mark, MarkStage, Marks};
-use super::output::{Effect, Turn};
+use super::output::Turn;
 use super::{Cx, Node};
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
@@ -266,7 +266,7 @@ impl Cx {
                 continue;
             }
             if self.graphs.withdraw_rule(&rule, taker) {
-                turn.out.effects.push(Effect::Channel { filter: Box::new(rule), exists: false });
+                turn.out.watch(rule, false);
             }
         }
         let mut ways: Vec<(WorkerId, WorkerId, Vec<Turned>)> = Vec::new();

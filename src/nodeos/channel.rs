@@ -2,11 +2,14 @@
 //!
 //! ```text
 //! protocol  = port [ "/ip" [ "/udp" | "/tcp" ] | "/anep" ] { "/" engine }      if0 · eth1/ip/udp · */ip · if2/anep · if0/ip/checksum
+//!           | port [ "/ip" [ "/udp" | "/tcp" ] ] ( "/rule" | "/pcap" ) { "/" engine }      if0/rule · if0/ip/udp/pcap
 //! port      = "if" number | name | "*"                            number: the port's place in the configuration
 //! address   = link:      "*" | "type" number
 //!             ip:        [ block "->" ] block [ "proto" number ]   10.0.0.0/24 -> 10.0.1.0/24 proto 47
 //!             udp, tcp:  [ end "->" ] end                          10.0.0.7:* -> 10.0.1.0/24:5000 · *:5000
 //!             anep:      "type" number
+//!             rule:      a rule over taught protocols      [ip | udp (dport = 2001) | app (stream = 7) | *]
+//!             pcap:      a filter of pcap-filter(7)        udp and dst port 2001
 //! end       = block ":" ( number | "*" ), an IPv6 block in brackets
 //! block     = address [ "/" length ] | "*"
 //! ```
@@ -14,6 +17,7 @@
 //! Numbers are decimal, or hexadecimal behind `0x`. An empty address means `*`. What comes of it, a rule for the
 //! classifier and words for the table of engines, is put into effect in the node's graphs.
 
+use crate::classify::filter::{Language, RuleRefused};
 use crate::classify::rule::{ANYWHERE, KeyTuple, Layer, Rule, TUPLES_MAX};
 use crate::frame::PortId;
 use crate::nodeos::interface::Error;
@@ -21,11 +25,30 @@ use crate::wire::Prefix;
 
 /// Parts a protocol from the names of engines behind it.
 pub fn split(protocol: &str) -> (&str, Vec<&str>) {
-    let is_base = |word: &&str| matches!(*word, "ip" | "udp" | "tcp" | "anep");
+    let is_base = |word: &&str| matches!(*word, "ip" | "udp" | "tcp" | "anep" | "rule" | "pcap");
     let mut words = protocol.split('/');
     let length = words.next().map_or(0, str::len) + words.take_while(is_base).map(|word| word.len() + 1).sum::<usize>();
     let (base, rest) = protocol.split_at(length);
     (base, rest.split('/').skip(1).collect())
+}
+
+/// Parts a protocol from the language of a rule behind it.
+pub fn language(protocol: &str) -> (&str, Option<Language>) {
+    match protocol.rsplit_once('/') {
+        Some((base, "rule")) => (base, Some(Language::Rule)),
+        Some((base, "pcap")) => (base, Some(Language::Pcap)),
+        _ => (protocol, None),
+    }
+}
+
+impl From<&RuleRefused> for Error {
+    fn from(why: &RuleRefused) -> Error {
+        match why {
+            RuleRefused::Long(_) | RuleRefused::Wrong(_) => Error::Invalid,
+            RuleRefused::Own(_) => Error::Exists,
+            RuleRefused::Tagged => Error::Unsupported,
+        }
+    }
 }
 
 /// Reads a protocol, an address and a key. `port` finds a port by its name or number.
@@ -140,6 +163,10 @@ mod tests {
         assert_eq!(split("if0/ip/udp/xor(3)/checksum"), ("if0/ip/udp", vec!["xor(3)", "checksum"]));
         assert_eq!(split("*/compress"), ("*", vec!["compress"]));
         assert_eq!(split("if0/ip/"), ("if0/ip", vec![""]));
+        assert_eq!(split("if0/ip/udp/rule/checksum"), ("if0/ip/udp/rule", vec!["checksum"]));
+        assert_eq!(language("if0/ip/udp/rule"), ("if0/ip/udp", Some(Language::Rule)));
+        assert_eq!(language("*/pcap"), ("*", Some(Language::Pcap)));
+        assert_eq!(["if0/ip", "rule", "if0/rule/udp"].map(|text| language(text).1), [None; 3]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod paths;
 mod plan_turns;
 mod remade;
 mod roles;
+mod ruled;
 mod shares;
 mod survey;
 mod workers;

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 
 const MILLISECOND: u64 = 1_000_000;
 /// The Ethernet type of the first channel.
-const KIND: u16 = 0x9000;
+pub const KIND: u16 = 0x9000;
 /// Parcels that a ring holds.
 const RING: usize = 256;
 
@@ -41,7 +41,7 @@ enum Parcel {
 }
 
 /// Flow and number of each packet, in their order.
-type Log = Arc<Mutex<Vec<(u8, u32)>>>;
+pub type Log = Arc<Mutex<Vec<(u8, u32)>>>;
 
 /// Writes down what it gets.
 struct Recorder(Log);
@@ -63,17 +63,17 @@ impl InProcess for Recorder {
 }
 
 /// The workers of a node, and the rings between them.
-struct Crew {
-    all: Vec<Driver>,
+pub struct Crew {
+    pub all: Vec<Driver>,
     joint: Joint,
     policy: Policy,
     rings: HashMap<(WorkerId, WorkerId), VecDeque<Parcel>>,
-    now: u64,
-    filters: i64,
+    pub now: u64,
+    pub filters: i64,
 }
 
 impl Crew {
-    fn new(workers: WorkerId, policy: Policy) -> Crew {
+    pub fn new(workers: WorkerId, policy: Policy) -> Crew {
         let joint = Joint::new(workers, 1024);
         let driver = |id: WorkerId| Driver::new(Crew::node(id, policy, &joint));
         let all = (0..workers).map(driver).collect();
@@ -81,7 +81,7 @@ impl Crew {
     }
 
     /// A worker's node at rest.
-    fn node(id: WorkerId, policy: Policy, joint: &Joint) -> Node {
+    pub fn node(id: WorkerId, policy: Policy, joint: &Joint) -> Node {
         let port = |number: u8, link| Port {
             name: format!("port{number}"),
             link,
@@ -107,13 +107,13 @@ impl Crew {
     }
 
     /// A further worker panics when a frame has come, which it has not looked at: another node goes on in its place.
-    fn panic(&mut self, worker: WorkerId) {
+    pub fn panic(&mut self, worker: WorkerId) {
         let fresh = Crew::node(worker, self.policy, &self.joint);
         let before = std::mem::replace(&mut self.all[usize::from(worker)].node, fresh);
         self.turn(worker, |node, turn| node.go_on_from(turn, before, 1));
     }
 
-    fn turn<R>(&mut self, worker: WorkerId, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
+    pub fn turn<R>(&mut self, worker: WorkerId, work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R) -> R {
         let (now, driver) = (self.now, &mut self.all[usize::from(worker)]);
         let result = driver.turn(now, work);
         driver.answer_by(now, |_, effect| {
@@ -133,26 +133,26 @@ impl Crew {
         result
     }
 
-    fn os<R>(&mut self, worker: WorkerId, domain: DomainId, call: impl FnOnce(&mut dyn NodeOs) -> R) -> R {
+    pub fn os<R>(&mut self, worker: WorkerId, domain: DomainId, call: impl FnOnce(&mut dyn NodeOs) -> R) -> R {
         self.turn(worker, |node, turn| node.with_os(turn, domain, |os| call(os)))
     }
 
-    fn environment(&mut self, worker: WorkerId, role: &Role) -> (DomainId, Log) {
+    pub fn environment(&mut self, worker: WorkerId, role: &Role) -> (DomainId, Log) {
         let log = Log::default();
         let environment = Box::new(Recorder(log.clone()));
         (self.turn(worker, |node, _| node.attach("moves", role, environment)).unwrap().1, log)
     }
 
-    fn channel(&mut self, worker: WorkerId, domain: DomainId, kind: u16) -> Result<InChanId, Error> {
+    pub fn channel(&mut self, worker: WorkerId, domain: DomainId, kind: u16) -> Result<InChanId, Error> {
         self.os(worker, domain, |os| os.inchan_create(domain, &link("if0", kind)))
     }
 
-    fn receive(&mut self, worker: WorkerId, frame: Frame) {
+    pub fn receive(&mut self, worker: WorkerId, frame: Frame) {
         self.turn(worker, |node, turn| node.receive_all(turn, &mut vec![frame]));
     }
 
     /// Takes one parcel out of a ring.
-    fn take(&mut self, from: WorkerId, to: WorkerId) -> bool {
+    pub fn take(&mut self, from: WorkerId, to: WorkerId) -> bool {
         match self.rings.get_mut(&(from, to)).and_then(VecDeque::pop_front) {
             Some(Parcel::Packet(handed)) => self.turn(to, |node, turn| node.take_handed(turn, handed)),
             Some(Parcel::Domain(moving)) => self.turn(to, |node, turn| node.take_in_domain(turn, moving)),
@@ -162,21 +162,21 @@ impl Crew {
     }
 
     /// One packet that waits has its turn.
-    fn run(&mut self, worker: WorkerId) -> bool {
+    pub fn run(&mut self, worker: WorkerId) -> bool {
         self.turn(worker, |node, turn| {
             let ran = node.run_next(turn);
             ran.map(|ran| node.ran(ran, 100, turn.now)).is_some()
         })
     }
 
-    fn send_off(&mut self, from: WorkerId, domain: DomainId, to: WorkerId) -> Result<(), String> {
+    pub fn send_off(&mut self, from: WorkerId, domain: DomainId, to: WorkerId) -> Result<(), String> {
         let moving = self.turn(from, |node, turn| node.send_off(turn, domain, to))?;
         self.rings.entry((from, to)).or_default().push_back(Parcel::Domain(moving));
         Ok(())
     }
 
     /// All that is under way has come to its end.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         loop {
             let pairs: Vec<_> = self.rings.keys().copied().collect();
             let taken = pairs.into_iter().filter(|(from, to)| self.take(*from, *to)).count();
@@ -189,34 +189,34 @@ impl Crew {
         }
     }
 
-    fn move_to(&mut self, from: WorkerId, domain: DomainId, to: WorkerId) {
+    pub fn move_to(&mut self, from: WorkerId, domain: DomainId, to: WorkerId) {
         self.send_off(from, domain, to).unwrap();
         self.settle();
     }
 
     /// What of all workers together.
-    fn balance(&self) -> Balance {
+    pub fn balance(&self) -> Balance {
         let each = self.all.iter().map(|driver| driver.node.balance_within(&driver.out.frames));
         each.reduce(|sum, more| sum.with(&more)).unwrap()
     }
 
-    fn check(&self) {
+    pub fn check(&self) {
         for driver in &self.all {
             assert_eq!(driver.node.unaccounted(&driver.out.frames), Unaccounted::default());
         }
     }
 
-    fn drops(&self, reason: Reason) -> u64 {
+    pub fn drops(&self, reason: Reason) -> u64 {
         self.all.iter().map(|driver| driver.node.drops().of(reason)).sum()
     }
 
-    fn timer(&mut self, later: u64) {
+    pub fn timer(&mut self, later: u64) {
         self.now += later;
         (0..self.all.len() as WorkerId).for_each(|worker| self.turn(worker, |node, turn| node.timer(turn)));
     }
 }
 
-fn role() -> Role {
+pub fn role() -> Role {
     let grants = Grants {
         channels: 64,
         bandwidth: u64::MAX,
@@ -230,13 +230,13 @@ fn role() -> Role {
     Role { grants, ..Role::anyone(limits) }
 }
 
-fn link(port: &str, kind: u16) -> ChanSpec {
+pub fn link(port: &str, kind: u16) -> ChanSpec {
     let net = NetSpec { buffers: 4096, ..NetSpec::default() };
     ChanSpec { protocol: port.into(), address: format!("type {kind}"), net, ..ChanSpec::default() }
 }
 
 /// A packet of a flow.
-fn frame(kind: u16, flow: u8, number: u32) -> Frame {
+pub fn frame(kind: u16, flow: u8, number: u32) -> Frame {
     let mut bytes = vec![0; 60];
     let header = ethernet::Repr { destination: Mac([2; 6]), source: Mac([4; 6]), tag: None, ethertype: kind };
     header.emit(&mut bytes).unwrap();
@@ -248,7 +248,7 @@ fn frame(kind: u16, flow: u8, number: u32) -> Frame {
 }
 
 /// The packets of each flow came in their order, and none twice.
-fn in_order(log: &Log) -> HashMap<u8, u32> {
+pub fn in_order(log: &Log) -> HashMap<u8, u32> {
     let mut last: HashMap<u8, u32> = HashMap::new();
     for (flow, number) in log.lock().unwrap().iter() {
         let before = last.insert(*flow, *number);

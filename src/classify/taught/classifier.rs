@@ -21,9 +21,11 @@ pub const ENTRIES_MAX: usize = 1 << 20;
 pub const CHANGES_MAX: usize = 128;
 
 /// Which of the rules that hold are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum MatchMode {
     /// The first in their order.
+    #[default]
     First,
     /// All.
     All,

@@ -4,7 +4,7 @@
 //! and so is the wish to [settle](Opener::settle): when it is answered, all wishes before it are done, and what they
 //! replaced is closed.
 
-use crate::classify::rule::Rule;
+use crate::classify::filter::Watch;
 use crate::frame::PortId;
 use crate::kernel::{Setting, Settings};
 use crate::manage::ports::OpenPort;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// What the worker wishes.
 enum Wish {
     /// Packets of a channel are taken, or not any more.
-    Channel(Rule, bool),
+    Channel(Watch, bool),
     /// A port has another interface, with packets of so many bytes, behind a program of the node's or not.
     Interface(PortId, (u32, usize), bool),
     /// All before this is done.
@@ -87,7 +87,7 @@ impl Opener {
     }
 
     /// Has packets of a channel taken, or not any more.
-    pub fn take_for(&self, filter: Rule, exists: bool) {
+    pub fn take_for(&self, filter: Watch, exists: bool) {
         self.wish(Wish::Channel(filter, exists));
     }
 
@@ -148,7 +148,7 @@ fn serve(all: &mut Vec<Taking>, wishes: &Receiver<Wish>, (orders, waker): &(Send
         let _ = orders.send(order);
         waker.wake();
     };
-    let mut channels: HashMap<Rule, i32> = HashMap::new();
+    let mut channels: HashMap<Watch, i32> = HashMap::new();
     loop {
         let next = all.iter().filter_map(|taking| taking.joins).min();
         let wish = match next.map(|at| at.saturating_duration_since(Instant::now())) {
@@ -194,7 +194,7 @@ fn serve(all: &mut Vec<Taking>, wishes: &Receiver<Wish>, (orders, waker): &(Send
 
 /// Whether the first channel with a filter begins, or the last one ends. Of several workers, one may tell of the end of a channel when
 /// another has told of the next one's beginning.
-fn is_another(channels: &mut HashMap<Rule, i32>, filter: &Rule, exists: bool) -> bool {
+fn is_another(channels: &mut HashMap<Watch, i32>, filter: &Watch, exists: bool) -> bool {
     let change = if exists { 1 } else { -1 };
     let count = channels.entry(filter.clone()).or_insert(0);
     *count += change;
@@ -217,7 +217,7 @@ impl Taking {
         }
     }
 
-    fn take_for(&mut self, filter: &Rule, exists: bool, tell: &impl Fn(Order)) {
+    fn take_for(&mut self, filter: &Watch, exists: bool, tell: &impl Fn(Order)) {
         let port = self.taker.port();
         let taken = self.taker.take_for(filter, exists, |change| tell(Order::Change { port, changes: vec![change] }));
         self.keep_apart();

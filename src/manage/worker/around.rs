@@ -124,8 +124,8 @@ impl Outside for Around {
             (Place::Further, Effect::Heard(list)) => {
                 return self.links.iter().take(1).for_each(|first| first.heard(list.clone()));
             }
-            (Place::Further, Effect::Channel { filter, exists }) => {
-                let order = || Order::Channel { filter: filter.clone(), exists };
+            (Place::Further, Effect::Channel { watch, exists }) => {
+                let order = || Order::Channel { watch: watch.clone(), exists };
                 return self.links.iter().take(1).for_each(|first| first.way().order(order()));
             }
             (Place::Further, Effect::AskLink(port, addr)) => {
@@ -136,9 +136,9 @@ impl Outside for Around {
             (Place::First(_), Effect::Workers(order)) => {
                 return self.links.iter().for_each(|link| link.tell((*order).clone()));
             }
-            (Place::First(front), Effect::Channel { filter, exists }) => {
+            (Place::First(front), Effect::Channel { watch, exists }) => {
                 // Before ports are open there are no channels.
-                return front.opener.iter().for_each(|opener| opener.take_for((*filter).clone(), exists));
+                return front.opener.iter().for_each(|opener| opener.take_for((*watch).clone(), exists));
             }
             (Place::First(front), effect) => front.loader.submit(effect),
         };

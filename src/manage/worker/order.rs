@@ -1,7 +1,7 @@
 //! What a worker is asked between two batches of packets. Example: a program has connected to an environment's socket, and
 //! the worker that has the environment takes it on ([`Order::Attach`]).
 
-use crate::classify::rule::Rule;
+use crate::classify::filter::Watch;
 use crate::config::cpu::CpuFile;
 use crate::core::domain::DomainId;
 use crate::frame::{PortId, WorkerId};
@@ -46,7 +46,7 @@ pub enum Order {
     /// The first worker has packets of a channel taken, or not any more.
     Channel {
         /// The packets.
-        filter: Box<Rule>,
+        watch: Box<Watch>,
         /// Whether the channel exists.
         exists: bool,
     },

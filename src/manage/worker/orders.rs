@@ -75,12 +75,8 @@ impl Worker {
                     // Whoever asked may have gone away meanwhile.
                     let _ = begun.send(self.send_off(domain, to, arrived));
                 }
-                Order::Channel { filter, exists } => {
-                    self.around
-                        .place
-                        .opener()
-                        .into_iter()
-                        .for_each(|opener| opener.take_for((*filter).clone(), exists));
+                Order::Channel { watch, exists } => {
+                    self.around.place.opener().into_iter().for_each(|opener| opener.take_for((*watch).clone(), exists));
                 }
                 Order::Charge(account) => self.around.processes.open_account(account),
                 Order::Reopen { port, interface, program, mtu } => self.reopen(port, interface, program, mtu),

@@ -4,7 +4,8 @@
 //! that moves no packets and handed to the port that receives by them.
 
 use crate::broker;
-use crate::classify::rule::{Layer, Rule};
+use crate::classify::filter::Watch;
+use crate::classify::rule::Layer;
 use crate::frame::PortId;
 use crate::frame::WorkerId;
 use crate::kernel::{Filters, Which};
@@ -133,7 +134,8 @@ impl Taker {
 
     /// Takes packets of a channel too, or does not any more; `tell` is told if that takes other sockets than before. Of
     /// what is new nothing takes a frame until it knows a filter, so none is seen by guard or socket alone.
-    pub fn take_for(&mut self, filter: &Rule, exists: bool, mut tell: impl FnMut(Change)) -> io::Result<()> {
+    pub fn take_for(&mut self, watch: &Watch, exists: bool, mut tell: impl FnMut(Change)) -> io::Result<()> {
+        let filter = &watch.rule;
         if filter.port.is_some_and(|port| port != self.id) {
             return Ok(());
         }
@@ -144,7 +146,7 @@ impl Taker {
         if exists && filter.layer != Layer::Anep {
             self.know_channels()?;
         }
-        let done = self.filters.change(filter, exists);
+        let done = self.filters.change(watch, exists);
         if self.channels && self.filters.is_empty() {
             self.channels = false;
             tell(Change::Channels(None));

@@ -1,0 +1,59 @@
+//! What is taught to a node, while packets pass: protocols, and which of the rules that hold get a packet.
+//!
+//! All rules over taught protocols are read again, each in the place that it had. One whose protocols are taught no more holds for nothing
+//! until they are again. What ports watch for is told anew, what is new before what is old, so that no frame is missed between.
+
+use super::output::Turn;
+use super::{Cx, Node};
+use crate::classify::filter::{Filter, TaughtRule};
+use crate::classify::taught::classifier::MatchMode;
+use crate::classify::taught::pattern::NoNames;
+use crate::classify::taught::protocols::Protocols;
+use crate::graph::taught::Classifying;
+use std::sync::Arc;
+
+impl Node {
+    /// What the operator says of classifying; to be said before the first packet, and later by [`Node::amend`].
+    pub fn set_classifying(&mut self, classifying: Classifying) {
+        self.cx.graphs.channels.taught.set(classifying);
+    }
+
+    /// What it says.
+    pub fn classifying(&self) -> &Classifying {
+        self.cx.graphs.channels.taught.classifying()
+    }
+
+    /// Channels whose rules could not be read with these protocols, and why.
+    pub fn unreadable(&self, protocols: &Protocols) -> Vec<String> {
+        let all = self.cx.graphs.channels.taught.unreadable(protocols);
+        all.into_iter().map(|(taker, rule, why)| format!("channel {}, {}: {why}", taker.channel.0, rule.text)).collect()
+    }
+}
+
+impl Cx {
+    /// The operator says something else of classifying.
+    pub(super) fn teach(&mut self, turn: &mut Turn<'_>, classifying: Classifying) {
+        let (protocols, mode) = (classifying.protocols.clone(), classifying.mode);
+        let before = self.graphs.channels.taught.classifying().mode;
+        self.graphs.channels.taught.set(classifying);
+        for (id, rule) in self.graphs.channels.own_taught() {
+            let read = TaughtRule::read(&rule.text, rule.language, (rule.port, rule.layer), &protocols, &mut NoNames);
+            let Ok(read) = read else { continue };
+            let read = Filter::Taught(Arc::new(read));
+            turn.out.watch(read.clone(), true);
+            turn.out.watch(Filter::Taught(rule), false);
+            self.graphs.channels.renew_filter(id, read);
+        }
+        if (before == MatchMode::All) == (mode == MatchMode::All) {
+            return;
+        }
+        // What rules may have as well passes by no other half.
+        let cuts: Vec<_> = self.graphs.channels.cuts.iter().map(|(id, _)| id).collect();
+        for cut in cuts {
+            match mode {
+                MatchMode::All => self.graphs.end_cut(&mut self.core, cut),
+                MatchMode::First | MatchMode::Best => self.graphs.begin_cut(&mut self.core, cut),
+            }
+        }
+    }
+}
