@@ -94,6 +94,14 @@ pub enum Ask {
     Revoke(Taken),
     /// Lists what was taken back.
     Revoked,
+    /// What the node would do with a frame: [`crate::programs::Frame`].
+    Explain {
+        /// The frame, in hexadecimal digits.
+        frame: String,
+        /// The port that it comes in by; without it the first one that is a link.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<String>,
+    },
     /// Where packets to these addresses go from here: [`crate::ways::Way`].
     Ways {
         /// The addresses, as text.
@@ -191,7 +199,7 @@ impl Ask {
             Ask::Down { keep_kernel: true } => (Kind::Node, "the node goes down, and its kernel half stays".into()),
             Ask::Status | Ask::Log | Ask::Journal | Ask::State { .. } | Ask::Domains | Ask::Channels => return None,
             Ask::Revoked | Ask::Next { .. } | Ask::Watch { .. } | Ask::Names | Ask::Metrics { .. } => return None,
-            Ask::Health | Ask::Events | Ask::Report | Ask::Ways { .. } => return None,
+            Ask::Health | Ask::Events | Ask::Report | Ask::Ways { .. } | Ask::Explain { .. } => return None,
         })
     }
 }

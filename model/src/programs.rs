@@ -176,6 +176,12 @@ pub struct Frame {
     pub rules: Vec<Rule>,
     /// The lines of those that are wanted.
     pub answer: Vec<u64>,
+    /// Whose it is to a running node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whose: Option<String>,
+    /// The channels there that get it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channels: Option<Vec<u64>>,
 }
 
 /// A header.
@@ -205,12 +211,21 @@ pub struct Field {
 /// A rule, and why it holds or not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Rule {
-    /// Its line in the file.
+    /// Its line in the file; 0: it is a channel's of a running node.
     pub line: u64,
     /// Whether it holds.
     pub holds: bool,
     /// What it is worth, or what does not hold.
     pub why: String,
+    /// Its channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<u64>,
+    /// The channel's domain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<String>,
+    /// Its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// Definitions and rules that are right.

@@ -1,9 +1,10 @@
 //! `anode classify`: what a frame is to taught protocols and rules, and whether definitions and rules are right.
 //!
 //! A file of rules has one in each line, in the paper's syntax if it begins with `[`, else as a pcap filter; `#` begins a comment.
-//! docs/classifier.md has the languages. Nothing here asks a running node.
+//! docs/classifier.md has the languages.
 
 mod frames;
+mod node;
 
 use crate::classify::fixed;
 use crate::classify::taught::classifier::{Classifier, MatchMode, RuleNumber};
@@ -11,12 +12,13 @@ use crate::classify::taught::pattern::HostNames;
 use crate::classify::taught::protocols::Protocols;
 use crate::classify::taught::text::{self, Vocabulary};
 use crate::classify::taught::token::{Mistake, TEXT_MAX};
-use crate::classify::taught::trace::{Trace, TracedHeader, TracedRule};
+use crate::classify::taught::trace::{Trace, TracedRule};
 use crate::classify::taught::{classifier, pcap};
 use crate::cli::say_json;
+use crate::manage::explain;
 use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
-use model::programs::{Cases, Field, Frame, Header, Rule, Taught};
+use model::programs::{Cases, Frame, Rule, Taught};
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -45,6 +47,12 @@ enum Verb {
         /// Which frame of a capture, from 1
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         number: u32,
+        /// Say what a running node would do with it: the node's name, or its run directory
+        #[arg(long, conflicts_with_all = ["rules", "protocols", "from", "mode"])]
+        node: Option<String>,
+        /// The node's port that it comes in by; without it the first one that is a link
+        #[arg(long, requires = "node")]
+        port: Option<String>,
         #[command(flatten)]
         given: Given,
         /// Print JSON
@@ -115,8 +123,11 @@ struct Line {
 /// Runs `anode classify VERB`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.verb {
-        Verb::Explain { frame, number, given, json } => {
+        Verb::Explain { frame, number, node, port, given, json } => {
             let bytes = frames::read(&frame, number)?;
+            if let Some(node) = node {
+                return node::explain(&node, &bytes, port, json);
+            }
             let Some(classifier) = given.load()? else { return Ok(ExitCode::FAILURE) };
             let name = given.rules.as_deref().map_or(String::new(), |path| path.display().to_string());
             let trace = classifier.explain(&bytes);
@@ -235,20 +246,17 @@ fn add(
 /// What a frame is: its headers, and all rules by their lines.
 fn described(classifier: &Classifier<Line>, trace: &Trace) -> Frame {
     let line = |number: RuleNumber| classifier.owner(number).map_or(0, |line| line.number as u64);
-    let field = |(name, value): &(String, String)| Field { name: name.clone(), value: value.clone() };
-    let header = |header: &TracedHeader| Header {
-        name: header.name.clone(),
-        start: header.start as u64,
-        inner: header.inner as u64,
-        end: header.end as u64,
-        fields: header.fields.iter().map(field).collect(),
+    let rule = |rule: &TracedRule| {
+        let (channel, domain, text) = Default::default();
+        Rule { line: line(rule.number), holds: rule.holds, why: rule.why.clone(), channel, domain, text }
     };
-    let rule = |rule: &TracedRule| Rule { line: line(rule.number), holds: rule.holds, why: rule.why.clone() };
     Frame {
-        headers: trace.headers.iter().map(header).collect(),
+        headers: trace.headers.iter().map(explain::header).collect(),
         stop: trace.stop.clone(),
         rules: trace.rules.iter().map(rule).collect(),
         answer: trace.answer.iter().map(|number| line(*number)).collect(),
+        whose: None,
+        channels: None,
     }
 }
 

@@ -55,15 +55,18 @@ pub enum Part {
     Neighbours,
     /// Ports themselves, and their sockets.
     Sockets,
+    /// Protocols that are taught.
+    Classify,
     /// Environments.
     Environments,
 }
 
 /// What becomes of a change at a place, and the first that fits counts; `*` stands for any step.
-const PLACES: [(&[&str], Part); 26] = [
+const PLACES: [(&[&str], Part); 27] = [
     (&["role"], Part::Roles),
     (&["route"], Part::Routes),
     (&["entry"], Part::Entry),
+    (&["classify"], Part::Classify),
     (&["sizes", "ingress_packets_per_second"], Part::Rates),
     (&["sizes", "fetch_bytes_per_second"], Part::Rates),
     (&["sizes", "look_ups_per_second"], Part::Rates),

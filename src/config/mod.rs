@@ -6,6 +6,7 @@
 
 mod bounds;
 mod changed;
+pub mod classify;
 pub mod compiler;
 pub mod cpu;
 pub mod difference;
@@ -83,6 +84,9 @@ pub struct NodeFile {
     /// What neighbours may use of it.
     #[serde(default)]
     pub entry: entry::EntryFile,
+    /// Protocols that are taught, and whose packets are whose.
+    #[serde(default)]
+    pub classify: classify::ClassifyFile,
     /// Its PLAN environment.
     #[serde(default)]
     pub plan: plan::PlanFile,
@@ -310,6 +314,7 @@ impl NodeFile {
         file.text = text.into();
         file.check_ingress()?;
         file.entry.limits().map_err(ConfigError)?;
+        file.classify.classifying().map_err(ConfigError)?;
         let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
         tables.map_err(ConfigError)?;
         file.check_users()?;

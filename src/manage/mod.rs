@@ -15,6 +15,7 @@ pub mod cpu;
 pub mod crew;
 mod domains;
 pub mod ee;
+pub(crate) mod explain;
 pub mod files;
 mod follow;
 mod homes;

@@ -25,6 +25,7 @@ use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
 use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
+use crate::graph::taught::Classifying;
 use crate::node::NodeConfig;
 use crate::node::entry::EntryLimits;
 use crate::node::paths::Round;
@@ -125,6 +126,8 @@ pub struct Parts {
     pub cpu: Cpu,
     /// What neighbours may use of it.
     pub entry: EntryLimits,
+    /// Protocols that are taught.
+    pub classifying: Classifying,
     /// Orders from other threads.
     pub orders: Receiver<Order>,
     /// What wakes it.

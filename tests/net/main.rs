@@ -37,6 +37,7 @@ mod restart;
 mod restless;
 mod routers;
 mod routes;
+mod ruled;
 #[path = "../running/mod.rs"]
 mod running;
 mod schemas;

@@ -22,16 +22,16 @@ use std::time::Duration;
 const ANSWER: Duration = Duration::from_millis(50);
 
 /// What the node grants environments.
-const ROLE: &str = "[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 16\ndomains = 16\nthreads = 8\n\
+pub const ROLE: &str = "[[role]]\nname = \"ee\"\n[role.grants]\nchannels = 16\ndomains = 16\nthreads = 8\n\
                     bandwidth = 1_000_000_000\nmemory_bytes = 67_108_864\n";
 
-struct Line {
-    net: Running,
+pub struct Line {
+    pub net: Running,
     folder: tempfile::TempDir,
 }
 
 /// A process of an environment's; killed when it goes.
-struct Process(Child);
+pub struct Process(Child);
 
 impl Drop for Process {
     fn drop(&mut self) {
@@ -43,7 +43,12 @@ impl Drop for Process {
 
 impl Line {
     fn start(name: &str) -> Option<Line> {
-        let adjust = |_: &str, config: &mut toml::Table| config.extend(ROLE.parse::<toml::Table>().unwrap());
+        Line::start_with(name, ROLE)
+    }
+
+    /// With these lines in the configurations of its nodes.
+    pub fn start_with(name: &str, lines: &str) -> Option<Line> {
+        let adjust = |_: &str, config: &mut toml::Table| config.extend(lines.parse::<toml::Table>().unwrap());
         let net = Running::up_with(name, HOSTS, &adjust)?;
         Some(Line { net, folder: tempfile::tempdir().unwrap() })
     }
@@ -53,7 +58,7 @@ impl Line {
     }
 
     /// Starts an example and waits until it says that it is ready.
-    fn run(&self, example: &str, linked: Linked, arguments: &[&str]) -> Process {
+    pub fn run(&self, example: &str, linked: Linked, arguments: &[&str]) -> Process {
         let program = build(&format!("examples/nodeos/{example}.c"), self.folder.path(), &["-O2"], linked);
         let mut command = self.net.lab.command("r", program.to_str().unwrap()).unwrap();
         // Else the library would be found beside the program of this build, where it may be that of another.
@@ -66,7 +71,7 @@ impl Line {
         process
     }
 
-    fn socket(&self, node: &str, at: &str) -> UdpSocket {
+    pub fn socket(&self, node: &str, at: &str) -> UdpSocket {
         let socket = self.net.lab.enter(node, || UdpSocket::bind(at).unwrap()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket

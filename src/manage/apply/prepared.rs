@@ -8,6 +8,7 @@ use crate::config::environments::Environment;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
 use crate::manage::worker::Order;
+use crate::node::Classifying;
 use crate::node::policy::Amendment;
 use crate::topology::Ceiling;
 use crate::trust::Roles;
@@ -51,13 +52,13 @@ impl Prepared {
         let has = |part: Part| changes.iter().any(|change| is(change, part));
         let in_force = parts.roles.now();
         let roles = in_force.renewed(&Roles::new(file.roles.clone())?);
-        let mut amendment = Amendment::default();
+        let mut amendment = Amendment { rates: has(Part::Rates).then_some(file.sizes), ..Amendment::default() };
         let mut prepared_entry = None;
         if has(Part::Entry) {
             let limits = file.entry.limits()?;
             (amendment.entry, prepared_entry) = (Some(limits), Some(limits.permille));
         }
-        amendment.rates = has(Part::Rates).then_some(file.sizes);
+        amendment.classifying = has(Part::Classify).then(|| classifying_of(parts, file)).transpose()?;
         let (is, was) = (&file.cpu, &parts.file.cpu);
         amendment.scheduler = (is.scheduler != was.scheduler).then(|| is.scheduler.unwrap_or_default());
         let weights = (is.capsules_weight, is.plan_weight);
@@ -147,6 +148,20 @@ impl Prepared {
             parts.management.renew(all, changed);
         }
         Ok(())
+    }
+}
+
+/// Protocols that are taught then. All rules of channels must still mean something.
+fn classifying_of(parts: &Parts, file: &NodeFile) -> Result<Classifying, String> {
+    let classifying = file.classify.classifying()?;
+    let protocols = classifying.protocols.clone();
+    let unreadable = parts.handle.with_node(move |node, _| node.unreadable(&protocols))?;
+    match unreadable.split_first() {
+        None => Ok(classifying),
+        Some((first, others)) => Err(format!(
+            "[classify] protocols: rules of channels would mean nothing any more; end these channels first: {first}{}",
+            if others.is_empty() { String::new() } else { format!("\n(and {} more)", others.len()) }
+        )),
     }
 }
 

@@ -8,10 +8,10 @@ use crate::code::run::traps::Places;
 use crate::core::domain::DomainId;
 use crate::ee::plan::ServiceSignature;
 use crate::log::{self, Asker, level};
-use crate::manage::domains;
 use crate::manage::loader::Request;
 use crate::manage::observe::{report, told};
 use crate::manage::revoked;
+use crate::manage::{domains, explain};
 use crate::trust::Revocation;
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
@@ -109,6 +109,12 @@ impl Handle {
         Ok(channels.iter().map(told::channel).collect())
     }
 
+    /// What a frame in hexadecimal would be.
+    fn explain(&self, frame: &str, port: Option<String>) -> Result<model::programs::Frame, String> {
+        let bytes = hex::decode(frame).map_err(|_| "the frame is not in hexadecimal")?;
+        self.with_node(move |node, _| explain::of(node, port, &bytes))?
+    }
+
     fn forgive(&self) -> Result<Retried, String> {
         let modules = self.shelf.forgive()? as u64;
         self.with_node(|node, _| node.forget_refusals())?;
@@ -159,6 +165,7 @@ impl Handle {
                 let management = self.management.as_ref().ok_or("this node runs no environments")?;
                 ok(&management.act(&name, act)?)
             }
+            Ask::Explain { frame, port } => ok(&self.explain(&frame, port)?),
             Ask::Ways { to } => ok(&ways::of(self, &to)?),
             Ask::Next { of, .. } => return self.answered(of.into(), who),
             Ask::Watch { .. } | Ask::Names => {

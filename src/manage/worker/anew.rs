@@ -7,6 +7,7 @@
 use super::{Parts, Worker, crew};
 use crate::code::run::Runtime;
 use crate::frame::WorkerId;
+use crate::graph::taught::Classifying;
 use crate::manage::cpu::Cpu;
 use crate::manage::watchdog;
 use crate::node::entry::EntryLimits;
@@ -21,6 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub(super) struct Making {
     config: NodeConfig,
     entry: EntryLimits,
+    classifying: Classifying,
     worker: WorkerId,
     joint: Option<Joint>,
     /// Nodes there were before.
@@ -29,8 +31,9 @@ pub(super) struct Making {
 
 impl Making {
     pub(super) fn of(parts: &Parts, worker: WorkerId) -> Making {
-        let Parts { config, joint, entry, .. } = parts;
-        Making { config: config.clone(), entry: *entry, worker, joint: joint.clone(), panics: 0 }
+        let Parts { config, joint, entry, classifying, .. } = parts;
+        let (config, joint, classifying) = (config.clone(), joint.clone(), classifying.clone());
+        Making { config, entry: *entry, classifying, worker, joint, panics: 0 }
     }
 
     /// The worker's number.
@@ -46,6 +49,7 @@ impl Making {
         let mut node = Node::new(config);
         node.set_scheduler(cpu.scheduler(), 0);
         node.set_entry(self.entry);
+        node.set_classifying(self.classifying.clone());
         node.set_clock(Box::new(super::work_clock::thread_clock(clock, cpu.gaps())));
         self.joint.iter().for_each(|joint| node.set_worker(self.worker, joint.clone()));
         let (capsules, plan) = cpu.weights();
@@ -141,6 +145,7 @@ mod tests {
             busy_poll_us: 0,
             cpu: Cpu::new(&CpuFile::default()),
             entry: EntryLimits::default(),
+            classifying: Classifying::default(),
             orders,
             waker: way.waker.clone(),
             clock: Clock::start(),

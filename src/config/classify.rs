@@ -1,0 +1,52 @@
+//! `[classify]`: protocols that channels' rules may name, and which of the rules that hold get a packet.
+//!
+//! The definitions stand in the configuration itself: a running node opens no other files, and what an operator applies is all that it
+//! has to be sent.
+
+use crate::node::{Classifying, MatchMode};
+use serde::{Deserialize, Serialize};
+
+/// Bytes of the definitions of one node.
+const DEFINITIONS_MAX: usize = 64 << 10;
+
+/// The section `[classify]` of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassifyFile {
+    /// Which of the channels whose rules hold get a packet.
+    pub mode: MatchMode,
+    /// Definitions of protocols, in the language of docs/classifier.md.
+    pub protocols: String,
+}
+
+impl ClassifyFile {
+    /// The same for the node, or what is wrong with it.
+    pub fn classifying(&self) -> Result<Classifying, String> {
+        if self.protocols.len() > DEFINITIONS_MAX {
+            return Err(format!("[classify] protocols: at most {DEFINITIONS_MAX} bytes, not {}", self.protocols.len()));
+        }
+        Classifying::taught(self.mode, "[classify] protocols", &self.protocols)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_are_taught_and_mistakes_have_their_place() {
+        let read = |text: &str| toml::from_str::<ClassifyFile>(text).unwrap().classifying();
+        let known = |classifying: Classifying| classifying.protocols.all().count();
+        let standard = known(read("").unwrap());
+        let app = "mode = \"all\"\nprotocols = '''\n(protocol app (follows udp 2001) (hdr_len 4))\n'''";
+        let both = read(app).unwrap();
+        assert_eq!((both.mode, known(both)), (MatchMode::All, standard + 1));
+        let wrong = read("protocols = \"\"\"\n(protocol app\n  (follows upd 2001) (hdr_len 4))\"\"\"").unwrap_err();
+        assert!(wrong.starts_with("[classify] protocols:1:") && wrong.contains("do you mean 'udp'"), "{wrong}");
+        let long = format!("protocols = \"{}\"", " ".repeat(DEFINITIONS_MAX + 1));
+        assert!(read(&long).unwrap_err().contains("65536 bytes, not 65537"));
+        for text in ["mode = \"some\"", "protocol = \"\""] {
+            assert!(toml::from_str::<ClassifyFile>(text).is_err(), "{text}");
+        }
+    }
+}
