@@ -20,6 +20,8 @@ SHARED(an_MemPoolSpec);
 SHARED(an_NetSpec);
 SHARED(an_NodeSpec);
 SHARED(an_StateValue);
+SHARED(an_StoreFacts);
+SHARED(an_StoreSpec);
 SHARED(an_ThreadPoolSpec);
 SHARED(an_Usage);
 
@@ -47,6 +49,8 @@ enum numbers {
     NUMBER(AN_ACCESS_NONE),
     NUMBER(AN_ACCESS_READ),
     NUMBER(AN_ACCESS_WRITE),
+    NUMBER(AN_STORE_EXCLUSIVE),
+    NUMBER(AN_STORE_PERSISTENT),
 };
 
 enum numbers numbers;

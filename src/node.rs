@@ -66,6 +66,7 @@ mod running;
 mod sending;
 mod serving;
 pub mod status;
+pub mod stores;
 pub mod survey;
 mod teaching;
 mod tiers;
@@ -85,6 +86,7 @@ use crate::frame::Frame;
 pub use crate::graph::taught::Classifying;
 use crate::graph::{Graphs, Taker};
 use crate::nodeos::event::Events;
+use crate::nodeos::store::Stores;
 use crate::trust::Roles;
 use batch::Seen;
 use capsules::Capsules;
@@ -146,6 +148,8 @@ struct Control {
     proofs: Option<Box<proofs::Proofs>>,
     /// Events of domains, by their time.
     events: Events,
+    /// Named stores of domains; those of all workers are at the first.
+    stores: Stores,
     /// Those that are due now.
     due: Vec<(DomainId, crate::nodeos::interface::EventId, u64)>,
     /// Domains that have ended, of which environments are to be told.

@@ -80,9 +80,25 @@ class _StateValue(ctypes.Structure):
     _fields_ = [("word", ctypes.c_uint64 * 8)]
 
 
+class _StoreSpec(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint64), ("flags", ctypes.c_uint)]
+
+
+class _StoreFacts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("version", "keys", "bytes", "limit")]
+
+
+EXCLUSIVE, PERSISTENT = 1, 2
+ACCESS = {None: 0, "read": 1, "write": 2}
+VALUE_BYTES_MAX = 65536
+
 _number = ctypes.POINTER(ctypes.c_uint64)
+_size = ctypes.POINTER(ctypes.c_size_t)
+_bytes = (ctypes.c_char_p, ctypes.c_size_t)
 _Receive = ctypes.CFUNCTYPE(None, _object, _object, ctypes.POINTER(_Ends), ctypes.c_void_p)
 _Happen = ctypes.CFUNCTYPE(None, _object, ctypes.c_void_p)
+_Key = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_void_p)
+_Change = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_int, ctypes.c_void_p)
 
 _FUNCTIONS = {
     "an_error": (ctypes.c_int, []),
@@ -108,6 +124,21 @@ _FUNCTIONS = {
         ctypes.c_int,
         [_object, ctypes.c_uint64, ctypes.c_uint64, ctypes.POINTER(_StateValue), ctypes.c_uint],
     ),
+    "an_storeOpen": (_object, [ctypes.c_void_p, _object, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_StoreSpec)]),
+    "an_storeClose": (ctypes.c_int, [_object]),
+    "an_storeRemove": (ctypes.c_int, [_object]),
+    "an_storeGet": (ctypes.c_int, [_object, _object, *_bytes, ctypes.c_void_p, ctypes.c_size_t, _size, _number]),
+    "an_storePut": (ctypes.c_int, [_object, *_bytes, *_bytes, _number, _number]),
+    "an_storeDelete": (ctypes.c_int, [_object, *_bytes, _number, _number]),
+    "an_storeList": (ctypes.c_int, [_object, _object, *_bytes, _Key, ctypes.c_void_p]),
+    "an_storeShare": (ctypes.c_int, [_object, ctypes.c_char_p, ctypes.c_int]),
+    "an_storeFacts": (ctypes.c_int, [_object, ctypes.POINTER(_StoreFacts)]),
+    "an_storeSync": (ctypes.c_int, [_object]),
+    "an_snapshotCreate": (_object, [ctypes.c_void_p, _object]),
+    "an_snapshotDestroy": (ctypes.c_int, [_object]),
+    "an_watchCreate": (_object, [ctypes.c_void_p, _object, *_bytes, _Happen, ctypes.c_void_p]),
+    "an_watchDestroy": (ctypes.c_int, [_object]),
+    "an_watchRead": (ctypes.c_int, [_object, _Change, ctypes.c_void_p, _number]),
     "an_inchanCreate": (
         _object,
         [
@@ -254,6 +285,115 @@ def _value(words):
     return _StateValue((ctypes.c_uint64 * 8)(*words))
 
 
+def _expected(version):
+    return None if version is None else ctypes.byref(ctypes.c_uint64(version))
+
+
+class Snapshot(_Object):
+    """A store as it was."""
+
+
+class Watch(_Object):
+    """Tells of changes in a store."""
+
+    def changes(self):
+        """Changes since the last time: tuples (key, version, deleted), and how many more there were."""
+        found, lost = [], ctypes.c_uint64()
+
+        def note(key, size, version, deleted, _argument):
+            found.append((ctypes.string_at(key, size), version, bool(deleted)))
+
+        self._check(self._lib.an_watchRead(self.handle, _Change(note), None, ctypes.byref(lost)))
+        return found, lost.value
+
+
+class Store(_Object):
+    """Values under keys, both bytes, which domains share."""
+
+    close = _Object.destroy
+
+    def get(self, key, snapshot=None):
+        """The value under a key and its version, or None; now, or in a snapshot."""
+        size, version = ctypes.c_size_t(), ctypes.c_uint64()
+        room = ctypes.create_string_buffer(VALUE_BYTES_MAX)
+        at = snapshot.handle if snapshot else None
+        code = self._lib.an_storeGet(
+            self.handle, at, key, len(key), room, len(room), ctypes.byref(size), ctypes.byref(version)
+        )
+        if code == ENOENT:
+            return None
+        self._check(code)
+        return room.raw[: size.value], version.value
+
+    def put(self, key, value, expected=None):
+        """Keeps a value; expected: only if this version is there (0: nothing). The new version."""
+        version = ctypes.c_uint64()
+        self._check(
+            self._lib.an_storePut(
+                self.handle, key, len(key), value, len(value), _expected(expected), ctypes.byref(version)
+            )
+        )
+        return version.value
+
+    def delete(self, key, expected=None):
+        """Takes a key away. The number of the change."""
+        version = ctypes.c_uint64()
+        self._check(self._lib.an_storeDelete(self.handle, key, len(key), _expected(expected), ctypes.byref(version)))
+        return version.value
+
+    def keys(self, prefix=b"", snapshot=None):
+        """All keys with a beginning, in their order: tuples (key, bytes of its value, version)."""
+        found = []
+
+        def note(key, size, length, version, _argument):
+            found.append((ctypes.string_at(key, size), length, version))
+            return 0
+
+        at = snapshot.handle if snapshot else None
+        self._check(self._lib.an_storeList(self.handle, at, prefix, len(prefix), _Key(note), None))
+        return found
+
+    def share(self, holder, access):
+        """Lets another holder ("*": all) use it: "read", "write" or None."""
+        self._check(self._lib.an_storeShare(self.handle, holder.encode(), ACCESS[access]))
+
+    def facts(self):
+        """What is known of it, by name."""
+        facts = _StoreFacts()
+        self._check(self._lib.an_storeFacts(self.handle, ctypes.byref(facts)))
+        return {name: getattr(facts, name) for name, _ in _StoreFacts._fields_}
+
+    def sync(self):
+        """Waits until its changes are on the disk, if it is persistent."""
+        self._check(self._lib.an_storeSync(self.handle))
+
+    def snapshot(self):
+        """It as it is now."""
+        return Snapshot(self._lib, self._lib.an_snapshotCreate(None, self.handle), "an_snapshotDestroy")
+
+    def watch(self, happen, prefix=b""):
+        """Has happen(watch) called when a key with this beginning has changed: watch.changes() says what."""
+
+        def told(handle, _argument):
+            # A change may come before the call that makes the watch has returned.
+            watch._lib, watch.handle = self._lib, handle
+            try:
+                happen(watch)
+            except Exception:  # pylint: disable=broad-except  # nobody above could catch it
+                traceback.print_exc(file=sys.stderr)
+
+        watch = Watch.__new__(Watch)
+        function = _Happen(told)
+        self.domain._functions.append(function)
+        handle = self._lib.an_watchCreate(None, self.handle, prefix, len(prefix), function, None)
+        watch.__init__(self._lib, handle, "an_watchDestroy")
+        return watch
+
+    def remove(self):
+        """Ends it, with all in it."""
+        self._check(self._lib.an_storeRemove(self.handle))
+
+
 class Event(_Object):
     """Something to come."""
 
@@ -343,6 +483,17 @@ class Domain(_Object):
         result = ctypes.c_uint64()
         self._check(call(self.handle, key, number, keep_ms, ctypes.byref(result)))
         return result.value
+
+    def store(self, name, holder=None, size=None, exclusive=False, persistent=False):
+        """The store of this name, of a holder or its own; size, in bytes: it is made if there is none."""
+        spec = None
+        if size is not None:
+            spec = ctypes.byref(_StoreSpec(size, EXCLUSIVE * exclusive | PERSISTENT * persistent))
+        named = holder.encode() if holder else None
+        handle = self._lib.an_storeOpen(None, self.handle, named, name.encode(), spec)
+        store = Store(self._lib, handle, "an_storeClose")
+        store.domain = self
+        return store
 
     def usage(self):
         """What it has used, by name."""

@@ -8,6 +8,7 @@ import queue
 import re
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -21,6 +22,7 @@ PATIENCE = 60
 CONFIG = """
 name = "n"
 run_dir = "{dir}"
+files = "{dir}/files"
 [[port]]
 udp = "127.0.0.1:{first}"
 address = ["10.0.0.1/24"]
@@ -37,6 +39,8 @@ domains = 8
 threads = 4
 bandwidth = 1_000_000_000
 memory_bytes = 67_108_864
+files = 10
+file_bytes = 1_000_000
 """
 
 
@@ -141,6 +145,54 @@ class Binding(unittest.TestCase):
             below = domain.domain()
             below.terminate()
             self.refuses(nodeos.ESTALE, below.state_add, 1, 1, keep)
+
+    def test_a_registry_tells_where_services_are(self):
+        told = queue.Queue()
+        with self.connect(role="ee", title="directory") as registry, self.connect(role="ee", title="needs") as needs:
+            names = registry.domain.store("services", size=4096)
+            self.refuses(nodeos.EACCES, needs.domain.store, "services", holder="directory")
+            names.share("*", "read")
+            seen = needs.domain.store("services", holder="directory")
+            self.refuses(nodeos.EACCES, seen.put, b"dns", b"10.0.0.9")
+            seen.watch(lambda watch: told.put(watch.changes()), prefix=b"d")
+            first = names.put(b"dns", b"10.0.0.7", expected=0)
+            self.assertEqual(told.get(timeout=PATIENCE), ([(b"dns", first, False)], 0))
+            self.assertEqual(seen.get(b"dns"), (b"10.0.0.7", first))
+            self.refuses(nodeos.ECHANGED, names.put, b"dns", b"10.0.0.8", expected=0)
+            before = seen.snapshot()
+            names.put(b"ntp", bytes(range(256)))
+            gone = names.delete(b"dns", expected=first)
+            self.assertEqual(told.get(timeout=PATIENCE), ([(b"dns", gone, True)], 0))
+            self.assertEqual([key for key, _, _ in seen.keys()], [b"ntp"])
+            self.assertEqual(seen.keys(snapshot=before), [(b"dns", 8, first)])
+            self.assertEqual((seen.get(b"dns", snapshot=before)[0], seen.get(b"dns")), (b"10.0.0.7", None))
+            before.destroy()
+            self.assertEqual((names.facts()["keys"], names.facts()["limit"]), (1, 4096))
+            self.refuses(nodeos.ELIMIT, names.put, b"large", bytes(5000))
+            seen.close()
+
+    def test_the_registry_of_the_page_works(self):
+        with open(os.path.join(ROOT, "docs", "nodeos.md"), encoding="utf-8") as file:
+            (example,) = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+        environment = dict(os.environ, ANODE_NODEOS=self.path, ANODE_LIBRARY=self.lib._name)
+        environment["PYTHONPATH"] = os.path.dirname(os.path.abspath(__file__))
+        done = subprocess.run(
+            [sys.executable, "-c", example], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("(b'10.0.0.7:53', 1)", done.stdout)
+
+    def test_a_persistent_store_is_there_for_the_next_domain_of_its_holder(self):
+        for rounds in range(3):
+            with self.connect(role="ee", title="keeper") as node:
+                store = node.domain.store("counts", size=4096, persistent=True)
+                value, version = store.get(b"rounds") or (b"0", 0)
+                self.assertEqual(int(value), rounds)
+                store.put(b"rounds", b"%d" % (rounds + 1), expected=version)
+                store.sync()
+        with self.connect(role="ee", title="keeper") as node:
+            node.domain.store("counts", size=4096, persistent=True).remove()
+            self.refuses(nodeos.ENOENT, node.domain.store, "counts")
 
     def test_what_is_refused_raises_with_the_number(self):
         self.refuses(nodeos.ENOENT, nodeos.connect, "/nowhere", lib=self.lib)

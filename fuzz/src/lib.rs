@@ -26,6 +26,15 @@ pub mod contract;
 pub mod frame;
 pub mod instructions;
 pub mod kernel;
+/// Journals of stores, from `src/nodeos`.
+#[path = "../../src/nodeos"]
+pub mod nodeos {
+    pub mod store {
+        #[allow(dead_code, reason = "stores themselves use the rest")]
+        pub mod bounds;
+        pub mod journal;
+    }
+}
 pub mod plans;
 /// Capture files, from `src/port`.
 #[path = "../../src/port"]

@@ -10,6 +10,7 @@ use crate::code::check;
 use crate::code::compiler::{Failure, Job, answer};
 use crate::code::link::{self, LinkError};
 use crate::kernel::loader::{self, Wanted};
+use crate::nodeos::store::journal;
 use crate::port::pcap::{self, Beginning, Capture, Captured};
 use crate::seen::join::Join;
 use crate::seen::look::{Look, original};
@@ -63,6 +64,7 @@ pub const ALL: &[Target] = &[
     ("plan_source", plan_source),
     ("program", program),
     ("seen", seen),
+    ("store_journal", store_journal),
     ("udp", reading::udp),
 ];
 
@@ -70,6 +72,19 @@ pub const ALL: &[Target] = &[
 pub fn run(name: &str, bytes: &[u8]) {
     let (_, target) = ALL.iter().find(|(known, _)| *known == name).expect("a target of the table");
     target(bytes);
+}
+
+/// The journal of a store: what is whole is written again to the same bytes.
+fn store_journal(bytes: &[u8]) {
+    let mut again = Vec::new();
+    let read = journal::read(bytes, |version, entry| {
+        journal::write(version, entry, &mut again);
+        Ok(())
+    });
+    if let Ok(whole) = read {
+        assert_eq!(again, &bytes[..whole]);
+        assert_eq!(journal::read(&again, |_, _| Ok(())), Ok(whole));
+    }
 }
 
 /// A request to the broker, or its answer: what is read is what is written again.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! word 0  kind(8) buffer(16) offset(16) length(16) flags(8), from the lowest bit
-//!      1  object(32) domain(32)                              channel, or pool
+//!      1  object(32) domain(32)                              channel, pool or watch
 //!      2  event, or deadline
 //!      3  argument, or source port(16) destination port(16)
 //!      4, 5  source address, most significant word first
@@ -21,6 +21,8 @@ const EVENT: u8 = 3;
 const OVERRUN: u8 = 4;
 /// A domain has ended.
 const ENDED: u8 = 5;
+/// Something has changed in a store.
+const CHANGED: u8 = 6;
 
 const SOURCE: u8 = 1;
 const DESTINATION: u8 = 2;
@@ -83,6 +85,15 @@ pub enum Message {
         /// Which.
         domain: u32,
     },
+    /// Something has changed in a store.
+    Changed {
+        /// For a watch of this domain.
+        domain: u32,
+        /// The watch.
+        watch: u32,
+        /// What it was begun with.
+        argument: u64,
+    },
 }
 
 fn put_end(entry: &mut Entry, at: usize, end: Option<End>) -> u64 {
@@ -122,6 +133,9 @@ impl Message {
             Message::Overrun { domain, pool, deadline } => {
                 (entry[0], entry[1], entry[2]) = (OVERRUN.into(), object(pool, domain), deadline);
             }
+            Message::Changed { domain, watch, argument } => {
+                (entry[0], entry[1], entry[3]) = (CHANGED.into(), object(watch, domain), argument);
+            }
             Message::Ended { domain } => (entry[0], entry[1]) = (ENDED.into(), object(0, domain)),
         }
         entry
@@ -144,6 +158,7 @@ impl Message {
             EVENT => Message::Event { domain, event: entry[2], argument: entry[3] },
             OVERRUN => Message::Overrun { domain, pool: object, deadline: entry[2] },
             ENDED => Message::Ended { domain },
+            CHANGED => Message::Changed { domain, watch: object, argument: entry[3] },
             _ => return None,
         })
     }

@@ -9,8 +9,8 @@ use crate::memory::Geometry;
 /// The version of these messages and of the shared memory.
 pub const VERSION: u16 = 1;
 
-/// Bytes of the longest message.
-pub const MESSAGE_MAX: usize = 64 << 10;
+/// Bytes of the longest message: a value of a store with its key.
+pub const MESSAGE_MAX: usize = 72 << 10;
 
 /// Bytes of a file that one message carries.
 pub const FILE_BYTES_MAX: usize = 32 << 10;
@@ -117,17 +117,72 @@ impl Field for [u8; STATE_VALUE] {
     }
 }
 
-impl Field for Vec<KeyTuple> {
+/// Bytes of the longest key of a store.
+pub const STORE_KEY_MAX: usize = 1024;
+
+/// Bytes of the longest value of a store.
+pub const STORE_VALUE_MAX: usize = 64 << 10;
+
+/// A key of a store, or the beginning of some.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreKey(pub Vec<u8>);
+
+impl Field for StoreKey {
     fn put(&self, into: &mut Vec<u8>) {
-        (self.len() as u16).put(into);
-        self.iter().for_each(|tuple| tuple.put(into));
+        (self.0.len() as u16).put(into);
+        into.extend(&self.0);
     }
 
-    fn take(from: &mut &[u8]) -> Option<Vec<KeyTuple>> {
-        let count = usize::from(u16::take(from)?);
-        (count <= KEY_MAX).then(|| (0..count).map(|_| KeyTuple::take(from)).collect())?
+    fn take(from: &mut &[u8]) -> Option<StoreKey> {
+        let length = usize::from(u16::take(from)?);
+        let (bytes, rest) = from.split_at_checked(length).filter(|_| length <= STORE_KEY_MAX)?;
+        *from = rest;
+        Some(StoreKey(bytes.to_vec()))
     }
 }
+
+/// A value of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreValue(pub Vec<u8>);
+
+impl Field for StoreValue {
+    fn put(&self, into: &mut Vec<u8>) {
+        (self.0.len() as u32).put(into);
+        into.extend(&self.0);
+    }
+
+    fn take(from: &mut &[u8]) -> Option<StoreValue> {
+        let length = u32::take(from)? as usize;
+        let (bytes, rest) = from.split_at_checked(length).filter(|_| length <= STORE_VALUE_MAX)?;
+        *from = rest;
+        Some(StoreValue(bytes.to_vec()))
+    }
+}
+
+macro_rules! lists {
+    ($($item:ty, $most:expr;)+) => {$(
+        impl Field for Vec<$item> {
+            fn put(&self, into: &mut Vec<u8>) {
+                (self.len() as u16).put(into);
+                self.iter().for_each(|item| item.put(into));
+            }
+
+            fn take(from: &mut &[u8]) -> Option<Vec<$item>> {
+                let count = usize::from(u16::take(from)?);
+                (count <= $most).then(|| (0..count).map(|_| <$item>::take(from)).collect())?
+            }
+        }
+    )+};
+}
+
+lists! {
+    KeyTuple, KEY_MAX;
+    StoreEntry, STORE_LIST_MAX;
+    StoreChange, STORE_LIST_MAX;
+}
+
+/// Keys or changes of one answer.
+pub const STORE_LIST_MAX: usize = 256;
 
 impl Field for Error {
     fn put(&self, into: &mut Vec<u8>) {
@@ -281,6 +336,56 @@ record! {
     }
 }
 
+record! {
+    /// A store to be made.
+    StoreSpec {
+        /// Bytes that it may hold; 0: the default.
+        bytes: u64,
+        /// Refused if there is one.
+        exclusive: bool,
+        /// Whether it outlives the node.
+        persistent: bool,
+    }
+}
+
+record! {
+    /// A key in a list.
+    StoreEntry {
+        /// The key.
+        key: StoreKey,
+        /// The number of the change that has made it.
+        version: u64,
+        /// Bytes of its value.
+        bytes: u32,
+    }
+}
+
+record! {
+    /// A change in a store.
+    StoreChange {
+        /// Of this key.
+        key: StoreKey,
+        /// Its number.
+        version: u64,
+        /// Whether nothing is there any more.
+        deleted: bool,
+    }
+}
+
+record! {
+    /// What is known of a store.
+    StoreFacts {
+        /// Changes so far.
+        version: u64,
+        /// Keys.
+        keys: u64,
+        /// Bytes that it holds.
+        bytes: u64,
+        /// Those that it may hold.
+        limit: u64,
+    }
+}
+
 impl Field for Geometry {
     fn put(&self, into: &mut Vec<u8>) {
         let all = [self.up, self.down, self.buffers_node, self.buffers_process, self.buffer_bytes, self.threads];
@@ -402,6 +507,55 @@ messages! {
             /** Whose. */ domain: u32, /** The key. */ key: u64, /** What. */ expected: u64,
             /** By what. */ value: [u8; STATE_VALUE], /** For so many milliseconds. */ keep_ms: u32
         }
+        /// Asks for the store of a name.
+        35 StoreOpen {
+            /** For which. */ domain: u32, /** Whose, if not its own. */ holder: Option<String>,
+            /** Its name. */ name: String, /** As what it is made, if there is none. */ make: Option<StoreSpec>
+        }
+        /// Ends one.
+        36 StoreRemove { /** For which. */ domain: u32, /** The store. */ store: u32 }
+        /// Asks what is under a key.
+        37 StoreGet {
+            /** For which. */ domain: u32, /** The store. */ store: u32, /** As it was then. */ snapshot: Option<u32>,
+            /** The key. */ key: StoreKey
+        }
+        /// Keeps a value under a key.
+        38 StorePut {
+            /** For which. */ domain: u32, /** The store. */ store: u32, /** The key. */ key: StoreKey,
+            /** What. */ value: StoreValue, /** Only if this is there. */ expected: Option<u64>
+        }
+        /// Takes a key away.
+        39 StoreDelete {
+            /** For which. */ domain: u32, /** The store. */ store: u32, /** The key. */ key: StoreKey,
+            /** Only if this is there. */ expected: Option<u64>
+        }
+        /// Asks for keys in their order.
+        40 StoreList {
+            /** For which. */ domain: u32, /** The store. */ store: u32, /** As it was then. */ snapshot: Option<u32>,
+            /** How they begin. */ prefix: StoreKey, /** Behind this one. */ after: Option<StoreKey>
+        }
+        /// Lets another holder use a store.
+        41 StoreShare {
+            /** For which. */ domain: u32, /** The store. */ store: u32, /** Who. */ with: String,
+            /** 0 not, 1 read, 2 write. */ access: u8
+        }
+        /// Asks what is known of a store.
+        42 StoreFacts { /** For which. */ domain: u32, /** The store. */ store: u32 }
+        /// Waits until a store's changes so far are on the disk.
+        43 StoreSync { /** For which. */ domain: u32, /** The store. */ store: u32 }
+        /// Has a store be readable as it is now.
+        44 SnapshotCreate { /** For which. */ domain: u32, /** The store. */ store: u32 }
+        /// Ends that.
+        45 SnapshotDestroy { /** For which. */ domain: u32, /** Which. */ snapshot: u32 }
+        /// Has a domain be told of changes.
+        46 WatchCreate {
+            /** Which. */ domain: u32, /** The store. */ store: u32, /** How their keys begin. */ prefix: StoreKey,
+            /** For the upcall. */ argument: u64
+        }
+        /// Ends that.
+        47 WatchDestroy { /** For which. */ domain: u32, /** Which. */ watch: u32 }
+        /// Asks what has changed.
+        48 WatchRead { /** For which. */ domain: u32, /** Which. */ watch: u32 }
     }
 }
 
@@ -437,6 +591,14 @@ messages! {
         137 Kept { /** All of it. */ value: [u8; STATE_VALUE] }
         /// The number in what is kept now.
         138 Number { /** It. */ number: u64 }
+        /// What is under a key of a store.
+        139 Value { /** The number of the change. */ version: u64, /** It. */ value: StoreValue }
+        /// Keys of a store, and behind which the list goes on.
+        140 Keys { /** They. */ keys: Vec<StoreEntry>, /** Which. */ next: Option<StoreKey> }
+        /// Changes of a store, and how many are lost.
+        141 Changes { /** They. */ changes: Vec<StoreChange>, /** How many. */ lost: u64 }
+        /// What is known of a store.
+        142 Facts { /** What. */ facts: StoreFacts }
         /// The call was refused.
         143 Refused { /** Why. */ error: Error }
     }

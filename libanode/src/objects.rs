@@ -4,7 +4,7 @@
 //! used once, or the memory that the program has passed (the explicit model); either is looked up here and never followed. So any
 //! pointer may be passed to any call: what is not a living object of the kind asked for is refused.
 
-use crate::crew::{Channel, Event, ProcessDomain};
+use crate::crew::{Channel, Event, ProcessDomain, Watch};
 use crate::error::Error;
 use crate::heap::Heap;
 use crate::numbers::Numbers;
@@ -83,6 +83,12 @@ pub enum Object {
     Credential(Arc<Credential>),
     /// An open file.
     File(Arc<Plain>),
+    /// A store.
+    Store(Arc<Plain>),
+    /// A snapshot of a store.
+    Snapshot(Arc<Plain>),
+    /// A watch on a store.
+    Watch(Arc<Watch>),
     /// A heap.
     Heap(Arc<Heap>),
 }
@@ -97,7 +103,10 @@ impl Object {
             Object::Out(channel) => Some((&channel.session, channel.domain)),
             Object::Event(event) => Some((&event.session, event.domain)),
             Object::Cut(channel) => Some((&channel.session, channel.domain)),
-            Object::Pool(plain) | Object::File(plain) => Some((&plain.session, plain.domain)),
+            Object::Pool(plain) | Object::File(plain) | Object::Store(plain) | Object::Snapshot(plain) => {
+                Some((&plain.session, plain.domain))
+            }
+            Object::Watch(watch) => Some((&watch.session, watch.domain)),
             Object::Heap(heap) => Some((heap.session(), heap.domain())),
         }
     }
@@ -119,15 +128,20 @@ macro_rules! kinds {
     )+};
 }
 
-kinds! { Session = Node ProcessDomain = Domain Channel = In OutChan = Out CutChan = Cut Event = Event Credential = Credential Heap = Heap }
+kinds! { Session = Node ProcessDomain = Domain Channel = In OutChan = Out CutChan = Cut Event = Event Credential = Credential Heap = Heap
+Watch = Watch }
 
-/// A memory pool or a file: the same to the library, but not to programs.
+/// A memory pool, a file, a store or a snapshot: the same to the library, but not to programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainKind {
     /// A memory pool.
     Pool,
     /// A file.
     File,
+    /// A store.
+    Store,
+    /// A snapshot of one.
+    Snapshot,
 }
 
 #[derive(Default)]
@@ -192,18 +206,21 @@ pub fn remove<K: Kind>(name: *const c_void) -> Result<Arc<K>, Error> {
 
 fn plain(object: &Object, kind: PlainKind) -> Option<Arc<Plain>> {
     match (object, kind) {
-        (Object::Pool(plain), PlainKind::Pool) | (Object::File(plain), PlainKind::File) => Some(plain.clone()),
+        (Object::Pool(plain), PlainKind::Pool)
+        | (Object::File(plain), PlainKind::File)
+        | (Object::Store(plain), PlainKind::Store)
+        | (Object::Snapshot(plain), PlainKind::Snapshot) => Some(plain.clone()),
         _ => None,
     }
 }
 
-/// The pool or file of this name.
+/// The object of this name and kind.
 pub fn find_plain(name: *const c_void, kind: PlainKind) -> Result<Arc<Plain>, Error> {
     let registry = registry().read().unwrap_or_else(PoisonError::into_inner);
     plain(registry.objects.get(&(name as u64)).ok_or(gone(name))?, kind).ok_or(Error::Invalid)
 }
 
-/// Takes the name of a pool or file away.
+/// Takes its name away.
 pub fn remove_plain(name: *const c_void, kind: PlainKind) -> Result<Arc<Plain>, Error> {
     let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
     let found = plain(registry.objects.get(&(name as u64)).ok_or(gone(name))?, kind).ok_or(Error::Invalid)?;

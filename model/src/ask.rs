@@ -73,6 +73,30 @@ pub enum Ask {
     },
     /// All channels: [`crate::domains::Channel`].
     Channels,
+    /// All named stores: [`crate::stores::Store`].
+    Stores,
+    /// Keys of one: [`crate::stores::Keys`].
+    StoreKeys {
+        /// Whose.
+        holder: String,
+        /// Its name.
+        name: String,
+        /// How they begin, as keys are shown.
+        #[serde(default)]
+        prefix: String,
+        /// Behind which.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        after: Option<String>,
+    },
+    /// What there is under a key of one: [`crate::stores::Value`].
+    StoreValue {
+        /// Whose.
+        holder: String,
+        /// Its name.
+        name: String,
+        /// The key, as it is shown.
+        key: String,
+    },
     /// A domain with a cut-through channel, in a role.
     Cut(Cut),
     /// Makes a wasm module a PLAN service.
@@ -200,6 +224,7 @@ impl Ask {
             Ask::Status | Ask::Log | Ask::Journal | Ask::State { .. } | Ask::Domains | Ask::Channels => return None,
             Ask::Revoked | Ask::Next { .. } | Ask::Watch { .. } | Ask::Names | Ask::Metrics { .. } => return None,
             Ask::Health | Ask::Events | Ask::Report | Ask::Ways { .. } | Ask::Explain { .. } => return None,
+            Ask::Stores | Ask::StoreKeys { .. } | Ask::StoreValue { .. } => return None,
         })
     }
 }

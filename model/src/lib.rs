@@ -31,6 +31,7 @@ pub mod revoked;
 pub mod schema;
 pub mod simulated;
 pub mod status;
+pub mod stores;
 mod usage;
 pub mod versions;
 pub mod ways;

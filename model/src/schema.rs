@@ -5,7 +5,7 @@
 
 use crate::{
     apps, bundles, code, demo, domains, events, health, history, labs, log, meaning, programs, revoked, simulated,
-    status, ways, wish,
+    status, stores, ways, wish,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -79,6 +79,9 @@ pub const ALL: &[Described] = &[
     of::<bundles::Secret>("secret", &["cred secret"]),
     of::<simulated::Simulated>("simulated", &["sim run"]),
     of::<status::Status>("status", &["node status"]),
+    of::<Vec<stores::Key>>("store-keys", &["store ls STORE"]),
+    of::<stores::Value>("store-value", &["store get"]),
+    of::<Vec<stores::Store>>("stores", &["store ls"]),
     of::<Vec<bundles::Stored>>("store", &["code ls"]),
     of::<history::Entry<String>>("story-line", &["packet explain", "sim explain"]),
     of::<apps::Traced>("trace", &["trace"]),

@@ -56,6 +56,8 @@ pub struct Status {
     /// The PLAN environment, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+    /// Named stores.
+    pub stores: crate::stores::Stores,
     /// The kernel half, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<Kernel>,

@@ -115,6 +115,12 @@ typedef struct an_Thread *an_Thread_t;
 typedef struct an_Event *an_Event_t;
 /** An open file. */
 typedef struct an_File *an_File_t;
+/** Values under keys, which domains share. */
+typedef struct an_Store *an_Store_t;
+/** A store as it was at a time. */
+typedef struct an_Snapshot *an_Snapshot_t;
+/** Tells of changes in a store. */
+typedef struct an_Watch *an_Watch_t;
 
 /* ---- specifications ---- */
 
@@ -326,6 +332,87 @@ int an_stateMax(an_Domain_t domain, uint64_t key, uint64_t least, unsigned int k
 /** Keeps a value if word[0] of what is there is expected. AN_ECHANGED: it is not, and nothing has changed. */
 int an_stateExchange(an_Domain_t domain, uint64_t key, uint64_t expected, const struct an_StateValue *value,
                      unsigned int keep_ms);
+
+/* ---- stores ---- */
+
+/** How a store is made: bits. Refused if there is one of this name; kept when its domain ends, and the node. */
+#define AN_STORE_EXCLUSIVE 1u
+#define AN_STORE_PERSISTENT 2u
+
+/** A store to be made. */
+typedef struct an_StoreSpec {
+    /** Bytes that it may hold: of each entry key, value and 128, old values that snapshots see among them; up to 64 MiB, 0: 64 KiB.
+     * They are the domain's from now until the store ends. */
+    uint64_t bytes;
+    /** AN_STORE_…, or 0. */
+    unsigned int flags;
+} const *an_StoreSpec_t;
+
+/** What is known of a store. */
+struct an_StoreFacts {
+    /** Changes so far: the number of the last one. */
+    uint64_t version;
+    /** Keys. */
+    uint64_t keys;
+    /** Bytes that it holds, and those that it may hold. */
+    uint64_t bytes, limit;
+};
+
+/** Gets the keys of a list, with the bytes of their values and the numbers of the changes that have made them; 0: go on. */
+typedef int (*an_StoreKeyFunc)(const void *key, size_t keybytes, size_t bytes, uint64_t version, void *arg);
+/** Called by a thread of the watch's domain when something has changed: an_watchRead() says what. */
+typedef void (*an_WatchFunc)(an_Watch_t watch, void *arg);
+/** Gets changes: of which key, the change's number, and 1 if nothing is there any more. */
+typedef void (*an_StoreChangeFunc)(const void *key, size_t keybytes, uint64_t version, int deleted, void *arg);
+
+/* Named stores are in the node, for domains that share values without sharing memory. A store is a holder's, as files are: of an
+ * [[ee]] by its name, or of a process by its title. All domains of the holder may change it, others as far as it is shared with
+ * them. It ends with the domain that has made it, unless it is persistent: then a domain of the holder opens it again by its name.
+ * A key is 1 to 1024 bytes, a value up to 65536. Each change has a number, its version, and is one step. Functions that the node's own
+ * thread calls (an object in its process) use the first worker's stores only, and change no persistent one (AN_EINVAL). */
+
+/** The store of this name, of a holder (0: the domain's own), and makes it as spec says (0: it is not made) if there is none of the
+ * domain's own holder. What it has kept it has again. AN_ENOENT: none. AN_EACCES: not shared so far, or the domain is no environment's.
+ * AN_EEXIST: AN_STORE_EXCLUSIVE, and there is one. AN_ELIMIT: the domain's memory, 64 stores of a domain, or what the role grants of
+ * files. AN_ENOSYS: persistent, and the node keeps no files. AN_EIO: what was kept is damaged; the node's log says where. */
+an_Store_t an_storeOpen(void *mem, an_Domain_t domain, const char *holder, const char *name, an_StoreSpec_t spec);
+/** The object is gone; the store stays. */
+int an_storeClose(an_Store_t store);
+/** Ends a store of the domain's own holder with all in it, and the object. */
+int an_storeRemove(an_Store_t store);
+/** Reads what is under a key, in a snapshot or (0) now: its bytes to value, where room bytes are, how many into *bytes, the number of
+ * the change that put it into *version, which may be 0. AN_ENOENT: nothing. AN_EINVAL: there are more than room; *bytes says how many. */
+int an_storeGet(an_Store_t store, an_Snapshot_t snapshot, const void *key, size_t keybytes, void *value, size_t room,
+                size_t *bytes, uint64_t *version);
+/** Keeps a value. expected: 0, or the version that has to be there (0: nothing may be); *version, which may be 0, gets the new one.
+ * AN_ECHANGED: another version is there. AN_ELIMIT: the store is full. */
+int an_storePut(an_Store_t store, const void *key, size_t keybytes, const void *value, size_t bytes, const uint64_t *expected,
+                uint64_t *version);
+/** Takes a key and its value away. AN_ENOENT: there is none. */
+int an_storeDelete(an_Store_t store, const void *key, size_t keybytes, const uint64_t *expected, uint64_t *version);
+/** Calls func for each key that begins with prefix, in their order, in this call. The list of a store that changes meanwhile has each
+ * key that is there all the time; that of a snapshot is of one moment. */
+int an_storeList(an_Store_t store, an_Snapshot_t snapshot, const void *prefix, size_t prefixbytes, an_StoreKeyFunc func, void *arg);
+/** Lets another holder ("*": all) use a store of the domain's own: AN_ACCESS_… */
+int an_storeShare(an_Store_t store, const char *with, int access);
+/** What is known of a store, into *facts. */
+int an_storeFacts(an_Store_t store, struct an_StoreFacts *facts);
+/** Waits until the changes so far of a persistent store are on the disk. Without it they outlive the node's end, but not the host's. */
+int an_storeSync(an_Store_t store);
+
+/** Has a store be readable as it is now. AN_ELIMIT: 16 of a store, or of a domain. */
+an_Snapshot_t an_snapshotCreate(void *mem, an_Store_t store);
+/** Ends that. */
+int an_snapshotDestroy(an_Snapshot_t snapshot);
+
+/** Has func be called when a key with this beginning has changed, once until an_watchRead() is called; and again each second until then.
+ * AN_ELIMIT: 64 of a store or of a domain, or the domain's memory: 24 KiB each. */
+an_Watch_t an_watchCreate(void *mem, an_Store_t store, const void *prefix, size_t prefixbytes, an_WatchFunc func, void *arg);
+/** Ends that. */
+int an_watchDestroy(an_Watch_t watch);
+/** Calls func for each change since the last time, in this call; *lost: how many more there were behind these, for which there was no
+ * room (128, or 16 KiB of keys). Then what the program knows of the store is to be read again. AN_ESTALE: the store has ended. */
+int an_watchRead(an_Watch_t watch, an_StoreChangeFunc func, void *arg, uint64_t *lost);
 
 /* ---- memory ---- */
 

@@ -309,7 +309,7 @@ mod tests {
     }
 
     /// Arguments that are words of whoever types them, of nouns.
-    const WORDS: [(&str, &[&str]); 12] = [
+    const WORDS: [(&str, &[&str]); 13] = [
         ("cache", &["key", "value"]),
         ("capsule", &["hex", "text"]),
         ("channel", &["from", "to", "role", "title"]),
@@ -336,6 +336,7 @@ mod tests {
             ],
         ),
         ("sim", &["scenario"]),
+        ("store", &["store", "prefix", "key"]),
     ];
 
     /// Arguments of a command and all below it that nobody has decided about.

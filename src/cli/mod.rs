@@ -26,6 +26,7 @@ mod ping;
 mod plan;
 mod schema;
 mod sim;
+mod store;
 mod trace;
 
 use crate::code::compiler;
@@ -89,6 +90,8 @@ nouns! {
     Ee = ee;
     /// Channels of a running node: how packets reach domains and leave them
     Channel = channel;
+    /// Named stores of a running node's domains: list them, and look into them
+    Store = store;
     /// Protocols and rules: check them, and show what a frame is to them
     Classify = classify;
     /// Graphs of engines in Click's language: check them, and run them over captures

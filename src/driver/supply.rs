@@ -80,7 +80,7 @@ impl Outside for Supply {
             Effect::Workers(order) => self.orders.push(*order),
             Effect::Heard(list) => self.heard.extend(list),
             Effect::AskLink(port, addr) => self.old_links.push((port, addr)),
-            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) => {}
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) | Effect::EndStores(_) => {}
         }
     }
 }

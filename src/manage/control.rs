@@ -15,6 +15,7 @@ mod places;
 mod serving;
 mod sources;
 mod state;
+mod stores;
 mod watch;
 mod ways;
 mod workers;

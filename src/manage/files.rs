@@ -339,7 +339,7 @@ impl Files {
         let make = name == who && own.files > 0;
         let found = self.space(name, make).map_err(|error| if name == who { error } else { Error::Denied })?;
         let mut space = hold(&found);
-        if space.record().access(name, &who) < wanted {
+        if space.record().shares.access(name, &who) < wanted {
             return Err(Error::Denied);
         }
         space.take_stock()?;

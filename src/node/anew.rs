@@ -27,6 +27,7 @@ impl Node {
     /// and nobody had looked at them.
     pub fn go_on_from(&mut self, turn: &mut Turn<'_>, mut before: Node, unseen: u64) {
         let used = before.used_by_codes();
+        before.cx.give_up_stores(turn);
         before.give_up_names();
         let Node { cx: Cx { core, order, control, graphs, .. }, .. } = before;
         self.set_classifying(graphs.channels.taught.classifying().clone());

@@ -62,6 +62,8 @@ pub struct Resources {
     pub waiting: usize,
     /// Entries of soft state.
     pub state_entries: usize,
+    /// Named stores, snapshots of them and watches on them.
+    pub stores: usize,
     /// Codes.
     pub codes: usize,
 }
@@ -119,6 +121,9 @@ impl Cx {
             ended.channels = self.end_channels(turn, &all);
         }
         ended.bytes = self.core.pools.end_all(&all);
+        if gone.iter().any(|(_, domain)| domain.has_stores) {
+            self.end_stores(turn, &all);
+        }
         for (id, domain) in gone {
             self.core.state.forget(&mut self.core.domains, id);
             domain.common.iter().for_each(|common| common.state.forget());
@@ -244,6 +249,10 @@ impl Node {
             events: self.cx.control.events.len(),
             waiting: self.cx.order.paths.waiting(),
             state_entries: core.domains.iter().map(|(_, domain)| domain.counts.state_entries as usize).sum(),
+            stores: {
+                let counts = self.cx.control.stores.counts();
+                counts.stores + counts.snapshots + counts.watches
+            },
             codes: self.environments.get().map_or(0, |capsules: &Capsules| capsules.codes.iter().count()),
         }
     }

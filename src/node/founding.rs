@@ -11,6 +11,7 @@ use crate::core::bucket::{TokenBucket, burst};
 use crate::core::domain::{Domain, DomainId, Domains};
 use crate::graph::{Channels, Graphs};
 use crate::nodeos::event::Events;
+use crate::nodeos::store::Stores;
 use crate::topology::{Neighbours, Topology};
 use crate::trust::Roles;
 use crate::trust::limits::Limits;
@@ -73,6 +74,7 @@ impl Control {
             kept,
             proofs: None,
             events: Events::default(),
+            stores: Stores::default(),
             due: Vec::new(),
             ended: VecDeque::new(),
             untold: Vec::new(),

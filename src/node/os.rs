@@ -25,6 +25,7 @@ use crate::nodeos::interface::{
     ChanSpec, CutChanId, Destination, DomainId, DomainSpec, Error, EventId, HostId, InChanId, MemPoolSpec, NodeOs,
     OutChanId, PoolId, Upcall, Usage,
 };
+use crate::nodeos::store::ask::{StoreAsk, StoreReply};
 use crate::trust::Role;
 use crate::trust::grants::Grants;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ const UNTOLD_MAX: usize = 1024;
 
 /// The NodeOS interface in the name of a domain.
 pub struct Os<'a, 't> {
-    cx: &'a mut Cx,
+    pub(super) cx: &'a mut Cx,
     turn: &'a mut Turn<'t>,
     caller: DomainId,
     /// Whether it is an environment on the packet path that calls: who ends a domain of its own knows.
@@ -61,7 +62,7 @@ impl<'a, 't> Os<'a, 't> {
 
     /// Whether the caller may use what is this domain's.
     #[inline]
-    fn may(&self, domain: DomainId) -> Result<(), Error> {
+    pub(super) fn may(&self, domain: DomainId) -> Result<(), Error> {
         let core = &self.cx.core;
         if core.domains.by_id(domain).is_none() {
             return Err(Error::Stale);
@@ -312,6 +313,15 @@ impl NodeOs for Os<'_, '_> {
         self.cx.keep_in_common(domain);
         let changed = self.cx.core.change_state(domain, key, change, keep_ms, self.turn.now);
         changed.map_err(as_error)
+    }
+
+    fn store(&mut self, domain: DomainId, ask: &StoreAsk) -> Result<StoreReply, Error> {
+        if !self.is_at_first() {
+            return Err(Error::Invalid);
+        }
+        let begun = self.begin_store(domain, ask)?;
+        let outcome = self.cx.ask_store(self.turn, &begun.user, ask, false);
+        self.end_store(begun, outcome)
     }
 
     fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error> {

@@ -133,6 +133,8 @@ pub enum Effect {
     Heard(Vec<(PortId, Addr)>),
     /// Tell the first worker of the node that this one has known the link address of this next hop for long: `Node::link_is_old`.
     AskLink(PortId, Addr),
+    /// Tell the first worker of the node that these domains have ended, which may have something in its stores: `Node::end_stores`.
+    EndStores(Vec<DomainId>),
     /// Grant the PLAN environment a wish, on behalf of whom it is wished; answer as it says.
     Plan(Wish, Cause),
 }

@@ -49,6 +49,8 @@ pub struct Status {
     pub routes: usize,
     /// Application ports open.
     pub applications: Vec<u16>,
+    /// Named stores, which the first worker has.
+    pub stores: crate::nodeos::store::StoreCounts,
     /// The PLAN environment, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<crate::ee::plan::status::PlanStatus>,
@@ -238,6 +240,7 @@ impl Node {
             neighbours: Vec::new(),
             routes: core.topology.routes().len(),
             applications: Vec::new(),
+            stores: self.cx.control.stores.counts(),
             plan: None,
         };
         self.environments.iter().for_each(|environment| environment.status(&self.cx, &mut status));

@@ -52,6 +52,7 @@ impl Node {
                     );
                 }
             }
+            self.cx.sweep_stores(turn);
             self.cx.tell_neighbours(turn);
             self.cx.tell_topology(turn);
             if turn.now >= self.cx.control.next_look {

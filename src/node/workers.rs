@@ -19,6 +19,7 @@ use crate::frame::PortId;
 use crate::frame::WorkerId;
 use crate::graph::rules::SharedRules;
 use crate::nodeos::interface::HostId;
+use crate::nodeos::store::Signal;
 use crate::topology::{Router, Routes, Topology};
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Digest};
@@ -108,7 +109,7 @@ impl Workers {
                 self.to_run.get_mut(code).into_iter().for_each(|order| order.program = program.clone());
             }
             WorkerOrder::Stop(code) => drop(self.to_run.remove(code)),
-            WorkerOrder::Topology(_) | WorkerOrder::Routes(..) | WorkerOrder::Link(..) => {}
+            WorkerOrder::Topology(_) | WorkerOrder::Routes(..) | WorkerOrder::Link(..) | WorkerOrder::Changed(_) => {}
         }
     }
 
@@ -133,6 +134,8 @@ pub enum WorkerOrder {
     Replace(Digest, LoadedProgram),
     /// Code does not run any more.
     Stop(Digest),
+    /// Something has changed for a watch of a domain that may be there.
+    Changed(Signal),
 }
 
 /// Code that can run.
@@ -218,6 +221,10 @@ impl Node {
                 if is_new {
                     self.cx.turn_from_first(turn, vec![Turned::Hop(port, addr)]);
                 }
+            }
+            WorkerOrder::Changed(signal) => {
+                self.cx.signal(signal);
+                self.environments.settle(&mut self.cx, turn);
             }
             order => {
                 self.cx.control.workers.note(&order);
@@ -315,7 +322,7 @@ impl Capsules {
                 }
             }
             WorkerOrder::Stop(code) => drop(self.withdraw(cx, turn, &code)),
-            WorkerOrder::Topology(_) | WorkerOrder::Routes(..) | WorkerOrder::Link(..) => {}
+            WorkerOrder::Topology(_) | WorkerOrder::Routes(..) | WorkerOrder::Link(..) | WorkerOrder::Changed(_) => {}
         }
     }
 

@@ -8,9 +8,9 @@
 //! This module decides without a disk: names, flags, shares and quotas; `manage/files` has the disk. Loosely after
 //! POSIX, as the papers have it (Snow on Silk §2.1, PLAN on OSKit §3.3.1).
 
-use super::interface::Error;
 use crate::object_name;
 use crate::trust::grants::Grants;
+use libanode::error::Error;
 use libanode::layout;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -134,17 +134,22 @@ pub enum Access {
 pub struct Record {
     /// How far it may grow.
     pub quota: Quota,
-    /// Who else may use it; `*` is everybody.
-    pub shares: BTreeMap<String, Access>,
+    /// Who else may use it.
+    pub shares: Sharing,
 }
 
-impl Record {
-    /// What somebody may do in the name space of a holder.
+/// Who else may use what is a holder's: a name space, a store. `*` is everybody.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Sharing(BTreeMap<String, Access>);
+
+impl Sharing {
+    /// What somebody may do with what is a holder's.
     pub fn access(&self, holder: &str, who: &str) -> Access {
         if holder == who {
             return Access::Write;
         }
-        let given = |name: &str| self.shares.get(name).copied().unwrap_or_default();
+        let given = |name: &str| self.0.get(name).copied().unwrap_or_default();
         given(who).max(given("*"))
     }
 
@@ -154,13 +159,18 @@ impl Record {
             check_holder(with)?;
         }
         if access == Access::None {
-            self.shares.remove(with);
-        } else if self.shares.len() < SHARES_MAX || self.shares.contains_key(with) {
-            self.shares.insert(with.into(), access);
+            self.0.remove(with);
+        } else if self.0.len() < SHARES_MAX || self.0.contains_key(with) {
+            self.0.insert(with.into(), access);
         } else {
             return Err(Error::Limit);
         }
         Ok(())
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (&String, &Access)> {
+        self.0.iter()
     }
 }
 
@@ -290,7 +300,7 @@ mod tests {
 
     #[test]
     fn shares_are_given_and_taken_back() {
-        let mut record = Record::default();
+        let mut record = Sharing::default();
         assert_eq!((record.access("a", "a"), record.access("a", "b")), (Access::Write, Access::None));
         record.share("b", Access::Write).unwrap();
         record.share("*", Access::Read).unwrap();

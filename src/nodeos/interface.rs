@@ -2,7 +2,7 @@
 //! ms".
 //!
 //! Five abstractions: domains own, thread pools compute, memory pools hold, channels communicate, files last; besides
-//! them events, soft state, time and packets (Peterson et al.; Snow on Silk §2.1; PLAN on OSKit §3.3). *Objects* are
+//! them events, soft state, stores, time and packets (Peterson et al.; Snow on Silk §2.1; PLAN on OSKit §3.3). *Objects* are
 //! named by the types that end in `Id` and live from their creation to their destruction or to the end of their domain;
 //! *specifications* are plain values whose life is one call. [`NodeOs`] is the binding for environments in the node's
 //! process; `sdk/anode/nodeos.h` is the same for C, through a socket and shared memory. `docs/nodeos.md` is the
@@ -14,6 +14,7 @@ pub use crate::core::memory_pool::{MemPoolSpec, PoolId};
 pub use crate::core::state_store::{Change, Value};
 pub use crate::frame::Ends;
 use crate::frame::Frame;
+use crate::nodeos::store::ask::{StoreAsk, StoreReply, WatchId};
 use crate::object_name;
 pub use libanode::error::Error;
 
@@ -119,6 +120,13 @@ pub enum Upcall {
         /// Nanoseconds of the node's clock.
         deadline: u64,
     },
+    /// Something has changed in a store: ask for it by [`StoreAsk::Changes`].
+    Changed {
+        /// The watch.
+        watch: WatchId,
+        /// What it was begun with.
+        argument: u64,
+    },
     /// The domain has ended; nothing comes for it any more.
     Ended,
 }
@@ -161,6 +169,9 @@ pub trait NodeOs {
     fn state_get(&mut self, domain: DomainId, key: u64) -> Result<Value, Error>;
     /// Changes it in one step, and keeps it for so many milliseconds, 0: not at all. Gives the number in what is kept.
     fn state_change(&mut self, domain: DomainId, key: u64, change: Change<'_>, keep_ms: u32) -> Result<u64, Error>;
+    /// Asks something of the node's stores in a domain's name. `Invalid`: this worker has none, or the store is one that outlives the
+    /// node, which nobody changes on the packet path.
+    fn store(&mut self, domain: DomainId, ask: &StoreAsk) -> Result<StoreReply, Error>;
     /// Has an event come to a domain in so many milliseconds.
     fn event_schedule(&mut self, domain: DomainId, delay_ms: u64, argument: u64) -> Result<EventId, Error>;
     /// Takes an event back.

@@ -18,7 +18,7 @@ impl Upcall {
     pub fn count_in(&self, activations: &mut Activations) {
         match self {
             Upcall::Packet { .. } => {}
-            Upcall::Event { .. } => activations.events += 1,
+            Upcall::Event { .. } | Upcall::Changed { .. } => activations.events += 1,
             Upcall::Overrun { .. } | Upcall::Ended => activations.exceptions += 1,
         }
     }

@@ -161,7 +161,7 @@ impl Outside for Place<'_> {
             Effect::Store(bytes) => drop(world.hosts[*at].store.insert(object_name(&bytes), bytes)),
             Effect::Plan(wish, _) => world.plan(looked_up, Action::Granted { node, life, wish: Box::new(wish) }),
             // Simulated nodes have no kernel half.
-            Effect::Kernel(_) | Effect::Channel { .. } => {}
+            Effect::Kernel(_) | Effect::Channel { .. } | Effect::EndStores(_) => {}
             Effect::Authorise(claim, _) => {
                 world.plan(looked_up, Action::Authorised { node, life, claim: Box::new(claim) });
             }

@@ -33,5 +33,6 @@ mod remade;
 mod roles;
 mod ruled;
 mod shares;
+mod stores;
 mod survey;
 mod workers;

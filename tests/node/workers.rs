@@ -85,6 +85,7 @@ impl Two {
                     WorkerOrder::Run(_) => "run",
                     WorkerOrder::Replace(..) => "replace",
                     WorkerOrder::Stop(_) => "stop",
+                    WorkerOrder::Changed(_) => "changed",
                 });
                 self.second.turn(now, |node, turn| node.obey(turn, order));
             }

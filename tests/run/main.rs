@@ -43,6 +43,7 @@ mod sending;
 mod shares;
 #[path = "../running/single.rs"]
 mod single;
+mod stores;
 #[path = "../running/wait.rs"]
 mod wait;
 mod ways_back;

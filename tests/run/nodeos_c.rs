@@ -132,6 +132,11 @@ fn soft_state_of_domains_is_changed_in_one_step() {
 }
 
 #[test]
+fn stores_are_shared_watched_and_seen_as_they_were() {
+    at_both(|node| node.run("stores", &["-O1", "-pthread"]));
+}
+
+#[test]
 fn who_does_nothing_but_call_is_answered_and_slowed() {
     let node = Node::start();
     // What costs less than a quarter of a CPU, since the machine is busy with something else, is not slowed.

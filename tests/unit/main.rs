@@ -5,7 +5,7 @@
 extern crate libanode as anode1;
 
 // The fuzz targets name these at the root of their crate.
-use anode::{broker, classify, code, frame, kernel, port, seen, sys, trust, wire};
+use anode::{broker, classify, code, frame, kernel, nodeos, port, seen, sys, trust, wire};
 
 #[path = "../../fuzz/src/assembling.rs"]
 mod assembling;

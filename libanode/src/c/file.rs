@@ -179,7 +179,7 @@ unsafe fn ask_about(
 }
 
 /// A domain that lives, by its name in the program.
-fn domain_of(domain: *mut c_void) -> Result<Arc<ProcessDomain>, Error> {
+pub(super) fn domain_of(domain: *mut c_void) -> Result<Arc<ProcessDomain>, Error> {
     let domain = objects::find::<ProcessDomain>(domain)?;
     domain.living().map(|()| domain)
 }

@@ -11,6 +11,7 @@ mod memory;
 mod node;
 mod packet;
 mod state;
+mod store;
 
 use crate::error::Error;
 use crate::message::TEXT_MAX;

@@ -17,7 +17,7 @@ mod serve;
 
 pub use parts::{
     Argument, CEnd, CEnds, Channel, Event, ObjectFunction, Overrun, OverrunFunction, ProcessDomain, ReceiveFunction,
-    RunFunction,
+    RunFunction, Watch,
 };
 
 use crate::buffers::Packet;
@@ -45,6 +45,7 @@ enum Job {
     Packet(Arc<Channel>, Packet, CEnds),
     Event(Arc<Event>),
     Overrun(Overrun, u64),
+    Changed(Arc<Watch>),
     Run(RunFunction, Argument),
 }
 
@@ -67,6 +68,7 @@ struct State {
     channels: Numbers<u32, (Arc<Channel>, u16)>,
     events: Numbers<u64, Arc<Event>>,
     pools: Numbers<u32, Overrun>,
+    watches: Numbers<u64, Arc<Watch>>,
     bench: Vec<u32>,
     /// Functions that run, and who waits for them.
     runs: Runs,
@@ -324,6 +326,20 @@ impl Desk {
         found
     }
 
+    /// Has a watch be told of changes, under the number it was begun with.
+    pub fn add_watch(&self, number: u64, watch: &Arc<Watch>) {
+        self.lock().watches.insert(number, watch.clone());
+    }
+
+    /// Tells it nothing any more.
+    pub fn remove_watch(&self, watch: &Arc<Watch>) {
+        let mut state = self.lock();
+        state.watches.retain(|_, other| !Arc::ptr_eq(other, watch));
+        if let Some(crew) = state.crews.get_mut(&watch.domain) {
+            crew.jobs.retain(|job| !matches!(job, Job::Changed(other) if Arc::ptr_eq(other, watch)));
+        }
+    }
+
     /// Says who is told when a pool is over its limit.
     pub fn add_pool(&self, name: u32, overrun: Overrun) {
         self.lock().pools.insert(name, overrun);
@@ -381,6 +397,7 @@ impl Desk {
         ended.iter().filter(tells).for_each(|crew| state.runs.begin(caller(), crew.domain.name));
         state.channels.retain(|_, (channel, _)| !gone.contains(&channel.domain));
         state.events.retain(|_, event| !gone.contains(&event.domain));
+        state.watches.retain(|_, watch| !gone.contains(&watch.domain));
         for crew in &ended {
             crew.domain.ended.store(true, Ordering::Release);
             crew.domain.bell.notify_all();

@@ -165,6 +165,22 @@ pub struct Event {
     pub argument: Argument,
 }
 
+/// Who wants to know of changes in a store.
+pub struct Watch {
+    /// Its session.
+    pub session: Arc<Session>,
+    /// Its domain.
+    pub domain: u32,
+    /// The node's name of it.
+    pub name: OnceLock<u32>,
+    /// The program's name of it.
+    pub handle: OnceLock<usize>,
+    /// Is called.
+    pub function: ObjectFunction,
+    /// Goes with it.
+    pub argument: Argument,
+}
+
 /// Who is told that a memory pool is over its limit.
 #[derive(Clone, Copy)]
 pub struct Overrun {

@@ -229,7 +229,7 @@ impl Desk {
                     None => drop(session.free(packet)),
                 }
             }
-            Message::Event { .. } | Message::Overrun { .. } => {
+            Message::Event { .. } | Message::Overrun { .. } | Message::Changed { .. } => {
                 if let Some((domain, job)) = state.job_of(&message) {
                     // Of a domain that has just ended nobody is told.
                     let _ = state.give(domain, job, works_for(session));
@@ -268,12 +268,15 @@ impl Desk {
 }
 
 impl State {
-    /// What is to be done when an event is due or memory overruns, and for which domain.
+    /// What is to be done when an event is due, memory overruns or a store has changed, and for which domain.
     fn job_of(&mut self, message: &Message) -> Option<(u32, Job)> {
         match *message {
             Message::Event { domain, argument, .. } => Some((domain, Job::Event(self.events.remove(&argument)?))),
             Message::Overrun { domain, pool, deadline } => {
                 Some((domain, Job::Overrun(*self.pools.get(&pool)?, deadline)))
+            }
+            Message::Changed { domain, argument, .. } => {
+                Some((domain, Job::Changed(self.watches.get(&argument)?.clone())))
             }
             _ => None,
         }
@@ -306,6 +309,10 @@ fn perform(session: &Session, job: Job) -> Option<u32> {
         }
         Job::Overrun(Overrun { handle, function, argument }, deadline) => {
             function(handle as *mut c_void, deadline, Argument::pointer(argument));
+        }
+        Job::Changed(watch) => {
+            let handle = watch.handle.get().copied().unwrap_or(0) as *mut c_void;
+            (watch.function)(handle, watch.argument.pointer());
         }
         Job::Run(function, argument) => function(argument.pointer()),
     }

@@ -28,12 +28,44 @@ fn calls_come_back_and_nothing_shorter_or_longer_does() {
     round_trip(Call::InChanCreate { domain: 3, spec: spec() });
     round_trip(Call::PoolCharge { pool: 1, bytes: -5 });
     round_trip(Call::StateExchange { domain: 1, key: 2, expected: 3, value: [4; STATE_VALUE], keep_ms: 5 });
+    let (key, make) = (StoreKey(vec![0, 255]), Some(StoreSpec { bytes: 9, exclusive: true, persistent: false }));
+    round_trip(Call::StoreOpen { domain: 1, holder: Some("ee".into()), name: "s".into(), make });
+    round_trip(Call::StorePut {
+        domain: 1,
+        store: 2,
+        key: key.clone(),
+        value: StoreValue(vec![7; 300]),
+        expected: Some(0),
+    });
+    round_trip(Call::StoreList {
+        domain: 1,
+        store: 2,
+        snapshot: Some(3),
+        prefix: StoreKey::default(),
+        after: Some(key),
+    });
     round_trip(Call::FileWrite { file: 1, offset: 2, contents: Contents(vec![1; 300]) });
+}
+
+#[test]
+fn the_largest_value_is_a_message_and_its_answer_too() {
+    let (key, value) = (StoreKey(vec![1; STORE_KEY_MAX]), StoreValue(vec![2; STORE_VALUE_MAX]));
+    let (mut call, mut answer) = (vec![], vec![]);
+    Call::StorePut { domain: 1, store: 2, key, value: value.clone(), expected: None }.encode(1, &mut call);
+    Answer::Value { version: 3, value }.encode(1, &mut answer);
+    assert!(call.len() <= MESSAGE_MAX && answer.len() <= MESSAGE_MAX);
+    assert!(Call::decode(&call).is_some() && Answer::decode(&answer).is_some());
 }
 
 #[test]
 fn what_is_too_long_is_no_message() {
     let mut bytes = vec![];
+    for (key, value) in [(STORE_KEY_MAX + 1, 1), (1, STORE_VALUE_MAX + 1)] {
+        let (key, value) = (StoreKey(vec![0; key]), StoreValue(vec![0; value]));
+        Call::StorePut { domain: 1, store: 2, key, value, expected: None }.encode(1, &mut bytes);
+        assert_eq!(Call::decode(&bytes), None);
+        bytes.clear();
+    }
     let contents = Contents(vec![0; FILE_BYTES_MAX + 1]);
     Call::FileWrite { file: 1, offset: 2, contents }.encode(1, &mut bytes);
     assert_eq!(Call::decode(&bytes), None);

@@ -76,6 +76,8 @@ pub struct Rest {
     pub trapped: Option<Trap>,
     /// Channels it has.
     pub channels: u32,
+    /// Whether it may have something in the node's stores.
+    pub has_stores: bool,
     /// Its grants at its creation.
     pub role: Arc<Role>,
     /// Domains below it, however deep.
@@ -133,6 +135,7 @@ impl Domain {
             records: None,
             trapped: None,
             channels: 0,
+            has_stores: false,
             role: Role::of_node(),
             below: 0,
             parent: None,

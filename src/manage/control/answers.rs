@@ -2,7 +2,7 @@
 //! half, the loader and the interfaces say, in one tree.
 
 use super::handle::Handle;
-use super::{journal, state, ways};
+use super::{journal, state, stores, ways};
 use crate::code::bundle::Bundle;
 use crate::code::run::traps::Places;
 use crate::core::domain::DomainId;
@@ -17,6 +17,7 @@ use crate::wire::Digest;
 use crate::wire::revocation::Repr;
 use model::code::{Named, Removed, Retried};
 use model::revoked::Ended;
+use model::stores::meant;
 use model::{Answer, Ask, Taken};
 use serde::Serialize;
 use std::sync::atomic::Ordering;
@@ -152,6 +153,22 @@ impl Handle {
             Ask::KillDomain { domain } => ok(&domains::kill(self, DomainId(domain))?),
             Ask::MoveDomain { domain, worker } => ok(&domains::move_to(self, DomainId(domain), worker)?),
             Ask::Channels => ok(&self.channels()?),
+            Ask::Stores => {
+                ok(&told::told::<Vec<model::stores::Store>>(&self.with_node(|node, _| node.stores().list())?)?)
+            }
+            Ask::StoreKeys { holder, name, prefix, after } => {
+                let (prefix, after) = (meant(&prefix)?, after.as_deref().map(meant).transpose()?);
+                let page = self.with_node(move |node, _| {
+                    stores::keys_of(node.stores(), (&holder, &name), &prefix, after.as_deref())
+                });
+                ok(&stores::told_keys(page??))
+            }
+            Ask::StoreValue { holder, name, key } => {
+                let key = meant(&key)?;
+                let wanted = key.clone();
+                let value = self.with_node(move |node, _| stores::value_of(node.stores(), (&holder, &name), &wanted));
+                ok(&stores::told_value(&key, &value??))
+            }
             Ask::Cut(wanted) => ok(&domains::cut(self, wanted)?),
             Ask::LoadService { name, signature, module } => ok(&self.load_service(name, &signature, &module)?),
             Ask::UnloadService { name } => ok(&self.unload_service(name)?),

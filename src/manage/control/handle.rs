@@ -8,6 +8,7 @@ use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
 use crate::manage::apply::wish::{Done, Fulfils, Reply, Wish};
 use crate::manage::connections::Connections;
+use crate::manage::ee::KeptStores;
 use crate::manage::files::Files;
 use crate::manage::homes::{Home, Homes};
 use crate::manage::loader::Shelf;
@@ -71,6 +72,7 @@ pub struct Handle {
     pub(super) keep_kernel: Arc<AtomicBool>,
     pub(super) management: Option<Arc<Management>>,
     pub(super) files: Option<Arc<Files>>,
+    pub(super) kept: Option<Arc<KeptStores>>,
     pub(in crate::manage) revocations: Option<Arc<Revocations>>,
     pub(super) services: Option<Services>,
     pub(in crate::manage) sources: Sources,
@@ -101,6 +103,7 @@ impl Handle {
             keep_kernel,
             management,
             files,
+            kept: None,
             revocations,
             services,
             sources: Sources::default(),
@@ -179,7 +182,8 @@ impl Handle {
 
     /// The same with the files of domains, if there are any.
     pub fn with_files(self, files: Option<Arc<Files>>) -> Handle {
-        Handle { files, ..self }
+        let kept = files.clone().map(|files| Arc::new(KeptStores::new(files)));
+        Handle { files, kept, ..self }
     }
 
     /// The management environment.
@@ -190,6 +194,11 @@ impl Handle {
     /// The files of domains.
     pub fn files(&self) -> Option<&Arc<Files>> {
         self.files.as_ref()
+    }
+
+    /// Stores that outlive the node, if it keeps files.
+    pub(in crate::manage) fn kept_stores(&self) -> Option<&KeptStores> {
+        self.kept.as_deref()
     }
 
     /// The kernel half.

@@ -150,6 +150,7 @@ impl Half {
             }
             Upcall::Event { event, argument } => Message::Event { domain: domain.0, event: event.0, argument },
             Upcall::Overrun { pool, deadline } => Message::Overrun { domain: domain.0, pool: pool.0, deadline },
+            Upcall::Changed { watch, argument } => Message::Changed { domain: domain.0, watch: watch.0, argument },
             Upcall::Ended => Message::Ended { domain: domain.0 },
         };
         if self.broken {

@@ -14,8 +14,10 @@ mod costs;
 mod desk;
 mod files;
 mod half;
+mod kept;
 mod object;
 mod seats;
+mod stores;
 
 pub use accounts::{Account, AccountCounts, Accounts};
 pub use birth::attend;
@@ -41,6 +43,7 @@ use crate::trust::{ANYONE, CurrentRoles, Role};
 use accounts::Kept;
 use costs::Costs;
 use files::Opened;
+pub use kept::KeptStores;
 use libanode::memory::{Geometry, Memory};
 use libanode::message::{Answer, Call, MESSAGE_MAX, VERSION};
 pub use seats::Seats;
@@ -321,6 +324,9 @@ impl<'a> Session<'a> {
 
     fn execute(&mut self, call: Call) -> Answer {
         let refused = |error: Error| Answer::Refused { error };
+        if let Some(answer) = stores::call(self, self.acceptor.handle.kept_stores(), &call) {
+            return answer;
+        }
         if !files::is_about_files(&call) {
             let above = if let Call::DomainCreate { parent, .. } = call { Some(DomainId(parent)) } else { None };
             let settles = calls::changes_channels(&call);
@@ -349,6 +355,19 @@ impl<'a> Session<'a> {
     fn with_os<R: Send + 'static>(&self, work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static) -> Option<R> {
         let domain = self.domain;
         self.costs.with_node(Some(domain), move |node, turn| node.with_os(turn, domain, work)).ok()
+    }
+}
+
+impl stores::Ways for Session<'_> {
+    fn at_home<R: Send + 'static>(&self, work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static) -> Result<R, Error> {
+        self.with_os(work).ok_or(Error::Ended)
+    }
+
+    fn at_first<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, Error> {
+        self.costs.with_first(work).map_err(|_| Error::Ended)
     }
 }
 

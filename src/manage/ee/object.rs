@@ -10,11 +10,13 @@ mod told;
 
 use super::calls;
 use super::files::{self, Opened};
+use super::stores;
 use crate::code::run::trusted;
 use crate::frame::{Frame, HEADROOM};
 use crate::manage::control::Handle;
 use crate::manage::homes::Home;
 use crate::manage::worker::Order;
+use crate::node::os::Os;
 use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
 use crate::nodeos::interface::{Destination, DomainId, Error, NodeOs, OutChanId};
@@ -206,6 +208,21 @@ impl Shared {
     }
 }
 
+impl stores::Ways for Shared {
+    fn at_home<R: Send + 'static>(&self, work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static) -> Result<R, Error> {
+        let (domain, host) = (self.domain(), &self.host);
+        let done = host.handle.with_home(&host.home, move |node, turn| node.with_os(turn, domain, work));
+        done.map_err(|_| Error::Ended)
+    }
+
+    fn at_first<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, Error> {
+        self.host.handle.with_node(work).map_err(|_| Error::Ended)
+    }
+}
+
 /// Where a packet goes.
 #[derive(Clone, Copy)]
 struct Way {
@@ -231,6 +248,9 @@ impl Link for Near {
         let shared = &self.0;
         if files::is_about_files(call) {
             return Ok(self.file_call(call).unwrap_or_else(|error| Answer::Refused { error }));
+        }
+        if let Some(answer) = self.store_call(call) {
+            return Ok(answer);
         }
         let asked = call.clone();
         let answer = shared.with_os(move |os| calls::execute(os, &asked))?;
@@ -321,6 +341,17 @@ impl Link for Near {
 }
 
 impl Near {
+    /// The worker that calls a function has stores if it is the first; else a call goes to it.
+    fn store_call(&self, call: &Call) -> Option<Answer> {
+        let about = stores::asked(call)?;
+        let lent = trusted::with_lent(|os| about.and_then(|(domain, ask)| os.store(domain, &ask)));
+        Some(match lent {
+            Ok(done) => done.map_or_else(|error| Answer::Refused { error }, stores::answered),
+            Err(_) if trusted::is_barred() => Answer::Refused { error: Error::Ended },
+            Err(_) => return stores::call(&*self.0, self.0.host.handle.kept_stores(), call),
+        })
+    }
+
     /// Files are on disks, for which the worker never waits.
     fn file_call(&self, call: &Call) -> Result<Answer, Error> {
         if trusted::is_lent() || trusted::is_barred() {

@@ -103,7 +103,7 @@ impl Space {
 
     pub fn share(&mut self, with: &str, access: Access) -> Result<(), Error> {
         let mut record = self.record.clone();
-        record.share(with, access)?;
+        record.shares.share(with, access)?;
         self.replace_record(record)
     }
 

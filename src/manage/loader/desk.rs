@@ -104,7 +104,7 @@ impl Desk {
             }
             // Those are for other workers.
             Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) => {}
-            Effect::Heard(_) | Effect::AskLink(..) => {}
+            Effect::Heard(_) | Effect::AskLink(..) | Effect::EndStores(_) => {}
         }
     }
 

@@ -48,6 +48,7 @@ impl Handle {
             neighbours: node.neighbours.iter().map(told::neighbour).collect(),
             routes: node.routes as u64,
             applications: node.applications.clone(),
+            stores: told(&node.stores)?,
             plan: node.plan.as_ref().map(told).transpose()?,
             kernel: half.as_ref().map(of_kernel).transpose()?,
             connections: self.connections.status(),

@@ -222,6 +222,21 @@ pub const FAMILIES: &[Family] = &[
         say(&["accepted"], Whole(of.accepted));
         say(&["refused"], Whole(of.refused));
     }),
+    family!("anode_stores", Gauge, &[], "Named stores of domains.", |all, say| {
+        say(&[], Whole(all.status.stores.stores));
+    }),
+    family!("anode_store_keys", Gauge, &[], "Keys in them.", |all, say| {
+        say(&[], Whole(all.status.stores.keys));
+    }),
+    family!("anode_store_bytes", Gauge, &[], "Bytes that they hold.", |all, say| {
+        say(&[], Whole(all.status.stores.bytes));
+    }),
+    family!("anode_store_changes_lost_total", Counter, &[], "Changes that a watch had no room for.", |all, say| {
+        say(&[], Whole(all.status.stores.lost));
+    }),
+    family!("anode_store_refused_total", Counter, &[], "Calls that would have gone over a bound.", |all, say| {
+        say(&[], Whole(all.status.stores.refused));
+    }),
     family!("anode_modules_total", Counter, &["result"], "Modules that the compiler was given.", |all, say| {
         let of = &all.status.loader.compiler;
         say(&["compiled"], Whole(of.compiled));

@@ -131,6 +131,12 @@ impl Outside for Around {
             (Place::Further, Effect::AskLink(port, addr)) => {
                 return self.links.iter().take(1).for_each(|first| first.ask_link(port, addr));
             }
+            (Place::Further, Effect::EndStores(domains)) => {
+                return self.links.iter().take(1).for_each(|first| {
+                    let domains = domains.clone();
+                    first.way().order(Order::Do(Box::new(move |node, turn| node.end_stores(turn, &domains))));
+                });
+            }
             // All else the first worker asks for.
             (Place::Further, _) => return,
             (Place::First(_), Effect::Workers(order)) => {
@@ -152,7 +158,7 @@ impl Outside for Around {
             // Neighbours tell it again.
             Effect::Revoke(..) => node.revocation_unjudged(),
             Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) => {}
-            Effect::Heard(_) | Effect::AskLink(..) => {}
+            Effect::Heard(_) | Effect::AskLink(..) | Effect::EndStores(_) => {}
         }
     }
 }

@@ -87,6 +87,7 @@ impl Outside for Around<'_> {
             Effect::Workers(_)
             | Effect::Heard(_)
             | Effect::AskLink(..)
+            | Effect::EndStores(_)
             | Effect::Kernel(_)
             | Effect::Channel { .. }
             | Effect::Plan(..)

@@ -78,6 +78,7 @@ impl InProcess for Told {
             }
             Upcall::Event { event, argument } => Message::Event { domain: domain.0, event: event.0, argument },
             Upcall::Overrun { pool, deadline } => Message::Overrun { domain: domain.0, pool: pool.0, deadline },
+            Upcall::Changed { watch, argument } => Message::Changed { domain: domain.0, watch: watch.0, argument },
             Upcall::Ended => Message::Ended { domain: domain.0 },
         };
         trusted::lend(os, || session.desk().perform_here(session, &message));
