@@ -180,7 +180,10 @@ impl Stores {
         outcome: &mut StoreOutcome,
     ) -> Result<StoreReply, Error> {
         match ask {
-            StoreAsk::Open { holder, name, make } => self.open(user, holder.as_ref(), name, *make, outcome),
+            StoreAsk::Open { holder, name, make } => {
+                let holder = holder.as_ref().unwrap_or(&user.holder);
+                self.open(user, (holder, name), *make, kept, outcome)
+            }
             StoreAsk::Remove { store } => {
                 let found = self.own(user, *store)?;
                 if found.persistent && !kept {
@@ -283,13 +286,12 @@ impl Stores {
     fn open(
         &mut self,
         user: &StoreUser,
-        holder: Option<&Arc<str>>,
-        name: &str,
+        (holder, name): (&Arc<str>, &str),
         make: Option<StoreSpec>,
+        kept: bool,
         outcome: &mut StoreOutcome,
     ) -> Result<StoreReply, Error> {
         check_name(name)?;
-        let holder = holder.unwrap_or(&user.holder);
         check_holder(holder)?;
         let key = (holder.clone(), Arc::from(name));
         if let Some(store) = self.names.get(&key).copied() {
@@ -300,6 +302,10 @@ impl Stores {
         let spec = make.ok_or(Error::Unknown)?;
         if *holder != user.holder {
             return Err(Error::Unknown);
+        }
+        if spec.persistent && !kept {
+            // Nobody would write its changes.
+            return Err(Error::Invalid);
         }
         if self.stores.iter().filter(|(_, store)| store.owner == user.domain).count() >= OF_DOMAIN_MAX {
             return Err(Error::Limit);

@@ -302,7 +302,8 @@ fn what_outlives_the_node_is_changed_by_who_keeps_it() {
     let mut stores = Stores::default();
     let owner = user(1, "a");
     let spec = StoreSpec { persistent: true, ..StoreSpec::default() };
-    let Ok(StoreReply::Store(store, _)) = stores.ask(0, &owner, &open("s", Some(spec)), false).reply else { panic!() };
+    assert_eq!(stores.ask(0, &owner, &open("s", Some(spec)), false).reply, Err(Error::Invalid), "nobody keeps it");
+    let Ok(StoreReply::Store(store, _)) = stores.ask(0, &owner, &open("s", Some(spec)), true).reply else { panic!() };
     let ask = put(store, b"k", b"v", None);
     let share = StoreAsk::Share { store, with: "b".into(), access: Access::Read };
     for ask in [&ask, &share, &StoreAsk::Remove { store }] {
