@@ -90,4 +90,8 @@ fn requirements_and_provisions_are_the_callers_to_see() {
         (names(&graph.requirements), names(&graph.provisions)),
         (vec!["analysis".into()], vec!["mine".into(), "yours".into()])
     );
+    // One that would mean something else without its quotes keeps them: what is written can be read.
+    let graph = check("provide(4'provide(4'p);", &classes()).graph.unwrap().graph;
+    assert_eq!(graph.to_string(), "provide(4'provide(4'p);\n");
+    assert!(check(&graph.to_string(), &classes()).graph.is_some());
 }

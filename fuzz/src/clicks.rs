@@ -59,7 +59,9 @@ pub fn source(bytes: &[u8]) -> bool {
     let flat = graph.graph.to_string();
     // Variables that stay may be others in the flat text, and that may be longer than a text can be.
     if !flat.contains('$') && flat.len() <= syntax::lexer::SOURCE_MAX {
-        let again = check(&flat, &*TABLE).graph.expect("what is written can be read");
+        let read = check(&flat, &*TABLE);
+        let again =
+            read.graph.unwrap_or_else(|| panic!("{:?}\nof {flat}\nis what was written of\n{source}", read.diagnostics));
         assert_eq!(again.graph.to_string(), flat);
         assert_eq!(again.ports, graph.ports);
     }

@@ -56,6 +56,7 @@ enum Asked {
     Code,
     Domain,
     Environment,
+    Port,
     /// NODE/INTERFACE of a lab
     LinkOfLab,
     /// Words such as port=NAME
@@ -81,6 +82,7 @@ impl Asked {
             (_, _, "domain") => Some(Asked::Domain),
             (_, _, "filter") => Some(Asked::Filter),
             ("ee", _, "name") => Some(Asked::Environment),
+            ("classify", "explain", "port") => Some(Asked::Port),
             ("lab", _, "link") => Some(Asked::LinkOfLab),
             ("cred", _, "of") => Some(Asked::Node),
             ("code", "add", "what") => Some(Asked::NodeAndFile),
@@ -129,6 +131,7 @@ impl ValueCompleter for Asked {
             Asked::LinkOfLab => offer(links_of_lab(), begun),
             Asked::Domain => offer(domains(), begun),
             Asked::Environment => offer(environments(), begun),
+            Asked::Port => offer(ports(), begun),
             Asked::Filter => filter(begun),
             Asked::Code => offer(codes(), begun),
             _ if begun.contains('/') => PathCompleter::dir().complete(current),

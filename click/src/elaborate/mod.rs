@@ -66,6 +66,12 @@ pub(crate) fn elaborate(
     (graph, loose)
 }
 
+/// Whether a name means itself without quotes.
+fn is_plain(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.:@+".contains(&byte);
+    !name.is_empty() && name.bytes().all(plain)
+}
+
 /// The names in `require(a, package b)`.
 fn packages(source: &str, span: Span, mistakes: &mut Mistakes) -> Vec<Argument> {
     let text = Text::inside(source, span);
@@ -86,8 +92,9 @@ fn packages(source: &str, span: Span, mistakes: &mut Mistakes) -> Vec<Argument> 
                 continue;
             }
         };
-        // Quotes are allowed around it.
-        argument.text = arguments::bytes(&name).and_then(|name| String::from_utf8(name).ok()).unwrap_or(name);
+        // Quotes are allowed around it, and stay where they are needed.
+        let bare = arguments::bytes(&name).and_then(|name| String::from_utf8(name).ok());
+        argument.text = bare.filter(|name| is_plain(name)).unwrap_or(name);
         found.push(argument);
     }
     found
