@@ -215,6 +215,7 @@ fn what_commands_print_as_json_is_as_its_schema_says() {
     hold_story(&mut desk, &net);
     hold_labs(&mut desk, &net.lab.topology().name);
     hold_capsules(&mut desk, &net);
+    desk.of("nodes", &["node", "ls"]);
     // A node says that too.
     desk.held.0.remove("code");
     assert_eq!(desk.held.0, of_commands(), "something was held against each schema");

@@ -1,10 +1,12 @@
 //! Stores that outlive their node, which is killed while a program writes; what an operator sees of stores.
 
 use crate::build::{Linked, build};
+use crate::held::{Held, OF_STORES};
 use crate::single::Node;
 use crate::wait;
 use libanode::seqpacket::SeqPacket;
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -95,17 +97,20 @@ fn an_operator_lists_stores_and_looks_into_them() {
         assert!(done, "{said}");
         serde_json::from_str(&said).unwrap()
     };
-    let stores = json(&["store", "ls", "--json"]);
+    let mut held = Held::default();
+    let mut of = |name: &'static str, words: &[&str]| held.check(name, json(words).to_string().as_bytes());
+    let stores = of("stores", &["store", "ls", "--json"]);
     assert_eq!((&stores[0]["holder"], &stores[0]["name"]), (&"keeper".into(), &"numbers".into()), "{stores}");
     assert_eq!((&stores[0]["limit"], &stores[0]["persistent"]), (&(8 << 20).into(), &true.into()));
-    let keys = json(&["store", "ls", "keeper/numbers", "--prefix", "0x01000000", "--json"]);
+    let keys = of("store-keys", &["store", "ls", "keeper/numbers", "--prefix", "0x01000000", "--json"]);
     let key = &keys[0];
     assert_eq!((&key["key"], &key["version"], &key["bytes"]), (&"0x01000000".into(), &1.into(), &700.into()), "{keys}");
-    let value = json(&["store", "get", "keeper/numbers", "0x01000000", "--json"]);
+    let value = of("store-value", &["store", "get", "keeper/numbers", "0x01000000", "--json"]);
     assert_eq!(
         (&value["bytes"], value["value"].as_str()),
         (&700.into(), Some(format!("0x{}", "01".repeat(700)).as_str()))
     );
+    assert_eq!(held.0, BTreeSet::from(OF_STORES), "something was held against each schema");
     let status = json(&["node", "status", "--json"]);
     assert!(status["stores"]["stores"] == 1 && status["stores"]["keys"].as_u64() >= Some(1), "{}", status["stores"]);
     let (done, said) = node.anode(&["store", "ls"]);
