@@ -307,10 +307,11 @@ fn both_halves_say_what_the_kernel_says_beside_a_thousand_changes_a_second() {
     agree(&net, &mut dice, &blocks);
     waits.sort_unstable();
     let (middle, last) = (waits[waits.len() / 2], waits[waits.len() - 1]);
+    let late = waits.iter().filter(|wait| **wait > 100).count();
     let followed = net.status("r")["followed"].clone();
     println!(
         "{routes} routes, {sent} changes at 1,000 a second: {used} ticks of 10 ms of the node, asked meanwhile; obeyed within {middle} \
-         ms, at most {last}, of {}; {followed}",
+         ms, at most {last}, {late} later than 100, of {}; {followed}",
         waits.len()
     );
     let more = |what: &str| told(&followed, what) - told(&before, what);
