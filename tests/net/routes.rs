@@ -290,6 +290,8 @@ fn both_halves_say_what_the_kernel_says_beside_a_thousand_changes_a_second() {
             });
         });
         let _stops = pace.stops_with_this();
+        // The first one waits for `ip` itself, which begins.
+        obeyed(&net, &pace, &mut marks, 1);
         while pace.sent() < seconds * A_SECOND {
             waits.push(obeyed(&net, &pace, &mut marks, waits.len() as u32));
             let to: Vec<Addr> = (0..COMPARED).map(|_| dice.pick(still).addr).collect();
