@@ -7,6 +7,9 @@
 
 use super::Addr;
 
+/// Bytes of an IPv4 header without options.
+const HEADER: usize = 20;
+
 /// A running one's complement sum.
 ///
 /// RFC 1071 §2: the sum does not depend on the byte order in which words are added, and wider words
@@ -26,6 +29,9 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Sum {
+        if let Ok(header) = <&[u8; HEADER]>::try_from(bytes) {
+            return self.header(header);
+        }
         let (words, rest) = bytes.as_chunks::<4>();
         let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
         let last = match *rest {
@@ -35,6 +41,14 @@ impl Sum {
             _ => [0; 4],
         };
         Sum(self.0 + sum + u32::from_ne_bytes(last) as u64)
+    }
+
+    /// Adds what most sums are of: no loop is needed.
+    #[inline(always)]
+    fn header(self, header: &[u8; HEADER]) -> Sum {
+        let (words, _) = header.as_chunks::<4>();
+        let word = |at: usize| u64::from(u32::from_ne_bytes(words[at]));
+        Sum(self.0 + (word(0) + word(1)) + (word(2) + word(3)) + word(4))
     }
 
     /// Adds one 16-bit word.

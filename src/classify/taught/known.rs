@@ -1,7 +1,8 @@
 //! The flow cache: flows that have been classified, and their answers. Example: of 100,000 flows each is found with one wait for memory,
 //! which a batch of packets can do at once.
 //!
-//! An entry is a cache line, and a flow has two places. What is written down is right as of some change of the rules; whoever finds
+//! An entry is a cache line. A flow has two places beside each other, where it nearly always is, and two others for when those are taken:
+//! a known flow that finds no place costs a look through the rules each time. What is written down is right as of some change of the rules; whoever finds
 //! it looks whether later changes matter to the flow ([`super::classifier`]). So a new rule costs nothing here.
 
 use super::ways::{FlowKey, KEY_WORDS};
@@ -9,7 +10,7 @@ use crate::sys::cache;
 
 /// Rules of one answer; more are looked up each time.
 pub(super) const ANSWER: usize = 4;
-/// Places for each flow: with so many, one of fifty finds both of its places taken.
+/// Places for each flow: with so many, one of fifty is in its second places, and one of thousands finds all four taken.
 const SPARSE: usize = 4;
 /// No rule.
 const NONE: u32 = u32::MAX;
@@ -86,8 +87,22 @@ impl KnownFlows {
     #[inline]
     pub(super) fn find(&self, key: &FlowKey, hash: u64) -> Option<usize> {
         let home = self.home(hash);
-        let is = |at: &usize| self.places.get(*at).is_some_and(|flow| flow.is(key));
-        if is(&home) { Some(home) } else { Some(home + 1).filter(is) }
+        if self.is(home, key) {
+            return Some(home);
+        }
+        if self.is(home + 1, key) { Some(home + 1) } else { self.find_other(key, hash) }
+    }
+
+    #[inline(always)]
+    fn is(&self, at: usize, key: &FlowKey) -> bool {
+        self.places.get(at).is_some_and(|flow| flow.is(key))
+    }
+
+    /// The same among a flow's second places.
+    #[inline(never)]
+    fn find_other(&self, key: &FlowKey, hash: u64) -> Option<usize> {
+        let home = self.home(hash.rotate_left(32));
+        [home, home + 1].into_iter().find(|at| self.is(*at, key))
     }
 
     /// Up to which change an answer is right.
@@ -113,19 +128,24 @@ impl KnownFlows {
         if self.places.is_empty() || rules.len() > ANSWER {
             return;
         }
-        let home = self.home(hash);
-        let own = self.find(key, hash);
-        let age =
-            |at: usize| if self.places[at].tag == 0 { u32::MAX } else { as_of.wrapping_sub(self.places[at].as_of) };
-        let older = match age(home).cmp(&age(home + 1)) {
-            core::cmp::Ordering::Greater => 0,
-            core::cmp::Ordering::Less => 1,
-            // By chance, so that two flows cannot keep a third one out.
-            core::cmp::Ordering::Equal => (hash >> 63) as usize,
-        };
+        let at = self.find(key, hash).unwrap_or_else(|| self.room(hash, as_of));
         let mut answer = [NONE; ANSWER];
         answer[..rules.len()].copy_from_slice(rules);
-        self.places[own.unwrap_or(home + older)] = KnownFlow { words: key.words, tag: key.tag, as_of, answer };
+        self.places[at] = KnownFlow { words: key.words, tag: key.tag, as_of, answer };
+    }
+
+    /// A place for a flow that has none: the first free one, or that of whoever was confirmed least recently.
+    fn room(&self, hash: u64, as_of: u32) -> usize {
+        let (first, second) = (self.home(hash), self.home(hash.rotate_left(32)));
+        let all = [first, first + 1, second, second + 1];
+        if let Some(free) = all.into_iter().find(|at| self.places[*at].tag == 0) {
+            return free;
+        }
+        let age = |at: usize| as_of.wrapping_sub(self.places[at].as_of);
+        // Of several as old as each other one by chance, so that no few flows can keep another one out.
+        let from = (hash >> 62) as usize;
+        let turned = (0..all.len()).map(|step| all[(from + step) % all.len()]);
+        turned.max_by_key(|at| age(*at)).unwrap_or(first)
     }
 
     /// Forgets all.
@@ -151,7 +171,7 @@ mod tests {
             assert_eq!((flows.answer(at), flows.as_of(at)), (&[number as u32, 5][..], 3));
         }
         let found = (0..1000).filter(|number| flows.find(&key(*number), flows.hash(&key(*number))).is_some()).count();
-        assert!((96..=128).contains(&found), "{found} of 128 places");
+        assert!((112..=128).contains(&found), "{found} of 128 places");
         flows.clear();
         assert_eq!(flows.find(&key(999), flows.hash(&key(999))), None);
     }
