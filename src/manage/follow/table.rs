@@ -161,7 +161,6 @@ impl Followed {
     /// Interfaces have changed, and perhaps routes with them of which the kernel does not tell: those by an interface, and those from an
     /// address of IPv4. All is not read again for others, which may flap.
     pub fn doubt_if_gone(&mut self, news: &LinkNews, before: &[Interface], now: &[Interface]) {
-        let by_number = |all: &[Interface]| all.iter().map(|one| (one.index, one.clone())).collect::<HashMap<_, _>>();
         let (before, now) = (by_number(before), by_number(now));
         let is_other = |index: u32| {
             let was = before.get(&index);
@@ -367,4 +366,9 @@ fn read_once(between: &mut impl FnMut() -> io::Result<()>) -> io::Result<Mirror>
         }
     }
     Ok(found)
+}
+
+/// Interfaces by their numbers.
+fn by_number(all: &[Interface]) -> HashMap<u32, &Interface> {
+    all.iter().map(|one| (one.index, one)).collect()
 }

@@ -3,6 +3,7 @@
 //!
 //! All is read anew then, and so a message counts for little; but what went and is back when all is read can be seen by it alone.
 
+use super::dump::ANSWER;
 use super::news::{INET, messages};
 use crate::sys::netdev;
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
@@ -22,8 +23,7 @@ const REMOVED_LINK: u16 = 17;
 const REMOVED_ADDRESS: u16 = 21;
 const UP: u32 = 1;
 
-/// Bytes of the largest datagram, and datagrams that are read at once.
-const ANSWER: usize = super::dump::ANSWER;
+/// Datagrams that are read at once.
 const AT_ONCE: usize = 256;
 
 /// What has changed.
