@@ -8,6 +8,9 @@ use crate::broker::{Answer, Request};
 use crate::code::bundle::{Bundle, Insn, Kind, Lines, Manifest, Program};
 use crate::code::check;
 use crate::code::compiler::{Failure, Job, answer};
+use crate::code::extension::call_type::CallType;
+use crate::code::extension::manifest::{ExtensionManifest as Extension, packed};
+use crate::code::extension::registry::Registry;
 use crate::code::link::{self, LinkError};
 use crate::kernel::loader::{self, Wanted};
 use crate::nodeos::store::journal;
@@ -45,6 +48,7 @@ pub const ALL: &[Target] = &[
     ("control", control),
     ("credential", credential),
     ("ethernet", reading::ethernet),
+    ("extension", extension),
     ("fetch", reading::fetch),
     ("revocation", reading::revocation),
     ("hello", reading::hello),
@@ -295,6 +299,23 @@ fn seen(bytes: &[u8]) {
 
 fn plan_packet(bytes: &[u8]) {
     plans::packet(bytes);
+}
+
+/// What an extension says that it is: what is read is written into a module and read again, and its types are what they are shown as.
+fn extension(bytes: &[u8]) {
+    const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+    drop(Extension::of(bytes));
+    let Ok(text) = core::str::from_utf8(bytes) else { return };
+    let Ok(extension) = text.parse::<Extension>() else { return };
+    if let Ok(module) = packed(MODULE, text) {
+        assert_eq!(Extension::of(&module).as_ref(), Ok(&extension));
+    }
+    for call in &extension.calls {
+        assert_eq!(CallType::parse(&call.kind.to_string()), Ok(call.kind.clone()));
+        drop(call.kind.read(bytes));
+    }
+    let is_alone = extension.needs.is_empty();
+    assert_eq!(Registry::<()>::default().order(&[extension]).is_ok(), is_alone);
 }
 
 /// A configuration in Click's language, and the inside of one.

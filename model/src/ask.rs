@@ -109,6 +109,15 @@ pub enum Ask {
         /// The module, in hexadecimal digits.
         module: String,
     },
+    /// What is loaded: [`crate::extensions::Extension`]s.
+    Extensions,
+    /// Calls an extension: [`crate::extensions::Called`].
+    Call {
+        /// `EXTENSION.CALL`.
+        call: String,
+        /// A word for each parameter.
+        arguments: Vec<String>,
+    },
     /// Takes a PLAN service out that was loaded.
     UnloadService {
         /// What programs call it.
@@ -210,6 +219,7 @@ impl Ask {
             Ask::KillDomain { domain } => (Kind::Session, format!("domain {domain} was ended")),
             Ask::Cut(cut) => (Kind::Session, format!("domain {} was made to cut packets through", cut.title)),
             Ask::LoadService { name, .. } => (Kind::Code, format!("service {name} was loaded")),
+            Ask::Call { call, .. } => (Kind::Code, format!("{call} was called")),
             Ask::UnloadService { name } => (Kind::Code, format!("service {name} was taken out")),
             Ask::Revoke(Taken::Signed { .. }) => (Kind::Role, "a signed revocation was given".into()),
             Ask::Revoke(Taken::Here { what, name }) => (Kind::Role, format!("{what} {name} was revoked")),
@@ -224,7 +234,7 @@ impl Ask {
             Ask::Status | Ask::Log | Ask::Journal | Ask::State { .. } | Ask::Domains | Ask::Channels => return None,
             Ask::Revoked | Ask::Next { .. } | Ask::Watch { .. } | Ask::Names | Ask::Metrics { .. } => return None,
             Ask::Health | Ask::Events | Ask::Report | Ask::Ways { .. } | Ask::Explain { .. } => return None,
-            Ask::Stores | Ask::StoreKeys { .. } | Ask::StoreValue { .. } => return None,
+            Ask::Extensions | Ask::Stores | Ask::StoreKeys { .. } | Ask::StoreValue { .. } => return None,
         })
     }
 }

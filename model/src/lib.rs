@@ -16,6 +16,7 @@ pub mod code;
 pub mod demo;
 pub mod domains;
 pub mod events;
+pub mod extensions;
 pub mod health;
 pub mod history;
 pub mod kernel;

@@ -4,8 +4,8 @@
 //! may print more.
 
 use crate::{
-    apps, bundles, code, demo, domains, events, health, history, labs, log, meaning, programs, revoked, simulated,
-    status, stores, ways, wish,
+    apps, bundles, code, demo, domains, events, extensions, health, history, labs, log, meaning, programs, revoked,
+    simulated, status, stores, ways, wish,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -53,6 +53,10 @@ pub const ALL: &[Described] = &[
     of::<health::Health>("health", &["node health"]),
     of::<apps::Heavy>("heavy", &["heavy top"]),
     of::<apps::HeavySent>("heavy-sent", &["heavy send"]),
+    of::<extensions::Called>("extension-called", &["node call"]),
+    of::<extensions::Changed>("extension-changed", &["extension load", "extension unload"]),
+    of::<extensions::Extension>("extension-checked", &["extension check"]),
+    of::<Vec<extensions::Extension>>("extensions", &["extension ls"]),
     of::<Vec<wish::Ran>>("history", &["node history"]),
     of::<bundles::Principal>("key", &["cred new"]),
     of::<labs::Gone>("lab-down", &["lab down"]),

@@ -1,5 +1,6 @@
 //! What operators ask of a node's configuration and of its environments.
 
+use crate::extensions::Changed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -54,6 +55,19 @@ pub enum Wish {
     Reread,
     /// The configurations that ran.
     History,
+    /// Loads extensions, all or none.
+    Load {
+        /// Their modules, in hexadecimal digits.
+        modules: Vec<String>,
+    },
+    /// Unloads an extension.
+    Unload {
+        /// Its name.
+        name: String,
+        /// And all that need it, and though rules of channels name protocols of theirs.
+        #[serde(default)]
+        cascade: bool,
+    },
 }
 
 fn is_false(of: &bool) -> bool {
@@ -70,6 +84,8 @@ impl Wish {
             Wish::Confirm { .. } => Some("a configuration was confirmed"),
             Wish::Rollback { .. } => Some("a configuration of before was applied"),
             Wish::Reread => Some("the configuration was read again"),
+            Wish::Load { .. } => Some("extensions were loaded"),
+            Wish::Unload { .. } => Some("an extension was unloaded"),
         }
     }
 }
@@ -143,6 +159,8 @@ pub enum Done {
     Stays(Confirmed),
     /// The configurations that ran.
     History(Vec<Ran>),
+    /// Extensions that were loaded or unloaded.
+    Extensions(Changed),
 }
 
 /// How the node's configuration stands.

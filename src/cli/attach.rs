@@ -11,6 +11,7 @@ use core::fmt;
 use std::collections::BTreeMap;
 use std::net::ToSocketAddrs as _;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// The option that every application's command has.
@@ -68,13 +69,36 @@ impl Place {
     }
 }
 
-/// The run directories of the nodes that run here, sorted: in the place of who asks, and in the system's.
-pub(crate) fn running() -> Vec<PathBuf> {
+/// The run directories that are here, of nodes that run and of others, sorted: in the place of who asks, and in the system's.
+pub(crate) fn run_dirs() -> Vec<PathBuf> {
     let entries = run_places().into_iter().filter_map(|base| std::fs::read_dir(base).ok()).flatten().flatten();
-    let mut running: Vec<PathBuf> =
-        entries.map(|entry| entry.path()).filter(|dir| dir.join("control.sock").exists()).collect();
-    running.sort();
-    running
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    all.sort();
+    all
+}
+
+/// Whether a node runs with this run directory, as far as its sockets say.
+pub(crate) fn runs(dir: &Path) -> bool {
+    dir.join("control.sock").exists()
+}
+
+/// The run directories of the nodes that run here, sorted.
+pub(crate) fn running() -> Vec<PathBuf> {
+    run_dirs().into_iter().filter(|dir| runs(dir)).collect()
+}
+
+/// Asks a node, in a thread of its own. One that waits for a node that does not answer ends with this process, which is soon.
+pub(crate) fn ask_apart<T: Send + 'static>(
+    dir: PathBuf,
+    question: impl FnOnce(&mut Control) -> Result<T, ClientError> + Send + 'static,
+) -> Receiver<Result<T, ClientError>> {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        let answer = Control::connect(&dir).and_then(|mut control| question(&mut control));
+        // Nobody may wait for it any more.
+        let _ = tell.send(answer);
+    });
+    told
 }
 
 /// The run directory of the one node that runs here.

@@ -15,11 +15,11 @@ use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathComplete
 use clap_complete::env::{Bash, CompleteEnv, Fish, Shells, Zsh};
 use model::Ask;
 use model::domains::Domains;
+use model::extensions::Extension;
 use std::any::TypeId;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 use std::time::Duration;
 
 /// The variable by which a shell asks, with its name as the value.
@@ -57,6 +57,8 @@ enum Asked {
     Domain,
     Environment,
     Port,
+    Extension,
+    Call,
     /// NODE/INTERFACE of a lab
     LinkOfLab,
     /// Words such as port=NAME
@@ -83,6 +85,8 @@ impl Asked {
             (_, _, "filter") => Some(Asked::Filter),
             ("ee", _, "name") => Some(Asked::Environment),
             ("classify", "explain", "port") => Some(Asked::Port),
+            ("extension", "unload", "extension") => Some(Asked::Extension),
+            ("node", "call", "call") => Some(Asked::Call),
             ("lab", _, "link") => Some(Asked::LinkOfLab),
             ("cred", _, "of") => Some(Asked::Node),
             ("code", "add", "what") => Some(Asked::NodeAndFile),
@@ -132,6 +136,8 @@ impl ValueCompleter for Asked {
             Asked::Domain => offer(domains(), begun),
             Asked::Environment => offer(environments(), begun),
             Asked::Port => offer(ports(), begun),
+            Asked::Extension => offer(extensions(false), begun),
+            Asked::Call => offer(extensions(true), begun),
             Asked::Filter => filter(begun),
             Asked::Code => offer(codes(), begun),
             _ if begun.contains('/') => PathCompleter::dir().complete(current),
@@ -253,13 +259,25 @@ fn domains() -> Offered {
 fn named() -> Option<PathBuf> {
     words().iter().find_map(|word| {
         let dir = run_dir(word.to_str()?);
-        dir.join("control.sock").exists().then_some(dir)
+        attach::runs(&dir).then_some(dir)
     })
 }
 
 /// The names of the first node among the words.
 fn names() -> Option<Names> {
     asked(Control::names)
+}
+
+/// The extensions of the first node among the words, or their calls.
+fn extensions(calls: bool) -> Offered {
+    let all = asked(|control| control.asked::<Vec<Extension>>(&Ask::Extensions)).unwrap_or_default();
+    let names = |one: Extension| match calls {
+        false => vec![(one.name, Some(one.about))],
+        true => {
+            one.calls.iter().map(|call| (format!("{}.{}", one.name, call.name), Some(call.about.clone()))).collect()
+        }
+    };
+    all.into_iter().flat_map(names).collect()
 }
 
 /// What the first node among the words says, or else the one that runs here; nothing: it does not answer in time.
@@ -271,13 +289,7 @@ fn asked<T: Send + 'static>(
         _ => None,
     };
     let dir = named().or_else(only)?;
-    let (tell, told) = mpsc::channel();
-    // One that waits for a node that has stopped ends with this process, which is soon.
-    std::thread::spawn(move || {
-        let answer = Control::connect(&dir).and_then(|mut control| question(&mut control));
-        let _ = tell.send(answer.ok());
-    });
-    told.recv_timeout(PATIENCE).ok().flatten()
+    attach::ask_apart(dir, question).recv_timeout(PATIENCE).ok()?.ok()
 }
 
 /// The words before the one that is asked for, without `anode` itself. The shell says how many there are; fish says only them.
@@ -322,7 +334,7 @@ mod tests {
         ("graph", &["class", "define", "from", "write", "read"]),
         ("lab", &["name"]),
         ("multicast", &["text"]),
-        ("node", &["part"]),
+        ("node", &["part", "arguments"]),
         (
             "plan",
             &[

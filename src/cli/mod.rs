@@ -15,6 +15,7 @@ mod cred;
 mod demo;
 mod domain;
 mod ee;
+mod extension;
 mod graph;
 mod heavy;
 mod lab;
@@ -90,6 +91,8 @@ nouns! {
     Ee = ee;
     /// Channels of a running node: how packets reach domains and leave them
     Channel = channel;
+    /// Extensions: make and check them, and load them into a running node
+    Extension = extension;
     /// Named stores of a running node's domains: list them, and look into them
     Store = store;
     /// Protocols and rules: check them, and show what a frame is to them

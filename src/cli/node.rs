@@ -15,6 +15,7 @@ mod status;
 mod watch;
 mod words;
 
+use super::extension;
 use crate::broker::remains;
 use crate::clean;
 use crate::manage::client::{ClientError, Control, run_dir};
@@ -88,6 +89,19 @@ enum Verb {
     },
     /// Print the counters of a running node as text for Prometheus
     Metrics(metrics::Args),
+    /// Call an extension of a running node, and print what it gives
+    Call {
+        /// The node's name, or its run directory
+        node: String,
+        /// The call: EXTENSION.CALL, as anode extension ls lists them
+        call: String,
+        /// A word for each of its parameters
+        #[arg(allow_hyphen_values = true)]
+        arguments: Vec<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Say whether all is well with a running node: exit status 0 healthy, 1 degraded, 2 not reachable
     Health {
         /// The node's name, or its run directory
@@ -149,6 +163,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Status { node, json } => status::print(&node, json)?,
         Verb::Watch { node, interval, count, json } => watch::watch(&node, interval, count, json)?,
         Verb::Metrics(args) => metrics::print(&args)?,
+        Verb::Call { node, call, arguments, json } => extension::call(&node, call, arguments, json)?,
         Verb::Health { node, json } => return health::print(&node, json),
         Verb::Events(args) => events::print(&args)?,
         Verb::Report(args) => report::write(&args)?,

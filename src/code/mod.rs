@@ -13,6 +13,7 @@ pub mod author;
 pub mod bundle;
 pub mod check;
 pub mod compiler;
+pub mod extension;
 pub mod fetch;
 pub mod judge;
 pub mod link;

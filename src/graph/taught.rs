@@ -44,6 +44,13 @@ impl Classifying {
         protocols.teach(text).map_err(|mistake| mistake.show(name, text))?;
         Ok(Classifying { mode, protocols: Arc::new(protocols) })
     }
+
+    /// The same with what another text teaches.
+    pub fn and(&self, name: &str, text: &str) -> Result<Classifying, String> {
+        let mut protocols = (*self.protocols).clone();
+        protocols.teach(text).map_err(|mistake| mistake.show(name, text))?;
+        Ok(Classifying { mode: self.mode, protocols: Arc::new(protocols) })
+    }
 }
 
 impl Default for Classifying {

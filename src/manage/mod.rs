@@ -16,6 +16,7 @@ pub mod crew;
 mod domains;
 pub mod ee;
 pub(crate) mod explain;
+pub mod extensions;
 pub mod files;
 mod follow;
 mod homes;
@@ -33,7 +34,6 @@ mod ports;
 mod recent;
 pub mod resolver;
 pub mod revoked;
-pub mod services;
 mod signals;
 pub mod sockets;
 mod undo;
@@ -160,7 +160,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let accounts = cpu_report.accounts();
     let handle =
         handle.with_cpu(cpu_report).with_rules(followed.clone()).with_links(links.clone()).with_files(files.clone());
-    let handle = handle.with_revocations(revocations).with_services(services::Services::start()?);
+    let handle = handle.with_revocations(revocations).with_extensions(extensions::Extensions::start(clock)?);
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_watching(watching).with_others(crew.others()).with_connections(connections);
     let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;

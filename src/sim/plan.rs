@@ -3,8 +3,9 @@
 use super::host::{Host, Inmate};
 use super::run::Action;
 use super::{SendError, Simulation};
+use crate::code::extension::call_type::CallType;
 use crate::ee::plan::wasm::WasmService;
-use crate::ee::plan::{Seat, ServiceSignature, Wish};
+use crate::ee::plan::{Seat, Wish};
 use crate::trust::Moment;
 use crate::wire::{anep, plan as wire};
 use plan::packet::View;
@@ -39,7 +40,7 @@ impl Simulation {
 
     /// A wasm module becomes a PLAN service of a node; the error says why it cannot be.
     pub fn load_service(&mut self, node: usize, name: &str, signature: &str, module: &[u8]) -> Result<(), String> {
-        let signature = ServiceSignature::parse(signature)?;
+        let signature = CallType::parse(signature)?;
         let service = Box::new(WasmService::load(module)?);
         let node = self.inmates.get_mut(node).and_then(Inmate::node_mut).ok_or("the node is down")?;
         node.load_service(name, signature, service)

@@ -4,6 +4,9 @@
 use crate::apply::{apply, write};
 use crate::running::{self, HOSTS, Running};
 use crate::sender::{Sender, WARM, receiver};
+use model::Ask;
+use model::extensions::{Called, Changed};
+use model::wish::Wish;
 use serde_json::Value;
 
 /// Frames of the flood.
@@ -83,6 +86,11 @@ fn flood_beside_configurations(name: &str, adjust: running::Adjust<'_>, in_kerne
         }
     });
     assert_eq!(status["configuration"]["applied"], 10, "{status}");
+    only_by_a_flood(&status);
+}
+
+/// What was lost is what a flood loses by itself.
+fn only_by_a_flood(status: &Value) {
     let drops = status["drops"].as_object().unwrap();
     let others: Vec<_> = drops.iter().filter(|(why, _)| !BY_A_FLOOD.contains(&why.as_str())).collect();
     assert!(others.iter().all(|(_, count)| *count == 0), "{others:?}");
@@ -96,6 +104,36 @@ fn of_a_flood_beside_configurations_nothing_is_lost_by_them_in_the_user_half() {
 #[test]
 fn of_a_flood_beside_configurations_nothing_is_lost_by_them_in_the_kernel_half() {
     flood_beside_configurations("applyfk", &running::in_kernel, true);
+}
+
+/// The text of an extension that comes with anode, as a request has it.
+pub fn module(name: &str) -> String {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("apps/extensions/{name}.wat"));
+    hex::encode(std::fs::read(file).unwrap())
+}
+
+#[test]
+fn of_a_flood_beside_extensions_that_come_and_go_nothing_is_lost_by_them() {
+    let Some(net) = Running::up("floodext", HOSTS) else { return };
+    let status = flood(&net, false, || {
+        let mut control = net.control("r");
+        for round in 0..10 {
+            let modules = ["tunnels", "names"].map(module).to_vec();
+            let loaded: Changed = control.asked(&Ask::Configure { what: Wish::Load { modules } }).unwrap();
+            assert_eq!(loaded.names, ["names", "tunnels"]);
+            let mut call = |call: &str, arguments: &[&str]| -> Called {
+                let arguments = arguments.iter().map(ToString::to_string).collect();
+                control.asked(&Ask::Call { call: call.into(), arguments }).unwrap()
+            };
+            let end = format!("10.0.0.{round}");
+            call("names.add", &["vtep.west", &end]);
+            assert_eq!(call("tunnels.end", &["west"]).value, end);
+            let what = Wish::Unload { name: "names".into(), cascade: true };
+            let unloaded: Changed = control.asked(&Ask::Configure { what }).unwrap();
+            assert_eq!(unloaded.names, ["tunnels", "names"]);
+        }
+    });
+    only_by_a_flood(&status);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! what the kernel cannot tell from that, stays with Linux.
 
 use crate::channels::node::{Node, PORTS};
+use crate::flood::module;
 use crate::nodeos_processes::{Line, ROLE};
 use crate::running::PATIENCE;
 use anode::classify::taught::classifier::MatchMode;
@@ -9,6 +10,9 @@ use anode::classify::taught::protocols::Protocols;
 use anode::graph::taught::Classifying;
 use anode::node::policy::Amendment;
 use anode::nodeos::interface::ChanSpec;
+use model::Ask;
+use model::extensions::Changed;
+use model::wish::Wish;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::Arc;
@@ -128,4 +132,47 @@ fn a_process_gets_the_packets_of_a_taught_protocol_and_the_operator_sees_why() {
     assert_eq!(explained["whose"], "of channels", "{explained}");
     assert_eq!(explained["channels"].as_array().unwrap().len(), 1, "{explained}");
     assert_eq!(explained["rules"][0]["text"], stream, "{explained}");
+}
+
+#[test]
+fn an_extension_teaches_a_protocol_whose_packets_a_process_gets_and_stays_while_it_is_named() {
+    let Some(line) = Line::start_with("taught", ROLE) else { return };
+    let mut control = line.net.control("r");
+    let mut configure = |what: Wish| control.asked::<Changed>(&Ask::Configure { what });
+    let modules = ["names", "tunnels"].map(module).to_vec();
+    configure(Wish::Load { modules: modules.clone() }).unwrap();
+    let rule = "[ip | udp | vxlan (vni = 7) | *]";
+    let arguments = ["ee", "if0/ip/udp/rule", rule, "if1/ip/udp", "*:6000 -> 10.0.2.2:7000"];
+    let _forwarder = line.run("forwarder", crate::build::Linked::Shared, &arguments);
+    let (a, b) = (line.socket("a", "10.0.1.1:4000"), line.socket("b", "10.0.2.2:7000"));
+    let of_network = |vni: u8, number: u8| [8, 0, 0, 0, 0, 0, vni, 0, number];
+    let come = |numbers: std::ops::Range<u8>| {
+        for number in numbers {
+            for vni in [6, 7] {
+                a.send_to(&of_network(vni, number), "10.0.1.2:4789").unwrap();
+            }
+            let mut buffer = [0; 64];
+            let (length, _) = b.recv_from(&mut buffer).unwrap();
+            assert_eq!(buffer[..length], of_network(7, number));
+        }
+    };
+    come(0..20);
+    let refused = configure(Wish::Unload { name: "tunnels".into(), cascade: false }).unwrap_err().to_string();
+    assert!(refused.contains("end these channels first: channel") && refused.contains(rule), "{refused}");
+    come(20..40);
+    let holding = || {
+        let frame = concat!(
+            "0200000000010200000000020800",
+            "4500002500000000401166c60a0000010a000002",
+            "000912b5001100000800000000000700",
+            "00",
+        );
+        line.net.anode("r", &["classify", "explain", frame])["whose"].clone()
+    };
+    assert_eq!(holding(), "of channels");
+    // The rule holds for nothing until its protocol is taught again.
+    assert_eq!(configure(Wish::Unload { name: "names".into(), cascade: true }).unwrap().names, ["tunnels", "names"]);
+    assert_ne!(holding(), "of channels");
+    configure(Wish::Load { modules }).unwrap();
+    come(40..60);
 }

@@ -5,9 +5,11 @@
 use crate::bed::{Bed, datagram, datagram_with};
 use crate::charges::WorkOnly;
 use anode::apps::plan::{Script, packet};
+use anode::code::extension::call_type::CallType;
+use anode::code::extension::instance::CallFailure;
 use anode::core::reason::Reason;
 use anode::ee::plan::config::Principal;
-use anode::ee::plan::{Config, LoadedService, Seat, ServiceFailure, ServiceSignature, Wish, authenticator};
+use anode::ee::plan::{Config, LoadedService, Seat, Wish, authenticator};
 use anode::frame::Frame;
 use anode::node::Effect;
 use anode::node::hosts::InProcess;
@@ -50,7 +52,7 @@ struct Work {
 }
 
 impl LoadedService for Work {
-    fn call(&mut self, _: u64, _: u64, _: u64, exchange: &mut Vec<u8>) -> (Result<(), ServiceFailure>, u64) {
+    fn call(&mut self, _: u64, _: u64, _: u64, exchange: &mut Vec<u8>) -> (Result<(), CallFailure>, u64) {
         self.clock.fetch_add(COST, Relaxed);
         exchange.clone_from(&self.answer);
         (Ok(()), 8)
@@ -91,7 +93,7 @@ impl Place {
         let way = [&Addr::v4(FAR).0[..], &1u64.to_le_bytes()].concat();
         for (name, kind, answer) in [("work", "void -> int", vec![0; 8]), ("way", "host -> host * dev", way)] {
             let work = Work { clock: clock.clone(), answer };
-            node.load_service(name, ServiceSignature::parse(kind).unwrap(), Box::new(work)).unwrap();
+            node.load_service(name, CallType::parse(kind).unwrap(), Box::new(work)).unwrap();
         }
         let seat = bed.turn(|node, turn| node.attach_plan(turn, 0)).unwrap();
         let role = Role {

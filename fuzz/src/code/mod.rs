@@ -8,6 +8,16 @@ pub mod check;
 #[path = "../../../src/code/link.rs"]
 pub mod link;
 
+/// What extensions say that they are; those that run stay with the node.
+#[path = "../../../src/code/extension"]
+pub mod extension {
+    #[allow(dead_code, reason = "calls use the rest")]
+    pub mod call_type;
+    pub mod manifest;
+    #[allow(dead_code, reason = "nodes use the rest")]
+    pub mod registry;
+}
+
 /// What the node and its compiler say to each other; the compiler itself stays with the node.
 #[path = "../../../src/code/compiler"]
 pub mod compiler {

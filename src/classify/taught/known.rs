@@ -1,9 +1,9 @@
 //! The flow cache: flows that have been classified, and their answers. Example: of 100,000 flows each is found with one wait for memory,
 //! which a batch of packets can do at once.
 //!
-//! An entry is a cache line. A flow has two places beside each other, where it nearly always is, and two others for when those are taken:
-//! a known flow that finds no place costs a look through the rules each time. What is written down is right as of some change of the rules; whoever finds
-//! it looks whether later changes matter to the flow ([`super::classifier`]). So a new rule costs nothing here.
+//! An entry is a cache line. A flow has two places beside each other, where it nearly always is, and two others for when those are
+//! taken: a known flow without a place costs a look through the rules each time. What is written down is right as of some change of the
+//! rules; whoever finds it looks whether later changes matter to the flow ([`super::classifier`]). So a new rule costs nothing here.
 
 use super::ways::{FlowKey, KEY_WORDS};
 use crate::sys::cache;

@@ -3,7 +3,7 @@
 
 use crate::clean;
 use crate::cli::attach;
-use crate::manage::client::{Control, run_places};
+use crate::manage::client::run_places;
 use model::Ask;
 use model::health::{Health, Known, State};
 use std::path::{Path, PathBuf};
@@ -33,13 +33,14 @@ pub(super) fn print(json: bool) -> anyhow::Result<()> {
 /// All of them, by their run directories.
 fn known() -> Vec<Known> {
     let end = Instant::now() + PATIENCE;
+    let ask = |dir| attach::ask_apart(dir, |control| control.asked::<Health>(&Ask::Health));
     let asked: Vec<_> = attach::running().into_iter().map(|dir| (dir.clone(), ask(dir))).collect();
     let running = asked.into_iter().map(|(dir, answer)| {
         let health = answer.recv_timeout(end.saturating_duration_since(Instant::now()));
-        let health = health.unwrap_or_else(|_| Err(format!("it has not answered within {} s", PATIENCE.as_secs())));
         let (state, said) = match health {
-            Ok(health) => (health.state, worst(&health)),
-            Err(why) => (State::Unreachable, why),
+            Ok(Ok(health)) => (health.state, worst(&health)),
+            Ok(Err(why)) => (State::Unreachable, why.to_string()),
+            Err(_) => (State::Unreachable, format!("it has not answered within {} s", PATIENCE.as_secs())),
         };
         of(&dir, state, said)
     });
@@ -64,17 +65,6 @@ fn name_of(dir: &Path) -> String {
     dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Asks one how it is. A thread that waits for one that does not answer ends with this process, which is soon.
-fn ask(dir: PathBuf) -> std::sync::mpsc::Receiver<Result<Health, String>> {
-    let (tell, told) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let health = Control::connect(&dir).and_then(|mut control| control.asked::<Health>(&Ask::Health));
-        // Nobody may wait for it any more.
-        let _ = tell.send(health.map_err(|why| why.to_string()));
-    });
-    told
-}
-
 /// What the checks say that are as the worst one is; nothing of a node that is healthy.
 fn worst(health: &Health) -> String {
     let bad = health.checks.iter().filter(|check| check.state != State::Healthy);
@@ -83,8 +73,6 @@ fn worst(health: &Health) -> String {
 
 /// Run directories of nodes that do not run and have left a kernel half.
 fn left() -> Vec<PathBuf> {
-    let entries = run_places().into_iter().filter_map(|base| std::fs::read_dir(base).ok()).flatten().flatten();
-    let has_pins = |dir: &PathBuf| std::fs::read_dir(dir.join("bpf")).is_ok_and(|mut pins| pins.next().is_some());
-    let is_left = |dir: &PathBuf| !dir.join("control.sock").exists() && has_pins(dir);
-    entries.map(|entry| entry.path()).filter(is_left).collect()
+    let has_pins = |dir: &Path| std::fs::read_dir(dir.join("bpf")).is_ok_and(|mut pins| pins.next().is_some());
+    attach::run_dirs().into_iter().filter(|dir| !attach::runs(dir) && has_pins(dir)).collect()
 }

@@ -34,5 +34,7 @@ pub(crate) fn service() -> Config {
     let mut config = Config::new();
     config.wasm_relaxed_simd(false);
     config.consume_fuel(true).cranelift_nan_canonicalization(true).cranelift_opt_level(OptLevel::Speed);
+    // First contents are copied: a node's threads may not seal files for them.
+    config.memory_init_cow(false);
     config
 }

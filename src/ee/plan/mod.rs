@@ -49,6 +49,7 @@ mod waiting;
 pub mod wasm;
 mod work;
 
+use crate::code::extension::call_type::CallType;
 use crate::core::reason::Reason;
 use crate::frame::{PeerId, PortId};
 use crate::topology::Neighbour;
@@ -61,7 +62,7 @@ use jobs::Jobs;
 pub use layers::{authenticator, signed};
 use library::{Library, Room};
 use loaded::Loaded;
-pub use loaded::{LoadedService, ServiceFailure, ServiceSignature};
+pub use loaded::LoadedService;
 use names::Names;
 pub use os::PlanOs;
 use outbox::Outbox;
@@ -208,12 +209,7 @@ impl Plan {
     }
 
     /// A service of this name is there from now on; one of the same name gives way. The error says why it cannot be.
-    pub fn load(
-        &mut self,
-        name: &str,
-        signature: ServiceSignature,
-        service: Box<dyn LoadedService>,
-    ) -> Result<(), String> {
+    pub fn load(&mut self, name: &str, signature: CallType, service: Box<dyn LoadedService>) -> Result<(), String> {
         let name = Name::new(name).filter(|name| !name.is_none()).ok_or_else(|| format!("'{name}' is no name"))?;
         if !matches!(name.meaning(), None | Some(plan::name::Core::Service(_))) || Builtin::of(&name).is_some() {
             return Err(format!("{name} cannot be a service of this node"));

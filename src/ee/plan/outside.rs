@@ -10,7 +10,8 @@ use super::layers::REFUSED;
 use super::ready::Task;
 use super::signers::Seated;
 use super::waiting::On;
-use super::{ANYONE, Fate, LoadedService, Plan, PlanOs, ServiceSignature};
+use super::{ANYONE, Fate, LoadedService, Plan, PlanOs};
+use crate::code::extension::call_type::CallType;
 use crate::core::reason::Reason;
 use crate::topology::Neighbour;
 use crate::trust::{PrincipalId, Role, Statement};
@@ -48,7 +49,7 @@ pub struct Brought {
     /// Its name.
     pub name: String,
     /// Its type.
-    pub signature: ServiceSignature,
+    pub signature: CallType,
     /// What it does.
     pub service: Box<dyn LoadedService>,
 }

@@ -12,6 +12,7 @@
 
 mod applier;
 mod back;
+mod extended;
 mod offered;
 mod peers;
 mod ports;
@@ -201,6 +202,8 @@ impl Applying {
                 self.apply(wanted, who, Manner::default())
             }
             Wish::Confirm { number } => self.confirm(number, who),
+            Wish::Load { modules } => self.load(&modules, who),
+            Wish::Unload { name, cascade } => self.unload(name, cascade, who),
             Wish::History => Ok(Done::History(history()?.into_iter().map(shown).collect())),
         }
     }

@@ -7,6 +7,7 @@ use crate::config::difference::{Change, Part};
 use crate::config::environments::Environment;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
+use crate::manage::extensions::Taught;
 use crate::manage::worker::Order;
 use crate::node::Classifying;
 use crate::node::policy::Amendment;
@@ -151,15 +152,30 @@ impl Prepared {
     }
 }
 
-/// Protocols that are taught then. All rules of channels must still mean something.
+/// Protocols that are taught then, by the configuration and by extensions. All rules of channels must still mean something.
 fn classifying_of(parts: &Parts, file: &NodeFile) -> Result<Classifying, String> {
-    let classifying = file.classify.classifying()?;
+    let classifying = classifying(file, &parts.handle.extensions()?.protocols()?)?;
+    all_readable(parts, &classifying).map_err(|why| format!("[classify] protocols: {why}"))?;
+    Ok(classifying)
+}
+
+/// What the configuration says of classifying, with protocols of extensions.
+pub(super) fn classifying(file: &NodeFile, taught: &[Taught]) -> Result<Classifying, String> {
+    let mut classifying = file.classify.classifying()?;
+    for (name, text) in taught {
+        classifying = classifying.and(&format!("extension {name}, protocols"), text)?;
+    }
+    Ok(classifying)
+}
+
+/// Refuses what would leave rules of channels without a meaning.
+pub(super) fn all_readable(parts: &Parts, classifying: &Classifying) -> Result<(), String> {
     let protocols = classifying.protocols.clone();
     let unreadable = parts.handle.with_node(move |node, _| node.unreadable(&protocols))?;
     match unreadable.split_first() {
-        None => Ok(classifying),
+        None => Ok(()),
         Some((first, others)) => Err(format!(
-            "[classify] protocols: rules of channels would mean nothing any more; end these channels first: {first}{}",
+            "rules of channels would mean nothing any more; end these channels first: {first}{}",
             if others.is_empty() { String::new() } else { format!("\n(and {} more)", others.len()) }
         )),
     }

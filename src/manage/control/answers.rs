@@ -4,9 +4,9 @@
 use super::handle::Handle;
 use super::{journal, state, stores, ways};
 use crate::code::bundle::Bundle;
+use crate::code::extension::call_type::CallType;
 use crate::code::run::traps::Places;
 use crate::core::domain::DomainId;
-use crate::ee::plan::ServiceSignature;
 use crate::log::{self, Asker, level};
 use crate::manage::loader::Request;
 use crate::manage::observe::{report, told};
@@ -76,10 +76,9 @@ impl Handle {
     /// Makes a module, in hexadecimal, a service of PLAN programs.
     fn load_service(&self, name: String, signature: &str, module: &str) -> Result<Named, String> {
         let module = hex::decode(module).map_err(|_| "the module is not in hexadecimal")?;
-        let signature = ServiceSignature::parse(signature)?;
+        let signature = CallType::parse(signature)?;
         // The worker does not wait for it.
-        let services = self.services.as_ref().ok_or("this node loads no services")?;
-        let service = Box::new(services.load(module)?);
+        let service = Box::new(self.extensions()?.service(module)?);
         let called = name.clone();
         self.with_node(move |node, _| node.load_service(&called, signature, service))??;
         Ok(Named { name })
@@ -172,6 +171,8 @@ impl Handle {
             Ask::Cut(wanted) => ok(&domains::cut(self, wanted)?),
             Ask::LoadService { name, signature, module } => ok(&self.load_service(name, &signature, &module)?),
             Ask::UnloadService { name } => ok(&self.unload_service(name)?),
+            Ask::Extensions => ok(&self.extensions()?.list()?),
+            Ask::Call { call, arguments } => ok(&self.extensions()?.call(call, arguments)?),
             Ask::Revoke(taken) => ok(&self.revoke(&taken)?),
             Ask::Revoked => {
                 let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;

@@ -9,13 +9,13 @@ use crate::kernel::KernelHalf;
 use crate::manage::apply::wish::{Done, Fulfils, Reply, Wish};
 use crate::manage::connections::Connections;
 use crate::manage::ee::KeptStores;
+use crate::manage::extensions::Extensions;
 use crate::manage::files::Files;
 use crate::manage::homes::{Home, Homes};
 use crate::manage::loader::Shelf;
 use crate::manage::management::Management;
 use crate::manage::observe::Observed;
 use crate::manage::revoked::Revocations;
-use crate::manage::services::Services;
 use crate::manage::sockets::Report;
 use crate::manage::watching::Watching;
 use crate::manage::worker::Order;
@@ -74,7 +74,7 @@ pub struct Handle {
     pub(super) files: Option<Arc<Files>>,
     pub(super) kept: Option<Arc<KeptStores>>,
     pub(in crate::manage) revocations: Option<Arc<Revocations>>,
-    pub(super) services: Option<Services>,
+    pub(super) extensions: Option<Extensions>,
     pub(in crate::manage) sources: Sources,
     pub(in crate::manage) watching: Option<Arc<Watching>>,
     pub(in crate::manage) others: Others,
@@ -89,7 +89,7 @@ impl Handle {
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
         let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
-        let (services, watching, links) = (None, None, None);
+        let (extensions, watching, links) = (None, None, None);
         Handle {
             orders,
             waker,
@@ -105,7 +105,7 @@ impl Handle {
             files,
             kept: None,
             revocations,
-            services,
+            extensions,
             sources: Sources::default(),
             watching,
             others: Others::default(),
@@ -140,9 +140,14 @@ impl Handle {
         self.watching.iter().for_each(|watching| watching.name_ports(file, ports));
     }
 
-    /// The same with who compiles services that the operator loads.
-    pub fn with_services(self, services: Services) -> Handle {
-        Handle { services: Some(services), ..self }
+    /// The same with who keeps extensions, and compiles services that the operator loads.
+    pub fn with_extensions(self, extensions: Extensions) -> Handle {
+        Handle { extensions: Some(extensions), ..self }
+    }
+
+    /// Who keeps extensions.
+    pub(in crate::manage) fn extensions(&self) -> Result<&Extensions, String> {
+        self.extensions.as_ref().ok_or_else(|| "this node loads no extensions".into())
     }
 
     /// The same with who remembers what is taken back.

@@ -2,11 +2,12 @@
 //! outside.
 
 use super::{Member, RoleOf, Speaker};
+use crate::code::extension::call_type::CallType;
 use crate::core::domain::{DomainId, EnvironmentId};
 use crate::core::ledger::Balance;
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
-use crate::ee::plan::{ANYONE, Brought, LoadedService, Plan, PlanOs, Seat, ServiceSignature, Wish};
+use crate::ee::plan::{ANYONE, Brought, LoadedService, Plan, PlanOs, Seat, Wish};
 use crate::frame::Sent;
 use crate::node::output::Turn;
 use crate::node::{Node, below_root};
@@ -81,7 +82,7 @@ impl Node {
     pub fn load_service(
         &mut self,
         name: &str,
-        signature: ServiceSignature,
+        signature: CallType,
         service: Box<dyn LoadedService>,
     ) -> Result<(), String> {
         let speaker: &mut Speaker = self.environments.get_mut().ok_or("this node does not speak PLAN")?;

@@ -1,0 +1,57 @@
+//! Extensions of a node: what is loaded, and what a call has given.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An extension that is loaded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Extension {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub about: String,
+    /// SHA-256 of its module.
+    pub digest: String,
+    /// Calls of others that it needs, with their types.
+    pub needs: Vec<String>,
+    /// Protocols that it teaches, in the language of the classifier.
+    pub protocols: String,
+    /// Its calls.
+    pub calls: Vec<Call>,
+    /// How often operators have called it.
+    pub called: u64,
+    /// Calls of those that gave nothing.
+    pub failed: u64,
+    /// Fuel that all of them took: about the instructions of the module.
+    pub fuel: u64,
+}
+
+/// A call of an extension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Call {
+    /// Its name.
+    pub name: String,
+    /// Its type, as PLAN writes it.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What it does.
+    pub about: String,
+    /// Whether PLAN programs see it, too.
+    pub service: bool,
+}
+
+/// What a call has given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Called {
+    /// The value, as PLAN writes it.
+    pub value: String,
+    /// Fuel that it took.
+    pub fuel: u64,
+}
+
+/// What was loaded, or was unloaded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Changed {
+    /// Names, in the order in which it was done.
+    pub names: Vec<String>,
+}

@@ -1,0 +1,179 @@
+//! `anode extension`: make and check extensions, and load them into a running node.
+
+use crate::clean;
+use crate::cli::say_json;
+use crate::code::extension::compiled::Offered;
+use crate::code::extension::manifest::{ExtensionManifest, binary, packed};
+use crate::manage::client::{Control, run_dir};
+use crate::wire::Digest;
+use anyhow::{Context as _, Result};
+use clap::Subcommand;
+use model::Ask;
+use model::extensions::{Call, Changed, Extension};
+use model::wish::Wish;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Say what an extension is, and what is wrong with it
+    Check {
+        /// The module, or its text form, with a manifest in it
+        module: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put a manifest into a module
+    Pack {
+        /// The module, or its text form
+        module: PathBuf,
+        /// The manifest, in TOML (docs/extensions.md)
+        manifest: PathBuf,
+        /// Where the extension is written
+        #[arg(short, long)]
+        output: PathBuf,
+    },
+    /// Load extensions into a running node, all or none, in the order of their needs
+    Load {
+        /// The node's name, or its run directory
+        node: String,
+        /// The modules
+        #[arg(required = true)]
+        modules: Vec<PathBuf>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// List the extensions of a running node
+    Ls {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Unload an extension of a running node
+    Unload {
+        /// The node's name, or its run directory
+        node: String,
+        /// The extension's name
+        extension: String,
+        /// Unload those, too, that need it, and though rules of channels name protocols of theirs
+        #[arg(long)]
+        cascade: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn run(args: Args) -> Result<ExitCode> {
+    match args.verb {
+        Verb::Check { module, json } => check(&module, json)?,
+        Verb::Pack { module, manifest, output } => pack(&module, &manifest, &output)?,
+        Verb::Load { node, modules, json } => {
+            let read = |module: &PathBuf| read(module).map(hex::encode);
+            let wish = Wish::Load { modules: modules.iter().map(read).collect::<Result<_>>()? };
+            changed(&node, wish, "loaded", json)?;
+        }
+        Verb::Ls { node, json } => {
+            let all: Vec<Extension> = Control::connect(&run_dir(&node))?.asked(&Ask::Extensions)?;
+            if json {
+                say_json(&all)?;
+            } else {
+                all.iter().for_each(say);
+            }
+        }
+        Verb::Unload { node, extension, cascade, json } => {
+            changed(&node, Wish::Unload { name: extension, cascade }, "unloaded", json)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `anode node call`: calls an extension for somebody, and prints what it gives.
+pub(crate) fn call(node: &str, call: String, arguments: Vec<String>, json: bool) -> Result<()> {
+    let called: model::extensions::Called = Control::connect(&run_dir(node))?.asked(&Ask::Call { call, arguments })?;
+    if json {
+        return say_json(&called);
+    }
+    crate::say!("{}", clean::line(&called.value));
+    Ok(())
+}
+
+fn read(module: &Path) -> Result<Vec<u8>> {
+    let bytes = std::fs::read(module).with_context(|| module.display().to_string())?;
+    let wasm = binary(&bytes).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
+    Ok(wasm.into_owned())
+}
+
+fn check(module: &Path, json: bool) -> Result<()> {
+    let wasm = read(module)?;
+    let offered = Offered::read(&wasm).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
+    let ExtensionManifest { name, about, needs, protocols, calls } = offered.manifest;
+    let call = |call: crate::code::extension::manifest::Exported| Call {
+        name: call.name,
+        kind: call.kind.to_string(),
+        about: call.about,
+        service: call.service,
+    };
+    let extension = Extension {
+        name,
+        about,
+        digest: Digest::of(&wasm).to_string(),
+        needs: needs.iter().map(ToString::to_string).collect(),
+        protocols,
+        calls: calls.into_iter().map(call).collect(),
+        called: 0,
+        failed: 0,
+        fuel: 0,
+    };
+    if json {
+        return say_json(&extension);
+    }
+    say(&extension);
+    Ok(())
+}
+
+fn pack(module: &Path, manifest: &Path, output: &Path) -> Result<()> {
+    let text = std::fs::read_to_string(manifest).with_context(|| manifest.display().to_string())?;
+    text.parse::<ExtensionManifest>().map_err(anyhow::Error::msg).with_context(|| manifest.display().to_string())?;
+    let whole = packed(&read(module)?, &text).map_err(anyhow::Error::msg)?;
+    Offered::read(&whole).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
+    std::fs::write(output, whole).with_context(|| output.display().to_string())
+}
+
+fn changed(node: &str, what: Wish, done: &str, json: bool) -> Result<()> {
+    let changed: Changed = Control::connect(&run_dir(node))?.asked(&Ask::Configure { what })?;
+    if json {
+        return say_json(&changed);
+    }
+    changed.names.iter().for_each(|name| crate::say!("{done} {}", clean::line(name)));
+    Ok(())
+}
+
+/// An extension, its needs, what it teaches, and its calls.
+fn say(of: &Extension) {
+    let Extension { name, about, needs, protocols, calls, called, failed, .. } = of;
+    crate::say!("{name:20} {} {called} calls, {failed} of them failed", clean::line(&format!("{about:60}")));
+    for need in needs {
+        crate::say!("  needs {}", clean::line(need));
+    }
+    if !protocols.is_empty() {
+        let names = protocols.match_indices("(protocol ").map(|(at, begun)| &protocols[at + begun.len()..]);
+        let names =
+            names.map(|rest| rest.split(|c: char| c.is_whitespace() || c == '(' || c == ')').next().unwrap_or(""));
+        crate::say!("  teaches {}", clean::line(&names.collect::<Vec<_>>().join(", ")));
+    }
+    for Call { name: call, kind, about, service } in calls {
+        let seen = if *service { " (PLAN sees it)" } else { "" };
+        crate::say!("  {}", clean::line(&format!("{name}.{call} : {kind}{seen}  {about}")));
+    }
+}

@@ -1,0 +1,89 @@
+//! Extensions that have been compiled, and instances that are made of them. Operators and other extensions call one together; PLAN has
+//! one of its own for each service. An instance's state is its own.
+
+use super::instance::{self, CallLink, Exports, Instance, SharedInstance};
+use super::manifest::{ExtensionManifest, binary};
+use crate::code::check;
+use crate::wire::Digest;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use wasmtime::{Engine, Module};
+
+/// The global with the address of a module's buffer.
+pub const BUFFER_NAME: &str = "an_buffer";
+
+/// A module, and those that it calls.
+pub struct CompiledExtension {
+    /// What it is.
+    pub manifest: ExtensionManifest,
+    /// What its bytes come to.
+    pub digest: Digest,
+    engine: Engine,
+    module: Module,
+    /// Those that it needs, once for each of its needs.
+    needs: Vec<Arc<CompiledExtension>>,
+}
+
+/// What is offered as an extension, as far as it can be read without compiling.
+pub struct Offered {
+    /// What it is.
+    pub manifest: ExtensionManifest,
+    wasm: Vec<u8>,
+}
+
+impl Offered {
+    /// Reads a module, or its text form.
+    pub fn read(module: &[u8]) -> Result<Offered, String> {
+        let wasm = binary(module)?.into_owned();
+        check::bounds(&wasm).map_err(|refusal| refusal.to_string())?;
+        Ok(Offered { manifest: ExtensionManifest::of(&wasm)?, wasm })
+    }
+
+    /// Compiles it; `known` are those that it may need.
+    pub fn compile(
+        self,
+        known: impl Fn(&str) -> Option<Arc<CompiledExtension>>,
+    ) -> Result<Arc<CompiledExtension>, String> {
+        let Offered { manifest, wasm } = self;
+        let said = |error: wasmtime::Error| format!("{}: {error:#}", manifest.name);
+        let engine = Engine::new(&instance::config()).map_err(said)?;
+        let module = Module::new(&engine, &wasm).map_err(said)?;
+        let needs = manifest.needs.iter().map(|need| {
+            known(&need.extension).ok_or_else(|| format!("{} needs {need}, which is not there", manifest.name))
+        });
+        let needs = needs.collect::<Result<_, _>>()?;
+        Ok(Arc::new(CompiledExtension { digest: Digest::of(&wasm), engine, module, needs, manifest }))
+    }
+}
+
+/// Instances that call each other, by name.
+pub type Instances = BTreeMap<String, SharedInstance>;
+
+impl CompiledExtension {
+    /// An instance among others; those that it needs are made if they are not there. At most `registry::CHAIN_MAX` stand on each other.
+    pub fn instance(&self, all: &mut Instances) -> Result<SharedInstance, String> {
+        if let Some(known) = all.get(&self.manifest.name) {
+            return Ok(known.clone());
+        }
+        let mut links = Vec::new();
+        for (need, other) in self.manifest.needs.iter().zip(&self.needs) {
+            let at = other.manifest.call(&need.call).ok_or_else(|| format!("{need} is not there"))?;
+            let link = CallLink {
+                extension: need.extension.clone(),
+                call: need.call.clone(),
+                instance: other.instance(all)?,
+                at,
+            };
+            if !links.iter().any(|known: &CallLink| (&known.extension, &known.call) == (&link.extension, &link.call)) {
+                links.push(link);
+            }
+        }
+        let calls: Vec<_> = self.manifest.calls.iter().map(|call| &*call.name).collect();
+        let exports = Exports { buffer: BUFFER_NAME, calls: &calls };
+        let instance = Instance::new(&self.engine, &self.module, &exports, links)
+            .map_err(|why| format!("{}: {why}", self.manifest.name))?;
+        let shared = Arc::new(Mutex::new(instance));
+        all.insert(self.manifest.name.clone(), shared.clone());
+        Ok(shared)
+    }
+}

@@ -1,0 +1,282 @@
+//! What an extension says that it is: the custom section `anode.extension` of its module, in TOML.
+//!
+//! ```toml
+//! name = "tenants"
+//! about = "VXLAN, and which tenant has which of its networks"
+//! needs = ["names.lookup : string -> host"]
+//! protocols = "(protocol vxlan (follows udp 4789) (hdr_len 8) (field vni offset 4 length 3 flow))"
+//! [[call]]
+//! name = "tenant"
+//! type = "int -> string"
+//! about = "the tenant of a network"
+//! service = true
+//! ```
+//!
+//! Whoever offers an extension may be wrong or worse: everything has a bound, and nothing of it is compiled before it has been read whole.
+
+use super::call_type::CallType;
+use crate::clean::shown;
+use crate::code::bundle::REPRESENTATION_MAX;
+use core::fmt;
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::str::FromStr;
+
+/// The custom section in which a manifest is.
+pub const SECTION: &str = "anode.extension";
+
+/// Calls of one extension, and calls of others that it needs.
+pub const CALLS_MAX: usize = 64;
+/// Bytes of a name.
+pub const NAME_MAX: usize = 32;
+/// Characters of a word for people.
+const ABOUT_MAX: usize = 200;
+
+/// A call of an extension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// Its name, which is that of the module's function.
+    pub name: String,
+    /// Its type.
+    pub kind: CallType,
+    /// What it does, for people.
+    pub about: String,
+    /// Whether PLAN programs see it, too.
+    pub service: bool,
+}
+
+/// A call of another extension that one needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The other extension.
+    pub extension: String,
+    /// The call.
+    pub call: String,
+    /// The type that it must have.
+    pub kind: CallType,
+}
+
+/// What an extension is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExtensionManifest {
+    /// Its name.
+    pub name: String,
+    /// What it is for, for people.
+    pub about: String,
+    /// What it needs of others.
+    pub needs: Vec<Need>,
+    /// Protocols that are taught while it is loaded, in the language of docs/classifier.md.
+    pub protocols: String,
+    /// Its calls.
+    pub calls: Vec<Exported>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    name: String,
+    #[serde(default)]
+    about: String,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    protocols: String,
+    #[serde(default, rename = "call")]
+    calls: Vec<CallText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallText {
+    name: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    about: String,
+    #[serde(default)]
+    service: bool,
+}
+
+impl ExtensionManifest {
+    /// That of a module in its binary form.
+    pub fn of(wasm: &[u8]) -> Result<ExtensionManifest, String> {
+        let text = section(wasm, SECTION);
+        text.ok_or_else(|| {
+            format!("the module has no custom section '{SECTION}', which says what it is: anode extension pack")
+        })?
+        .parse()
+    }
+
+    /// The number of a call.
+    pub fn call(&self, name: &str) -> Option<usize> {
+        self.calls.iter().position(|call| call.name == name)
+    }
+}
+
+impl FromStr for ExtensionManifest {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<ExtensionManifest, String> {
+        let Text { name, about, needs, protocols, calls } =
+            toml::from_str(text).map_err(|error| format!("the manifest: {}", error.to_string().trim_end()))?;
+        let name = named("an extension's name", name)?;
+        let needs: Vec<Need> = needs.iter().map(|need| need.parse()).collect::<Result<_, String>>()?;
+        let calls: Vec<Exported> = calls.into_iter().map(CallText::read).collect::<Result<_, String>>()?;
+        if needs.len() > CALLS_MAX || calls.len() > CALLS_MAX {
+            return Err(format!("{name}: at most {CALLS_MAX} calls, and {CALLS_MAX} of others that it needs"));
+        }
+        if let Some(twice) =
+            calls.iter().enumerate().find(|(at, call)| calls[..*at].iter().any(|it| it.name == call.name))
+        {
+            return Err(format!("{name} has two calls of the name {}", twice.1.name));
+        }
+        if let Some(own) = needs.iter().find(|need| need.extension == name) {
+            return Err(format!("{name} needs its own call {}", own.call));
+        }
+        Ok(ExtensionManifest { name, about: plain(about)?, needs, protocols, calls })
+    }
+}
+
+impl CallText {
+    fn read(self) -> Result<Exported, String> {
+        let name = named("a call's name", self.name)?;
+        let kind = CallType::parse(&self.kind).map_err(|why| format!("the type of {name}: {why}"))?;
+        Ok(Exported { name, kind, about: plain(self.about)?, service: self.service })
+    }
+}
+
+impl FromStr for Need {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Need, String> {
+        let wrong = || format!("'{}' is not what is needed: EXTENSION.CALL : TYPE", shown(text));
+        let (call, kind) = text.split_once(':').ok_or_else(wrong)?;
+        let (extension, call) = call.trim().split_once('.').ok_or_else(wrong)?;
+        let kind = CallType::parse(kind).map_err(|why| format!("the type of {}: {why}", shown(call)))?;
+        let extension = named("an extension's name", extension.into())?;
+        Ok(Need { extension, call: named("a call's name", call.into())?, kind })
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{} : {}", self.extension, self.call, self.kind)
+    }
+}
+
+/// A name: it begins with a letter, and goes on with letters, digits, `_` and `-`.
+fn named(what: &str, name: String) -> Result<String, String> {
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let is_name =
+        name.len() <= NAME_MAX && name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(goes_on);
+    // Modules import the node's own calls by this name.
+    if is_name && name != "anode" {
+        return Ok(name);
+    }
+    Err(format!(
+        "'{}' is not {what}: a letter, then letters, digits, '_', '-', {NAME_MAX} at most; not 'anode'",
+        shown(&name)
+    ))
+}
+
+/// Words for people, in one line.
+fn plain(about: String) -> Result<String, String> {
+    let is_plain = about.chars().count() <= ABOUT_MAX && !about.chars().any(char::is_control);
+    if is_plain { Ok(about) } else { Err(format!("'about' has at most {ABOUT_MAX} characters in one line")) }
+}
+
+/// A module in its binary form; it may be in its text form.
+pub fn binary(module: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+    let long = |length: usize| length > REPRESENTATION_MAX;
+    let wasm =
+        if long(module.len()) { None } else { Some(wat::parse_bytes(module).map_err(|error| error.to_string())?) };
+    wasm.filter(|wasm| !long(wasm.len())).ok_or_else(|| format!("a module has at most {REPRESENTATION_MAX} bytes"))
+}
+
+/// The text of a custom section.
+pub fn section(wasm: &[u8], name: &str) -> Option<String> {
+    let sections = wasmparser::Parser::new(0).parse_all(wasm);
+    let own = sections.map_while(Result::ok).find_map(|payload| match payload {
+        wasmparser::Payload::CustomSection(section) if section.name() == name => Some(section.data()),
+        _ => None,
+    });
+    String::from_utf8(own?.to_vec()).ok()
+}
+
+/// A module with a manifest; one that has one already is refused.
+pub fn packed(wasm: &[u8], manifest: &str) -> Result<Vec<u8>, String> {
+    if section(wasm, SECTION).is_some() {
+        return Err(format!("the module has a custom section '{SECTION}' already"));
+    }
+    let mut packed = wasm.to_vec();
+    // Id 0, then the length of what follows: the name with its length, and the text.
+    let body_length = 1 + SECTION.len() + manifest.len();
+    packed.push(0);
+    leb128(body_length, &mut packed);
+    packed.push(SECTION.len() as u8);
+    packed.extend_from_slice(SECTION.as_bytes());
+    packed.extend_from_slice(manifest.as_bytes());
+    if packed.len() > REPRESENTATION_MAX {
+        return Err(format!(
+            "with its manifest the module has {} bytes, and {REPRESENTATION_MAX} at most",
+            packed.len()
+        ));
+    }
+    Ok(packed)
+}
+
+fn leb128(mut number: usize, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENANTS: &str = "name = 'tenants'\nabout = 'who is who'\nneeds = ['names.lookup : string -> host']\n\
+        protocols = '(protocol x)'\n[[call]]\nname = 'tenant'\ntype = 'int -> string'\nservice = true";
+
+    #[test]
+    fn a_manifest_is_read_out_of_its_module() {
+        let module = wat::parse_str("(module)").unwrap();
+        assert!(ExtensionManifest::of(&module).unwrap_err().contains("anode extension pack"));
+        let packed = packed(&module, TENANTS).unwrap();
+        wasmparser::validate(&packed).unwrap();
+        let manifest = ExtensionManifest::of(&packed).unwrap();
+        assert_eq!((&*manifest.name, manifest.call("tenant"), manifest.call("x")), ("tenants", Some(0), None));
+        assert_eq!(manifest.needs[0].to_string(), "names.lookup : string -> host");
+        assert!(manifest.calls[0].service && manifest.protocols == "(protocol x)");
+        assert!(super::packed(&packed, TENANTS).unwrap_err().contains("already"));
+        assert!(super::packed(&module, &"#".repeat(REPRESENTATION_MAX)).unwrap_err().contains("65536 at most"));
+    }
+
+    #[test]
+    fn what_is_no_manifest_is_refused() {
+        let call = |name: &str, kind: &str| format!("name = 'x'\n[[call]]\nname = '{name}'\ntype = '{kind}'");
+        let many: String = (0..65).map(|at| format!("[[call]]\nname = 'c{at}'\ntype = 'void -> int'\n")).collect();
+        for (text, why) in [
+            ("".to_owned(), "missing field `name`"),
+            ("name = 'x'\nneed = []".into(), "unknown field `need`"),
+            ("name = '1x'".into(), "a letter, then"),
+            ("name = 'anode'".into(), "not 'anode'"),
+            ("name = 'a\\u0007'".replace('\'', "\""), "a letter, then"),
+            (format!("name = '{}'", "x".repeat(33)), "32 at most"),
+            ("name = 'x'\nabout = \"a\\nb\"".into(), "in one line"),
+            ("name = 'x'\nneeds = ['y.z']".into(), "EXTENSION.CALL : TYPE"),
+            ("name = 'x'\nneeds = ['y : void -> int']".into(), "EXTENSION.CALL : TYPE"),
+            ("name = 'x'\nneeds = ['y.z : word -> int']".into(), "'word': types of calls are"),
+            ("name = 'x'\nneeds = ['x.z : void -> int']".into(), "its own call z"),
+            (call("f", "int"), "no function's type"),
+            (call("f g", "void -> int"), "a letter, then"),
+            (call("f", "void -> int") + "\n[[call]]\nname = 'f'\ntype = 'void -> int'", "two calls of the name f"),
+            (format!("name = 'x'\n{many}"), "at most 64 calls"),
+        ] {
+            let refused = text.parse::<ExtensionManifest>().unwrap_err();
+            assert!(refused.contains(why), "{text}: {refused}");
+        }
+    }
+}

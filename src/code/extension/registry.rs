@@ -1,0 +1,226 @@
+//! Which extensions are loaded, and who needs whom. Example: `tenants` needs `names.lookup`, so `names` comes before it and stays until it
+//! has gone.
+//!
+//! Several that come together may need each other, in whatever order they are given, but not in a ring. Nothing that is refused has
+//! changed anything, and what is said names the chain: who needs whom, and what is missing at its end.
+
+use super::manifest::{ExtensionManifest, Need};
+use crate::clean::shown;
+
+/// Extensions of one node.
+pub const EXTENSIONS_MAX: usize = 64;
+/// Extensions of which each needs the next.
+pub const CHAIN_MAX: usize = 8;
+
+/// Extensions in the order in which they came, each after those that it needs.
+#[derive(Debug)]
+pub struct Registry<T> {
+    all: Vec<(ExtensionManifest, T)>,
+}
+
+impl<T> Default for Registry<T> {
+    fn default() -> Registry<T> {
+        Registry { all: Vec::new() }
+    }
+}
+
+impl<T> Registry<T> {
+    /// All, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &(ExtensionManifest, T)> {
+        self.all.iter()
+    }
+
+    /// One of this name.
+    pub fn get(&self, name: &str) -> Option<&(ExtensionManifest, T)> {
+        self.all.iter().find(|(manifest, _)| manifest.name == name)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut (ExtensionManifest, T)> {
+        self.all.iter_mut().find(|(manifest, _)| manifest.name == name)
+    }
+
+    /// There is none of this name: which ones there are.
+    pub fn unknown(&self, name: &str) -> String {
+        let names: Vec<_> = self.all.iter().map(|(manifest, _)| &*manifest.name).collect();
+        let loaded = if names.is_empty() { "none is".into() } else { names.join(", ") };
+        format!("no extension '{}' is loaded; loaded: {loaded}", shown(name))
+    }
+
+    /// In which order these can come, by their places in the list; the error says who lacks what.
+    pub fn order(&self, new: &[ExtensionManifest]) -> Result<Vec<usize>, String> {
+        if self.all.len() + new.len() > EXTENSIONS_MAX {
+            return Err(format!("{} extensions are loaded, and a node has {EXTENSIONS_MAX} at most", self.all.len()));
+        }
+        for (at, manifest) in new.iter().enumerate() {
+            let name = &manifest.name;
+            if self.get(name).is_some() {
+                return Err(format!("an extension {name} is loaded already: unload it first"));
+            }
+            if new[..at].iter().any(|other| other.name == *name) {
+                return Err(format!("two extensions are called {name}"));
+            }
+        }
+        let mut order = Vec::new();
+        for at in 0..new.len() {
+            self.enter(new, at, &mut Vec::new(), &mut order)?;
+        }
+        Ok(order)
+    }
+
+    /// Puts one in order behind those that it needs; `chain` are those that need it.
+    fn enter(
+        &self,
+        new: &[ExtensionManifest],
+        at: usize,
+        chain: &mut Vec<usize>,
+        order: &mut Vec<usize>,
+    ) -> Result<(), String> {
+        if order.contains(&at) {
+            return Ok(());
+        }
+        chain.push(at);
+        for need in &new[at].needs {
+            let place = new.iter().position(|manifest| manifest.name == need.extension);
+            let other = place.map(|place| &new[place]).or_else(|| Some(&self.get(&need.extension)?.0));
+            let said = |why: String| {
+                let names: Vec<_> = chain.iter().map(|at| &*new[*at].name).collect();
+                format!("{} needs {need}: {why}", names.join(", which is needed: "))
+            };
+            let Some(other) = other else {
+                return Err(said(self.unknown(&need.extension)));
+            };
+            fits(other, need).map_err(said)?;
+            let Some(place) = place else { continue };
+            if chain.contains(&place) {
+                let from = chain.iter().position(|at| *at == place).unwrap_or(0);
+                let ring: Vec<_> = chain[from..].iter().chain([&place]).map(|at| &*new[*at].name).collect();
+                return Err(format!("extensions need each other in a ring: {}", ring.join(" needs ")));
+            }
+            self.enter(new, place, chain, order)?;
+        }
+        chain.pop();
+        let depth = self.depth(new, at);
+        if depth > CHAIN_MAX {
+            return Err(format!("{} stands on a chain of {depth} extensions; {CHAIN_MAX} at most", new[at].name));
+        }
+        order.push(at);
+        Ok(())
+    }
+
+    /// How many stand one on the other, down from a new one; no ring is among them.
+    fn depth(&self, new: &[ExtensionManifest], at: usize) -> usize {
+        self.depth_of(new, &new[at])
+    }
+
+    fn depth_of(&self, new: &[ExtensionManifest], manifest: &ExtensionManifest) -> usize {
+        let named = |name: &str| new.iter().find(|other| other.name == name).or_else(|| Some(&self.get(name)?.0));
+        let below = manifest.needs.iter().filter_map(|need| named(&need.extension));
+        1 + below.map(|other| self.depth_of(new, other)).max().unwrap_or(0)
+    }
+
+    /// Puts one in, after [`Registry::order`].
+    pub fn put(&mut self, manifest: ExtensionManifest, what: T) {
+        self.all.push((manifest, what));
+    }
+
+    /// All that have to go for this one to go, in their order; it is the last of them.
+    pub fn leaving(&self, name: &str) -> Result<Vec<String>, String> {
+        if self.get(name).is_none() {
+            return Err(self.unknown(name));
+        }
+        let mut gone = vec![name.to_owned()];
+        // Whoever needs one has come after it.
+        for (manifest, _) in &self.all {
+            if manifest.needs.iter().any(|need| gone.contains(&need.extension)) {
+                gone.push(manifest.name.clone());
+            }
+        }
+        gone.reverse();
+        Ok(gone)
+    }
+
+    /// Takes one out.
+    pub fn take(&mut self, name: &str) -> Option<T> {
+        let at = self.all.iter().position(|(manifest, _)| manifest.name == name)?;
+        Some(self.all.remove(at).1)
+    }
+}
+
+/// Whether an extension has a call that another one needs.
+fn fits(other: &ExtensionManifest, need: &Need) -> Result<(), String> {
+    let Some(at) = other.call(&need.call) else {
+        let calls: Vec<_> = other.calls.iter().map(|call| &*call.name).collect();
+        let calls = if calls.is_empty() { "no calls".into() } else { calls.join(", ") };
+        return Err(format!("{} has no call {}; it has {calls}", other.name, need.call));
+    };
+    let kind = &other.calls[at].kind;
+    if *kind == need.kind { Ok(()) } else { Err(format!("{}.{} is of type {kind}", other.name, need.call)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `a: b.f, c.g` is an extension that needs two calls.
+    fn manifest(text: &str) -> ExtensionManifest {
+        let (name, needs) = text.split_once(':').unwrap();
+        let needs: Vec<_> = needs.split(',').map(str::trim).filter(|need| !need.is_empty()).collect();
+        let needs: Vec<_> = needs.iter().map(|need| format!("'{need} : void -> int'")).collect();
+        let calls = "[[call]]\nname = 'f'\ntype = 'void -> int'\n[[call]]\nname = 'g'\ntype = 'int -> int'";
+        format!("name = '{name}'\nneeds = [{}]\n{calls}", needs.join(", ")).parse().unwrap()
+    }
+
+    fn registry(all: &[&str]) -> Registry<()> {
+        let mut registry = Registry::default();
+        for text in all {
+            let new = manifest(text);
+            assert_eq!(registry.order(core::slice::from_ref(&new)), Ok(vec![0]));
+            registry.put(new, ());
+        }
+        registry
+    }
+
+    #[test]
+    fn several_come_in_the_order_of_their_needs_or_not_at_all() {
+        for (loaded, new, expected) in [
+            (&[][..], &["a: b.f", "b: c.f", "c:"][..], Ok(&[2, 1, 0][..])),
+            (&["c:"], &["a: b.f, c.f", "b: c.f"], Ok(&[1, 0])),
+            (&["a:"], &["a:"], Err("an extension a is loaded already: unload it first")),
+            (&[], &["a:", "a:"], Err("two extensions are called a")),
+            (&["z:"], &["a: b.f"], Err("a needs b.f : void -> int: no extension 'b' is loaded; loaded: z")),
+            (
+                &[],
+                &["a: b.f", "b: c.f"],
+                Err("a, which is needed: b needs c.f : void -> int: no extension 'c' is loaded; loaded: none is"),
+            ),
+            (&["b:"], &["a: b.h"], Err("a needs b.h : void -> int: b has no call h; it has f, g")),
+            (&["b:"], &["a: b.g"], Err("a needs b.g : void -> int: b.g is of type int -> int")),
+            (&[], &["a: b.f", "b: c.f", "c: b.f"], Err("extensions need each other in a ring: b needs c needs b")),
+        ] {
+            let new: Vec<_> = new.iter().map(|text| manifest(text)).collect();
+            let order = registry(loaded).order(&new);
+            assert_eq!(order.as_deref().map_err(String::as_str), expected, "{loaded:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn chains_and_numbers_have_their_bounds() {
+        let chain: Vec<_> =
+            (0..9).map(|at| if at == 0 { "e0:".into() } else { format!("e{at}: e{}.f", at - 1) }).collect();
+        let chain: Vec<_> = chain.iter().map(|text| manifest(text)).collect();
+        let none = Registry::<()>::default();
+        assert_eq!(none.order(&chain[..8]).unwrap().len(), 8);
+        assert!(none.order(&chain).unwrap_err().contains("e8 stands on a chain of 9 extensions; 8 at most"));
+        let many: Vec<_> = (0..65).map(|at| manifest(&format!("e{at}:"))).collect();
+        assert!(none.order(&many).unwrap_err().contains("64 at most"));
+    }
+
+    #[test]
+    fn one_that_goes_takes_those_along_that_need_it() {
+        let registry = registry(&["a:", "b: a.f", "x:", "c: b.f, a.f"]);
+        assert_eq!(registry.leaving("a"), Ok(["c", "b", "a"].map(String::from).to_vec()));
+        assert_eq!(registry.leaving("c"), Ok(vec!["c".to_owned()]));
+        assert_eq!(registry.leaving("d").unwrap_err(), "no extension 'd' is loaded; loaded: a, b, x, c");
+    }
+}

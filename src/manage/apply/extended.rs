@@ -1,0 +1,91 @@
+//! Extensions are loaded and unloaded by the thread that applies configurations, so that both agree on the protocols that are taught.
+//!
+//! ```text
+//! modules ─▶ prepared: read, in order, compiled ─▶ protocols with the configuration's ─▶ services in the node ─▶ taught ─▶ there
+//!                 └ all that can fail ─────────────────────────────────┘      └ one is refused: those before it go again
+//! ```
+//!
+//! A worker learns protocols between two packets, so no packet is lost by that, and none finds half of them.
+
+use super::Applying;
+use super::applier::Answer;
+use super::prepared::{all_readable, classifying};
+use crate::manage::extensions::{Leaving, Service};
+use crate::node::policy::Amendment;
+use crate::node::{Classifying, Node};
+use model::extensions::Changed;
+use model::wish::Done;
+
+/// Bytes of modules that are loaded together.
+const MODULES_MAX: usize = 400 << 10;
+
+/// PLAN programs see these services no more.
+fn without(node: &mut Node, services: &[String]) {
+    for name in services {
+        node.unload_service(name);
+    }
+}
+
+impl Applying {
+    /// Loads extensions, all or none.
+    pub(super) fn load(&mut self, modules: &[String], who: &str) -> Answer {
+        self.is_free()?;
+        if modules.iter().map(|module| module.len() / 2).sum::<usize>() > MODULES_MAX {
+            return Err(format!("at most {MODULES_MAX} bytes of modules at once"));
+        }
+        let modules = modules.iter().map(hex::decode).collect::<Result<Vec<_>, _>>();
+        let extensions = self.parts.handle.extensions()?.clone();
+        let mut loading = extensions.prepare(modules.map_err(|_| "a module is not in hexadecimal")?)?;
+        let classifying = classifying(&self.parts.file, &loading.taught)?;
+        all_readable(&self.parts, &classifying)?;
+        let services = core::mem::take(&mut loading.services);
+        let teaches = !loading.taught.is_empty();
+        self.offer_services(services)?;
+        if teaches {
+            self.teach(classifying)?;
+        }
+        let names = loading.names();
+        extensions.put(loading)?;
+        tracing::info!(event = "code", who, names = names.join(", "), "extensions loaded");
+        Ok(Done::Extensions(Changed { names }))
+    }
+
+    /// Unloads an extension; with `cascade` all that need it, and though rules name its protocols.
+    pub(super) fn unload(&mut self, name: String, cascade: bool, who: &str) -> Answer {
+        self.is_free()?;
+        let extensions = self.parts.handle.extensions()?.clone();
+        let before = extensions.protocols()?;
+        let Leaving { names, services, taught } = extensions.leaving(name, cascade)?;
+        if taught != before {
+            let classifying = classifying(&self.parts.file, &taught)?;
+            if !cascade {
+                all_readable(&self.parts, &classifying)?;
+            }
+            self.teach(classifying)?;
+        }
+        self.parts.handle.with_node(move |node, _| without(node, &services))?;
+        extensions.take(names.clone())?;
+        tracing::info!(event = "code", who, names = names.join(", "), "extensions unloaded");
+        Ok(Done::Extensions(Changed { names }))
+    }
+
+    /// PLAN programs see these calls from now on, or none of them.
+    fn offer_services(&self, services: Vec<Service>) -> Result<(), String> {
+        self.parts.handle.with_node(move |node, _| {
+            let mut done = Vec::new();
+            for Service { name, kind, what } in services {
+                if let Err(why) = node.load_service(&name, kind, what) {
+                    without(node, &done);
+                    return Err(format!("the service {name}: {why}"));
+                }
+                done.push(name);
+            }
+            Ok(())
+        })?
+    }
+
+    fn teach(&self, classifying: Classifying) -> Result<(), String> {
+        let amendment = Amendment { classifying: Some(classifying), ..Amendment::default() };
+        self.parts.handle.with_each(move |node, turn| node.amend(turn, amendment.clone())).map(drop)
+    }
+}
