@@ -16,6 +16,8 @@ const DEPTH: u32 = 40;
 const COPIES: usize = 12;
 /// Rules that are looked at to choose a split.
 const SAMPLE: usize = 384;
+/// Trees of a group, at most.
+const TREES: usize = 4;
 /// No column: a leaf.
 const IS_LEAF: u32 = u32::MAX;
 
@@ -81,7 +83,7 @@ impl Trees {
     pub(super) fn new(rows: &[Row], widths: &[u8]) -> Trees {
         let bounds = Bounds::new(rows, widths);
         let telling = telling(rows.len() as u32, &bounds, widths);
-        let mut kinds: [Vec<u32>; 4] = Default::default();
+        let mut kinds: [Vec<u32>; TREES] = Default::default();
         for row in 0..rows.len() as u32 {
             let narrow = |column: Option<&usize>| {
                 column.is_some_and(|column| {
@@ -117,24 +119,45 @@ impl Trees {
         foresee: impl Fn(u32),
         mut check: impl FnMut(u32, &mut u64) -> bool,
     ) {
-        for tree in &self.trees {
+        let mut leaves: [&[u32]; TREES] = Default::default();
+        self.descend(values, *best, &mut leaves);
+        // Their lines are waited for together.
+        leaves.iter().flat_map(|leaf| leaf.iter().take(LEAF)).for_each(|entry| foresee(*entry));
+        for (tree, leaf) in self.trees.iter().zip(leaves) {
             if tree.best >= *best {
                 break;
             }
-            let mut node = tree.nodes[0];
-            while node.column != IS_LEAF {
-                let value = values.values[node.column as usize % COLUMNS_MAX];
-                node = tree.nodes[node.at as usize + usize::from(value > node.edge)];
-            }
-            let leaf = tree.leaves.get(node.at as usize..).and_then(|rest| rest.get(..node.edge as usize));
-            let leaf = leaf.unwrap_or_default();
-            // Their lines are waited for together.
-            leaf.iter().take(LEAF).for_each(|entry| foresee(*entry));
             for entry in leaf {
                 if check(*entry, best) {
                     break;
                 }
             }
+        }
+    }
+}
+
+impl Trees {
+    /// The leaf of each tree that may have something before `best`. All take each step together, so their nodes are waited for together.
+    #[inline]
+    fn descend<'a>(&'a self, values: &Values, best: u64, leaves: &mut [&'a [u32]; TREES]) {
+        let mut at = [TreeNode { column: IS_LEAF, edge: 0, at: 0 }; TREES];
+        for (node, tree) in at.iter_mut().zip(&self.trees).filter(|(_, tree)| tree.best < best) {
+            *node = tree.nodes[0];
+        }
+        let mut moves = true;
+        while moves {
+            moves = false;
+            for (node, tree) in at.iter_mut().zip(&self.trees) {
+                if node.column != IS_LEAF {
+                    let value = values.values[node.column as usize % COLUMNS_MAX];
+                    *node = tree.nodes[node.at as usize + usize::from(value > node.edge)];
+                    moves = true;
+                }
+            }
+        }
+        for ((node, tree), leaf) in at.iter().zip(&self.trees).zip(leaves) {
+            let own = tree.leaves.get(node.at as usize..).and_then(|rest| rest.get(..node.edge as usize));
+            *leaf = own.unwrap_or_default();
         }
     }
 }
