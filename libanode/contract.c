@@ -15,6 +15,7 @@ SHARED(an_DomainSpec);
 SHARED(an_End);
 SHARED(an_Ends);
 SHARED(an_FileStat);
+SHARED(an_FlowSpec);
 SHARED(an_KeyTuple);
 SHARED(an_MemPoolSpec);
 SHARED(an_NetSpec);

@@ -76,6 +76,20 @@ class _Usage(ctypes.Structure):
     ]
 
 
+class _FlowSpec(ctypes.Structure):
+    _fields_ = [
+        ("title", ctypes.c_char_p),
+        ("pool", _object),
+        ("cred", _object),
+        ("maxthreads", ctypes.c_int),
+        ("holdms", ctypes.c_uint),
+        ("ntimers", ctypes.c_uint),
+        ("timer_ms", ctypes.c_uint),
+        ("state", ctypes.c_void_p),
+        ("endfunc", ctypes.c_void_p),
+    ]
+
+
 class _StateValue(ctypes.Structure):
     _fields_ = [("word", ctypes.c_uint64 * 8)]
 
@@ -114,6 +128,8 @@ _FUNCTIONS = {
     "an_domainDestroy": (ctypes.c_int, [_object]),
     "an_domainUsage": (ctypes.c_int, [_object, ctypes.POINTER(_Usage)]),
     "an_domainWait": (ctypes.c_int, [_object]),
+    "an_flowCreate": (_object, [ctypes.c_void_p, _object, ctypes.POINTER(_FlowSpec)]),
+    "an_flowRun": (ctypes.c_int, [_object, _Happen]),
     "an_eventSchedule": (_object, [ctypes.c_void_p, _object, ctypes.c_uint64, _Happen, ctypes.c_void_p]),
     "an_eventCancel": (ctypes.c_int, [_object]),
     "an_stateGet": (ctypes.c_int, [_object, ctypes.c_uint64, ctypes.POINTER(_StateValue)]),
@@ -413,6 +429,12 @@ class Domain(_Object):
         spec = _ThreadPoolSpec(threads, 0, 0, 0)
         return Domain(self._lib, self._lib.an_domainCreate(None, self.handle, ctypes.byref(spec), None))
 
+    def flow(self, title=None, threads=1, timers=0, timer_ms=0):
+        """An a-flow below this one, for which at most so many of this one's threads work at the same time. At most so many
+        events of it wait (0: as many as the role grants), and come at multiples of timer_ms."""
+        spec = _FlowSpec(title.encode() if title else None, None, None, threads, 0, timers, timer_ms, None, None)
+        return Flow(self._lib, self._lib.an_flowCreate(None, self.handle, ctypes.byref(spec)))
+
     def packet(self):
         """An empty packet."""
         return Packet(self._lib, self._made(self._lib.an_pktbufAlloc(self.handle)))
@@ -508,6 +530,16 @@ class Domain(_Object):
     def wait(self):
         """Waits until it has ended."""
         self._check(self._lib.an_domainWait(self.handle))
+
+
+class Flow(Domain):
+    """Computes for a user, or for many, by the threads of the domain above it."""
+
+    def run(self, function):
+        """Has one of them run function()."""
+        kept = _Happen(lambda _flow, _state: function())
+        self._functions.append(kept)
+        self._check(self._lib.an_flowRun(self.handle, kept))
 
 
 class Node(_Object):

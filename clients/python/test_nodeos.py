@@ -37,6 +37,7 @@ name = "ee"
 channels = 8
 domains = 8
 threads = 4
+events = 8
 bandwidth = 1_000_000_000
 memory_bytes = 67_108_864
 files = 10
@@ -128,6 +129,22 @@ class Binding(unittest.TestCase):
             node.domain.in_channel("if1/anep", "type 402", lambda packet, _: came.put(bytes(packet.data)))
             node.domain.out_channel("if0/anep", "type 401").send(b"hello", to=("10.0.0.2", 0))
             self.assertEqual(came.get(timeout=PATIENCE), b"HELLO!")
+
+    def test_a_flows_compute_by_the_threads_of_the_domain_above(self):
+        came, ran = queue.Queue(), queue.Queue()
+        with self.connect(role="ee") as node:
+            flow = node.domain.flow(title="one user", timers=1, timer_ms=10)
+            flow.in_channel("if1/anep", "type 404", lambda packet, _: came.put(bytes(packet.data)))
+            out = flow.out_channel("if0/anep", "type 404")
+            flow.event(1, lambda: out.send(b"tick", to=("10.0.0.2", 0)))
+            self.assertEqual(came.get(timeout=PATIENCE), b"tick")
+            flow.run(lambda: ran.put(1))
+            self.assertEqual(ran.get(timeout=PATIENCE), 1)
+            flow.event(1000000, lambda: None)
+            self.refuses(nodeos.ELIMIT, flow.event, 1, lambda: None)
+            self.refuses(nodeos.EINVAL, flow.flow)
+            flow.destroy()
+            self.refuses(nodeos.ESTALE, flow.run, lambda: None)
 
     def test_soft_state_is_changed_in_one_step(self):
         with self.connect(role="ee") as node:

@@ -147,7 +147,30 @@ pub enum PlainKind {
 #[derive(Default)]
 struct Registry {
     objects: Numbers<u64, Object>,
+    /// The names of the objects of each domain, by the slot of its session and its own number.
+    of: Numbers<u64, Numbers<u64, ()>>,
     serial: u64,
+}
+
+/// The key of a domain's names.
+fn owner(session: &Session, domain: u32) -> u64 {
+    u64::from(session.slot()) << 32 | u64::from(domain)
+}
+
+impl Registry {
+    /// Takes an object out.
+    fn take(&mut self, name: u64) -> Option<Object> {
+        let object = self.objects.remove(&name)?;
+        if let Some(owner) = object.belongs().map(|(session, domain)| owner(session, domain))
+            && let Some(names) = self.of.get_mut(&owner)
+        {
+            names.remove(&name);
+            if names.is_empty() {
+                self.of.remove(&owner);
+            }
+        }
+        Some(object)
+    }
 }
 
 fn registry() -> &'static RwLock<Registry> {
@@ -184,6 +207,10 @@ pub fn add(place: Place, object: Object) -> Result<*mut c_void, Error> {
     if registry.objects.contains_key(&name) {
         return Err(Error::Invalid);
     }
+    if let Some((session, domain)) = object.belongs() {
+        let owner = owner(session, domain);
+        registry.of.entry(owner).or_default().insert(name, ());
+    }
     registry.objects.insert(name, object);
     Ok(name as *mut c_void)
 }
@@ -200,7 +227,7 @@ pub fn remove<K: Kind>(name: *const c_void) -> Result<Arc<K>, Error> {
     let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
     let object = registry.objects.get(&(name as u64)).ok_or(gone(name))?;
     let found = K::of(object).ok_or(Error::Invalid)?;
-    registry.objects.remove(&(name as u64));
+    registry.take(name as u64);
     Ok(found)
 }
 
@@ -224,20 +251,22 @@ pub fn find_plain(name: *const c_void, kind: PlainKind) -> Result<Arc<Plain>, Er
 pub fn remove_plain(name: *const c_void, kind: PlainKind) -> Result<Arc<Plain>, Error> {
     let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
     let found = plain(registry.objects.get(&(name as u64)).ok_or(gone(name))?, kind).ok_or(Error::Invalid)?;
-    registry.objects.remove(&(name as u64));
+    registry.take(name as u64);
     Ok(found)
 }
 
 /// Takes the names of all objects of a session's domains away, or of all its domains.
 pub fn remove_of(session: &Arc<Session>, domains: Option<&[u32]>) {
     let mut registry = registry().write().unwrap_or_else(PoisonError::into_inner);
-    let goes = |object: &Object| {
-        object.belongs().is_some_and(|(of, domain)| {
-            Arc::ptr_eq(of, session) && domains.is_none_or(|domains| domains.contains(&domain))
-        })
+    let goes = |object: &Object| object.belongs().is_some_and(|(of, _)| Arc::ptr_eq(of, session));
+    let gone: Vec<u64> = match domains {
+        Some(domains) => {
+            let owned = domains.iter().filter_map(|domain| registry.of.get(&owner(session, *domain)));
+            owned.flat_map(|names| names.keys().copied()).collect()
+        }
+        None => registry.objects.iter().filter(|(_, object)| goes(object)).map(|(name, _)| *name).collect(),
     };
-    let gone: Vec<u64> = registry.objects.iter().filter(|(_, object)| goes(object)).map(|(name, _)| *name).collect();
-    let gone: Vec<_> = gone.iter().filter_map(|name| registry.objects.remove(name)).collect();
+    let gone: Vec<_> = gone.into_iter().filter_map(|name| registry.take(name)).collect();
     // Behind the lock: what they hold may look for others when it goes.
     drop(registry);
     drop(gone);

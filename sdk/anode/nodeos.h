@@ -301,10 +301,51 @@ int an_threadExit(void);
 /** Lets other threads go first. */
 void an_threadYield(void);
 
+/* ---- a-flows ---- */
+
+/** An a-flow to be created. */
+typedef struct an_FlowSpec {
+    /** A title for people, up to 64 characters; 0: "flow". */
+    const char *title;
+    /** The pool its memory is charged to; 0: one of its own. */
+    an_MemPool_t pool;
+    /** What it may use; 0: what its parent may. */
+    an_Cred_t cred;
+    /** How many of its parent's threads work for it at the same time, up to 64; 0: 1. */
+    int maxthreads;
+    /** As in an_ThreadPoolSpec. */
+    unsigned int holdms;
+    /** Timers (an_eventSchedule()) of it that may wait at the same time; 0: as many as its role grants. */
+    unsigned int ntimers;
+    /** They come at multiples of so many milliseconds of the node's clock, up to a day; 0: at any time. */
+    unsigned int timer_ms;
+    /** The program's: an_flowState(). */
+    void *state;
+    /** Is told when it has ended, with its state; may be 0. */
+    an_DomainEndFunc endfunc;
+} const *an_FlowSpec_t;
+
+/** Run for an a-flow. */
+typedef void (*an_FlowFunc)(an_Domain_t flow, void *state);
+
+/* An a-flow computes for one user, or for many: a domain with a share of its own, to which its channels (an_inchanCreate(), also of rules)
+ * bring packets and its timers (an_eventSchedule()) time. It has no threads: those of its parent run its functions, and a-flows that have
+ * something to do take turns. So one that has nothing to do costs no time, and there may be 100,000. All calls take one where
+ * they take a domain, but an_domainCreate(), an_flowCreate() and an_threadEnter() (AN_EINVAL): nothing is below it. */
+
+/** Creates an a-flow below parent; 0 for spec means all zeroes. Ended by an_domainDestroy(). AN_ELIMIT: more domains, or threads at the
+ * same time, than granted. AN_EINVAL: a specification, or parent is an a-flow. AN_ENOENT, AN_EACCES: as an_domainCreate(). */
+an_Domain_t an_flowCreate(void *mem, an_Domain_t parent, an_FlowSpec_t spec);
+/** Has one of its threads run a function, which may take as long as it likes. AN_EAGAIN: 1024 functions and packets wait already.
+ * AN_EINVAL: not an a-flow. */
+int an_flowRun(an_Domain_t flow, an_FlowFunc func);
+/** Its state; with 0 that of the a-flow for which the calling thread works. AN_EINVAL: not an a-flow. */
+void *an_flowState(an_Domain_t flow);
+
 /* ---- events ---- */
 
 /** Has func called once in so many milliseconds (up to ten years). The object is gone when it is called. AN_ELIMIT: the domain has
- * as many as granted. */
+ * as many as granted, or its a-flow as many as it may have. */
 an_Event_t an_eventSchedule(void *mem, an_Domain_t domain, uint64_t delay_ms, an_EventFunc func, void *arg);
 /** Takes an event back: func is not called. AN_ESTALE: it is being called, or was. */
 int an_eventCancel(an_Event_t event);

@@ -11,6 +11,7 @@ mod failed_start;
 mod fewer_descriptors;
 mod flaps;
 mod flood;
+mod flows;
 mod full_disk;
 #[path = "../running/gate.rs"]
 mod gate;

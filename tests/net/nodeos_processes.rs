@@ -59,7 +59,12 @@ impl Line {
 
     /// Starts an example and waits until it says that it is ready.
     pub fn run(&self, example: &str, linked: Linked, arguments: &[&str]) -> Process {
-        let program = build(&format!("examples/nodeos/{example}.c"), self.folder.path(), &["-O2"], linked);
+        self.run_file(&format!("examples/nodeos/{example}.c"), linked, arguments)
+    }
+
+    /// The same with the program of a file.
+    pub fn run_file(&self, source: &str, linked: Linked, arguments: &[&str]) -> Process {
+        let program = build(source, self.folder.path(), &["-O2"], linked);
         let mut command = self.net.lab.command("r", program.to_str().unwrap()).unwrap();
         // Else the library would be found beside the program of this build, where it may be that of another.
         command.env("ANODE_NODEOS", self.path()).env_remove("LD_LIBRARY_PATH");

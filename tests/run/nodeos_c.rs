@@ -100,6 +100,7 @@ impl Node {
         let said = String::from_utf8_lossy(&output.stdout);
         let complaints = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.ends_with("ok\n"), "{}\n{said}\n{complaints}", output.status);
+        print!("{said}");
     }
 }
 
@@ -134,6 +135,24 @@ fn soft_state_of_domains_is_changed_in_one_step() {
 #[test]
 fn stores_are_shared_watched_and_seen_as_they_were() {
     at_both(|node| node.run("stores", &["-O1", "-pthread"]));
+}
+
+#[test]
+fn a_flows_take_turns_at_the_threads_of_the_domain_above_them() {
+    at_both(|node| node.run("flows", &["-O1", "-pthread"]));
+}
+
+#[test]
+fn a_hundred_thousand_a_flows_are_at_one_node() {
+    let role = "[[role]]\nname = \"wide\"\n[role.grants]\nchannels = 2\ndomains = 100_001\n\
+                bandwidth = 1_000_000_000\nmemory_bytes = 8_388_608\n";
+    let node = Node::configured(role);
+    node.run("flows_many", &["-O1", "-pthread"]);
+    // All that the process had ends with it.
+    node.until(|| {
+        let tree = node.handle.with_node(|node, _| node.domain_tree()).unwrap();
+        tree.iter().all(|domain| domain.role != "wide")
+    });
 }
 
 #[test]

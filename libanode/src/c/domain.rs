@@ -109,26 +109,41 @@ pub unsafe extern "C" fn an_domainCreate(
             }
             ends = given.endfunc.map(|function| (function, Argument::of(given.endarg)));
         }
-        let session = parent.session.clone();
-        session.desk().has_room(&session, threads.max_threads)?;
-        let call = Call::DomainCreate { parent: parent.name, spec: spec_ };
-        let (handle, opened) = session.call_then(&call, |answer| {
-            let Answer::Object { name } = answer else { return Err(Error::Ended) };
-            let mut domain = ProcessDomain::new(session.clone(), name, Some(parent.name), &threads, !own);
-            domain.ends = ends;
-            let domain = Arc::new(domain);
-            let handle = objects::add(place, Object::Domain(domain.clone()))?;
-            let _ = domain.handle.set(handle as usize);
-            Ok((handle, session.desk().open(&domain)))
-        })?;
-        if let Err(error) = opened {
-            // It has no threads, or has ended meanwhile: nobody ever hears of it.
-            let _ = destroy(handle);
-            return Err(error);
-        }
-        Ok(handle)
+        parent.session.desk().has_room(&parent.session, threads.max_threads)?;
+        open_below(place, &parent, spec_, !own, |domain| domain.ends = ends)
     };
     object(create())
+}
+
+/// Creates a domain below another of this process, as `shape` says.
+pub(super) fn open_below(
+    place: Place,
+    parent: &ProcessDomain,
+    spec: DomainSpec,
+    starts: bool,
+    shape: impl FnOnce(&mut ProcessDomain),
+) -> Result<*mut c_void, Error> {
+    if parent.flow.is_some() {
+        // An a-flow is a leaf.
+        return Err(Error::Invalid);
+    }
+    let (session, threads) = (parent.session.clone(), spec.threads.clone());
+    let call = Call::DomainCreate { parent: parent.name, spec };
+    let (handle, opened) = session.call_then(&call, |answer| {
+        let Answer::Object { name } = answer else { return Err(Error::Ended) };
+        let mut domain = ProcessDomain::new(session.clone(), name, Some(parent.name), &threads, starts);
+        shape(&mut domain);
+        let domain = Arc::new(domain);
+        let handle = objects::add(place, Object::Domain(domain.clone()))?;
+        let _ = domain.handle.set(handle as usize);
+        Ok((handle, session.desk().open(&domain)))
+    })?;
+    if let Err(error) = opened {
+        // It has no threads, or has ended meanwhile: nobody ever hears of it.
+        let _ = destroy(handle);
+        return Err(error);
+    }
+    Ok(handle)
 }
 
 /// The node's name of a pool of this session.
@@ -243,7 +258,7 @@ pub extern "C" fn an_threadCreate(domain: *mut c_void, function: Option<RunFunct
 pub extern "C" fn an_threadEnter(domain: *mut c_void, milliseconds: i64) -> c_int {
     let enter = || {
         let domain = objects::find::<ProcessDomain>(domain)?;
-        if crew::is_of_a_crew() || milliseconds < -1 {
+        if crew::is_of_a_crew() || milliseconds < -1 || domain.flow.is_some() {
             return Err(Error::Invalid);
         }
         if domain.starts && domain.session.link().is_here() {
@@ -291,9 +306,12 @@ pub extern "C" fn an_eventSchedule(
             return Err(Error::Invalid);
         }
         let session = domain.session.clone();
+        let delay_ms = domain.flow.as_ref().map_or(delay_ms, |flow| flow.delay_ms(session.now(), delay_ms));
+        let number = session.number();
         let event = Arc::new(Event {
             session: session.clone(),
             domain: domain.name,
+            number,
             name: OnceLock::new(),
             handle: OnceLock::new(),
             function,
@@ -302,8 +320,8 @@ pub extern "C" fn an_eventSchedule(
         // It may come before the answer: so it is known before the call.
         let handle = objects::add(place, Object::Event(event.clone()))?;
         let _ = event.handle.set(handle as usize);
-        let number = session.number();
-        session.desk().add_event(number, &event);
+        let known = session.desk().add_event(&event);
+        known.inspect_err(|_| drop(objects::remove::<Event>(handle)))?;
         let call = Call::EventSchedule { domain: domain.name, delay_ms, argument: number };
         let scheduled = session.call_then(&call, |answer| {
             let Answer::Event { event: name } = answer else { return Err(Error::Ended) };

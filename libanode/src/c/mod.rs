@@ -7,6 +7,7 @@
 mod channel;
 mod domain;
 mod file;
+mod flow;
 mod memory;
 mod node;
 mod packet;

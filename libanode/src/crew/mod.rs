@@ -11,10 +11,12 @@
 //!
 //! A queue is bounded by what can be in it: packets by the node's buffers, events by those scheduled.
 
+mod flows;
 mod parts;
 pub mod runs;
 mod serve;
 
+pub use flows::Flow;
 pub use parts::{
     Argument, CEnd, CEnds, Channel, Event, ObjectFunction, Overrun, OverrunFunction, ProcessDomain, ReceiveFunction,
     RunFunction, Watch,
@@ -40,6 +42,9 @@ pub const THREADS_MAX: usize = 64;
 /// Functions that wait for a thread of a crew because a program asked for it.
 const RUNS_MAX: usize = 1024;
 
+/// Domains that have ended and are remembered, besides as many as there are.
+const FORGOTTEN: usize = 64;
+
 /// What a thread of a crew is to do.
 enum Job {
     Packet(Arc<Channel>, Packet, CEnds),
@@ -47,6 +52,8 @@ enum Job {
     Overrun(Overrun, u64),
     Changed(Arc<Watch>),
     Run(RunFunction, Argument),
+    /// Of an a-flow, with its state.
+    Flow(ObjectFunction, Arc<ProcessDomain>),
 }
 
 /// A domain's queue and threads.
@@ -58,6 +65,14 @@ struct Crew {
     waiting: usize,
     /// Whether it stands on the bench: somebody of it waits.
     listed: bool,
+    /// Its a-flows that have something to do.
+    line: flows::Line,
+    /// Of an a-flow: functions that run, and whether it stands in the line of those who run them.
+    running: usize,
+    offered: bool,
+    /// Its incoming channels, and how many of its timers wait.
+    channels: Vec<u32>,
+    timers: u32,
 }
 
 #[derive(Default)]
@@ -183,6 +198,14 @@ pub fn thread_self() -> Option<u64> {
     WORKS_FOR.get().map(|works| works.thread)
 }
 
+/// The state of the a-flow for which the calling thread works.
+pub fn own_flow_state() -> Option<Argument> {
+    let domain = WORKS_FOR.get()?.domain;
+    // SAFETY: as in `with_own`: whoever has set it borrows the session until it is set anew, on this very thread.
+    let session = unsafe { SESSION.get()?.as_ref() };
+    session.desk().state_of(domain)
+}
+
 /// The calling thread leaves its crew when the function that it runs has returned; false if it is of none, or the node's.
 pub fn leave() -> bool {
     let leaves = WORKS_FOR.get().is_some_and(|works| works.thread != NODES);
@@ -191,37 +214,6 @@ pub fn leave() -> bool {
 }
 
 impl State {
-    /// The next thing to do for a crew, as far as its channels allow.
-    fn next(&mut self, domain: u32) -> Option<Job> {
-        let crew = self.crews.get_mut(&domain)?;
-        let channels = &mut self.channels;
-        let at = crew.jobs.iter().position(|job| match job {
-            Job::Packet(channel, ..) => match channels.get_mut(&channel.name) {
-                Some((channel, running)) if *running >= channel.threads => false,
-                Some((_, running)) => {
-                    *running += 1;
-                    true
-                }
-                None => true,
-            },
-            _ => true,
-        })?;
-        crew.jobs.remove(at)
-    }
-
-    /// Gives a job to the crew of a domain, and wakes somebody of it who waits, unless the caller is of it and looks himself.
-    fn give(&mut self, domain: u32, job: Job, own: Option<u32>) -> Result<(), Job> {
-        let Some(crew) = self.crews.get_mut(&domain) else { return Err(job) };
-        if crew.jobs.try_reserve(1).is_err() {
-            return Err(job);
-        }
-        crew.jobs.push_back(job);
-        if own != Some(domain) && crew.waiting > 0 {
-            crew.domain.bell.notify_one();
-        }
-        Ok(())
-    }
-
     /// Wakes somebody who has nothing to do, so that he may lead.
     fn call_leader(&mut self) {
         while let Some(domain) = self.bench.pop() {
@@ -231,6 +223,28 @@ impl State {
                 return crew.domain.bell.notify_one();
             }
         }
+    }
+
+    /// Takes a coming event out.
+    fn take_event(&mut self, number: u64) -> Option<Arc<Event>> {
+        let event = self.events.remove(&number)?;
+        if let Some(crew) = self.crews.get_mut(&event.domain) {
+            crew.timers -= 1;
+        }
+        Some(event)
+    }
+
+    /// Lets nothing come any more for domains that have ended.
+    fn forget(&mut self, ended: &[Crew]) {
+        let gone: Numbers<u32, ()> = ended.iter().map(|crew| (crew.domain.name, ())).collect();
+        for crew in ended {
+            self.dismiss(crew);
+            crew.channels.iter().for_each(|channel| drop(self.channels.remove(channel)));
+        }
+        if ended.iter().any(|crew| crew.timers > 0) {
+            self.events.retain(|_, event| !gone.contains_key(&event.domain));
+        }
+        self.watches.retain(|_, watch| !gone.contains_key(&watch.domain));
     }
 
     /// A number for a thread.
@@ -254,24 +268,27 @@ impl Desk {
 
     /// Refuses if so many more threads cannot work for the session: the node could not see them.
     pub fn has_room(&self, session: &Session, threads: u16) -> Result<(), Error> {
-        let all: usize = self.lock().crews.values().map(|crew| usize::from(crew.domain.threads)).sum();
+        let state = self.lock();
+        // A-flows have none of their own.
+        let own = state.crews.values().filter(|crew| crew.domain.flow.is_none());
+        let all: usize = own.map(|crew| usize::from(crew.domain.threads)).sum();
         let most = usize::from(session.link().threads_max());
         if all + usize::from(threads) <= most { Ok(()) } else { Err(Error::Limit) }
     }
 
     /// Adds a domain, and starts its threads unless the program brings them itself.
     pub fn open(&self, domain: &Arc<ProcessDomain>) -> Result<(), Error> {
-        let crew = Crew { domain: domain.clone(), jobs: VecDeque::new(), threads: 0, waiting: 0, listed: false };
         let mut state = self.lock();
         if domain.parent.is_some_and(|parent| !state.crews.contains_key(&parent)) {
             // It has ended with the one above it before it was known here.
             domain.ended.store(true, Ordering::Release);
             return Err(Error::Stale);
         }
+        state.hire(domain)?;
         state.runs.add(domain.name, domain.parent);
-        state.crews.insert(domain.name, crew);
+        state.crews.insert(domain.name, Crew::of(domain));
         drop(state);
-        let starts = domain.starts && !domain.session.link().is_here();
+        let starts = domain.starts && domain.flow.is_none() && !domain.session.link().is_here();
         (0..if starts { domain.threads } else { 0 }).try_for_each(|_| start_thread(domain))
     }
 
@@ -280,9 +297,19 @@ impl Desk {
         self.lock().crews.get(&name)?.domain.handle.get().copied()
     }
 
+    /// The state of an a-flow.
+    fn state_of(&self, name: u32) -> Option<Argument> {
+        self.lock().crews.get(&name)?.domain.flow.as_ref().map(|flow| flow.state)
+    }
+
     /// Lets packets of a channel come.
     pub fn add_channel(&self, channel: &Arc<Channel>) {
-        self.lock().channels.insert(channel.name, (channel.clone(), 0));
+        let mut state = self.lock();
+        state.channels.insert(channel.name, (channel.clone(), 0));
+        if let Some(crew) = state.crews.get_mut(&channel.domain) {
+            crew.channels.push(channel.name);
+        }
+        drop(state);
         channel.session.link().opened(channel);
     }
 
@@ -295,9 +322,10 @@ impl Desk {
             state = self.quiet.wait(state).unwrap_or_else(PoisonError::into_inner);
             state.watchers -= 1;
         }
-        state.channels.remove(&name);
         let mut dropped = Vec::new();
-        for crew in state.crews.values_mut() {
+        let domain = state.channels.remove(&name).map(|(channel, _)| channel.domain);
+        if let Some(crew) = domain.and_then(|domain| state.crews.get_mut(&domain)) {
+            crew.channels.retain(|other| *other != name);
             let goes = |job: &Job| matches!(job, Job::Packet(channel, ..) if channel.name == name);
             let (gone, kept) = core::mem::take(&mut crew.jobs).into_iter().partition::<VecDeque<_>, _>(goes);
             crew.jobs = kept;
@@ -307,18 +335,23 @@ impl Desk {
         dropped.into_iter().for_each(|job| give_back(session, job));
     }
 
-    /// Lets an event come, under the number it was scheduled with.
-    pub fn add_event(&self, number: u64, event: &Arc<Event>) {
-        self.lock().events.insert(number, event.clone());
+    /// Lets an event come, under the number it was scheduled with. Refuses if the domain's a-flow has all its timers.
+    pub fn add_event(&self, event: &Arc<Event>) -> Result<(), Error> {
+        let mut state = self.lock();
+        let crew = state.crews.get_mut(&event.domain).ok_or(Error::Stale)?;
+        if !crew.has_timer() {
+            return Err(Error::Limit);
+        }
+        crew.timers += 1;
+        state.events.insert(event.number, event.clone());
+        Ok(())
     }
 
     /// Lets an event not come any more; false if it has.
     pub fn remove_event(&self, event: &Arc<Event>) -> bool {
         let mut state = self.lock();
-        let before = state.events.len();
-        state.events.retain(|_, other| !Arc::ptr_eq(other, event));
+        let mut found = state.take_event(event.number).is_some();
         let waiting = |job: &Job| matches!(job, Job::Event(other) if Arc::ptr_eq(other, event));
-        let mut found = state.events.len() < before;
         if let Some(crew) = state.crews.get_mut(&event.domain) {
             found |= crew.jobs.iter().any(waiting);
             crew.jobs.retain(|job| !waiting(job));
@@ -352,23 +385,32 @@ impl Desk {
 
     /// Has a thread of a crew run a function.
     pub fn run(&self, domain: &Arc<ProcessDomain>, function: RunFunction, argument: Argument) -> Result<(), Error> {
+        self.have_done(domain, Job::Run(function, argument))
+    }
+
+    /// Has a thread run a function for an a-flow, with its state.
+    pub fn run_flow(&self, flow: &Arc<ProcessDomain>, function: ObjectFunction) -> Result<(), Error> {
+        self.have_done(flow, Job::Flow(function, flow.clone()))
+    }
+
+    fn have_done(&self, domain: &Arc<ProcessDomain>, job: Job) -> Result<(), Error> {
         crate::heap::has_room()?;
         let mut state = self.lock();
         let crew = state.crews.get(&domain.name).ok_or(Error::Stale)?;
         if crew.jobs.len() >= RUNS_MAX {
             return Err(Error::Again);
         }
-        let idle = crew.waiting > 0;
-        state.give(domain.name, Job::Run(function, argument), None).map_err(|_| Error::Memory)?;
+        let (workers, idle) = state.workers_of(domain.name).ok_or(Error::Stale)?;
+        state.give(domain.name, job, None).map_err(|_| Error::Memory)?;
         drop(state);
         if idle {
             return Ok(());
         }
-        if domain.session.link().is_here() {
+        if workers.session.link().is_here() {
             // In the node's process threads are for such functions alone.
-            let started = domain.started.lock().unwrap_or_else(PoisonError::into_inner).len();
-            let grows = domain.starts && started < usize::from(domain.threads);
-            return if grows { start_thread(domain) } else { Ok(()) };
+            let started = workers.started.lock().unwrap_or_else(PoisonError::into_inner).len();
+            let grows = workers.starts && started < usize::from(workers.threads);
+            return if grows { start_thread(&workers) } else { Ok(()) };
         }
         // It may be this crew's only thread that leads.
         domain.session.nudge();
@@ -386,18 +428,11 @@ impl Desk {
     /// Ends a domain and those below it here: no function of theirs begins any more. Gives the domains that have ended.
     pub fn close(&self, session: &Session, domain: u32) -> Vec<Arc<ProcessDomain>> {
         let mut state = self.lock();
-        let (mut open, mut ended) = (vec![domain], Vec::new());
-        while let Some(name) = open.pop() {
-            let below = |crew: &&Crew| crew.domain.parent == Some(name);
-            open.extend(state.crews.values().filter(below).map(|crew| crew.domain.name));
-            ended.extend(state.crews.remove(&name));
-        }
-        let gone: Vec<u32> = ended.iter().map(|crew| crew.domain.name).collect();
+        let within = state.within(domain);
+        let ended: Vec<Crew> = within.iter().filter_map(|name| state.crews.remove(name)).collect();
+        state.forget(&ended);
         let tells = |crew: &&Crew| crew.domain.ends.is_some() && crew.domain.handle.get().is_some();
         ended.iter().filter(tells).for_each(|crew| state.runs.begin(caller(), crew.domain.name));
-        state.channels.retain(|_, (channel, _)| !gone.contains(&channel.domain));
-        state.events.retain(|_, event| !gone.contains(&event.domain));
-        state.watches.retain(|_, watch| !gone.contains(&watch.domain));
         for crew in &ended {
             crew.domain.ended.store(true, Ordering::Release);
             crew.domain.bell.notify_all();
@@ -420,8 +455,11 @@ impl Desk {
 
     /// Ends all domains here.
     pub fn close_all(&self, session: &Session) -> Vec<Arc<ProcessDomain>> {
-        let names: Vec<u32> = self.lock().crews.keys().copied().collect();
-        let closed = names.iter().flat_map(|name| self.close(session, *name)).collect();
+        let state = self.lock();
+        let is_top = |crew: &&Crew| crew.domain.parent.is_none_or(|parent| !state.crews.contains_key(&parent));
+        let tops: Vec<u32> = state.crews.values().filter(is_top).map(|crew| crew.domain.name).collect();
+        drop(state);
+        let closed = tops.iter().flat_map(|name| self.close(session, *name)).collect();
         let mut state = self.lock();
         let watchers = state.watchers;
         let (runs, leading) = (core::mem::take(&mut state.runs), session.link().is_here());
@@ -459,7 +497,10 @@ impl Desk {
         }
         state.runs.waited(caller(), domain);
         let State { runs, crews, .. } = &mut *state;
-        runs.forget(|domain| crews.get(&domain).is_some());
+        // Not each time: there may be many.
+        if runs.known() > 2 * crews.len() + FORGOTTEN {
+            runs.forget(|domain| crews.get(&domain).is_some());
+        }
     }
 }
 

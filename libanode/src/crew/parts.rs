@@ -19,7 +19,8 @@ impl Argument {
         Argument(pointer as usize)
     }
 
-    pub(super) fn pointer(self) -> *mut c_void {
+    /// The pointer.
+    pub fn pointer(self) -> *mut c_void {
         self.0 as *mut c_void
     }
 }
@@ -90,6 +91,8 @@ pub struct ProcessDomain {
     pub(super) stack_bytes: usize,
     /// Whether the library starts them.
     pub starts: bool,
+    /// What makes it an a-flow, if it is one: then it has no thread of its own.
+    pub flow: Option<super::Flow>,
     /// Whether it has ended.
     pub(super) ended: AtomicBool,
     /// Rung when there is something to do for its threads.
@@ -116,6 +119,7 @@ impl ProcessDomain {
             threads: threads.max_threads,
             stack_bytes: threads.stack_bytes as usize,
             starts,
+            flow: None,
             ended: AtomicBool::new(false),
             bell: Condvar::new(),
             started: Mutex::default(),
@@ -155,6 +159,8 @@ pub struct Event {
     pub session: Arc<Session>,
     /// Its domain.
     pub domain: u32,
+    /// The number it is scheduled with.
+    pub number: u64,
     /// The node's name of it.
     pub name: OnceLock<u64>,
     /// The program's name of it.

@@ -1,7 +1,7 @@
 //! A thread at work for a domain: it leads, takes an entry, and runs its function.
 
 use super::{Argument, CEnds, Channel, Crew, DELIVERS, Desk, Job, LEAVES, Overrun, ProcessDomain, State, Working};
-use super::{NODES, caller, give_back, works_for};
+use super::{NODES, caller, give_back, thread_self, works_for};
 use crate::buffers::Packet;
 use crate::entry::Message;
 use crate::error::Error;
@@ -65,7 +65,7 @@ impl Desk {
                 break Ok(());
             }
             state = match state.next(domain.name) {
-                Some(job) => self.work(state, domain, &mut shift, job),
+                Some((of, job)) => self.work(state, (domain.name, of), &mut shift, (session, job)),
                 None if state.leading => self.wait(state, domain, left),
                 None => self.lead(state, session, &mut batch, left),
             };
@@ -82,32 +82,34 @@ impl Desk {
         ended
     }
 
-    /// Does a job.
+    /// Does a job of a domain, of a crew's own or of an a-flow of it.
     fn work<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
-        domain: &ProcessDomain,
+        (crew, domain): (u32, u32),
         shift: &mut Shift,
-        job: Job,
+        (session, job): (&Session, Job),
     ) -> MutexGuard<'a, State> {
-        let session = &domain.session;
         if !state.leading {
             state.call_leader();
         }
-        state.runs.begin(caller(), domain.name);
+        state.runs.begin(caller(), domain);
         drop(state);
         // What a program wants run for itself may take as long as it likes.
-        let watched = !matches!(job, Job::Run(..));
+        let watched = !matches!(job, Job::Run(..) | Job::Flow(..));
         if watched {
-            shift.turns(session, domain.name);
+            shift.turns(session, domain);
         }
+        let lent = (domain != crew).then(|| Working::begin(session, domain, thread_self().unwrap_or(NODES)));
         let channel = perform(session, job);
+        drop(lent);
         if watched {
-            shift.turns(session, domain.name);
+            shift.turns(session, domain);
         }
         let mut state = self.lock();
         self.done(&mut state, channel);
-        if state.runs.end(caller(), domain.name) {
+        state.returned(domain, crew);
+        if state.runs.end(caller(), domain) {
             self.end.notify_all();
         }
         self.tell(session, state, shift)
@@ -271,7 +273,7 @@ impl State {
     /// What is to be done when an event is due, memory overruns or a store has changed, and for which domain.
     fn job_of(&mut self, message: &Message) -> Option<(u32, Job)> {
         match *message {
-            Message::Event { domain, argument, .. } => Some((domain, Job::Event(self.events.remove(&argument)?))),
+            Message::Event { domain, argument, .. } => Some((domain, Job::Event(self.take_event(argument)?))),
             Message::Overrun { domain, pool, deadline } => {
                 Some((domain, Job::Overrun(*self.pools.get(&pool)?, deadline)))
             }
@@ -315,6 +317,10 @@ fn perform(session: &Session, job: Job) -> Option<u32> {
             (watch.function)(handle, watch.argument.pointer());
         }
         Job::Run(function, argument) => function(argument.pointer()),
+        Job::Flow(function, domain) => {
+            let state = domain.flow.as_ref().map_or(Argument(0), |flow| flow.state);
+            function(domain.handle.get().copied().unwrap_or(0) as *mut c_void, state.pointer());
+        }
     }
     None
 }
