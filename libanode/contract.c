@@ -10,6 +10,7 @@
 #define SHARED(name) struct name shared_##name
 #define NUMBER(name) number_##name = name
 
+SHARED(an_ClassifierSpec);
 SHARED(an_DemuxKey);
 SHARED(an_DomainSpec);
 SHARED(an_End);
@@ -50,6 +51,9 @@ enum numbers {
     NUMBER(AN_ACCESS_NONE),
     NUMBER(AN_ACCESS_READ),
     NUMBER(AN_ACCESS_WRITE),
+    NUMBER(AN_MATCH_FIRST),
+    NUMBER(AN_MATCH_ALL),
+    NUMBER(AN_MATCH_BEST),
     NUMBER(AN_STORE_EXCLUSIVE),
     NUMBER(AN_STORE_PERSISTENT),
 };

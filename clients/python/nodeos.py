@@ -90,6 +90,15 @@ class _FlowSpec(ctypes.Structure):
     ]
 
 
+class _ClassifierSpec(ctypes.Structure):
+    _fields_ = [
+        ("protocols", ctypes.c_char_p),
+        ("root", ctypes.c_char_p),
+        ("mode", ctypes.c_uint),
+        ("flows", ctypes.c_uint),
+    ]
+
+
 class _StateValue(ctypes.Structure):
     _fields_ = [("word", ctypes.c_uint64 * 8)]
 
@@ -130,6 +139,19 @@ _FUNCTIONS = {
     "an_domainWait": (ctypes.c_int, [_object]),
     "an_flowCreate": (_object, [ctypes.c_void_p, _object, ctypes.POINTER(_FlowSpec)]),
     "an_flowRun": (ctypes.c_int, [_object, _Happen]),
+    "an_classifierCreate": (_object, [ctypes.c_void_p, _object, ctypes.POINTER(_ClassifierSpec)]),
+    "an_classifierDestroy": (ctypes.c_int, [_object]),
+    "an_classifierTeach": (ctypes.c_int, [_object, ctypes.c_char_p]),
+    "an_classifierUnteach": (ctypes.c_int, [_object, ctypes.c_char_p]),
+    "an_classifierAdd": (ctypes.c_int, [_object, ctypes.c_char_p, ctypes.c_uint, ctypes.POINTER(ctypes.c_uint)]),
+    "an_classifierRemove": (ctypes.c_int, [_object, ctypes.c_uint]),
+    "an_classifierSettle": (ctypes.c_int, [_object]),
+    "an_classifierMatch": (
+        ctypes.c_int,
+        [_object, *_bytes, ctypes.POINTER(ctypes.c_uint), ctypes.c_size_t, _size],
+    ),
+    "an_classifierExplain": (ctypes.c_int, [_object, *_bytes, ctypes.c_char_p, ctypes.c_size_t, _size]),
+    "an_classifierWhy": (ctypes.c_int, [_object, ctypes.c_char_p, ctypes.c_size_t, _size]),
     "an_eventSchedule": (_object, [ctypes.c_void_p, _object, ctypes.c_uint64, _Happen, ctypes.c_void_p]),
     "an_eventCancel": (ctypes.c_int, [_object]),
     "an_stateGet": (ctypes.c_int, [_object, ctypes.c_uint64, ctypes.POINTER(_StateValue)]),
@@ -410,6 +432,66 @@ class Store(_Object):
         self._check(self._lib.an_storeRemove(self.handle))
 
 
+MODES = {"first": 0, "all": 1, "best": 2}
+
+
+class Classifier(_Object):
+    """Protocols that the program teaches, and rules over them (docs/classifier.md). What is refused says where and why."""
+
+    def _text(self, call, *arguments):
+        room = 4096
+        while True:
+            text, length = ctypes.create_string_buffer(room), ctypes.c_size_t()
+            code = call(*arguments, text, room, ctypes.byref(length))
+            if code == OK or length.value < room:
+                self._check(code)
+                return text.value.decode()
+            room = length.value + 1
+
+    def _taught(self, code):
+        if code != OK:
+            why = self._text(self._lib.an_classifierWhy, self.handle)
+            raise Error(code, why or self._lib.an_strerror(code).decode())
+
+    def teach(self, protocols):
+        """Teaches all protocols of a text, or none."""
+        self._taught(self._lib.an_classifierTeach(self.handle, protocols.encode()))
+
+    def unteach(self, protocol):
+        """Forgets one."""
+        self._taught(self._lib.an_classifierUnteach(self.handle, protocol.encode()))
+
+    def add(self, rule, order=0):
+        """Adds a rule, or a pcap filter; its number."""
+        number = ctypes.c_uint()
+        self._taught(self._lib.an_classifierAdd(self.handle, rule.encode(), order, ctypes.byref(number)))
+        return number.value
+
+    def remove(self, number):
+        """Takes a rule out."""
+        self._taught(self._lib.an_classifierRemove(self.handle, number))
+
+    def settle(self):
+        """Makes look-ups of many rules fast."""
+        self._check(self._lib.an_classifierSettle(self.handle))
+
+    def match(self, packet):
+        """The numbers of the rules that hold, as the mode wants them."""
+        packet, room = bytes(packet), 64
+        while True:
+            rules, count = (ctypes.c_uint * room)(), ctypes.c_size_t()
+            code = self._lib.an_classifierMatch(self.handle, packet, len(packet), rules, room, ctypes.byref(count))
+            if code == OK or count.value <= room:
+                self._check(code)
+                return rules[: count.value]
+            room = count.value
+
+    def explain(self, packet):
+        """What a packet is, and why each rule holds or not, in lines."""
+        packet = bytes(packet)
+        return self._text(self._lib.an_classifierExplain, self.handle, packet, len(packet))
+
+
 class Event(_Object):
     """Something to come."""
 
@@ -434,6 +516,16 @@ class Domain(_Object):
         events of it wait (0: as many as the role grants), and come at multiples of timer_ms."""
         spec = _FlowSpec(title.encode() if title else None, None, None, threads, 0, timers, timer_ms, None, None)
         return Flow(self._lib, self._lib.an_flowCreate(None, self.handle, ctypes.byref(spec)))
+
+    def classifier(self, protocols="", root="ethernet", mode="first", flows=0):
+        """A classifier of the program's own that goes with this domain."""
+        spec = _ClassifierSpec(protocols.encode(), root.encode(), MODES[mode], flows)
+        handle = self._lib.an_classifierCreate(None, self.handle, ctypes.byref(spec))
+        if not handle:
+            code, why = self._lib.an_error(), ctypes.create_string_buffer(4096)
+            self._lib.an_classifierWhy(None, why, len(why), ctypes.byref(ctypes.c_size_t()))
+            raise Error(code, why.value.decode() or self._lib.an_strerror(code).decode())
+        return Classifier(self._lib, handle, "an_classifierDestroy")
 
     def packet(self):
         """An empty packet."""

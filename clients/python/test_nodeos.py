@@ -146,6 +146,24 @@ class Binding(unittest.TestCase):
             flow.destroy()
             self.refuses(nodeos.ESTALE, flow.run, lambda: None)
 
+    def test_a_classifier_of_its_own_tells_payloads_apart(self):
+        own = "(protocol own (hdr_len 2) (field kind offset 0 length 1) (field user offset 1 length 1 flow))"
+        with self.connect(role="ee") as node:
+            classifier = node.domain.classifier(own, root="own", mode="all")
+            one, more = classifier.add("[own (user = 5) | *]"), classifier.add("[own (user = 4..6) | *]")
+            self.assertEqual([classifier.match(b"\1\5"), classifier.match(b"\1\6")], [[one, more], [more]])
+            self.assertIn("own, bytes 0 to 2: kind = 1, user = 5", classifier.explain(b"\1\5"))
+            with self.assertRaises(nodeos.Error) as caught:
+                classifier.add("[own (usr = 5) | *]")
+            self.assertIn("do you mean 'user'?", str(caught.exception))
+            classifier.remove(more)
+            classifier.settle()
+            self.assertEqual(classifier.match(b"\1\6"), [])
+            self.refuses(nodeos.EEXIST, classifier.unteach, "own")
+            classifier.destroy()
+            with self.assertRaisesRegex(nodeos.Error, "'ethernet'"):
+                node.domain.classifier(root="ethernot")
+
     def test_soft_state_is_changed_in_one_step(self):
         with self.connect(role="ee") as node:
             domain, keep = node.domain, 60000

@@ -14,6 +14,7 @@
 
 pub mod buffers;
 pub mod c;
+mod classify;
 pub mod crew;
 pub mod entry;
 pub mod error;
@@ -29,4 +30,5 @@ pub mod objects;
 pub mod ring;
 pub mod seqpacket;
 pub mod session;
+mod sys;
 pub mod wire;

@@ -4,6 +4,7 @@
 //! used once, or the memory that the program has passed (the explicit model); either is looked up here and never followed. So any
 //! pointer may be passed to any call: what is not a living object of the kind asked for is refused.
 
+use crate::c::OwnClassifier;
 use crate::crew::{Channel, Event, ProcessDomain, Watch};
 use crate::error::Error;
 use crate::heap::Heap;
@@ -91,6 +92,8 @@ pub enum Object {
     Watch(Arc<Watch>),
     /// A heap.
     Heap(Arc<Heap>),
+    /// A classifier.
+    Classifier(Arc<OwnClassifier>),
 }
 
 impl Object {
@@ -107,6 +110,7 @@ impl Object {
                 Some((&plain.session, plain.domain))
             }
             Object::Watch(watch) => Some((&watch.session, watch.domain)),
+            Object::Classifier(own) => Some((&own.session, own.domain)),
             Object::Heap(heap) => Some((heap.session(), heap.domain())),
         }
     }
@@ -129,7 +133,7 @@ macro_rules! kinds {
 }
 
 kinds! { Session = Node ProcessDomain = Domain Channel = In OutChan = Out CutChan = Cut Event = Event Credential = Credential Heap = Heap
-Watch = Watch }
+Watch = Watch OwnClassifier = Classifier }
 
 /// A memory pool, a file, a store or a snapshot: the same to the library, but not to programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

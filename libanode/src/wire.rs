@@ -4,6 +4,11 @@
 //! when nobody calls. Towards the node an eventfd wakes; towards the process a futex in the shared memory, because waking must never
 //! make the node wait, and the flags of a descriptor that both hold could be changed by either.
 
+/// The node's sums, which the classifier needs.
+#[allow(dead_code)]
+#[path = "../../src/wire/sum.rs"]
+pub(crate) mod sum;
+
 use crate::buffers::{Buffers, Packet};
 use crate::crew;
 use crate::entry::{End, Message, Span};

@@ -122,6 +122,9 @@ typedef struct an_Snapshot *an_Snapshot_t;
 /** Tells of changes in a store. */
 typedef struct an_Watch *an_Watch_t;
 
+/** Protocols that the program teaches, and rules over them. */
+typedef struct an_Classifier *an_Classifier_t;
+
 /* ---- specifications ---- */
 
 /** The threads of a domain. */
@@ -521,6 +524,55 @@ an_CutChan_t an_cutchanCreate(void *mem, an_Domain_t domain, an_DemuxKey_t demux
                               const char *inaddrspec, const char *outprotspec, const char *outaddrspec, an_NetSpec_t netspec);
 /** Destroys it: the packets of an incoming channel that was joined come to its function again. */
 int an_cutchanDestroy(an_CutChan_t chan);
+
+/* ---- classifiers ---- */
+
+/** Which of the rules that hold are wanted: the first in their order, all, those whose fields are worth most together. */
+#define AN_MATCH_FIRST 0u
+#define AN_MATCH_ALL 1u
+#define AN_MATCH_BEST 2u
+
+/** A classifier to be created. */
+typedef struct an_ClassifierSpec {
+    /** Definitions of protocols beside those that every classifier knows; 0: none. */
+    const char *protocols;
+    /** The protocol that every packet begins with; 0: "ethernet". For payloads one of protocols. */
+    const char *root;
+    /** AN_MATCH_… */
+    unsigned int mode;
+    /** Flows whose answer is kept, up to 2^20; 0: 4096. */
+    unsigned int flows;
+} const *an_ClassifierSpec_t;
+
+/* A classifier of the program's own tells packets apart by protocols that it teaches and rules that it adds, in the languages of
+ * docs/classifier.md. It is the node's, in the program's process: no call asks the node, and what is taught concerns nobody else.
+ * Rules that bring packets to channels ("if0/ip/udp/rule") are the node's, over protocols that its operator teaches. Names of hosts
+ * are not known. Why a text is refused an_classifierWhy() says, with the place, and names that are nearest. */
+
+/** Creates a classifier that goes with a domain; 0 for spec means all zeroes. AN_EINVAL: a specification. */
+an_Classifier_t an_classifierCreate(void *mem, an_Domain_t domain, an_ClassifierSpec_t spec);
+/** Destroys it. */
+int an_classifierDestroy(an_Classifier_t classifier);
+/** Teaches all protocols of a text of up to 1 MiB, or none (AN_EINVAL). */
+int an_classifierTeach(an_Classifier_t classifier, const char *protocols);
+/** Forgets a protocol. AN_ENOENT: it is not taught. AN_EEXIST: rules or other protocols name it, or packets begin with it. */
+int an_classifierUnteach(an_Classifier_t classifier, const char *protocol);
+/** Adds a rule ("[ip | udp (dport = 53) | *]"), or a pcap filter ("udp port 53"), and puts its number into *number. Rules of a lower order
+ * are first; of one order those with lower numbers. AN_ENOSPC: there are 2^20 cases of rules, or it looks at too much. */
+int an_classifierAdd(an_Classifier_t classifier, const char *rule, unsigned int order, unsigned int *number);
+/** Takes a rule out; its number may be another's then. AN_ENOENT: there is none of this number. */
+int an_classifierRemove(an_Classifier_t classifier, unsigned int number);
+/** Has look-ups of thousands of rules be fast: behind many changes, and of time that is the number of rules'. */
+int an_classifierSettle(an_Classifier_t classifier);
+/** The rules that hold for a packet of up to 65536 bytes: their numbers to rules, where there is room for so many, and how many there are
+ * into *count. AN_EINVAL: more than room. */
+int an_classifierMatch(an_Classifier_t classifier, const void *packet, size_t bytes, unsigned int *rules, size_t room, size_t *count);
+/** Says in lines of text what a packet is, and why each rule holds or not; how many bytes, into *length. AN_EINVAL: more than room, and
+ * the text is cut off. */
+int an_classifierExplain(an_Classifier_t classifier, const void *packet, size_t bytes, char *text, size_t room, size_t *length);
+/** Says why the last change of a classifier was refused, or with 0 why the thread's last one was not created, as
+ * an_classifierExplain() does; nothing if it was not. */
+int an_classifierWhy(an_Classifier_t classifier, char *text, size_t room, size_t *length);
 
 /* ---- files ---- */
 

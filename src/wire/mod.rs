@@ -22,6 +22,7 @@ mod neighbour;
 pub mod plan;
 pub mod proof;
 pub mod revocation;
+pub mod sum;
 pub mod udp;
 
 pub use addr::{Addr, Prefix};

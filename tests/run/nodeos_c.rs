@@ -156,6 +156,11 @@ fn a_hundred_thousand_a_flows_are_at_one_node() {
 }
 
 #[test]
+fn a_program_tells_packets_apart_by_protocols_of_its_own() {
+    Node::start().run("classifier", &["-O1", "-g", "-fsanitize=address"]);
+}
+
+#[test]
 fn who_does_nothing_but_call_is_answered_and_slowed() {
     let node = Node::start();
     // What costs less than a quarter of a CPU, since the machine is busy with something else, is not slowed.

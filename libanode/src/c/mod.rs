@@ -5,6 +5,7 @@
 //! written or kept.
 
 mod channel;
+mod classifier;
 mod domain;
 mod file;
 mod flow;
@@ -13,6 +14,8 @@ mod node;
 mod packet;
 mod state;
 mod store;
+
+pub use classifier::OwnClassifier;
 
 use crate::error::Error;
 use crate::message::TEXT_MAX;

@@ -6,7 +6,7 @@
 
 use super::bits::Bits;
 use super::token::{Mistake, nearest};
-use crate::wire::checksum::Sum;
+use crate::wire::sum::Sum;
 
 /// Protocols at once.
 pub const PROTOCOLS_MAX: usize = 256;
