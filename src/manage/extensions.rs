@@ -510,9 +510,9 @@ mod tests {
             (b"no module".to_vec(), "expected `(`"),
             (b"(module)".to_vec(), "no custom section 'anode.extension'"),
             (f("void", "", ""), "no function's type"),
-            (f("void -> int", "(import \"env\" \"x\" (func))", ""), "unknown import"),
-            (f("void -> int", "(import \"fine\" \"f\" (func (param i32) (result i32)))", ""), "unknown import"),
-            (f("void -> int", "", service), "`g`"),
+            (f("void -> int", "(import \"env\" \"x\" (func))", ""), "imports env.x"),
+            (f("void -> int", "(import \"fine\" \"f\" (func (param i32) (result i32)))", ""), "imports fine.f"),
+            (f("void -> int", "", service), "exports no function 'g'"),
             (f("void -> int", "", "needs = ['fine.f : void -> host']"), "fine.f is of type void -> int"),
             (vec![b' '; 65_537], "at most 65536 bytes"),
         ] {

@@ -36,7 +36,9 @@ impl Offered {
     pub fn read(module: &[u8]) -> Result<Offered, String> {
         let wasm = binary(module)?.into_owned();
         check::bounds(&wasm).map_err(|refusal| refusal.to_string())?;
-        Ok(Offered { manifest: ExtensionManifest::of(&wasm)?, wasm })
+        let manifest = ExtensionManifest::of(&wasm)?;
+        manifest.is_of(&wasm, BUFFER_NAME)?;
+        Ok(Offered { manifest, wasm })
     }
 
     /// Compiles it; `known` are those that it may need.

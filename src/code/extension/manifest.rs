@@ -21,6 +21,7 @@ use core::fmt;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::str::FromStr;
+use wasmparser::{ExternalKind, Payload};
 
 /// The custom section in which a manifest is.
 pub const SECTION: &str = "anode.extension";
@@ -107,6 +108,40 @@ impl ExtensionManifest {
         .parse()
     }
 
+    /// Whether a module has what its manifest says: a memory, the global `buffer`, a function for each call, and imports of what it needs.
+    pub fn is_of(&self, wasm: &[u8], buffer: &str) -> Result<(), String> {
+        let mut wanted: Vec<_> = self.calls.iter().map(|call| (ExternalKind::Func, &*call.name)).collect();
+        wanted.extend([(ExternalKind::Memory, "memory"), (ExternalKind::Global, buffer)]);
+        for payload in wasmparser::Parser::new(0).parse_all(wasm).map_while(Result::ok) {
+            match payload {
+                Payload::ImportSection(section) => {
+                    section.into_imports().map_while(Result::ok).try_for_each(|import| self.imports(import))?;
+                }
+                Payload::ExportSection(section) => {
+                    let exports: Vec<_> = section.into_iter().map_while(Result::ok).collect();
+                    wanted.retain(|of| !exports.iter().any(|export| (export.kind, export.name) == *of));
+                }
+                _ => {}
+            }
+        }
+        let Some((kind, name)) = first_wanted(&wanted) else { return Ok(()) };
+        Err(format!("{}: the module exports no {kind} '{name}'", self.name))
+    }
+
+    fn imports(&self, import: wasmparser::Import<'_>) -> Result<(), String> {
+        let (module, name) = (import.module, import.name);
+        let is_own = module == "anode" && matches!(name, "an_now" | "an_random");
+        if is_own || self.needs.iter().any(|need| (&*need.extension, &*need.call) == (module, name)) {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: the module imports {}.{}; there are anode.an_now, anode.an_random, and the calls in 'needs'",
+            self.name,
+            shown(module),
+            shown(name)
+        ))
+    }
+
     /// The number of a call.
     pub fn call(&self, name: &str) -> Option<usize> {
         self.calls.iter().position(|call| call.name == name)
@@ -164,6 +199,17 @@ impl fmt::Display for Need {
     }
 }
 
+/// What is wanted first, in words.
+fn first_wanted<'a>(wanted: &[(ExternalKind, &'a str)]) -> Option<(&'static str, &'a str)> {
+    let (kind, name) = wanted.first()?;
+    let kind = match kind {
+        ExternalKind::Memory => "memory",
+        ExternalKind::Global => "global",
+        _ => "function",
+    };
+    Some((kind, name))
+}
+
 /// A name: it begins with a letter, and goes on with letters, digits, `_` and `-`.
 fn named(what: &str, name: String) -> Result<String, String> {
     let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -197,7 +243,7 @@ pub fn binary(module: &[u8]) -> Result<Cow<'_, [u8]>, String> {
 pub fn section(wasm: &[u8], name: &str) -> Option<String> {
     let sections = wasmparser::Parser::new(0).parse_all(wasm);
     let own = sections.map_while(Result::ok).find_map(|payload| match payload {
-        wasmparser::Payload::CustomSection(section) if section.name() == name => Some(section.data()),
+        Payload::CustomSection(section) if section.name() == name => Some(section.data()),
         _ => None,
     });
     String::from_utf8(own?.to_vec()).ok()
@@ -252,6 +298,32 @@ mod tests {
         assert!(manifest.calls[0].service && manifest.protocols == "(protocol x)");
         assert!(super::packed(&packed, TENANTS).unwrap_err().contains("already"));
         assert!(super::packed(&module, &"#".repeat(REPRESENTATION_MAX)).unwrap_err().contains("65536 at most"));
+    }
+
+    #[test]
+    fn a_module_has_what_its_manifest_says() {
+        let all = "(memory (export \"memory\") 1) (global (export \"an_buffer\") i32 (i32.const 0))
+                   (func (export \"tenant\") (param i32) (result i32) (i32.const 0))";
+        let import = |of: &str| format!("(import {of} (func (param i32) (result i32)))");
+        let manifest: ExtensionManifest = TENANTS.parse().unwrap();
+        for (module, expected) in [
+            (all.to_owned(), Ok(())),
+            (import("\"names\" \"lookup\"") + all, Ok(())),
+            (import("\"anode\" \"an_now\"") + all, Ok(())),
+            (import("\"anode\" \"an_send\"") + all, Err("imports anode.an_send; there are anode.an_now")),
+            (import("\"names\" \"add\"") + all, Err("imports names.add")),
+            (all.replace("tenant", "tenants"), Err("exports no function 'tenant'")),
+            (all.replace("\"memory\"", "\"m\""), Err("exports no memory 'memory'")),
+            (all.replace("an_buffer", "buffer"), Err("exports no global 'an_buffer'")),
+            ("(memory (export \"tenant\") 1)".into(), Err("exports no function 'tenant'")),
+        ] {
+            let wasm = wat::parse_str(format!("(module {module})")).unwrap();
+            match (manifest.is_of(&wasm, "an_buffer"), expected) {
+                (Ok(()), Ok(())) => {}
+                (Err(said), Err(why)) => assert!(said.contains(why), "{module}: {said}"),
+                (given, _) => panic!("{module}: {given:?}"),
+            }
+        }
     }
 
     #[test]
