@@ -39,6 +39,7 @@ mod environment;
 pub mod explaining;
 mod forms;
 mod founding;
+pub mod graphs;
 mod halves;
 pub mod handing;
 pub mod hello;

@@ -97,6 +97,31 @@ pub enum Ask {
         /// The key, as it is shown.
         key: String,
     },
+    /// All graphs: [`crate::graphs::Graph`].
+    Graphs,
+    /// One with its engines: [`crate::graphs::Shown`].
+    Graph {
+        /// Its name.
+        name: String,
+    },
+    /// What an engine of a graph says of itself: [`crate::graphs::Handler`].
+    ReadGraph {
+        /// The graph's name.
+        name: String,
+        /// Engine and handler: `c.count`.
+        handler: String,
+    },
+    /// Writes to an engine of a graph: [`crate::graphs::Handler`].
+    WriteGraph {
+        /// The graph's name.
+        name: String,
+        /// Engine and handler: `c.reset`.
+        handler: String,
+        /// What is written.
+        value: String,
+    },
+    /// Runs a graph in the place of that of its name: [`crate::graphs::Applied`].
+    ApplyGraph(GraphWish),
     /// A domain with a cut-through channel, in a role.
     Cut(Cut),
     /// Makes a wasm module a PLAN service.
@@ -218,6 +243,10 @@ impl Ask {
             Ask::MoveDomain { domain, worker } => (Kind::Session, format!("worker {worker} is to run domain {domain}")),
             Ask::KillDomain { domain } => (Kind::Session, format!("domain {domain} was ended")),
             Ask::Cut(cut) => (Kind::Session, format!("domain {} was made to cut packets through", cut.title)),
+            Ask::ApplyGraph(GraphWish { name, .. }) => (Kind::Node, format!("graph {name} was applied")),
+            Ask::WriteGraph { name, handler, value } => {
+                (Kind::Node, format!("graph {name}: {handler}={value} was written"))
+            }
             Ask::LoadService { name, .. } => (Kind::Code, format!("service {name} was loaded")),
             Ask::Call { call, .. } => (Kind::Code, format!("{call} was called")),
             Ask::UnloadService { name } => (Kind::Code, format!("service {name} was taken out")),
@@ -234,6 +263,7 @@ impl Ask {
             Ask::Status | Ask::Log | Ask::Journal | Ask::State { .. } | Ask::Domains | Ask::Channels => return None,
             Ask::Revoked | Ask::Next { .. } | Ask::Watch { .. } | Ask::Names | Ask::Metrics { .. } => return None,
             Ask::Health | Ask::Events | Ask::Report | Ask::Ways { .. } | Ask::Explain { .. } => return None,
+            Ask::Graphs | Ask::Graph { .. } | Ask::ReadGraph { .. } => return None,
             Ask::Extensions | Ask::Stores | Ask::StoreKeys { .. } | Ask::StoreValue { .. } => return None,
         })
     }
@@ -268,6 +298,24 @@ impl From<Subject> for Ask {
             Subject::Events => Ask::Events,
         }
     }
+}
+
+/// A graph that an operator wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphWish {
+    /// Its name.
+    pub name: String,
+    /// Its text, in Click's language.
+    pub text: String,
+    /// The role of its domain; without it that of the graph that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// Which packets it takes; without it those that the graph takes that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub take: Option<Vec<String>>,
+    /// The generation that whoever asks has looked at, 0 if there was none; another one is not replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<u32>,
 }
 
 /// A cut-through channel that an operator wants.

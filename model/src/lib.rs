@@ -17,6 +17,7 @@ pub mod demo;
 pub mod domains;
 pub mod events;
 pub mod extensions;
+pub mod graphs;
 pub mod health;
 pub mod history;
 pub mod kernel;
@@ -39,7 +40,7 @@ pub mod ways;
 pub mod wish;
 mod worker;
 
-pub use ask::{Ask, Cut, PROTOCOL, Request, Subject, Taken, WITHIN_MS};
+pub use ask::{Ask, Cut, GraphWish, PROTOCOL, Request, Subject, Taken, WITHIN_MS};
 use serde::{Deserialize, Serialize};
 
 /// What a node says to a request.

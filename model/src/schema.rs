@@ -4,8 +4,8 @@
 //! may print more.
 
 use crate::{
-    apps, bundles, code, demo, domains, events, extensions, health, history, labs, log, meaning, programs, revoked,
-    simulated, status, stores, ways, wish,
+    apps, bundles, code, demo, domains, events, extensions, graphs, health, history, labs, log, meaning, programs,
+    revoked, simulated, status, stores, ways, wish,
 };
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
@@ -50,6 +50,10 @@ pub const ALL: &[Described] = &[
     of::<Vec<domains::Environment>>("environments", &["ee ls"]),
     of::<events::Event>("event", &["node events"]),
     of::<programs::Frame>("frame", &["classify explain"]),
+    of::<graphs::Shown>("graph", &["graph show NODE"]),
+    of::<graphs::Applied>("graph-applied", &["graph apply"]),
+    of::<graphs::Handler>("graph-handler", &["graph read"]),
+    of::<Vec<graphs::Graph>>("graphs", &["graph ls"]),
     of::<health::Health>("health", &["node health"]),
     of::<apps::Heavy>("heavy", &["heavy top"]),
     of::<apps::HeavySent>("heavy-sent", &["heavy send"]),

@@ -56,6 +56,7 @@ enum Asked {
     Code,
     Domain,
     Environment,
+    Graph,
     Port,
     Extension,
     Call,
@@ -84,6 +85,7 @@ impl Asked {
             (_, _, "domain") => Some(Asked::Domain),
             (_, _, "filter") => Some(Asked::Filter),
             ("ee", _, "name") => Some(Asked::Environment),
+            ("graph", _, "graph") => Some(Asked::Graph),
             ("classify", "explain", "port") => Some(Asked::Port),
             ("extension", "unload", "extension") => Some(Asked::Extension),
             ("node", "call", "call") => Some(Asked::Call),
@@ -138,6 +140,7 @@ impl ValueCompleter for Asked {
             Asked::Port => offer(ports(), begun),
             Asked::Extension => offer(extensions(false), begun),
             Asked::Call => offer(extensions(true), begun),
+            Asked::Graph => offer(graphs(), begun),
             Asked::Filter => filter(begun),
             Asked::Code => offer(codes(), begun),
             _ if begun.contains('/') => PathCompleter::dir().complete(current),
@@ -223,6 +226,12 @@ fn filter(begun: &str) -> Vec<CompletionCandidate> {
 /// Ports of the node that a word names.
 fn ports() -> Offered {
     without_help(names().into_iter().flat_map(|names| names.ports).map(|port| port.name))
+}
+
+/// Graphs of the node that a word names.
+fn graphs() -> Offered {
+    let all = asked(|control| control.asked::<Vec<model::graphs::Graph>>(&Ask::Graphs));
+    without_help(all.into_iter().flatten().map(|graph| graph.name))
 }
 
 /// Environments of the node that a word names.
@@ -331,7 +340,7 @@ mod tests {
         ("classify", &["frame", "from"]),
         ("code", &["name", "title"]),
         ("cred", &["role", "only"]),
-        ("graph", &["class", "define", "from", "write", "read"]),
+        ("graph", &["class", "define", "from", "write", "read", "handler", "what", "role", "take"]),
         ("lab", &["name"]),
         ("multicast", &["text"]),
         ("node", &["part", "arguments"]),

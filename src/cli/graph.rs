@@ -1,8 +1,10 @@
-//! `anode graph`: graphs of engines in Click's language. They are checked, shown, formatted, and run over captures.
+//! `anode graph`: graphs of engines in Click's language. They are checked, shown, formatted, run over captures, and run in nodes.
 //!
-//! Nothing here asks a running node, and nothing is sent: devices of a graph are files with packets. docs/graphs.md has the language and
-//! the classes.
+//! What is run over captures asks no node, and sends nothing: devices are files with packets. `node` has what is asked of a running node.
+//! docs/graphs.md has the language and the classes.
 
+mod draw;
+mod node;
 mod run;
 mod show;
 
@@ -44,12 +46,61 @@ enum Verb {
         #[arg(long)]
         check: bool,
     },
-    /// Show a graph without compounds, and how packets go through each port
+    /// Show a graph without compounds, and how packets go through each port; or one that a node runs, with its counts
     Show {
-        /// The file; `-` is standard input
+        /// The file, `-` is standard input; or a node's name or run directory, with the name of a graph
         file: PathBuf,
+        /// The graph that a node runs
+        graph: Option<String>,
         #[command(flatten)]
         variables: Variables,
+        /// Print JSON of a graph that runs
+        #[arg(long, requires = "graph")]
+        json: bool,
+    },
+    /// List the graphs that a node runs
+    Ls {
+        /// The node's name, or its run directory
+        node: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a text in the place of a graph of a node, or a new one; the node's configuration stays as it is
+    Apply(node::ApplyArgs),
+    /// Say how a text differs from a graph that a node runs
+    Diff {
+        /// The node's name, or its run directory
+        node: String,
+        /// The graph's name
+        graph: String,
+        /// The file with the text; `-` is standard input
+        file: PathBuf,
+    },
+    /// Draw a graph that a node runs, with the rates of its connections
+    Draw(node::DrawArgs),
+    /// Follow the rates of a graph that a node runs
+    Top(node::TopArgs),
+    /// Read a handler of an engine in a node, as c.count
+    Read {
+        /// The node's name, or its run directory
+        node: String,
+        /// The graph's name
+        graph: String,
+        /// Engine and handler
+        handler: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write to a handler of an engine in a node, as c.reset=
+    Write {
+        /// The node's name, or its run directory
+        node: String,
+        /// The graph's name
+        graph: String,
+        /// ENGINE.HANDLER=VALUE
+        what: String,
     },
     /// Say what classes there are, or what one does
     Doc {
@@ -61,7 +112,7 @@ enum Verb {
 }
 
 /// Variables of a text.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 pub(super) struct Variables {
     /// The value of a variable of the graph, as `rate=10`
     #[arg(short = 'D', long = "define", value_name = "NAME=VALUE")]
@@ -82,7 +133,15 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
     let good = match arguments.verb {
         Verb::Check { files, variables } => check(&files, &variables)?,
         Verb::Fmt { files, check } => format(&files, check)?,
-        Verb::Show { file, variables } => show::show(&file, &variables)?,
+        Verb::Show { file, graph: Some(graph), json, .. } => node::show(&file.to_string_lossy(), &graph, json)?,
+        Verb::Show { file, variables, .. } => show::show(&file, &variables)?,
+        Verb::Ls { node, json } => node::list(&node, json)?,
+        Verb::Apply(arguments) => node::apply(arguments)?,
+        Verb::Diff { node, graph, file } => node::diff(&node, &graph, &file)?,
+        Verb::Draw(arguments) => node::draw(&arguments)?,
+        Verb::Top(arguments) => node::top(&arguments)?,
+        Verb::Read { node, graph, handler, json } => node::read(&node, &graph, &handler, json)?,
+        Verb::Write { node, graph, what } => node::write(&node, &graph, &what)?,
         Verb::Doc { class } => show::doc(class.as_deref())?,
         Verb::Run(arguments) => run::run(&arguments)?,
     };

@@ -20,9 +20,10 @@ use std::fmt;
 use std::path::Path;
 
 /// Lists whose entries have a name: where they are, and the key that has it.
-const NAMED: [(&[&str], &str); 6] = [
+const NAMED: [(&[&str], &str); 7] = [
     (&["role"], "name"),
     (&["ee"], "name"),
+    (&["graph"], "name"),
     (&["port"], TITLE),
     (&["route"], "to"),
     (&["port", "*", "neighbours"], "address"),
@@ -59,10 +60,12 @@ pub enum Part {
     Classify,
     /// Environments.
     Environments,
+    /// Graphs.
+    Graphs,
 }
 
 /// What becomes of a change at a place, and the first that fits counts; `*` stands for any step.
-const PLACES: [(&[&str], Part); 27] = [
+const PLACES: [(&[&str], Part); 28] = [
     (&["role"], Part::Roles),
     (&["route"], Part::Routes),
     (&["entry"], Part::Entry),
@@ -90,6 +93,7 @@ const PLACES: [(&[&str], Part); 27] = [
     (&["port", "*", "xdp"], Part::Sockets),
     (&["port", "*", "discipline"], Part::Sockets),
     (&["ee"], Part::Environments),
+    (&["graph"], Part::Graphs),
 ];
 
 /// One change.

@@ -13,6 +13,7 @@ pub mod difference;
 pub mod discipline;
 pub mod entry;
 pub mod environments;
+pub mod graphs;
 pub mod guard;
 pub mod half;
 mod host;
@@ -87,6 +88,9 @@ pub struct NodeFile {
     /// Protocols that are taught, and whose packets are whose.
     #[serde(default)]
     pub classify: classify::ClassifyFile,
+    /// Its graphs.
+    #[serde(default, rename = "graph")]
+    pub graphs: Vec<graphs::GraphFile>,
     /// Its PLAN environment.
     #[serde(default)]
     pub plan: plan::PlanFile,
@@ -318,6 +322,7 @@ impl NodeFile {
         let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
         tables.map_err(ConfigError)?;
         file.check_users()?;
+        file.prepared_graphs()?;
         if file.xdp.queues_max == 0 {
             return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }

@@ -311,6 +311,10 @@ reasons! {
     WorkerPanic = "worker-panic",
         "a worker of the node has panicked while it had these packets, and has begun anew: a bug, please report it \
          with the line of the log that begins with the thread's name";
+    /// A generation of a graph held a packet, and was replaced by one that has no place for it.
+    GraphReplaced = "graph-replaced",
+        "a graph was replaced while an engine held this packet that the next generation does not have, and it did not leave \
+         within a second";
     /// An engine of a graph has thrown a packet away, or an output that it left by leads nowhere.
     GraphDropped = "graph-dropped",
         "an engine of a graph has thrown a packet away, had no room for it, or sent it by an output to which nothing is connected: \

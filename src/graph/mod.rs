@@ -36,9 +36,11 @@ mod packet;
 mod place;
 mod rate;
 pub mod rules;
+pub mod running;
 pub mod scratch;
 mod source;
 mod store;
+pub mod swap;
 pub mod table;
 pub mod taught;
 

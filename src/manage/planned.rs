@@ -8,6 +8,7 @@ use crate::config::environments::Environment;
 use crate::config::{NodeFile, Plan};
 use crate::link::meter::LinkMeter;
 use crate::node::NodeConfig;
+use crate::node::graphs::PreparedGraph;
 use crate::node::proofs::Guard;
 use crate::port::Opening;
 use anyhow::Result;
@@ -26,7 +27,8 @@ pub struct Planned {
     /// What its ports demand, and keys of neighbours.
     pub guard: Guard,
     pub(super) meters: Vec<Option<LinkMeter>>,
-    pub(super) hellos: Vec<(usize, u16)>,
+    /// Ports that say hello, and how often; and its graphs.
+    pub(super) begun: (Vec<(usize, u16)>, Vec<PreparedGraph>),
     /// The text of the configuration, for reports.
     pub text: String,
 }
@@ -46,9 +48,9 @@ impl Planned {
         let plan = file.plan_environment(&config)?;
         let guard = file.guard(&config, 0)?;
         let meters = file.meters()?;
-        let hellos = file.hellos()?;
+        let begun = (file.hellos()?, file.prepared_graphs()?);
         let text = String::new();
-        Ok(Planned { config, plans, choices, environments, plan, guard, meters, hellos, text })
+        Ok(Planned { config, plans, choices, environments, plan, guard, meters, begun, text })
     }
 
     /// What there is for workers here.

@@ -64,10 +64,12 @@ impl Node {
     /// or wait. Those of an environment that counts for all its domains have no balance of their own.
     pub fn unaccounted_of(&self, domain: DomainId) -> i64 {
         let Some(known) = self.cx.core.domains.by_id(domain) else { return 0 };
-        if self.environments.iter().nth(known.environment.0.into()).is_some_and(|it| it.balance().is_some()) {
+        let environment = self.environments.iter().nth(known.environment.0.into());
+        if environment.is_some_and(|it| it.balance().is_some()) {
             return 0;
         }
-        known.unaccounted(self.cx.order.paths.waiting_of(domain) + self.cx.graphs.channels.pieces_of(domain))
+        let held = environment.map_or(0, |environment| environment.held_of(domain));
+        known.unaccounted(self.cx.order.paths.waiting_of(domain) + self.cx.graphs.channels.pieces_of(domain) + held)
     }
 
     /// The same of a port: frames that came in, and frames that went out.

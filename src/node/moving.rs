@@ -83,7 +83,9 @@ impl Node {
             return Err(format!("{title} stays at worker 0, which has all that PLAN keeps"));
         }
         if Some(found.environment) != self.environments.place_of::<Hosts>() {
-            return Err(format!("{title} runs where its packets come: capsules at every worker, PLAN at worker 0"));
+            return Err(format!(
+                "{title} runs where its packets come: capsules at every worker, PLAN and graphs at worker 0"
+            ));
         }
         let parent = found.parent().filter(|parent| !self.cx.control.kept.contains(parent));
         if let Some(above) = parent.and_then(|parent| core.domains.by_id(parent)) {

@@ -15,6 +15,7 @@ mod flows;
 mod full_disk;
 #[path = "../running/gate.rs"]
 mod gate;
+mod graphs;
 #[path = "../sim/guests.rs"]
 mod guests;
 mod hangs;

@@ -17,6 +17,7 @@ mod common;
 mod compat;
 mod fair;
 mod forms;
+mod graphs;
 mod greedy;
 mod heads;
 mod hello;

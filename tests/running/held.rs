@@ -40,11 +40,15 @@ pub const OF_NODES: [&str; 24] = [
 #[allow(dead_code, reason = "each test program uses its part")]
 pub const OF_STORES: [&str; 3] = ["store-keys", "store-value", "stores"];
 
+/// Those of what is said of graphs, which `tests/net/graphs.rs` holds something against.
+#[allow(dead_code, reason = "each test program uses its part")]
+pub const OF_GRAPHS: [&str; 4] = ["graph", "graph-applied", "graph-handler", "graphs"];
+
 /// The names of all others.
 #[allow(dead_code, reason = "each test program uses its part")]
 pub fn of_commands() -> BTreeSet<&'static str> {
     let names = ALL.iter().map(|described| described.name);
-    names.filter(|name| !OF_NODES.contains(name) && !OF_STORES.contains(name)).collect()
+    names.filter(|name| ![&OF_NODES[..], &OF_STORES, &OF_GRAPHS].iter().any(|of| of.contains(name))).collect()
 }
 
 /// Keywords that say nothing about what is valid, or that others here say.

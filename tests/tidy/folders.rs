@@ -30,7 +30,7 @@ const ROWS: &[Row] = &[
     ("schedule", &["sys", "topology", "core"]),
     ("log", &["clean", "sys", "core"]),
     ("nodeos", &["wire", "frame", "trust", "classify", "core"]),
-    ("graph", &["contract", "wire", "frame", "sys", "topology", "classify", "core", "nodeos"]),
+    ("graph", &["contract", "clean", "wire", "frame", "sys", "topology", "classify", "core", "nodeos"]),
     ("broker", &["wire", "sys", "trust"]),
     ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "core", "nodeos", "broker"]),
     (

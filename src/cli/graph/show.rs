@@ -5,6 +5,7 @@ use crate::graph::class::Make;
 use crate::graph::engines;
 use crate::graph::load::ClassTable;
 use anyhow::Result;
+use click::check::CheckedGraph;
 use click::check_with;
 use click::classes::Processing;
 use std::path::Path;
@@ -17,6 +18,18 @@ pub(super) fn show(file: &Path, variables: &Variables) -> Result<bool> {
         complain(file, &text, &checked.diagnostics);
         return Ok(false);
     };
+    lines(&checked).iter().for_each(|line| crate::say!("{line}"));
+    Ok(true)
+}
+
+/// The same lines of a text; nothing if something is wrong with it.
+pub(super) fn flat(text: &str) -> Option<Vec<String>> {
+    check_with(text, &ClassTable::default(), &[]).graph.map(|checked| lines(&checked))
+}
+
+/// A line for each engine, and one for each connection.
+fn lines(checked: &CheckedGraph) -> Vec<String> {
+    let mut all = Vec::new();
     for (element, ports) in checked.graph.elements.iter().zip(&checked.ports) {
         let letters = |side: &[click::flow::Port]| -> String {
             side.iter().map(|port| if port.processing == Processing::Push { 'h' } else { 'l' }).collect()
@@ -24,14 +37,14 @@ pub(super) fn show(file: &Path, variables: &Variables) -> Result<bool> {
         let arguments: Vec<_> = element.arguments.iter().map(|argument| argument.text.as_str()).collect();
         let arguments = if arguments.is_empty() { String::new() } else { format!("({})", arguments.join(", ")) };
         let (inputs, outputs) = (letters(&ports.inputs), letters(&ports.outputs));
-        crate::say!("{} :: {}{arguments}  {inputs}/{outputs}", element.name, element.class);
+        all.push(format!("{} :: {}{arguments}  {inputs}/{outputs}", element.name, element.class));
     }
     for connection in &checked.graph.connections {
         let name = |element: usize| checked.graph.elements.get(element).map_or("", |element| element.name.as_str());
         let (from, to) = (connection.from, connection.to);
-        crate::say!("{} [{}] -> [{}] {}", name(from.element), from.port, to.port, name(to.element));
+        all.push(format!("{} [{}] -> [{}] {}", name(from.element), from.port, to.port, name(to.element)));
     }
-    Ok(true)
+    all
 }
 
 /// Says what a class does, or which there are.

@@ -116,6 +116,22 @@ impl Engine for ArpQuerier {
             _ => None,
         }
     }
+
+    /// Who is known, and what waits for those who are not, if it has the same addresses and as much room.
+    fn take_state(&mut self, before: &mut dyn Engine) {
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<ArpQuerier>())
+            && before.own == self.own
+            && before.capacity <= self.capacity
+        {
+            self.stations = core::mem::take(&mut before.stations);
+            self.held = core::mem::take(&mut before.held);
+            (self.drops, self.queries) = (before.drops, before.queries);
+        }
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
+        Some(self)
+    }
 }
 
 impl ArpQuerier {

@@ -48,6 +48,16 @@ impl Engine for EtherSwitch {
             lines.join("\n")
         })
     }
+
+    fn take_state(&mut self, before: &mut dyn Engine) {
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<EtherSwitch>()) {
+            self.stations = core::mem::take(&mut before.stations);
+        }
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
+        Some(self)
+    }
 }
 
 impl EtherSwitch {

@@ -8,8 +8,10 @@ use crate::config::environments::Environment;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
 use crate::manage::extensions::Taught;
+use crate::manage::graphs;
 use crate::manage::worker::Order;
 use crate::node::Classifying;
+use crate::node::graphs::PreparedGraph;
 use crate::node::policy::Amendment;
 use crate::topology::Ceiling;
 use crate::trust::Roles;
@@ -27,6 +29,8 @@ pub(super) struct Prepared {
     permille: Option<u32>,
     /// The environments, and the names of those whose table has changed.
     environments: Option<(Vec<Environment>, BTreeSet<String>)>,
+    /// The graphs, and the names of those that are no more.
+    graphs: Option<(Vec<PreparedGraph>, Vec<String>)>,
     /// Which neighbour has which number then.
     peers: Option<Peers>,
     /// Ports that come or go, or are others.
@@ -89,7 +93,6 @@ impl Prepared {
             let checked = file.check_workers(parts.handle.workers()).and_then(|()| file.environments(&roles));
             Ok::<_, String>((checked.map_err(said)?, names))
         });
-        let environments = environments.transpose()?;
         let (routes, limits) = (has(Part::Routes) || has(Part::Neighbours), has(Part::Ports) || has(Part::Guard));
         if routes {
             let following = parts.following.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +104,8 @@ impl Prepared {
             amendment,
             cpu: has(Part::Cpu).then(|| file.cpu.clone()),
             permille: prepared_entry,
-            environments,
+            environments: environments.transpose()?,
+            graphs: has(Part::Graphs).then(|| graphs_of(parts, file)).transpose()?,
             peers,
             ports,
             followed: (file.clone(), (routes, limits)),
@@ -110,7 +114,7 @@ impl Prepared {
 
     /// Carries it out. An error: the node is going down.
     pub fn carry_out(self, parts: &mut Parts) -> Result<(), String> {
-        let Prepared { amendment, cpu, permille, environments, peers, ports, followed: (file, news) } = self;
+        let Prepared { amendment, cpu, permille, environments, graphs, peers, ports, followed: (file, news) } = self;
         // Those who judge first: what a worker asks them from now on is answered by the new policy.
         if let Some(roles) = &amendment.roles {
             parts.roles.replace(roles.clone());
@@ -145,11 +149,21 @@ impl Prepared {
             tracing::error!(%error, "routes and ports are what they were before this configuration");
         }
         drop(following);
+        if let Some((all, gone)) = graphs {
+            graphs::renew(&parts.handle, all, gone)?;
+        }
         if let Some((all, changed)) = environments {
             parts.management.renew(all, changed);
         }
         Ok(())
     }
+}
+
+/// The graphs that run then, and the names of those that do not any more.
+fn graphs_of(parts: &Parts, file: &NodeFile) -> Result<(Vec<PreparedGraph>, Vec<String>), String> {
+    let goes = |name: &String| !file.graphs.iter().any(|graph| graph.name == *name);
+    let gone = parts.file.graphs.iter().map(|graph| graph.name.clone()).filter(goes).collect();
+    Ok((file.prepared_graphs().map_err(|error| error.to_string())?, gone))
 }
 
 /// Protocols that are taught then, by the configuration and by extensions. All rules of channels must still mean something.

@@ -11,7 +11,7 @@ use crate::log::{self, Asker, level};
 use crate::manage::loader::Request;
 use crate::manage::observe::{report, told};
 use crate::manage::revoked;
-use crate::manage::{domains, explain};
+use crate::manage::{domains, explain, graphs};
 use crate::trust::Revocation;
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
@@ -168,6 +168,11 @@ impl Handle {
                 let value = self.with_node(move |node, _| stores::value_of(node.stores(), (&holder, &name), &wanted));
                 ok(&stores::told_value(&key, &value??))
             }
+            Ask::Graphs => ok(&graphs::list(self)?),
+            Ask::Graph { name } => ok(&graphs::show(self, name)?),
+            Ask::ReadGraph { name, handler } => ok(&graphs::read(self, name, handler)?),
+            Ask::WriteGraph { name, handler, value } => ok(&graphs::write(self, name, handler, value)?),
+            Ask::ApplyGraph(wanted) => ok(&graphs::apply(self, wanted)?),
             Ask::Cut(wanted) => ok(&domains::cut(self, wanted)?),
             Ask::LoadService { name, signature, module } => ok(&self.load_service(name, &signature, &module)?),
             Ask::UnloadService { name } => ok(&self.unload_service(name)?),

@@ -13,6 +13,7 @@ use crate::kernel::Settings;
 use crate::link::meter::LinkMeter;
 use crate::manage::kernel::Left;
 use crate::manage::ports::{OpenPort, Opener, close_all, open_all};
+use crate::node::graphs::PreparedGraph;
 use crate::node::proofs::Guard;
 use crate::port::BeforeStack;
 use crate::sys::poll::Ready;
@@ -29,11 +30,15 @@ const PREPARE: u64 = 5_000_000_000;
 const DRAIN: u64 = 500_000_000;
 
 impl Worker {
-    /// These ports say hello from now on, once in so many tenths of a second.
-    pub fn say_hello(&mut self, ports: &[(usize, u16)]) {
+    /// These ports say hello from now on, once in so many tenths of a second, and these graphs run; ports are open.
+    pub fn begin(&mut self, (hellos, graphs): (Vec<(usize, u16)>, Vec<PreparedGraph>)) -> Result<(), String> {
         let now = self.clock.now();
-        let ports = ports.iter().filter_map(|(at, interval)| Some((u16::try_from(*at).ok()?, *interval)));
+        let ports = hellos.iter().filter_map(|(at, interval)| Some((u16::try_from(*at).ok()?, *interval)));
         ports.for_each(|(at, interval)| self.driver.node.say_hello(now, PortId(at), interval));
+        for graph in graphs {
+            self.driver.turn(now, |node, turn| node.run_graph(turn, graph, None))?;
+        }
+        self.settle(now).map_err(|error| error.to_string())
     }
 
     /// Whom ports let in, and what neighbours are told of what was taken back, before any packet is taken.

@@ -1,0 +1,106 @@
+//! Graphs of a running node: what there is, for people and programs.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Graph {
+    /// Its name, which its domain has too.
+    pub name: String,
+    /// Who pays.
+    pub domain: u32,
+    /// The role of that domain.
+    pub role: String,
+    /// The number of its generation; the first is 1.
+    pub generation: u32,
+    /// Generations before that still hold packets.
+    pub older: u64,
+    /// Engines of its generation.
+    pub engines: u64,
+    /// Which packets it takes: protocol and address of channels.
+    pub take: Vec<String>,
+    /// Packets that came in.
+    pub came: u64,
+    /// Packets that began in it.
+    pub begun: u64,
+    /// Packets that left by a port.
+    pub left: u64,
+    /// Packets that engines have used up.
+    pub used: u64,
+    /// Packets that were dropped.
+    pub dropped: u64,
+    /// Packets that its engines hold.
+    pub held: u64,
+}
+
+/// A graph with its engines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Shown {
+    /// The graph.
+    pub graph: Graph,
+    /// The time of the node's clock when it was so, in nanoseconds: the difference of two is what rates are over.
+    pub at_ns: u64,
+    /// Its engines.
+    pub engines: Vec<Engine>,
+    /// How they are connected.
+    pub wires: Vec<Wire>,
+    /// What engines have printed last.
+    pub said: Vec<String>,
+    /// Its text.
+    pub text: String,
+}
+
+/// An engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Engine {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Where it runs: `user`, the node's process.
+    pub place: String,
+    /// Packets that it holds.
+    pub held: u64,
+}
+
+/// A connection of two engines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Wire {
+    /// The engine before it, by its name.
+    pub from: String,
+    /// The output of that.
+    pub output: u16,
+    /// The engine behind it, by its name.
+    pub to: String,
+    /// The input of that.
+    pub input: u16,
+    /// Whether packets are pushed; else they are pulled.
+    pub pushes: bool,
+    /// Packets so far.
+    pub packets: u64,
+}
+
+/// A graph that runs from now on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Applied {
+    /// Its name.
+    pub name: String,
+    /// Who pays.
+    pub domain: u32,
+    /// The number of its generation.
+    pub generation: u32,
+    /// Engines that have taken over what those of the same names have kept.
+    pub kept: u64,
+}
+
+/// What an engine says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Handler {
+    /// The graph.
+    pub graph: String,
+    /// The engine and the handler: `c.count`.
+    pub handler: String,
+    /// What is read there, or was written.
+    pub value: String,
+}

@@ -1,0 +1,219 @@
+//! Graphs of a running node: what there is, what engines say, and another graph in the place of one.
+
+use super::{Variables, draw, load, read as read_text};
+use crate::clean;
+use crate::cli::say_json;
+use crate::manage::client::{Control, run_dir};
+use anyhow::{Context as _, Result};
+use model::graphs::{Applied, Engine, Graph, Handler, Shown, Wire};
+use model::{Ask, GraphWish};
+use std::path::Path;
+
+/// Prints all graphs of a node.
+pub(super) fn list(node: &str, json: bool) -> Result<bool> {
+    let graphs: Vec<Graph> = Control::connect(&run_dir(node))?.asked(&Ask::Graphs)?;
+    if json {
+        say_json(&graphs)?;
+        return Ok(true);
+    }
+    crate::say!(
+        "{:20} {:>10} {:>10} {:>7} {:>12} {:>12} {:>12} {:>10} takes",
+        "graph",
+        "domain",
+        "generation",
+        "engines",
+        "came",
+        "left",
+        "dropped",
+        "held"
+    );
+    for Graph { name, domain, generation, engines, take, came, left, dropped, held, .. } in graphs {
+        let (name, take) = (clean::line(&name), clean::line(&take.join(", ")));
+        crate::say!(
+            "{name:20} {domain:>10} {generation:>10} {engines:>7} {came:>12} {left:>12} {dropped:>12} {held:>10} {take}"
+        );
+    }
+    Ok(true)
+}
+
+pub(super) fn shown(node: &str, name: &str) -> Result<Shown> {
+    Ok(Control::connect(&run_dir(node))?.asked(&Ask::Graph { name: name.to_owned() })?)
+}
+
+/// Prints a graph with its engines, connections and counts.
+pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
+    let shown = shown(node, name)?;
+    if json {
+        say_json(&shown)?;
+        return Ok(true);
+    }
+    let Shown { graph, engines, wires, said, .. } = shown;
+    let Graph { name, domain, role, generation, older, take, came, begun, left, used, dropped, held, .. } = graph;
+    crate::say!("{}: generation {generation}, domain {domain}, role {}", clean::line(&name), clean::line(&role));
+    if older > 0 {
+        crate::say!("{older} generations before still hold packets");
+    }
+    take.iter().for_each(|take| crate::say!("takes {}", clean::line(take)));
+    crate::say!("in {came}, begun {begun}, out {left}, used {used}, dropped {dropped}, held {held}");
+    for Engine { name, class, place, held } in &engines {
+        let held = if *held > 0 { format!("  holds {held}") } else { String::new() };
+        crate::say!("{} :: {}  @{place}{held}", clean::line(name), clean::line(class));
+    }
+    for Wire { from, output, to, input, pushes, packets } in &wires {
+        let how = if *pushes { "pushed" } else { "pulled" };
+        crate::say!("{} [{output}] -> [{input}] {}  {packets} {how}", clean::line(from), clean::line(to));
+    }
+    said.iter().for_each(|line| crate::say!("> {}", clean::line(line)));
+    Ok(true)
+}
+
+/// Prints what an engine says of itself.
+pub(super) fn read(node: &str, name: &str, handler: &str, json: bool) -> Result<bool> {
+    let ask = Ask::ReadGraph { name: name.to_owned(), handler: handler.to_owned() };
+    let read: Handler = Control::connect(&run_dir(node))?.asked(&ask)?;
+    if json {
+        say_json(&read)?;
+    } else {
+        crate::say!("{}", clean::lines(&read.value));
+    }
+    Ok(true)
+}
+
+/// Writes to an engine.
+pub(super) fn write(node: &str, name: &str, what: &str) -> Result<bool> {
+    let (handler, value) = what.split_once('=').with_context(|| format!("{what}: ENGINE.HANDLER=VALUE"))?;
+    let (name, handler, value) = (name.to_owned(), handler.to_owned(), value.to_owned());
+    let _: Handler = Control::connect(&run_dir(node))?.asked(&Ask::WriteGraph { name, handler, value })?;
+    Ok(true)
+}
+
+/// What is applied, and where.
+#[derive(clap::Args)]
+pub(super) struct ApplyArgs {
+    /// The node's name, or its run directory
+    node: String,
+    /// The graph's name
+    graph: String,
+    /// The file with its text; `-` is standard input
+    file: std::path::PathBuf,
+    /// The role of a new graph's domain: one with channels and bandwidth
+    #[arg(long)]
+    role: Option<String>,
+    /// Which packets it takes, in the place of those it took: protocol and address, e.g. 'eth0/ip 10.0.2.0/24'
+    #[arg(long)]
+    take: Vec<String>,
+    /// The generation that you have looked at, 0 for none: another one is not replaced
+    #[arg(long, value_name = "GENERATION")]
+    base: Option<u32>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The text of a file, if it is a graph.
+fn checked(file: &Path) -> Result<Option<String>> {
+    let text = read_text(file)?;
+    Ok(load(file, &text, &Variables::default())?.map(|_| text))
+}
+
+/// Runs a text in the place of a graph of a node.
+pub(super) fn apply(arguments: ApplyArgs) -> Result<bool> {
+    let ApplyArgs { node, graph: name, file, role, take, base, json } = arguments;
+    let Some(text) = checked(&file)? else { return Ok(false) };
+    let take = (!take.is_empty()).then_some(take);
+    let wish = GraphWish { name, text, role, take, base };
+    let applied: Applied = Control::connect(&run_dir(&node))?.asked(&Ask::ApplyGraph(wish))?;
+    if json {
+        say_json(&applied)?;
+        return Ok(true);
+    }
+    let Applied { name, generation, kept, .. } = applied;
+    crate::say!("{} runs in generation {generation}; {kept} engines go on as they were", clean::line(&name));
+    Ok(true)
+}
+
+/// Prints how a text differs from a graph of a node.
+pub(super) fn diff(node: &str, name: &str, file: &Path) -> Result<bool> {
+    let Some(text) = checked(file)? else { return Ok(false) };
+    let shown = shown(node, name)?;
+    let (was, is) = (super::show::flat(&shown.text), super::show::flat(&text));
+    let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
+    for line in was.iter().filter(|line| !is.contains(line)) {
+        crate::say!("- {}", clean::line(line));
+    }
+    for line in is.iter().filter(|line| !was.contains(line)) {
+        crate::say!("+ {}", clean::line(line));
+    }
+    crate::say!("to generation {}: anode graph apply --base {0}", shown.graph.generation);
+    Ok(true)
+}
+
+/// What is drawn, and how often it is asked.
+#[derive(clap::Args)]
+pub(super) struct DrawArgs {
+    /// The node's name, or its run directory
+    node: String,
+    /// The graph's name
+    graph: String,
+    /// Seconds between the two looks that rates are of; 0: what has gone over connections so far
+    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+    /// Write it as SVG into a file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<std::path::PathBuf>,
+}
+
+/// How a graph is followed.
+#[derive(clap::Args)]
+pub(super) struct TopArgs {
+    /// The node's name, or its run directory
+    node: String,
+    /// The graph's name
+    graph: String,
+    /// Seconds between two looks
+    #[arg(long, default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+    /// End after so many; by default it goes on until it is ended
+    #[arg(long)]
+    rounds: Option<u64>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let read = text.parse().ok().filter(|seconds| (0.0..=3600.0).contains(seconds));
+    read.ok_or_else(|| "seconds, from 0 to 3600".into())
+}
+
+fn rest(seconds: f64) {
+    std::thread::sleep(std::time::Duration::from_secs_f64(seconds));
+}
+
+/// Draws a graph with rates.
+pub(super) fn draw(arguments: &DrawArgs) -> Result<bool> {
+    let DrawArgs { node, graph, seconds, svg } = arguments;
+    let before = if *seconds > 0.0 { Some(shown(node, graph)?) } else { None };
+    rest(*seconds);
+    let now = shown(node, graph)?;
+    match svg {
+        Some(file) => {
+            let text = draw::svg(&now, before.as_ref());
+            crate::cli::replace(file, text.as_bytes()).with_context(|| file.display().to_string())?;
+        }
+        None => draw::lines(&now, before.as_ref()).iter().for_each(|line| crate::say!("{line}")),
+    }
+    Ok(true)
+}
+
+/// Draws it again and again.
+pub(super) fn top(arguments: &TopArgs) -> Result<bool> {
+    let TopArgs { node, graph, seconds, rounds } = arguments;
+    let (mut before, mut round) = (shown(node, graph)?, 0);
+    while rounds.is_none_or(|rounds| round < rounds) {
+        rest(seconds.max(0.1));
+        let now = shown(node, graph)?;
+        let Graph { name, generation, came, left, dropped, held, .. } = &now.graph;
+        crate::say!("{} {generation}: in {came}, out {left}, dropped {dropped}, held {held}", clean::line(name));
+        draw::lines(&now, Some(&before)).iter().for_each(|line| crate::say!("  {line}"));
+        (before, round) = (now, round + 1);
+    }
+    Ok(true)
+}

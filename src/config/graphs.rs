@@ -1,0 +1,109 @@
+//! `[[graph]]`: graphs of the node, each with a domain of its own.
+//!
+//! The text stands in the configuration itself: a running node opens no other files, and what an operator applies is all that it has to be
+//! sent.
+
+use super::{ConfigError, NodeFile, wrong};
+use crate::node::graphs::{GRAPHS_MAX, GraphSpec, PreparedGraph};
+use serde::{Deserialize, Serialize};
+
+/// A graph of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GraphFile {
+    /// Its name, which its domain has too.
+    pub name: String,
+    /// The role of its domain.
+    pub role: String,
+    /// Which packets it takes: protocol and address of channels, as `eth0/ip 10.0.2.0/24`.
+    #[serde(default)]
+    pub take: Vec<String>,
+    /// In Click's language.
+    pub text: String,
+}
+
+impl GraphFile {
+    /// The same for the node.
+    pub fn spec(&self) -> GraphSpec {
+        let GraphFile { name, role, take, text } = self.clone();
+        GraphSpec { name, role, take, text }
+    }
+}
+
+impl NodeFile {
+    /// The graphs with their engines, or all that is wrong with the first that is wrong.
+    pub fn prepared_graphs(&self) -> Result<Vec<PreparedGraph>, ConfigError> {
+        if self.graphs.len() > GRAPHS_MAX {
+            return wrong(format!(
+                "[[graph]]: {} are more than a node holds, which is {GRAPHS_MAX}",
+                self.graphs.len()
+            ));
+        }
+        let mut all: Vec<PreparedGraph> = Vec::new();
+        for graph in &self.graphs {
+            let prepared = graph.spec().prepare().map_err(|why| ConfigError(format!("[[graph]]: {why}")))?;
+            if all.iter().any(|other| other.spec().name == graph.name) {
+                return wrong(format!("[[graph]] name: {} stands twice", graph.name));
+            }
+            if !self.roles.iter().any(|role| role.name == graph.role) {
+                return wrong(format!(
+                    "[[graph]] {}: there is no role {}: write a [[role]] of this name with channels and bandwidth",
+                    graph.name, graph.role
+                ));
+            }
+            self.check_devices(&prepared)?;
+            all.push(prepared);
+        }
+        Ok(all)
+    }
+
+    /// A graph's devices are ports with a link of their own.
+    fn check_devices(&self, graph: &PreparedGraph) -> Result<(), ConfigError> {
+        let titles = self.titles();
+        let links = self.ports.iter().zip(&titles).filter(|(port, _)| port.packet.is_some());
+        let links: Vec<&str> = links.map(|(_, title)| title.as_str()).collect();
+        match graph.devices().find(|device| !links.contains(device)) {
+            Some(device) => wrong(format!(
+                "[[graph]] {}: no [[port]] with packet = … is called {device}; there are: {}",
+                graph.spec().name,
+                if links.is_empty() { "none".to_owned() } else { links.join(", ") }
+            )),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(graphs: &str) -> Option<String> {
+        let head = "name = \"a\"\n[[port]]\npacket = \"eth0\"\n[[role]]\nname = \"ee\"\n";
+        NodeFile::parse(&format!("{head}{graphs}")).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn graphs_are_checked_when_the_file_is_read() {
+        let graph = |name: &str, role: &str, text: &str| {
+            format!(
+                "[[graph]]\nname = \"{name}\"\nrole = \"{role}\"\ntake = [\"eth0/ip *\"]\ntext = '''\n{text}\n'''\n"
+            )
+        };
+        let good = graph("g", "ee", "FromDevice(eth0) -> Discard;");
+        assert_eq!(refused(&good), None);
+        for (graphs, why) in [
+            (format!("{good}{good}"), "[[graph]] name: g stands twice"),
+            (graph("g", "no", "FromDevice(eth0) -> Discard;"), "[[graph]] g: there is no role no: write a [[role]]"),
+            (graph("g", "ee", "FromDevice(eth0) -> Discrd;"), "g:1:"),
+            (
+                graph("g", "ee", "FromDevice(eth0) -> Queue -> ToDevice(eth1);"),
+                "[[graph]] g: no [[port]] with packet = … is called eth1; there are: eth0",
+            ),
+            (graph("g h", "ee", "FromDevice(eth0) -> Discard;"), "a graph's name is 1 to 32 letters"),
+            (good.replace("take", "takes"), "unknown field `takes`"),
+        ] {
+            let said = refused(&graphs).unwrap_or_default();
+            assert!(said.contains(why), "{said}, not {why}");
+        }
+    }
+}

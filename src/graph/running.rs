@@ -1,0 +1,294 @@
+//! Graphs of running nodes, as they are asked for, made ready, and run: one generation of each at a time.
+//!
+//! ```text
+//! text ─▶ checked, engines made (any thread) ─▶ bound to the node's ports ─▶ takes over from the generation before ─▶ runs
+//!              │ wrong                               │ no such port
+//!              └──────────────┬──────────────────────┘
+//!                             └─▶ refused; the generation before runs on
+//! ```
+//!
+//! A device of the text is a port of the node, by its name. Captures and the host are none, so a text with those is refused here.
+
+use super::edges::EdgeKind;
+use super::load;
+use super::scratch::Scratch;
+use super::table::Graph;
+use crate::clean;
+use crate::core::reason::Reason;
+use crate::frame::{Frame, FramePool, PortId};
+use click::diagnostic::{Severity, render_all};
+use click::source::Sources;
+
+/// Graphs of one node, at most.
+pub const GRAPHS_MAX: usize = 256;
+
+/// Bytes of the text of one.
+pub const TEXT_MAX: usize = 256 << 10;
+
+/// What one may take: specifications of packets.
+pub const TAKES_MAX: usize = 64;
+
+/// Letters of a graph's name.
+const NAME_MAX: usize = 32;
+
+/// How long a graph rests that has more to do at once, in nanoseconds: a source without a rate does not keep its worker.
+const REST: u64 = 50_000;
+
+/// No edge of a graph.
+const NO_EDGE: u16 = u16::MAX;
+
+/// A graph that a node is to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphSpec {
+    /// Its name, which its domain has too.
+    pub name: String,
+    /// The role of its domain.
+    pub role: String,
+    /// Which packets it takes: protocol and address of channels, as `eth0/ip 10.0.2.0/24`.
+    pub take: Vec<String>,
+    /// In Click's language.
+    pub text: String,
+}
+
+/// A graph whose engines are made, for whichever node.
+pub struct PreparedGraph {
+    pub(crate) spec: GraphSpec,
+    graph: Graph,
+}
+
+/// One generation of a graph.
+pub struct GraphGeneration {
+    /// Its number: the first is 1.
+    pub number: u32,
+    /// Its engines.
+    pub graph: Graph,
+    /// The port of each edge.
+    ports: Vec<PortId>,
+    /// The edge of each port.
+    edges: Vec<u16>,
+    /// When it has something to do.
+    pub wake: u64,
+}
+
+impl GraphSpec {
+    /// Makes its engines; or says all that is wrong, each mistake of the text with its place.
+    pub fn prepare(self) -> Result<PreparedGraph, String> {
+        let named = |why: String| format!("graph {}: {why}", clean::shown(&self.name));
+        self.check().map_err(named)?;
+        let graph = load::load(&self.text, &[]).map_err(|wrong| named(shown(&self.name, &self.text, &wrong)))?;
+        check_edges(&graph, &self.take).map_err(named)?;
+        Ok(PreparedGraph { spec: self, graph })
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        if self.name.is_empty() || self.name.len() > NAME_MAX || !self.name.chars().all(is_plain) {
+            return Err(format!("a graph's name is 1 to {NAME_MAX} letters, digits, '-', '_' or '.'"));
+        }
+        if self.text.len() > TEXT_MAX {
+            return Err(format!("a text has at most {TEXT_MAX} bytes, and this one {}", self.text.len()));
+        }
+        if self.take.len() > TAKES_MAX {
+            return Err(format!(
+                "take: at most {TAKES_MAX} specifications of packets, and these are {}",
+                self.take.len()
+            ));
+        }
+        match self.take.iter().enumerate().find(|(at, take)| self.take[..*at].contains(take)) {
+            Some((_, twice)) => Err(format!("take: '{twice}' stands twice")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl PreparedGraph {
+    /// What it was made of.
+    pub fn spec(&self) -> &GraphSpec {
+        &self.spec
+    }
+
+    /// The names of its devices.
+    pub fn devices(&self) -> impl Iterator<Item = &str> {
+        self.graph.places.all.iter().map(|(_, name)| name.as_str())
+    }
+
+    /// For a node with these ports; the name of a device that is none of them is given back.
+    pub fn bind(
+        self,
+        number: u32,
+        port: impl Fn(&str) -> Option<PortId>,
+    ) -> Result<(GraphSpec, GraphGeneration), String> {
+        let PreparedGraph { spec, graph } = self;
+        let mut ports = Vec::new();
+        let mut edges = Vec::new();
+        for (edge, (_, name)) in (0..).zip(&graph.places.all) {
+            let id = port(name).ok_or_else(|| name.clone())?;
+            ports.push(id);
+            let at = usize::from(id.0);
+            if edges.len() <= at {
+                edges.resize(at + 1, NO_EDGE);
+            }
+            edges[at] = edge;
+        }
+        let wake = if graph.tasks.is_empty() { u64::MAX } else { 0 };
+        Ok((spec, GraphGeneration { number, graph, ports, edges, wake }))
+    }
+}
+
+/// Where a specification of packets begins: the port's name.
+fn port_of(take: &str) -> &str {
+    take.trim_start().split(['/', ' ']).next().unwrap_or_default()
+}
+
+/// Devices alone, and each that gives packets has some to give.
+fn check_edges(graph: &Graph, takes: &[String]) -> Result<(), String> {
+    let mut comes = Vec::new();
+    for (edge, (kind, name)) in (0..).zip(&graph.places.all) {
+        match kind {
+            EdgeKind::Dump => {
+                return Err(format!(
+                    "'{name}' is a capture, and a node has none: run this text by anode graph run, or capture at a port (pcap)"
+                ));
+            }
+            EdgeKind::Host => {
+                return Err(
+                    "FromHost and ToHost are not there in a node: make a pair of interfaces (ip link add … type veth), make \
+                     one end a port, and use FromDevice and ToDevice with it"
+                        .into(),
+                );
+            }
+            EdgeKind::Device if graph.is_entrance(edge) => comes.push(name.as_str()),
+            EdgeKind::Device => {}
+        }
+    }
+    for take in takes {
+        let port = port_of(take);
+        if port != "*" && !comes.contains(&port) {
+            return Err(format!("take: '{take}' is of {port}, and the text has no FromDevice({port})"));
+        }
+    }
+    let gives = |name: &&&str| !takes.iter().any(|take| ["*", **name].contains(&port_of(take)));
+    match comes.iter().find(gives) {
+        Some(name) => Err(format!(
+            "nothing would come by FromDevice({name}): say in take which packets, as '{name}/ip 10.0.2.0/24'"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What is wrong with a text, with carets.
+fn shown(name: &str, text: &str, wrong: &[click::diagnostic::Diagnostic]) -> String {
+    let mut sources = Sources::default();
+    sources.add(name, "", text);
+    let cleaned = sources.shown_as(clean::line, clean::blotted);
+    format!("its text is wrong\n{}", render_all(wrong, &cleaned, Severity::Error, false))
+}
+
+impl GraphGeneration {
+    /// A packet comes in by a port of the node.
+    pub fn receive(&mut self, mut frame: Frame, now: u64, pool: &mut FramePool, scratch: &mut Scratch) {
+        match self.edges.get(usize::from(frame.port.0)) {
+            Some(edge) if *edge != NO_EDGE => {
+                frame.port = PortId(*edge);
+                self.graph.receive(frame, now, pool, scratch);
+            }
+            // It was taken for the generation before, which had a device there.
+            _ => scratch.dropped.push((frame, Reason::GraphDropped)),
+        }
+        self.work(now, pool, scratch);
+    }
+
+    /// Engines have their turns. What has left is in `scratch`, each with its port of the node.
+    pub fn work(&mut self, now: u64, pool: &mut FramePool, scratch: &mut Scratch) {
+        let is_busy = self.graph.work(now, pool, scratch);
+        let next = self.graph.next_run(now).min(scratch.wake);
+        self.wake = if is_busy { now + REST } else { next };
+        for frame in &mut scratch.out {
+            frame.port = self.ports.get(usize::from(frame.port.0)).copied().unwrap_or(PortId(u16::MAX));
+        }
+    }
+
+    /// Takes over from the one before.
+    pub fn take_over(&mut self, before: &mut GraphGeneration) -> usize {
+        let both = self.graph.take_over(&mut before.graph);
+        before.graph.wind_down();
+        self.wake = 0;
+        both
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::FRAME;
+
+    fn spec(take: &[&str], text: &str) -> GraphSpec {
+        let take = take.iter().map(|take| (*take).to_owned()).collect();
+        GraphSpec { name: "g".into(), role: "ee".into(), take, text: text.into() }
+    }
+
+    fn refused(take: &[&str], text: &str) -> Option<String> {
+        spec(take, text).prepare().err()
+    }
+
+    const TEXT: &str = "FromDevice(a) -> Queue -> ToDevice(b);";
+
+    #[test]
+    fn what_no_node_can_run_is_refused_with_its_cause_and_a_remedy() {
+        assert_eq!(refused(&["a/ip *"], TEXT), None);
+        assert_eq!(refused(&["*/ip *"], TEXT), None);
+        assert_eq!(refused(&[], "TimedSource(1) -> Queue -> ToDevice(b);"), None);
+        for (take, text, said) in [
+            (&[][..], TEXT, "nothing would come by FromDevice(a): say in take"),
+            (&["a/ip *", "b/ip *"], TEXT, "take: 'b/ip *' is of b, and the text has no FromDevice(b)"),
+            (&["a/ip *", "a/ip *"], TEXT, "take: 'a/ip *' stands twice"),
+            (&["a"], "FromDevice(a) -> ToDump(x);", "'x' is a capture, and a node has none"),
+            (&["a"], "FromDevice(a) -> ToHost;", "FromHost and ToHost are not there in a node"),
+            (&["a"], "FromDevice(a) -> Quue -> ToDevice(b);", "g:1:18"),
+        ] {
+            let why = refused(take, text).unwrap_or_default();
+            assert!(why.starts_with("graph g: ") && why.contains(said), "{text}: {why}");
+        }
+        let long = format!("// {}\n{TEXT}", "x".repeat(TEXT_MAX));
+        assert!(refused(&["a"], &long).is_some_and(|why| why.contains("at most 262144 bytes")));
+        let many: Vec<String> = (0..=TAKES_MAX).map(|port| format!("a/ip/udp *:{port}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        assert!(refused(&many, TEXT).is_some_and(|why| why.contains("at most 64 specifications")));
+        for name in ["", "a b", &"x".repeat(NAME_MAX + 1)] {
+            let named = GraphSpec { name: name.into(), ..spec(&["a"], TEXT) };
+            assert!(named.prepare().err().is_some_and(|why| why.contains("1 to 32 letters")), "{name}");
+        }
+    }
+
+    #[test]
+    fn devices_are_ports_by_their_names() {
+        let bind = |known: &'static [&str]| {
+            let port = |name: &str| known.iter().position(|port| *port == name).map(|at| PortId(at as u16));
+            spec(&["a"], TEXT).prepare().unwrap().bind(7, port).map(|(_, generation)| generation)
+        };
+        assert_eq!(bind(&["a"]).err().as_deref(), Some("b"));
+        let mut generation = bind(&["x", "b", "a"]).unwrap_or_else(|name| panic!("{name}"));
+        let (mut pool, mut scratch) = (FramePool::new(FRAME, 16), Scratch::default());
+        let from = |port: u16| {
+            let mut frame = Frame::from_bytes(&[0; 60]);
+            frame.port = PortId(port);
+            frame
+        };
+        for (port, out, dropped) in [(2, 1, 0), (0, 1, 1), (1, 1, 2), (9, 1, 3), (2, 2, 3)] {
+            generation.receive(from(port), 5, &mut pool, &mut scratch);
+            assert_eq!((scratch.out.len(), scratch.dropped.len()), (out, dropped), "from {port}");
+        }
+        assert!(scratch.out.iter().all(|frame| frame.port == PortId(1)));
+    }
+
+    #[test]
+    fn a_source_without_a_rate_lets_others_work() {
+        let text = "InfiniteSource -> Discard;";
+        let prepared = spec(&[], text).prepare().unwrap();
+        let (_, mut generation) = prepared.bind(1, |_| None).unwrap_or_else(|name| panic!("{name}"));
+        let (mut pool, mut scratch) = (FramePool::new(FRAME, 16), Scratch::default());
+        generation.work(1000, &mut pool, &mut scratch);
+        assert_eq!(generation.wake, 1000 + REST);
+        assert!(scratch.begun < 100_000);
+    }
+}

@@ -1,0 +1,140 @@
+//! Graphs of a running node, for operators: what there is, handlers of engines, and other graphs in the place of those that run.
+//!
+//! Texts are read and engines made here, beside the packets; the worker swaps what is ready between two of them.
+
+use super::control::Handle;
+use crate::node::Node;
+use crate::node::graphs::{GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped};
+use model::GraphWish;
+use model::graphs::{Applied, Engine, Graph, Handler, Shown, Wire};
+
+/// Where engines run that a node has.
+const PLACE: &str = "user";
+
+/// All graphs.
+pub(super) fn list(handle: &Handle) -> Result<Vec<Graph>, String> {
+    Ok(handle.with_node(|node, _| node.graphs())?.into_iter().map(told).collect())
+}
+
+/// One of them with its engines.
+pub(super) fn show(handle: &Handle, name: String) -> Result<Shown, String> {
+    let (shown, at_ns) = handle.with_node(move |node, turn| (node.graph(&name), turn.now))?;
+    Ok(told_whole(shown?, at_ns))
+}
+
+/// What an engine says of itself.
+pub(super) fn read(handle: &Handle, name: String, handler: String) -> Result<Handler, String> {
+    let (engine, of) = parts(&handler)?;
+    let graph = name.clone();
+    let value = handle.with_node(move |node, _| node.read_graph(&name, &engine, &of))??;
+    Ok(Handler { graph, handler, value })
+}
+
+/// An operator writes to an engine.
+pub(super) fn write(handle: &Handle, name: String, handler: String, value: String) -> Result<Handler, String> {
+    let (engine, of) = parts(&handler)?;
+    let (graph, written) = (name.clone(), value.clone());
+    handle.with_node(move |node, _| node.write_graph(&name, &engine, &of, &written))??;
+    Ok(Handler { graph, handler, value })
+}
+
+/// Runs a graph in the place of that of its name, or a new one.
+pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
+    let GraphWish { name, text, role, take, base } = wanted;
+    let all = handle.with_node(|node, _| node.graphs())?;
+    let before = all.into_iter().find(|graph| graph.name == name);
+    let (role, take) = match (role, take, before) {
+        (Some(role), take, None) => (role, take.unwrap_or_default()),
+        (role, take, Some(before)) => (role.unwrap_or(before.role), take.unwrap_or(before.take)),
+        (None, ..) => {
+            return Err(format!(
+                "this node runs no graph {name}; a new one needs the role that its domain has, and what it takes: --role, --take"
+            ));
+        }
+    };
+    let graph = GraphSpec { name: name.clone(), role, take, text }.prepare()?;
+    let swapped = handle.with_node(move |node, turn| node.run_graph(turn, graph, base))??;
+    // The ports know what it takes.
+    handle.settle()?;
+    let Swapped { generation, domain, kept } = swapped;
+    Ok(Applied { name, domain: domain.0, generation, kept: kept as u64 })
+}
+
+/// The graphs of another configuration run from now on, and these do not any more. One that cannot run leaves the one before it.
+pub(super) fn renew(handle: &Handle, wanted: Vec<PreparedGraph>, gone: Vec<String>) -> Result<(), String> {
+    handle.with_node(move |node, turn| {
+        for name in gone {
+            // An operator may have ended it before.
+            let _ = node.end_graph(turn, &name);
+        }
+        for graph in wanted {
+            if runs(node, graph.spec()) {
+                continue;
+            }
+            let (name, role) = (graph.spec().name.clone(), &graph.spec().role);
+            if node.graphs().iter().any(|before| before.name == name && before.role != *role) {
+                let _ = node.end_graph(turn, &name);
+            }
+            if let Err(why) = node.run_graph(turn, graph, None) {
+                tracing::error!(why, "a graph is what it was before this configuration");
+            }
+        }
+    })?;
+    if let Err(error) = handle.settle() {
+        tracing::warn!(%error, "what graphs take from now on is not theirs yet");
+    }
+    Ok(())
+}
+
+/// Whether a graph runs just so.
+fn runs(node: &Node, wanted: &GraphSpec) -> bool {
+    node.graph(&wanted.name).is_ok_and(|ShownGraph { status: GraphStatus { role, take, .. }, text, .. }| {
+        (role, take, text) == (wanted.role.clone(), wanted.take.clone(), wanted.text.clone())
+    })
+}
+
+/// An engine's name, and the name of one of its handlers.
+fn parts(handler: &str) -> Result<(String, String), String> {
+    let parts = handler.rsplit_once('.').map(|(engine, of)| (engine.to_owned(), of.to_owned()));
+    parts.ok_or_else(|| format!("{handler}: a handler is named ENGINE.HANDLER, as c.count"))
+}
+
+fn told(status: GraphStatus) -> Graph {
+    let GraphStatus { name, role, take, domain, generation, older, traffic, engines } = status;
+    Graph {
+        name,
+        domain: domain.0,
+        role,
+        generation,
+        older: older as u64,
+        engines: engines as u64,
+        take,
+        came: traffic.came,
+        begun: traffic.begun,
+        left: traffic.left,
+        used: traffic.used,
+        dropped: traffic.dropped,
+        held: traffic.held,
+    }
+}
+
+fn told_whole(shown: ShownGraph, at_ns: u64) -> Shown {
+    let ShownGraph { status, engines, wires, said, text } = shown;
+    let name = |at: u16| engines.get(usize::from(at)).map_or(String::new(), |engine| engine.name.clone());
+    let wires = wires.iter().map(|wire| Wire {
+        from: name(wire.from.0),
+        output: wire.from.1,
+        to: name(wire.to.0),
+        input: wire.to.1,
+        pushes: wire.pushes,
+        packets: wire.packets,
+    });
+    let wires = wires.collect();
+    let engines = engines.into_iter().map(|engine| Engine {
+        name: engine.name,
+        class: engine.class.to_owned(),
+        place: PLACE.to_owned(),
+        held: engine.held,
+    });
+    Shown { graph: told(status), at_ns, engines: engines.collect(), wires, said, text }
+}

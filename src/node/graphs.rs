@@ -1,0 +1,409 @@
+//! Graphs of operators in a running node: the environment whose domains are graphs' ([`crate::graph::running`]).
+//!
+//! ```text
+//! rule of a channel ─▶ the graph's domain pays ─▶ its turn ─▶ engines ─┬─▶ a port, as the frame is
+//!                            timers of engines, at its expense ─▶───────┼─▶ dropped, under one reason
+//!                                                                       └─▶ held by an engine, counted as held
+//! ```
+//!
+//! What a graph takes is taken from Linux: its channels are of fixed fields, which the kernel decides by itself. They are all at the first
+//! worker. A packet is worked on by the generation that runs when its turn comes, and by no other; what a generation holds that has no
+//! place in the next goes its way in the old one, for a second at most.
+
+mod swapping;
+
+use super::ending::Gone;
+use super::environment::Environment;
+use super::output::{EventKind, Turn};
+use super::{Cx, Node};
+use crate::core::domain::{DomainId, EnvironmentId};
+use crate::core::reason::Reason;
+use crate::frame::{BUFFER, Frame, Link, Payer, PeerId};
+use crate::graph::engine::Placed;
+use crate::graph::running::GraphGeneration;
+pub use crate::graph::running::{GRAPHS_MAX, GraphSpec, PreparedGraph};
+use crate::graph::scratch::Scratch;
+use crate::graph::swap::GraphWire;
+use crate::nodeos::interface::InChanId;
+use crate::wire::{Addr, ethernet};
+use core::mem::take;
+use std::collections::VecDeque;
+pub use swapping::Swapped;
+
+/// Generations of one graph that still hold something, at most; what more hold is dropped.
+const OLDER_MAX: usize = 8;
+
+/// How long one may go on that is not the last, in nanoseconds.
+const OLDER_FOR: u64 = 1_000_000_000;
+
+/// Lines of its engines that a graph keeps for whoever looks.
+const SAID_MAX: usize = 100;
+
+/// Bytes of a tag behind an Ethernet header.
+const TAG: usize = 4;
+
+/// What has become of the packets of a graph.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GraphTraffic {
+    /// Those that came in.
+    pub came: u64,
+    /// Those that began in it.
+    pub begun: u64,
+    /// Those that left by a port.
+    pub left: u64,
+    /// Those that engines have used up.
+    pub used: u64,
+    /// Those that were dropped.
+    pub dropped: u64,
+    /// Those that its engines hold, of all generations.
+    pub held: u64,
+}
+
+/// An engine of a running graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphEngine {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: &'static str,
+    /// Packets that it holds.
+    pub held: u64,
+}
+
+/// What is known of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphStatus {
+    /// Its name.
+    pub name: String,
+    /// The role of its domain.
+    pub role: String,
+    /// Which packets it takes.
+    pub take: Vec<String>,
+    /// Who pays.
+    pub domain: DomainId,
+    /// The number of its generation.
+    pub generation: u32,
+    /// Generations before that still hold something.
+    pub older: usize,
+    /// Its packets.
+    pub traffic: GraphTraffic,
+    /// Engines of its generation.
+    pub engines: usize,
+}
+
+/// A graph with its engines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownGraph {
+    /// The graph.
+    pub status: GraphStatus,
+    /// The engines of its generation.
+    pub engines: Vec<GraphEngine>,
+    /// How they are connected, by their numbers.
+    pub wires: Vec<GraphWire>,
+    /// What engines have printed last.
+    pub said: Vec<String>,
+    /// Its text.
+    pub text: String,
+}
+
+/// A graph that runs.
+struct Running {
+    spec: GraphSpec,
+    domain: DomainId,
+    /// The channels by which its packets come, by what it takes.
+    doors: Vec<(String, InChanId)>,
+    now: GraphGeneration,
+    /// Those before that still hold something, the oldest first, and until when.
+    older: VecDeque<(GraphGeneration, u64)>,
+    scratch: Scratch,
+    traffic: GraphTraffic,
+    /// Packets that its domain's memory is charged for.
+    charged: u64,
+    said: VecDeque<String>,
+}
+
+/// The graphs of a node.
+#[derive(Default)]
+pub(super) struct RunningGraphs {
+    place: Option<EnvironmentId>,
+    list: Vec<Running>,
+    /// Which of them a domain has, by its index, and one more; 0: none.
+    places: Vec<u16>,
+}
+
+impl RunningGraphs {
+    fn at(&self, domain: DomainId) -> Option<usize> {
+        let at = usize::from(*self.places.get(domain.index())?).checked_sub(1)?;
+        self.list.get(at).is_some_and(|graph| graph.domain == domain).then_some(at)
+    }
+
+    fn find(&self, name: &str) -> Option<&Running> {
+        self.list.iter().find(|graph| graph.spec.name == name)
+    }
+
+    fn renew_places(&mut self) {
+        self.places.clear();
+        for (number, graph) in (1..).zip(&self.list) {
+            let at = graph.domain.index();
+            if self.places.len() <= at {
+                self.places.resize(at + 1, 0);
+            }
+            self.places[at] = number;
+        }
+    }
+}
+
+impl Environment for RunningGraphs {
+    fn placed(&mut self, place: EnvironmentId) {
+        self.place = Some(place);
+    }
+
+    fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
+        if let Some(channel) = cx.graphs.channels.ins.get_mut(InChanId(what)) {
+            channel.waiting = channel.waiting.saturating_sub(1);
+        }
+        match self.at(domain).and_then(|at| self.list.get_mut(at)) {
+            Some(graph) => graph.receive(cx, turn, frame),
+            None => cx.drop_in(turn, frame, Reason::DomainEnded, domain),
+        }
+        0
+    }
+
+    fn next_timer(&self) -> u64 {
+        self.list.iter().map(Running::wake).min().unwrap_or(u64::MAX)
+    }
+
+    fn timer(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        let now = turn.now;
+        for graph in self.list.iter_mut().filter(|graph| graph.wake() <= now) {
+            let run = cx.begin(turn.now, Payer::NOBODY, false);
+            cx.on_domain(turn.now, graph.domain);
+            graph.work(cx, turn);
+            cx.end(turn.now, run);
+        }
+    }
+
+    fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &[Gone]) -> usize {
+        let before = self.list.len();
+        self.list.retain_mut(|graph| {
+            let ends = gone.iter().any(|gone| gone.domain == graph.domain);
+            if ends {
+                cx.core.drops.count_many(Reason::DomainEnded, graph.empty(turn));
+            }
+            !ends
+        });
+        if self.list.len() != before {
+            self.renew_places();
+        }
+        0
+    }
+
+    fn held(&self) -> u64 {
+        self.list.iter().map(|graph| graph.traffic.held).sum()
+    }
+
+    fn held_of(&self, domain: DomainId) -> u64 {
+        self.at(domain).and_then(|at| self.list.get(at)).map_or(0, |graph| graph.traffic.held)
+    }
+}
+
+impl Running {
+    fn wake(&self) -> u64 {
+        self.older.iter().map(|(older, until)| older.wake.min(*until)).fold(self.now.wake, u64::min)
+    }
+
+    /// A packet comes in.
+    fn receive(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
+        let room = cx.core.domains.of(self.domain).map_or(0, |domain| domain.grants.memory_bytes);
+        // A packet that is not held is gone when its turn is over.
+        if self.traffic.held > 0 && (self.traffic.held + 1) * BUFFER > room {
+            self.traffic.came += 1;
+            self.traffic.dropped += 1;
+            return cx.drop_in(turn, frame, Reason::MemoryFull, self.domain);
+        }
+        self.now.receive(frame, turn.now, &mut turn.out.pool, &mut self.scratch);
+        self.settle(cx, turn, 1);
+    }
+
+    /// Engines have their turns, in all generations that are due.
+    fn work(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        for at in 0..self.older.len() {
+            if let Some((older, _)) = self.older.get_mut(at).filter(|(older, _)| older.wake <= turn.now) {
+                older.work(turn.now, &mut turn.out.pool, &mut self.scratch);
+                self.settle(cx, turn, 0);
+            }
+        }
+        if !self.older.is_empty() {
+            self.end_older(cx, turn, OLDER_MAX);
+        }
+        if self.now.wake <= turn.now {
+            self.now.work(turn.now, &mut turn.out.pool, &mut self.scratch);
+            self.settle(cx, turn, 0);
+        }
+    }
+
+    /// Generations end that hold nothing any more, or have had their time; and the oldest, if there are more than so many.
+    fn end_older(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, most: usize) {
+        let all = self.older.len();
+        let mut left = all;
+        for _ in 0..all {
+            let Some((mut older, until)) = self.older.pop_front() else { break };
+            if older.graph.held() > 0 && until > turn.now && left <= most {
+                self.older.push_back((older, until));
+                continue;
+            }
+            left -= 1;
+            let lost = older.graph.empty(&mut turn.out.pool);
+            if lost > 0 {
+                self.scratch.lost.push((Reason::GraphReplaced, lost));
+            }
+        }
+        self.settle(cx, turn, 0);
+    }
+
+    /// What has come of so many packets that came in goes where it goes, and is counted.
+    fn settle(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, came: u64) {
+        let Running { scratch, domain, traffic, said, .. } = self;
+        let (begun, used) = (take(&mut scratch.begun), take(&mut scratch.used));
+        if begun + used > 0 {
+            cx.transform(*domain, 0, begun);
+            cx.transform(*domain, used, 0);
+        }
+        let lost: u64 = scratch.lost.iter().map(|(_, packets)| packets).sum();
+        let ended = used + lost + (scratch.dropped.len() + scratch.out.len()) as u64;
+        (traffic.came, traffic.begun, traffic.used) = (traffic.came + came, traffic.begun + begun, traffic.used + used);
+        traffic.held = (traffic.held + came + begun).saturating_sub(ended);
+        traffic.dropped += lost + scratch.dropped.len() as u64;
+        cx.count_lost(*domain, &mut scratch.lost);
+        for (frame, reason) in scratch.dropped.drain(..) {
+            cx.drop_in(turn, frame, reason, *domain);
+        }
+        for frame in scratch.out.drain(..) {
+            match cx.leave_graph(turn, frame, *domain) {
+                Ok(()) => traffic.left += 1,
+                Err((frame, reason)) => {
+                    traffic.dropped += 1;
+                    cx.drop_in(turn, frame, reason, *domain);
+                }
+            }
+        }
+        for line in scratch.said.drain(..) {
+            if said.len() >= SAID_MAX {
+                said.pop_front();
+            }
+            said.push_back(line);
+        }
+        if traffic.held != self.charged {
+            // More than there is is refused when the next one comes.
+            cx.core.pools.set_held(self.domain, traffic.held * BUFFER);
+            self.charged = traffic.held;
+        }
+    }
+
+    /// It ends: how many packets it held.
+    fn empty(&mut self, turn: &mut Turn<'_>) -> u64 {
+        let pool = &mut turn.out.pool;
+        self.older.iter_mut().map(|(older, _)| older.graph.empty(pool)).sum::<u64>() + self.now.graph.empty(pool)
+    }
+
+    fn status(&self) -> GraphStatus {
+        GraphStatus {
+            name: self.spec.name.clone(),
+            role: self.spec.role.clone(),
+            take: self.spec.take.clone(),
+            domain: self.domain,
+            generation: self.now.number,
+            older: self.older.len(),
+            traffic: self.traffic,
+            engines: self.now.graph.engines().len(),
+        }
+    }
+
+    fn shown(&self) -> ShownGraph {
+        let graph = &self.now.graph;
+        let engine = |(at, placed): (u16, &Placed)| GraphEngine {
+            name: placed.name.to_string(),
+            class: placed.class.name,
+            held: graph.held_by(at),
+        };
+        ShownGraph {
+            status: self.status(),
+            engines: (0..).zip(graph.engines()).map(engine).collect(),
+            wires: graph.wires(),
+            said: self.said.iter().cloned().collect(),
+            text: self.spec.text.clone(),
+        }
+    }
+}
+
+impl Cx {
+    /// A frame of a graph leaves by its port as it is.
+    fn leave_graph(&mut self, turn: &mut Turn<'_>, frame: Frame, domain: DomainId) -> Result<(), (Frame, Reason)> {
+        let port = frame.port;
+        let known = self.core.topology.port(port).filter(|port| port.link != Link::Overlay);
+        let Some(mtu) = known.map(|port| port.mtu) else { return Err((frame, Reason::NoPort)) };
+        if frame.len() < ethernet::HEADER {
+            return Err((frame, Reason::MalformedPacket));
+        }
+        if frame.len() > mtu + ethernet::HEADER + TAG {
+            return Err((frame, Reason::TooBig));
+        }
+        let Some(owner) = self.core.domains.of(domain) else { return Err((frame, Reason::DomainEnded)) };
+        if !owner.may_send(turn.now, frame.len()) {
+            return Err((frame, Reason::Bandwidth));
+        }
+        owner.forwarded += 1;
+        turn.out.event(frame.trace, EventKind::Forwarded(port, Addr::UNSPECIFIED));
+        self.hand_over(turn, frame, port, PeerId::NONE);
+        Ok(())
+    }
+}
+
+impl Node {
+    /// All graphs.
+    pub fn graphs(&self) -> Vec<GraphStatus> {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        graphs.map_or(Vec::new(), |graphs| graphs.list.iter().map(Running::status).collect())
+    }
+
+    /// One of them with its engines.
+    pub fn graph(&self, name: &str) -> Result<ShownGraph, String> {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        graphs.and_then(|graphs| graphs.find(name)).map(Running::shown).ok_or_else(|| no_graph(name))
+    }
+
+    /// What an engine of a graph says of itself.
+    pub fn read_graph(&self, name: &str, engine: &str, handler: &str) -> Result<String, String> {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let graph = &graphs.and_then(|graphs| graphs.find(name)).ok_or_else(|| no_graph(name))?.now.graph;
+        let at = graph.find(engine).ok_or_else(|| no_engine(name, engine))?;
+        graph.read(at, handler).ok_or_else(|| no_handler(graph.engines().get(usize::from(at)), engine, handler))
+    }
+
+    /// An operator writes to an engine of a graph.
+    pub fn write_graph(&mut self, name: &str, engine: &str, handler: &str, value: &str) -> Result<(), String> {
+        let graphs: Option<&mut RunningGraphs> = self.environments.get_mut();
+        let graph = graphs.and_then(|graphs| graphs.list.iter_mut().find(|graph| graph.spec.name == name));
+        let now = &mut graph.ok_or_else(|| no_graph(name))?.now;
+        let at = now.graph.find(engine).ok_or_else(|| no_engine(name, engine))?;
+        // It may have been told to begin.
+        now.wake = 0;
+        match now.graph.write(at, handler, value) {
+            Some(written) => written.map_err(|why| format!("{engine}.{handler}={value}: {why}")),
+            None => Err(no_handler(now.graph.engines().get(usize::from(at)), engine, handler)),
+        }
+    }
+}
+
+fn no_graph(name: &str) -> String {
+    format!("this node runs no graph {name}: anode graph ls has all")
+}
+
+fn no_engine(graph: &str, engine: &str) -> String {
+    format!("graph {graph} has no engine {engine}: anode graph show has all")
+}
+
+fn no_handler(placed: Option<&Placed>, engine: &str, handler: &str) -> String {
+    let class = placed.map_or("", |placed| placed.class.name);
+    format!("{engine} has no such handler {handler}: anode graph doc {class} has all")
+}

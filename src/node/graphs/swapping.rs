@@ -1,0 +1,226 @@
+//! A graph begins, becomes another one, or ends: at once, between two packets, or not at all.
+
+use super::{OLDER_FOR, OLDER_MAX, Running, RunningGraphs, no_graph};
+use crate::classify::rule::Layer;
+use crate::core::domain::DomainId;
+use crate::frame::{Link, PortId};
+use crate::graph::running::{GRAPHS_MAX, GraphGeneration, GraphSpec, PreparedGraph};
+use crate::graph::scratch::Scratch;
+use crate::node::output::Turn;
+use crate::node::{Ended, Node};
+use crate::nodeos::channel;
+use crate::nodeos::interface::{ChanSpec, InChanId, NetSpec, NodeOs};
+use std::collections::VecDeque;
+
+/// Packets that may wait for a graph's turn, of each thing that it takes.
+const BUFFERS: u16 = 1024;
+
+/// A generation that runs from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swapped {
+    /// Its number.
+    pub generation: u32,
+    /// The graph's domain.
+    pub domain: DomainId,
+    /// Engines that have taken over what those of the same names have kept.
+    pub kept: usize,
+}
+
+/// What there is of a graph before it becomes another one.
+struct Before {
+    domain: DomainId,
+    number: u32,
+    doors: Vec<(String, InChanId)>,
+    is_new: bool,
+}
+
+impl Node {
+    /// Runs a graph from now on, in the place of that of its name if there is one. `base`: the generation that whoever asks has looked at,
+    /// 0 if there was none; another one is not replaced. Whatever is wrong, what ran before runs on.
+    pub fn run_graph(
+        &mut self,
+        turn: &mut Turn<'_>,
+        graph: PreparedGraph,
+        base: Option<u32>,
+    ) -> Result<Swapped, String> {
+        let name = graph.spec().name.clone();
+        let named = |why: String| format!("graph {name}: {why}");
+        self.check_bounds(graph.spec(), base).map_err(named)?;
+        let number = self.generation_of(&name) + 1;
+        let bound = graph.bind(number, |name| self.device(name));
+        let (spec, generation) = bound.map_err(|device| named(self.no_device(&device)))?;
+        let mut before = self.before(&spec).map_err(named)?;
+        let wanted = match self.open_doors(turn, &spec, &before) {
+            Ok(doors) => doors,
+            Err(why) => {
+                if before.is_new {
+                    self.end_environment(turn, before.domain);
+                }
+                return Err(named(why));
+            }
+        };
+        let closed: Vec<_> = before.doors.drain(..).filter(|(take, _)| !spec.take.contains(take)).collect();
+        let kept = self.put(turn, (spec, wanted, generation), &before);
+        self.close_doors(turn, before.domain, &closed);
+        let Before { domain, .. } = before;
+        tracing::info!(event = "node", node = self.cx.core.name, name, generation = number, kept, "a graph runs");
+        Ok(Swapped { generation: number, domain, kept })
+    }
+
+    /// Ends a graph with its domain.
+    pub fn end_graph(&mut self, turn: &mut Turn<'_>, name: &str) -> Result<Ended, String> {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let domain =
+            graphs.and_then(|graphs| graphs.find(name)).map(|graph| graph.domain).ok_or_else(|| no_graph(name))?;
+        Ok(self.end_environment(turn, domain))
+    }
+
+    /// The number of a graph's generation; 0: there is none of this name.
+    pub fn generation_of(&self, name: &str) -> u32 {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        graphs.and_then(|graphs| graphs.find(name)).map_or(0, |graph| graph.now.number)
+    }
+
+    fn check_bounds(&self, spec: &GraphSpec, base: Option<u32>) -> Result<(), String> {
+        let number = self.generation_of(&spec.name);
+        if let Some(base) = base.filter(|base| *base != number) {
+            return Err(format!(
+                "it has generation {number} by now, and you have looked at {base}: somebody else was at it, look again (anode graph diff)"
+            ));
+        }
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let Some(graphs) = graphs.filter(|_| !self.cx.is_further()) else {
+            return Err("graphs run at the first worker".into());
+        };
+        if number == 0 && graphs.list.len() >= GRAPHS_MAX {
+            return Err(format!("this node runs {GRAPHS_MAX} graphs, which are all it may: end one"));
+        }
+        match graphs.find(&spec.name).filter(|graph| graph.spec.role != spec.role) {
+            Some(graph) => Err(format!(
+                "it runs in the role {}, and keeps that as long as it runs: end it first (anode domain kill)",
+                graph.spec.role
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// The port that is a device of graphs.
+    fn device(&self, name: &str) -> Option<PortId> {
+        let ports = &self.cx.core.topology.ports;
+        let at = ports.iter().position(|port| port.name == name && port.link != Link::Overlay && !port.is_vacant())?;
+        Some(PortId(at as u16))
+    }
+
+    fn no_device(&self, name: &str) -> String {
+        let ports = self.cx.core.topology.ports.iter();
+        let links: Vec<_> = ports.filter(|port| port.link != Link::Overlay).map(|port| &*port.name).collect();
+        format!("no port with a link of its own is called {name}; there are: {}", links.join(", "))
+    }
+
+    /// What there is of it; if there is nothing, a domain is made.
+    fn before(&mut self, spec: &GraphSpec) -> Result<Before, String> {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let place = graphs.and_then(|graphs| graphs.place).ok_or("there are no graphs")?;
+        if let Some(graph) = graphs.and_then(|graphs| graphs.find(&spec.name)) {
+            let (domain, number, doors) = (graph.domain, graph.now.number, graph.doors.clone());
+            return Ok(Before { domain, number, doors, is_new: false });
+        }
+        let domain = self.add_environment(&spec.name, &spec.role)?;
+        if let Some(known) = self.cx.core.domains.of(domain) {
+            known.environment = place;
+        }
+        Ok(Before { domain, number: 0, doors: Vec::new(), is_new: true })
+    }
+
+    /// The channels of all that it takes; those that are new are opened, all or none.
+    fn open_doors(
+        &mut self,
+        turn: &mut Turn<'_>,
+        spec: &GraphSpec,
+        before: &Before,
+    ) -> Result<Vec<(String, InChanId)>, String> {
+        let domain = before.domain;
+        let (mut doors, mut opened) = (Vec::new(), Vec::new());
+        for text in &spec.take {
+            if let Some(known) = before.doors.iter().find(|(known, _)| known == text) {
+                doors.push(known.clone());
+                continue;
+            }
+            match self.open_door(turn, domain, text) {
+                Ok(channel) => {
+                    opened.push((text.clone(), channel));
+                    doors.push((text.clone(), channel));
+                }
+                Err(why) => {
+                    self.close_doors(turn, domain, &opened);
+                    return Err(format!("take: '{text}': {why}"));
+                }
+            }
+        }
+        Ok(doors)
+    }
+
+    fn open_door(&mut self, turn: &mut Turn<'_>, domain: DomainId, text: &str) -> Result<InChanId, String> {
+        let (protocol, address) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        if !channel::split(protocol).1.is_empty() {
+            return Err("engines stand in the graph's text, and not here".into());
+        }
+        let net = NetSpec { buffers: BUFFERS, ..NetSpec::default() };
+        let (protocol, address) = (protocol.to_owned(), address.trim().to_owned());
+        let spec = ChanSpec { protocol, address, net, ..ChanSpec::default() };
+        let made = self.with_os(turn, domain, |os| os.inchan_create(domain, &spec));
+        let channel = made.map_err(|error| error.help().to_owned())?;
+        let filter = self.cx.graphs.channels.ins.get(channel).map(|channel| channel.filter.clone());
+        let is_anep = filter.as_ref().is_some_and(|filter| filter.layer() == Layer::Anep);
+        let is_shared = filter.is_some_and(|filter| filter.watches().iter().any(|watch| watch.is_shared));
+        if !is_anep && !is_shared {
+            return Ok(channel);
+        }
+        self.close_doors(turn, domain, &[(text.to_owned(), channel)]);
+        Err(match is_anep {
+            true => "ANEP is for environments: a graph takes ordinary traffic",
+            false => {
+                "the kernel cannot decide this by itself, and Linux would have these packets as well: say it by addresses, the \
+                 protocol's number and ports of fixed fields, as in eth0/ip/udp *:53"
+            }
+        }
+        .into())
+    }
+
+    fn close_doors(&mut self, turn: &mut Turn<'_>, domain: DomainId, doors: &[(String, InChanId)]) {
+        for (_, channel) in doors {
+            // It is there, and its domain's.
+            let _ = self.with_os(turn, domain, |os| os.inchan_destroy(*channel));
+        }
+    }
+
+    /// From here on nothing fails.
+    fn put(
+        &mut self,
+        turn: &mut Turn<'_>,
+        (spec, doors, mut now): (GraphSpec, Vec<(String, InChanId)>, GraphGeneration),
+        before: &Before,
+    ) -> usize {
+        let domain = before.domain;
+        let put = self.ask(|graphs: &mut RunningGraphs, cx| {
+            if before.number == 0 {
+                let (older, scratch, traffic, said) =
+                    (VecDeque::new(), Scratch::default(), Default::default(), VecDeque::new());
+                graphs.list.push(Running { spec, domain, doors, now, older, scratch, traffic, charged: 0, said });
+                graphs.renew_places();
+                return 0;
+            }
+            let Some(graph) = graphs.at(domain).and_then(|at| graphs.list.get_mut(at)) else { return 0 };
+            // What can go now goes its whole way in the generation that it came into.
+            graph.now.work(turn.now, &mut turn.out.pool, &mut graph.scratch);
+            graph.settle(cx, turn, 0);
+            let kept = now.take_over(&mut graph.now);
+            let before = core::mem::replace(&mut graph.now, now);
+            (graph.spec, graph.doors) = (spec, doors);
+            graph.older.push_back((before, turn.now + OLDER_FOR));
+            graph.end_older(cx, turn, OLDER_MAX);
+            kept
+        });
+        put.unwrap_or(0)
+    }
+}

@@ -1,0 +1,227 @@
+//! A graph in a running node, between two hosts: it takes ordinary traffic from Linux, and becomes another one under load.
+
+use crate::apply::apply;
+use crate::held::{Held, OF_GRAPHS};
+use crate::running::{ANODE, HOSTS, PATIENCE, Running};
+use model::graphs::Applied;
+use model::{Ask, GraphWish};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const ROLE: &str = "[[role]]\nname = \"graphs\"\n[role.grants]\nchannels = 16\nbandwidth = 1_000_000_000\n\
+                    memory_bytes = 67_108_864\n";
+
+/// Datagrams that are on their way at a time, and how often so many are sent while the graph becomes another one.
+const BURST: u32 = 32;
+const BURSTS: u32 = 300;
+
+struct Stand {
+    net: Running,
+    folder: tempfile::TempDir,
+    /// The link addresses of r's port and of b.
+    macs: [String; 2],
+}
+
+impl Stand {
+    fn new(name: &str, graph: &str) -> Option<Stand> {
+        let lines = format!("{ROLE}{graph}");
+        let adjust = |_: &str, config: &mut toml::Table| config.extend(lines.parse::<toml::Table>().unwrap());
+        let net = Running::up_with(name, HOSTS, &adjust)?;
+        let mac = |node: &str, interface: &str| {
+            let said = net.shell(node, &format!("ip -o link show dev {interface}"));
+            let mut words = said.split_ascii_whitespace().skip_while(|word| *word != "link/ether");
+            words.nth(1).unwrap().to_owned()
+        };
+        let macs = [mac("r", "to-b"), mac("b", "to-r")];
+        Some(Stand { net, folder: tempfile::tempdir().unwrap(), macs })
+    }
+
+    fn socket(&self, node: &str, at: &str) -> UdpSocket {
+        let socket = self.net.lab.enter(node, || UdpSocket::bind(at).unwrap()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket
+    }
+
+    /// What `anode graph VERB` does with the node and these words.
+    fn graph(&self, verb: &str, words: &[&str]) -> Output {
+        let mut command = Command::new(ANODE);
+        command.args(["graph", verb]).arg(self.net.dir("r")).args(words).stdin(Stdio::null());
+        command.output().unwrap()
+    }
+
+    fn said(&self, verb: &str, words: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.graph(verb, words);
+        assert!(status.success(), "{verb} {words:?}: {}", String::from_utf8_lossy(&stderr));
+        String::from_utf8(stdout).unwrap()
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    }
+
+    /// A router of one way; `between` are engines that do nothing.
+    fn router(&self, paint: u8, between: &str) -> String {
+        let [own, next] = &self.macs;
+        format!(
+            "FromDevice(to-a) -> c :: Counter -> Paint({paint}){between} -> last :: CheckPaint({paint}) -> Strip(14) \
+             -> CheckIPHeader -> DecIPTTL -> EtherEncap(0x800, {own}, {next}) -> q :: Queue(4096) -> ToDevice(to-b);\n\
+             last [1] -> mixed :: Counter -> Discard;\n"
+        )
+    }
+}
+
+const GRAPH: &str = "[[graph]]\nname = \"fw\"\nrole = \"graphs\"\ntake = [\"to-a/ip/udp *:7000\"]\n\
+                     text = \"FromDevice(to-a) -> c :: Counter -> Discard;\"\n";
+
+#[test]
+fn a_graph_takes_ordinary_traffic_and_becomes_another_one_by_orders_and_by_configurations() {
+    let Some(stand) = Stand::new("graph", GRAPH) else { return };
+    let a = stand.socket("a", "10.0.1.1:4000");
+    let (taken, linux) = (stand.socket("b", "10.0.2.2:7000"), stand.socket("b", "10.0.2.2:7001"));
+    let mut buffer = [0; 64];
+    // What is listed is open: the ports know of what the graph takes.
+    stand.net.control("r").ask(&Ask::Channels).unwrap();
+    for number in 0..10u8 {
+        a.send_to(&[number], "10.0.2.2:7000").unwrap();
+    }
+    // What the graph does not take is Linux's, and behind the others.
+    a.send_to(b"linux", "10.0.2.2:7001").unwrap();
+    assert_eq!(linux.recv(&mut buffer).unwrap(), 5);
+    crate::wait::told(stand.net.dir("r"), "status", |_| {
+        (stand.said("read", &["fw", "c.count"]).trim() == "10").then_some(())
+    });
+    taken.set_nonblocking(true).unwrap();
+    assert_eq!(taken.recv(&mut buffer).unwrap_err().kind(), ErrorKind::WouldBlock, "the graph has dropped them all");
+    taken.set_nonblocking(false).unwrap();
+    let mut held = Held::default();
+    let file = stand.file("router.click", &stand.router(1, ""));
+    let difference = stand.said("diff", &["fw", &file]);
+    assert!(
+        difference.contains("+ q :: Queue(4096)  h/l") && difference.contains("- c [0] -> [0] Discard"),
+        "{difference}"
+    );
+    let applied = held.check("graph-applied", &stand.graph("apply", &["fw", &file, "--base", "1", "--json"]).stdout);
+    assert_eq!((&applied["generation"], &applied["kept"]), (&2.into(), &2.into()));
+    a.send_to(b"through", "10.0.2.2:7000").unwrap();
+    assert_eq!(taken.recv(&mut buffer).unwrap(), 7);
+    let read = held.check("graph-handler", &stand.graph("read", &["fw", "c.count", "--json"]).stdout);
+    assert_eq!(read["value"], "11", "the counter goes on");
+    let listed = held.check("graphs", &stand.graph("ls", &["--json"]).stdout);
+    assert_eq!((&listed[0]["came"], &listed[0]["left"], &listed[0]["dropped"]), (&11.into(), &1.into(), &10.into()));
+    let shown = held.check("graph", &stand.graph("show", &["fw", "--json"]).stdout);
+    assert_eq!(shown["graph"]["generation"], 2, "{shown}");
+    assert!(stand.said("show", &["fw"]).contains("q [0] -> [0] ToDevice"), "{}", stand.said("show", &["fw"]));
+    let drawn = stand.said("draw", &["fw", "--seconds", "0"]);
+    assert!(drawn.contains("↓ 11 c :: Counter") && drawn.contains("⇣ 1 ToDevice"), "{drawn}");
+    let svg = stand.folder.path().join("fw.svg");
+    stand.said("draw", &["fw", "--seconds", "0.01", "--svg", svg.to_str().unwrap()]);
+    assert!(fs::read_to_string(&svg).unwrap().contains("0/s</text>"));
+    let followed = stand.said("top", &["fw", "--seconds", "0.1", "--rounds", "2"]);
+    assert_eq!(followed.matches("fw 2: in 11, out 1, dropped 10, held 0").count(), 2, "{followed}");
+    stand.said("write", &["fw", "c.reset="]);
+    assert_eq!(stand.said("read", &["fw", "c.count"]).trim(), "0");
+    refused(&stand);
+    a.send_to(b"still", "10.0.2.2:7000").unwrap();
+    assert_eq!(taken.recv(&mut buffer).unwrap(), 5);
+    configured(&stand, (&a, &taken));
+    assert_eq!(held.0, BTreeSet::from(OF_GRAPHS));
+    stand.net.status("r");
+}
+
+/// What is wrong leaves what runs, and is said with its place.
+fn refused(stand: &Stand) {
+    let wrong = stand.file("wrong.click", "FromDevice(to-a) -> Quue(3) -> ToDevice(to-b);\n");
+    let nowhere = stand.file("nowhere.click", "FromDevice(to-a) -> Queue -> ToDevice(to-c);\n");
+    let router = stand.file("router.click", &stand.router(1, ""));
+    for (words, why) in [
+        (&["fw", &wrong][..], "wrong.click:1:21"),
+        (&["fw", &nowhere], "called to-c; there are: to-a, to-b"),
+        (&["fw", &router, "--base", "1"], "it has generation 2 by now, and you have looked at 1"),
+        (&["fw", &router, "--take", "to-b/ip *"], "has no FromDevice(to-b)"),
+        (&["new", &router], "--role, --take"),
+    ] {
+        let Output { status, stderr, .. } = stand.graph("apply", words);
+        let said = String::from_utf8_lossy(&stderr);
+        assert!(!status.success() && said.contains(why), "{words:?}: {said}");
+    }
+    let shown = stand.said("show", &["fw"]);
+    assert!(shown.contains("fw: generation 2"), "{shown}");
+}
+
+/// A configuration without it leaves all to Linux, and one with it takes again.
+fn configured(stand: &Stand, (a, b): (&UdpSocket, &UdpSocket)) {
+    let path = stand.net.dir("r").join("node.toml");
+    let with: toml::Table = fs::read_to_string(&path).unwrap().parse().unwrap();
+    let mut without = with.clone();
+    without.remove("graph");
+    let other = stand.file("other.toml", &without.to_string());
+    let (done, said) = apply(&stand.net, "r", other.as_ref(), &[]);
+    assert!(done && said.contains("- graph fw"), "{said}");
+    assert_eq!(stand.said("ls", &["--json"]).trim(), "[]");
+    let mut buffer = [0; 64];
+    a.send_to(b"by linux", "10.0.2.2:7000").unwrap();
+    assert_eq!(b.recv(&mut buffer).unwrap(), 8);
+    let mut again = with;
+    again["graph"][0]["text"] = stand.router(3, "").into();
+    let other = stand.file("other.toml", &again.to_string());
+    let (done, said) = apply(&stand.net, "r", other.as_ref(), &[]);
+    assert!(done && said.contains("+ graph fw"), "{said}");
+    a.send_to(b"by the graph", "10.0.2.2:7000").unwrap();
+    assert_eq!(b.recv(&mut buffer).unwrap(), 12);
+    assert_eq!(stand.said("read", &["fw", "c.count"]).trim(), "1");
+}
+
+#[test]
+fn edits_under_load_lose_and_mix_no_packet() {
+    let Some(stand) = Stand::new("edits", GRAPH) else { return };
+    let apply = |paint: u8, between: &str| -> Applied {
+        let wish =
+            GraphWish { name: "fw".into(), text: stand.router(paint, between), role: None, take: None, base: None };
+        stand.net.control("r").asked(&Ask::ApplyGraph(wish)).unwrap()
+    };
+    apply(0, "");
+    let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
+    let (is_over, engines) = (AtomicBool::new(false), ["Null", "Counter", "x :: Counter", "CheckLength(3000)"]);
+    let edits = std::thread::scope(|scope| {
+        let editor = scope.spawn(|| {
+            let mut edits = 0u32;
+            while !is_over.load(Ordering::Relaxed) {
+                edits += 1;
+                let between = (0..edits % 10).map(|at| engines[(edits + at) as usize % engines.len()]);
+                let mut between: Vec<_> = between.collect();
+                // A name stands for one engine.
+                between.sort_unstable();
+                between.dedup_by(|one, other| one == other && one.contains("::"));
+                apply(edits as u8, &between.iter().map(|engine| format!(" -> {engine}")).collect::<String>());
+            }
+            edits
+        });
+        let mut buffer = [0; 64];
+        for burst in 0..BURSTS {
+            for number in burst * BURST..(burst + 1) * BURST {
+                a.send_to(&number.to_be_bytes(), "10.0.2.2:7000").unwrap();
+            }
+            for number in burst * BURST..(burst + 1) * BURST {
+                let length = b.recv(&mut buffer).unwrap();
+                assert_eq!(buffer[..length], number.to_be_bytes(), "in their order, each once");
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        editor.join().unwrap()
+    });
+    let shown: Value = serde_json::from_str(&stand.said("show", &["fw", "--json"])).unwrap();
+    let graph = &shown["graph"];
+    let sent = BURST * BURSTS;
+    assert_eq!((&graph["came"], &graph["left"], &graph["dropped"]), (&sent.into(), &sent.into(), &0.into()), "{graph}");
+    assert_eq!(stand.said("read", &["fw", "mixed.count"]).trim(), "0");
+    println!("{edits} edits while {sent} packets passed");
+    assert!(edits > 20, "{edits}");
+    stand.net.status("r");
+}
