@@ -45,10 +45,19 @@ impl NodeFile {
             if all.iter().any(|other| other.spec().name == graph.name) {
                 return wrong(format!("[[graph]] name: {} stands twice", graph.name));
             }
-            if !self.roles.iter().any(|role| role.name == graph.role) {
+            let Some(role) = self.roles.iter().find(|role| role.name == graph.role) else {
                 return wrong(format!(
                     "[[graph]] {}: there is no role {}: write a [[role]] of this name with channels and bandwidth",
                     graph.name, graph.role
+                ));
+            };
+            if graph.take.len() > usize::from(role.grants.channels) {
+                return wrong(format!(
+                    "[[graph]] {}: it takes {} kinds of packets, and the role {} has {} channels: one is needed for each",
+                    graph.name,
+                    graph.take.len(),
+                    graph.role,
+                    role.grants.channels
                 ));
             }
             self.check_devices(&prepared)?;

@@ -261,9 +261,13 @@ impl FromArgument for Span64 {
             _ => return None,
         };
         let time: f64 = digits.trim().parse().ok()?;
-        (0.0..1e9).contains(&time).then_some(Span64((time * scale) as u64))
+        // A century is never, and added to any time still a time.
+        (0.0..1e9).contains(&time).then_some(Span64(((time * scale) as u64).min(NEVER)))
     }
 }
+
+/// The longest time, in nanoseconds.
+const NEVER: u64 = u64::MAX >> 2;
 
 /// Bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -163,11 +163,14 @@ fn check_edges(graph: &Graph, takes: &[String]) -> Result<(), String> {
     }
     for take in takes {
         let port = port_of(take);
-        if port != "*" && !comes.contains(&port) {
+        if port == "*" {
+            return Err(format!("take: '{take}' is of all ports: name one of FromDevice, or of each a specification"));
+        }
+        if !comes.contains(&port) {
             return Err(format!("take: '{take}' is of {port}, and the text has no FromDevice({port})"));
         }
     }
-    let gives = |name: &&&str| !takes.iter().any(|take| ["*", **name].contains(&port_of(take)));
+    let gives = |name: &&&str| !takes.iter().any(|take| port_of(take) == **name);
     match comes.iter().find(gives) {
         Some(name) => Err(format!(
             "nothing would come by FromDevice({name}): say in take which packets, as '{name}/ip 10.0.2.0/24'"
@@ -236,11 +239,11 @@ mod tests {
     #[test]
     fn what_no_node_can_run_is_refused_with_its_cause_and_a_remedy() {
         assert_eq!(refused(&["a/ip *"], TEXT), None);
-        assert_eq!(refused(&["*/ip *"], TEXT), None);
         assert_eq!(refused(&[], "TimedSource(1) -> Queue -> ToDevice(b);"), None);
         for (take, text, said) in [
             (&[][..], TEXT, "nothing would come by FromDevice(a): say in take"),
             (&["a/ip *", "b/ip *"], TEXT, "take: 'b/ip *' is of b, and the text has no FromDevice(b)"),
+            (&["*/ip *"], TEXT, "take: '*/ip *' is of all ports"),
             (&["a/ip *", "a/ip *"], TEXT, "take: 'a/ip *' stands twice"),
             (&["a"], "FromDevice(a) -> ToDump(x);", "'x' is a capture, and a node has none"),
             (&["a"], "FromDevice(a) -> ToHost;", "FromHost and ToHost are not there in a node"),

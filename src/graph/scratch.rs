@@ -3,6 +3,9 @@
 use crate::core::reason::Reason;
 use crate::frame::Frame;
 
+/// Packets that come out or end at once: what one packet may become.
+pub const AT_ONCE_MAX: usize = 16_384;
+
 /// Where a packet goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
@@ -30,6 +33,8 @@ pub struct Scratch {
     pub used: u64,
     /// When engines are to be asked again that could give nothing yet.
     pub wake: u64,
+    /// Whether the graph holds all that it may: nothing begins by itself then.
+    pub no_room: bool,
     /// Lines that engines have printed, and how many had no room.
     pub said: Vec<String>,
     /// See [`Scratch::said`].
@@ -46,6 +51,7 @@ impl Default for Scratch {
             begun: 0,
             used: 0,
             wake: u64::MAX,
+            no_room: false,
             said: Vec::new(),
             unsaid: 0,
         }
@@ -53,6 +59,12 @@ impl Default for Scratch {
 }
 
 impl Scratch {
+    /// Whether so many packets have come out, or ended, that they are to be seen to first: copies of copies are dropped then.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.out.len() + self.dropped.len() >= AT_ONCE_MAX
+    }
+
     #[inline]
     pub(super) fn go(&mut self, hop: Hop, frame: Frame) {
         match hop {

@@ -40,8 +40,13 @@ impl Graph {
         both
     }
 
-    /// Nothing begins here any more: engines without inputs have no turns. What is held goes on.
+    /// Nothing begins here any more: engines without inputs have no turns, and nothing to give. What is held goes on.
     pub fn wind_down(&mut self) {
+        let sources = self.engines.iter_mut().filter(|placed| placed.before.is_empty());
+        for engine in sources.filter_map(|placed| placed.engine.as_mut()) {
+            // One that cannot be switched off begins nothing by itself.
+            let _ = engine.write("active", "false");
+        }
         let engines = &self.engines;
         self.tasks.retain(|at| engines.get(usize::from(*at)).is_some_and(|placed| !placed.before.is_empty()));
     }
@@ -141,6 +146,10 @@ mod tests {
         let (mut pool, mut scratch) = (FramePool::new(FRAME, 16), Scratch::default());
         graph.wind_down();
         while graph.work(1, &mut pool, &mut scratch) {}
+        assert_eq!((scratch.begun, scratch.out.len()), (0, 0));
+        let mut pulled = self::graph("InfiniteSource(LIMIT 7) -> ToDevice(b);");
+        pulled.wind_down();
+        while pulled.work(1, &mut pool, &mut scratch) {}
         assert_eq!((scratch.begun, scratch.out.len()), (0, 0));
     }
 

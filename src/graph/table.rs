@@ -107,6 +107,10 @@ impl Graph {
     /// Takes on all packets between engines.
     pub(super) fn settle(&mut self, (now, from): (u64, Origin), pool: &mut FramePool, scratch: &mut Scratch) {
         while let Some((at, input, frame)) = scratch.between.pop() {
+            if scratch.is_full() {
+                scratch.go(Hop::End, frame);
+                continue;
+            }
             let mark = scratch.between.len();
             let Some(mut engine) = self.engines.get_mut(usize::from(at)).and_then(|place| place.engine.take()) else {
                 scratch.go(Hop::End, frame);
@@ -160,6 +164,10 @@ impl Graph {
             let mut busy = false;
             for turn in 0..self.tasks.len() {
                 let at = self.tasks[turn];
+                let is_source = |placed: &Placed| placed.before.is_empty();
+                if scratch.no_room && self.engines.get(usize::from(at)).is_some_and(is_source) {
+                    continue;
+                }
                 let Some(mut engine) = self.engines.get_mut(usize::from(at)).and_then(|place| place.engine.take())
                 else {
                     continue;
@@ -174,6 +182,9 @@ impl Graph {
             }
             if !busy {
                 return false;
+            }
+            if scratch.is_full() {
+                break;
             }
         }
         true

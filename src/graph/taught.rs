@@ -268,7 +268,8 @@ impl TaughtRules {
 
     /// The rules that could not be read with these protocols, each with the reason.
     pub fn unreadable(&self, protocols: &Protocols) -> Vec<(Taker, Arc<TaughtRule>, String)> {
-        let placed = self.rules.iter().flatten();
+        // Those that mean nothing already do not lose that.
+        let placed = self.rules.iter().flatten().filter(|placed| placed.wanted.is_some());
         let wrong = placed.filter_map(|placed| {
             let why = placed.rule.wanted(protocols, &mut NoNames).err()?;
             Some((placed.taker, placed.rule.clone(), why.to_string()))

@@ -212,11 +212,15 @@ impl Running {
         self.older.iter().map(|(older, until)| older.wake.min(*until)).fold(self.now.wake, u64::min)
     }
 
+    /// Bytes that its domain may hold.
+    fn room(&self, cx: &mut Cx) -> u64 {
+        cx.core.domains.of(self.domain).map_or(0, |domain| domain.grants.memory_bytes)
+    }
+
     /// A packet comes in.
     fn receive(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
-        let room = cx.core.domains.of(self.domain).map_or(0, |domain| domain.grants.memory_bytes);
         // A packet that is not held is gone when its turn is over.
-        if self.traffic.held > 0 && (self.traffic.held + 1) * BUFFER > room {
+        if self.traffic.held > 0 && (self.traffic.held + 1) * BUFFER > self.room(cx) {
             self.traffic.came += 1;
             self.traffic.dropped += 1;
             return cx.drop_in(turn, frame, Reason::MemoryFull, self.domain);
@@ -227,6 +231,7 @@ impl Running {
 
     /// Engines have their turns, in all generations that are due.
     fn work(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.scratch.no_room = self.traffic.held * BUFFER > self.room(cx);
         for at in 0..self.older.len() {
             if let Some((older, _)) = self.older.get_mut(at).filter(|(older, _)| older.wake <= turn.now) {
                 older.work(turn.now, &mut turn.out.pool, &mut self.scratch);
@@ -295,8 +300,9 @@ impl Running {
         }
         if traffic.held != self.charged {
             // More than there is is refused when the next one comes.
-            cx.core.pools.set_held(self.domain, traffic.held * BUFFER);
-            self.charged = traffic.held;
+            if cx.core.pools.set_held(self.domain, traffic.held * BUFFER) {
+                self.charged = traffic.held;
+            }
         }
     }
 

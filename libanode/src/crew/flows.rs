@@ -84,7 +84,8 @@ impl State {
             // If all wait for other bounds, it is offered again when one of its functions returns.
             if let Some(job) = self.next_of(flow) {
                 self.crews.get_mut(&flow)?.running += 1;
-                self.offer(flow, Some(domain));
+                // Whoever comes for the next one may sleep: the caller is busy now.
+                self.offer(flow, None);
                 return Some((flow, job));
             }
         }

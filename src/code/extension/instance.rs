@@ -15,6 +15,9 @@ pub const BUFFER: usize = 4096;
 /// Bytes of a module's memory.
 const MEMORY_MAX: usize = 1 << 20;
 
+/// Functions of a module's table.
+const TABLE_MAX: usize = 1024;
+
 /// Fuel of setting an instance up.
 const START_FUEL: u64 = 1_000_000;
 
@@ -106,7 +109,8 @@ impl Instance {
     }
 
     fn of(engine: &Engine, module: &Module, exports: &Exports<'_>, links: Vec<CallLink>) -> wasmtime::Result<Instance> {
-        let limits = StoreLimitsBuilder::new().memory_size(MEMORY_MAX).memories(1).tables(1).instances(1).build();
+        let limits = StoreLimitsBuilder::new().memory_size(MEMORY_MAX).table_elements(TABLE_MAX).memories(1).tables(1);
+        let limits = limits.instances(1).build();
         let mut store = Store::new(engine, Host { now: 0, random: 0, limits, buffer: None });
         store.limiter(|host| &mut host.limits);
         store.set_fuel(START_FUEL)?;

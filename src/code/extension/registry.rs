@@ -6,6 +6,7 @@
 
 use super::manifest::{ExtensionManifest, Need};
 use crate::clean::shown;
+use std::collections::BTreeMap;
 
 /// Extensions of one node.
 pub const EXTENSIONS_MAX: usize = 64;
@@ -16,11 +17,13 @@ pub const CHAIN_MAX: usize = 8;
 #[derive(Debug)]
 pub struct Registry<T> {
     all: Vec<(ExtensionManifest, T)>,
+    /// How many stand one on the other, down from each.
+    depths: BTreeMap<String, usize>,
 }
 
 impl<T> Default for Registry<T> {
     fn default() -> Registry<T> {
-        Registry { all: Vec::new() }
+        Registry { all: Vec::new(), depths: BTreeMap::new() }
     }
 }
 
@@ -61,9 +64,9 @@ impl<T> Registry<T> {
                 return Err(format!("two extensions are called {name}"));
             }
         }
-        let mut order = Vec::new();
+        let (mut order, mut depths) = (Vec::new(), self.depths.clone());
         for at in 0..new.len() {
-            self.enter(new, at, &mut Vec::new(), &mut order)?;
+            self.enter(new, at, &mut Vec::new(), (&mut order, &mut depths))?;
         }
         Ok(order)
     }
@@ -74,7 +77,7 @@ impl<T> Registry<T> {
         new: &[ExtensionManifest],
         at: usize,
         chain: &mut Vec<usize>,
-        order: &mut Vec<usize>,
+        (order, depths): (&mut Vec<usize>, &mut BTreeMap<String, usize>),
     ) -> Result<(), String> {
         if order.contains(&at) {
             return Ok(());
@@ -97,30 +100,21 @@ impl<T> Registry<T> {
                 let ring: Vec<_> = chain[from..].iter().chain([&place]).map(|at| &*new[*at].name).collect();
                 return Err(format!("extensions need each other in a ring: {}", ring.join(" needs ")));
             }
-            self.enter(new, place, chain, order)?;
+            self.enter(new, place, chain, (&mut *order, &mut *depths))?;
         }
         chain.pop();
-        let depth = self.depth(new, at);
+        let depth = depth(&new[at], depths);
         if depth > CHAIN_MAX {
             return Err(format!("{} stands on a chain of {depth} extensions; {CHAIN_MAX} at most", new[at].name));
         }
+        depths.insert(new[at].name.clone(), depth);
         order.push(at);
         Ok(())
     }
 
-    /// How many stand one on the other, down from a new one; no ring is among them.
-    fn depth(&self, new: &[ExtensionManifest], at: usize) -> usize {
-        self.depth_of(new, &new[at])
-    }
-
-    fn depth_of(&self, new: &[ExtensionManifest], manifest: &ExtensionManifest) -> usize {
-        let named = |name: &str| new.iter().find(|other| other.name == name).or_else(|| Some(&self.get(name)?.0));
-        let below = manifest.needs.iter().filter_map(|need| named(&need.extension));
-        1 + below.map(|other| self.depth_of(new, other)).max().unwrap_or(0)
-    }
-
     /// Puts one in, after [`Registry::order`].
     pub fn put(&mut self, manifest: ExtensionManifest, what: T) {
+        self.depths.insert(manifest.name.clone(), depth(&manifest, &self.depths));
         self.all.push((manifest, what));
     }
 
@@ -143,8 +137,14 @@ impl<T> Registry<T> {
     /// Takes one out.
     pub fn take(&mut self, name: &str) -> Option<T> {
         let at = self.all.iter().position(|(manifest, _)| manifest.name == name)?;
+        self.depths.remove(name);
         Some(self.all.remove(at).1)
     }
+}
+
+/// How many stand one on the other down from one, if that is known of those that it needs.
+fn depth(manifest: &ExtensionManifest, known: &BTreeMap<String, usize>) -> usize {
+    1 + manifest.needs.iter().filter_map(|need| known.get(&need.extension)).max().unwrap_or(&0)
 }
 
 /// Whether an extension has a call that another one needs.
@@ -212,6 +212,14 @@ mod tests {
         let none = Registry::<()>::default();
         assert_eq!(none.order(&chain[..8]).unwrap().len(), 8);
         assert!(none.order(&chain).unwrap_err().contains("e8 stands on a chain of 9 extensions; 8 at most"));
+        // Each needs the one before it many times over: that is looked at once.
+        let wide: Vec<_> = (0..8)
+            .map(|at| {
+                let needs = if at == 0 { String::new() } else { vec![format!("e{}.f", at - 1); 64].join(", ") };
+                manifest(&format!("e{at}: {needs}"))
+            })
+            .collect();
+        assert_eq!(none.order(&wide).unwrap().len(), 8);
         let many: Vec<_> = (0..65).map(|at| manifest(&format!("e{at}:"))).collect();
         assert!(none.order(&many).unwrap_err().contains("64 at most"));
     }

@@ -214,13 +214,18 @@ impl Plan {
         if !matches!(name.meaning(), None | Some(plan::name::Core::Service(_))) || Builtin::of(&name).is_some() {
             return Err(format!("{name} cannot be a service of this node"));
         }
-        self.loaded.retain(|loaded| loaded.name != name);
-        if self.loaded.len() >= loaded::SERVICES_MAX {
+        if self.loaded.len() >= loaded::SERVICES_MAX && !self.loaded.iter().any(|loaded| loaded.name == name) {
             return Err(format!("{} services are loaded; unload one", self.loaded.len()));
         }
+        self.loaded.retain(|loaded| loaded.name != name);
         self.loaded.push(Loaded::new(name, signature, service));
         self.link_again();
         Ok(())
+    }
+
+    /// Whether a service of this name was loaded.
+    pub fn has_loaded(&self, name: &str) -> bool {
+        self.loaded.iter().any(|loaded| loaded.name.as_str() == name)
     }
 
     /// A service that was loaded is there no more; whether it was.

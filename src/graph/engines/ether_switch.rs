@@ -13,17 +13,22 @@ pub const CLASS: EngineClass = EngineClass {
           EtherSwitch([TIMEOUT n], in seconds). Handler: table",
     make: Make::with("-/=", "h/h", "#/[^#]", |args| {
         let timeout = args.key("TIMEOUT", 300u64)?;
-        Some(Box::new(EtherSwitch { timeout: timeout.max(1) * 1_000_000_000, stations: HashMap::new() }))
+        Some(Box::new(EtherSwitch { timeout: timeout.max(1) * 1_000_000_000, stations: HashMap::new(), swept: 0 }))
     }),
 };
 
 /// Stations that are known at one time, at most: beyond that frames go to all.
 const STATIONS_MAX: usize = 4096;
 
+/// Time between two looks through all stations, in nanoseconds.
+const SWEEP: u64 = 100_000_000;
+
 struct EtherSwitch {
     timeout: u64,
     /// Where a station was heard last, and when.
     stations: HashMap<Mac, (u16, u64)>,
+    /// When it last looked who is not there any more.
+    swept: u64,
 }
 
 impl Engine for EtherSwitch {
@@ -65,8 +70,9 @@ impl EtherSwitch {
         if station.is_group() {
             return;
         }
-        if self.stations.len() >= STATIONS_MAX && !self.stations.contains_key(&station) {
+        if self.stations.len() >= STATIONS_MAX && !self.stations.contains_key(&station) && self.swept + SWEEP <= now {
             let timeout = self.timeout;
+            self.swept = now;
             self.stations.retain(|_, (_, at)| *at + timeout > now);
         }
         if self.stations.len() < STATIONS_MAX || self.stations.contains_key(&station) {

@@ -19,12 +19,15 @@ pub const CLASS: EngineClass = EngineClass {
         args.ignore(&["TIMESTAMP", "HEADROOM", "END_CALL"]);
         Some(Box::new(InfiniteSource {
             data: PacketSource::new(data, length),
-            burst: burst.max(1),
+            burst: burst.clamp(1, BURST_MAX),
             limit: limit.0,
             active,
         }))
     }),
 };
+
+/// Packets of one turn, however many are asked for.
+const BURST_MAX: u32 = 1024;
 
 struct InfiniteSource {
     data: PacketSource,

@@ -25,7 +25,7 @@ const UDP_TIMEOUT: u64 = 300;
 const TCP_DONE: u64 = 240;
 
 /// What is done for a flow that comes in.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 enum Input {
     Drop,
     Pass(u16),
@@ -34,7 +34,7 @@ enum Input {
 }
 
 /// What flows become: nothing stays as it is.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 struct Pattern {
     source: Option<Ip4>,
     ports: Option<(u16, u16)>,
@@ -95,6 +95,17 @@ fn seconds(count: u64) -> Span64 {
 }
 
 impl Input {
+    /// The same as it was before any flow.
+    fn first(&self) -> Input {
+        match self {
+            Input::Pattern(pattern) => {
+                let next = pattern.ports.map_or(0, |(first, _)| first);
+                Input::Pattern(Pattern { next, ..pattern.clone() })
+            }
+            other => other.clone(),
+        }
+    }
+
     fn read(words: &[&str], names: &AddressNames) -> Option<Input> {
         let either = |word: &str| (word != "-").then(|| Ip4::read(word, names));
         let address = |word: &str| match either(word) {
@@ -203,8 +214,12 @@ impl Engine for IpRewriter {
     }
 
     fn take_state(&mut self, before: &mut dyn Engine) {
-        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<IpRewriter>()) {
+        // Flows go on if they would become the same, and leave by the same outputs.
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<IpRewriter>())
+            && self.inputs.iter().map(Input::first).eq(before.inputs.iter().map(Input::first))
+        {
             self.flows = core::mem::take(&mut before.flows);
+            self.inputs.clone_from(&before.inputs);
         }
     }
 

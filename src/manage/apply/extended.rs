@@ -72,6 +72,9 @@ impl Applying {
     /// PLAN programs see these calls from now on, or none of them.
     fn offer_services(&self, services: Vec<Service>) -> Result<(), String> {
         self.parts.handle.with_node(move |node, _| {
+            if let Some(twice) = services.iter().find(|service| node.has_service(&service.name)) {
+                return Err(format!("a service {} is loaded already: anode plan unload-service", twice.name));
+            }
             let mut done = Vec::new();
             for Service { name, kind, what } in services {
                 if let Err(why) = node.load_service(&name, kind, what) {

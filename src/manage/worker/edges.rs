@@ -36,7 +36,10 @@ impl Worker {
         let ports = hellos.iter().filter_map(|(at, interval)| Some((u16::try_from(*at).ok()?, *interval)));
         ports.for_each(|(at, interval)| self.driver.node.say_hello(now, PortId(at), interval));
         for graph in graphs {
-            self.driver.turn(now, |node, turn| node.run_graph(turn, graph, None))?;
+            // Others run, and the node does: whoever mends it applies the configuration again.
+            if let Err(why) = self.driver.turn(now, |node, turn| node.run_graph(turn, graph, None)) {
+                tracing::error!(event = "node", why, "a graph does not run");
+            }
         }
         self.settle(now).map_err(|error| error.to_string())
     }

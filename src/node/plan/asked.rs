@@ -89,6 +89,11 @@ impl Node {
         speaker.plan.load(name, signature, service)
     }
 
+    /// Whether a PLAN service of this name was loaded.
+    pub fn has_service(&mut self, name: &str) -> bool {
+        self.ask(|speaker: &mut Speaker, _| speaker.plan.has_loaded(name)).unwrap_or(false)
+    }
+
     /// A PLAN service that was loaded is there no more; whether it was.
     pub fn unload_service(&mut self, name: &str) -> bool {
         self.ask(|speaker: &mut Speaker, _| speaker.plan.unload(name)).unwrap_or(false)
