@@ -12,6 +12,7 @@ mod control;
 mod cpu;
 mod desk;
 mod environments_end;
+mod extensions;
 mod files;
 #[path = "../running/gate.rs"]
 mod gate;

@@ -44,11 +44,16 @@ pub const OF_STORES: [&str; 3] = ["store-keys", "store-value", "stores"];
 #[allow(dead_code, reason = "each test program uses its part")]
 pub const OF_GRAPHS: [&str; 4] = ["graph", "graph-applied", "graph-handler", "graphs"];
 
+/// Those of what is said of extensions, which `tests/run/extensions.rs` holds something against.
+#[allow(dead_code, reason = "each test program uses its part")]
+pub const OF_EXTENSIONS: [&str; 4] = ["extension-called", "extension-changed", "extension-checked", "extensions"];
+
 /// The names of all others.
 #[allow(dead_code, reason = "each test program uses its part")]
 pub fn of_commands() -> BTreeSet<&'static str> {
     let names = ALL.iter().map(|described| described.name);
-    names.filter(|name| ![&OF_NODES[..], &OF_STORES, &OF_GRAPHS].iter().any(|of| of.contains(name))).collect()
+    let elsewhere = [&OF_NODES[..], &OF_STORES, &OF_GRAPHS, &OF_EXTENSIONS];
+    names.filter(|name| !elsewhere.iter().any(|of| of.contains(name))).collect()
 }
 
 /// Keywords that say nothing about what is valid, or that others here say.
