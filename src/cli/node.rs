@@ -96,7 +96,7 @@ enum Verb {
         /// The call: EXTENSION.CALL, as anode extension ls lists them
         call: String,
         /// A word for each of its parameters
-        #[arg(allow_hyphen_values = true)]
+        #[arg(allow_negative_numbers = true)]
         arguments: Vec<String>,
         /// Print JSON
         #[arg(long)]

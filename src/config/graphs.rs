@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn refused(graphs: &str) -> Option<String> {
-        let head = "name = \"a\"\n[[port]]\npacket = \"eth0\"\n[[role]]\nname = \"ee\"\n";
+        let head = "name = \"a\"\n[[port]]\npacket = \"eth0\"\n[[role]]\nname = \"ee\"\ngrants = { channels = 1 }\n";
         NodeFile::parse(&format!("{head}{graphs}")).err().map(|error| error.to_string())
     }
 
@@ -110,6 +110,10 @@ mod tests {
             ),
             (graph("g h", "ee", "FromDevice(eth0) -> Discard;"), "a graph's name is 1 to 32 letters"),
             (good.replace("take", "takes"), "unknown field `takes`"),
+            (
+                good.replace("[\"eth0/ip *\"]", "[\"eth0/ip *\", \"eth0/arp\"]"),
+                "[[graph]] g: it takes 2 kinds of packets, and the role ee has 1 channels",
+            ),
         ] {
             let said = refused(&graphs).unwrap_or_default();
             assert!(said.contains(why), "{said}, not {why}");
