@@ -5,6 +5,7 @@ use crate::cli::say_json;
 use crate::code::extension::compiled::Offered;
 use crate::code::extension::manifest::{ExtensionManifest, binary, packed};
 use crate::manage::client::{Control, run_dir};
+use crate::manage::extensions::described;
 use crate::wire::Digest;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
@@ -117,24 +118,7 @@ fn read(module: &Path) -> Result<Vec<u8>> {
 fn check(module: &Path, json: bool) -> Result<()> {
     let wasm = read(module)?;
     let offered = Offered::read(&wasm).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
-    let ExtensionManifest { name, about, needs, protocols, calls } = offered.manifest;
-    let call = |call: crate::code::extension::manifest::Exported| Call {
-        name: call.name,
-        kind: call.kind.to_string(),
-        about: call.about,
-        service: call.service,
-    };
-    let extension = Extension {
-        name,
-        about,
-        digest: Digest::of(&wasm).to_string(),
-        needs: needs.iter().map(ToString::to_string).collect(),
-        protocols,
-        calls: calls.into_iter().map(call).collect(),
-        called: 0,
-        failed: 0,
-        fuel: 0,
-    };
+    let extension = described(&offered.manifest, &Digest::of(&wasm));
     if json {
         return say_json(&extension);
     }

@@ -4,31 +4,7 @@
 //! sent.
 
 use super::{ConfigError, NodeFile, wrong};
-use crate::node::graphs::{GRAPHS_MAX, GraphSpec, PreparedGraph};
-use serde::{Deserialize, Serialize};
-
-/// A graph of the file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GraphFile {
-    /// Its name, which its domain has too.
-    pub name: String,
-    /// The role of its domain.
-    pub role: String,
-    /// Which packets it takes: protocol and address of channels, as `eth0/ip 10.0.2.0/24`.
-    #[serde(default)]
-    pub take: Vec<String>,
-    /// In Click's language.
-    pub text: String,
-}
-
-impl GraphFile {
-    /// The same for the node.
-    pub fn spec(&self) -> GraphSpec {
-        let GraphFile { name, role, take, text } = self.clone();
-        GraphSpec { name, role, take, text }
-    }
-}
+use crate::node::graphs::{GRAPHS_MAX, PreparedGraph};
 
 impl NodeFile {
     /// The graphs with their engines, or all that is wrong with the first that is wrong.
@@ -41,7 +17,7 @@ impl NodeFile {
         }
         let mut all: Vec<PreparedGraph> = Vec::new();
         for graph in &self.graphs {
-            let prepared = graph.spec().prepare().map_err(|why| ConfigError(format!("[[graph]]: {why}")))?;
+            let prepared = graph.clone().prepare().map_err(|why| ConfigError(format!("[[graph]]: {why}")))?;
             if all.iter().any(|other| other.spec().name == graph.name) {
                 return wrong(format!("[[graph]] name: {} stands twice", graph.name));
             }

@@ -90,7 +90,7 @@ pub struct NodeFile {
     pub classify: classify::ClassifyFile,
     /// Its graphs.
     #[serde(default, rename = "graph")]
-    pub graphs: Vec<graphs::GraphFile>,
+    pub graphs: Vec<crate::node::graphs::GraphSpec>,
     /// Its PLAN environment.
     #[serde(default)]
     pub plan: plan::PlanFile,

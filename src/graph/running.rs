@@ -37,14 +37,16 @@ const REST: u64 = 50_000;
 /// No edge of a graph.
 const NO_EDGE: u16 = u16::MAX;
 
-/// A graph that a node is to run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A graph that a node is to run: a `[[graph]]` of its configuration, or one that an operator applies.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct GraphSpec {
     /// Its name, which its domain has too.
     pub name: String,
     /// The role of its domain.
     pub role: String,
     /// Which packets it takes: protocol and address of channels, as `eth0/ip 10.0.2.0/24`.
+    #[serde(default)]
     pub take: Vec<String>,
     /// In Click's language.
     pub text: String,

@@ -12,11 +12,13 @@
 use crate::code::extension::call_type::CallType;
 use crate::code::extension::compiled::{CompiledExtension, Instances, Offered};
 use crate::code::extension::instance::{CallFailure, SharedInstance};
+use crate::code::extension::manifest::ExtensionManifest;
 use crate::code::extension::registry::Registry;
 use crate::ee::plan::LoadedService;
 use crate::ee::plan::wasm::WasmService;
 use crate::sys::clock::Clock;
 use crate::sys::threads::{self, Duty};
+use crate::wire::Digest;
 use model::extensions::{Call, Called, Extension};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -194,7 +196,7 @@ impl State {
                     let _ = reply.send(());
                 }
                 Order::Protocols(reply) => drop(reply.send(self.taught(&[]))),
-                Order::List(reply) => drop(reply.send(self.registry.iter().map(described).collect())),
+                Order::List(reply) => drop(reply.send(self.registry.iter().map(listed).collect())),
                 Order::Call(call, arguments, reply) => drop(reply.send(self.call(&call, &arguments))),
             }
         }
@@ -330,7 +332,13 @@ fn failure(failure: CallFailure) -> String {
     }
 }
 
-fn described((manifest, loaded): &(crate::code::extension::manifest::ExtensionManifest, Loaded)) -> Extension {
+fn listed((manifest, loaded): &(ExtensionManifest, Loaded)) -> Extension {
+    let Loaded { compiled, calls, failed, fuel, .. } = loaded;
+    Extension { called: *calls, failed: *failed, fuel: *fuel, ..described(manifest, &compiled.digest) }
+}
+
+/// What an extension is that nobody has called.
+pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
     let calls = manifest.calls.iter().map(|call| Call {
         name: call.name.clone(),
         kind: call.kind.to_string(),
@@ -340,13 +348,13 @@ fn described((manifest, loaded): &(crate::code::extension::manifest::ExtensionMa
     Extension {
         name: manifest.name.clone(),
         about: manifest.about.clone(),
-        digest: loaded.compiled.digest.to_string(),
+        digest: digest.to_string(),
         needs: manifest.needs.iter().map(ToString::to_string).collect(),
         protocols: manifest.protocols.clone(),
         calls: calls.collect(),
-        called: loaded.calls,
-        failed: loaded.failed,
-        fuel: loaded.fuel,
+        called: 0,
+        failed: 0,
+        fuel: 0,
     }
 }
 

@@ -101,10 +101,10 @@ impl Lines {
             out.extend_from_slice(&(rows.len() as u16).to_be_bytes());
             let mut before = Row { at: 0, file: 0, line: 0 };
             for row in rows {
-                write(&mut out, row.at - before.at);
+                leb128(&mut out, row.at - before.at);
                 out.push(row.file);
                 let step = row.line.wrapping_sub(before.line) as i32;
-                write(&mut out, (step << 1 ^ step >> 31) as u32);
+                leb128(&mut out, (step << 1 ^ step >> 31) as u32);
                 before = *row;
             }
         }
@@ -174,8 +174,8 @@ fn read_rows(rest: &mut &[u8], files: u8) -> Option<Vec<Row>> {
     Some(rows)
 }
 
-/// An unsigned number in LEB128.
-fn write(out: &mut Vec<u8>, mut value: u32) {
+/// Writes an unsigned number in LEB128.
+pub fn leb128(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;

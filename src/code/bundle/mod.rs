@@ -16,7 +16,7 @@ mod program;
 pub use crate::abi::Kind;
 pub use bounds::MANIFEST_MAX;
 pub use error::Error;
-pub use lines::{LINES_MAX, Lines};
+pub use lines::{LINES_MAX, Lines, leb128};
 pub use manifest::{Manifest, ManifestLayer, REPRESENTATION_MAX, TITLE_MAX, WINDOW_MAX};
 pub use program::{Insn, PROGRAM_HEADER, Program};
 

@@ -16,7 +16,7 @@
 
 use super::call_type::CallType;
 use crate::clean::shown;
-use crate::code::bundle::REPRESENTATION_MAX;
+use crate::code::bundle::{REPRESENTATION_MAX, leb128};
 use core::fmt;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -258,7 +258,7 @@ pub fn packed(wasm: &[u8], manifest: &str) -> Result<Vec<u8>, String> {
     // Id 0, then the length of what follows: the name with its length, and the text.
     let body_length = 1 + SECTION.len() + manifest.len();
     packed.push(0);
-    leb128(body_length, &mut packed);
+    leb128(&mut packed, body_length as u32);
     packed.push(SECTION.len() as u8);
     packed.extend_from_slice(SECTION.as_bytes());
     packed.extend_from_slice(manifest.as_bytes());
@@ -269,14 +269,6 @@ pub fn packed(wasm: &[u8], manifest: &str) -> Result<Vec<u8>, String> {
         ));
     }
     Ok(packed)
-}
-
-fn leb128(mut number: usize, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
 }
 
 #[cfg(test)]
