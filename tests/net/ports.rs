@@ -44,6 +44,8 @@ fn up(name: &str, adjust: running::Adjust<'_>) -> Option<Running> {
     net.start(&|node, config| {
         adjust(node, config);
         if node == "r" {
+            // A worker that was kept waiting finds a hundred capsules of the sender's at once, and others ask meanwhile.
+            config.insert("entry".into(), Toml::Table("burst_ms = 100".parse().unwrap()));
             config["port"].as_array_mut().unwrap().retain(|port| port["packet"].as_str() != Some("to-c"));
         }
     });
