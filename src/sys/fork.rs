@@ -182,10 +182,16 @@ fn timer(which: libc::c_int, time: Duration) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lets other threads have the CPU first: nicer by so much, for this process and its children.
+/// What no process can be nicer than (setpriority(2)).
+const NICEST: i32 = 19;
+
+/// Lets other threads have the CPU first: nicer by so much than now, for this process and its children. (Who was begun nicely may not
+/// become less nice again.)
 pub fn give_way(nicer: i32) -> io::Result<()> {
+    // SAFETY: takes two numbers and touches no memory; 0 is this process, which exists: -1 is a value here.
+    let now = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
     // SAFETY: takes three numbers and touches no memory; 0 is this process.
-    let done = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nicer) };
+    let done = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, (now + nicer).min(NICEST)) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -247,6 +253,21 @@ mod tests {
         ] {
             assert_eq!(end(status), expected, "{status}");
         }
+    }
+
+    #[test]
+    fn who_was_begun_nicely_gets_nicer_still() {
+        // Each thread has a priority of its own here.
+        std::thread::spawn(|| {
+            // SAFETY: takes two numbers and touches no memory.
+            let now = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+            for expected in [(now() + 3).min(NICEST), (now() + 6).min(NICEST), NICEST, NICEST] {
+                give_way(if expected == NICEST { NICEST } else { 3 }).unwrap();
+                assert_eq!(now(), expected);
+            }
+        })
+        .join()
+        .unwrap();
     }
 
     /// How a child ends that does this, with so much time by the clock on the wall.

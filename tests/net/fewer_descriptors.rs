@@ -37,7 +37,7 @@ fn limit(net: &Running, user: &[u32; 2], soft: &str) {
 #[test]
 fn a_node_with_fewer_descriptors_than_it_waits_for_says_so_passes_packets_and_recovers() {
     let Some(net) = Running::up("fewer", LINE) else { return };
-    let passes = || net.anode("a", &["ping", "-c", "3", "-t", "0.3", B])["summary"]["received"] == 3;
+    let passes = || net.anode("a", &["ping", "-c", "3", "-i", "0.02", "-t", "0.3", B])["summary"]["received"] == 3;
     let status = net.await_status("r", |_| passes());
     assert_eq!(check(&health(&net).0, "routes-followed")["state"], "healthy");
     let standing = &status["sandbox"]["standing"];

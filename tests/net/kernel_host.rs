@@ -274,7 +274,9 @@ pub fn make_link_again(net: &Running) {
 fn interfaces_come_back(name: &str, adjust: running::Adjust<'_>, in_the_kernel: bool) {
     let Some(net) = Running::up_with(name, LINE, adjust) else { return };
     let all_pass = |_: &Value| {
-        [B, B6].iter().all(|to| net.anode("a", &["ping", "-c", "3", "-t", "0.3", to])["summary"]["received"] == 3)
+        [B, B6]
+            .iter()
+            .all(|to| net.anode("a", &["ping", "-c", "3", "-i", "0.02", "-t", "0.3", to])["summary"]["received"] == 3)
     };
     for _ in 0..2 {
         net.await_status("r", all_pass);

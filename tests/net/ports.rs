@@ -96,7 +96,7 @@ fn roll_back(net: &Running) {
 }
 
 fn passes(net: &Running, to: &str) -> bool {
-    net.anode("c", &["ping", "-c", "3", "-t", "0.3", to])["summary"]["received"] == 3
+    net.anode("c", &["ping", "-c", "3", "-i", "0.02", "-t", "0.3", to])["summary"]["received"] == 3
 }
 
 fn titles(status: &Value) -> Vec<&str> {

@@ -71,7 +71,7 @@ fn is_walled(net: &Running) -> bool {
 }
 
 fn passes(net: &Running) -> bool {
-    net.anode("a", &["ping", "-c", "3", "-t", "0.3", B])["summary"]["received"] == 3
+    net.anode("a", &["ping", "-c", "3", "-i", "0.02", "-t", "0.3", B])["summary"]["received"] == 3
 }
 
 fn down(net: &Running) {

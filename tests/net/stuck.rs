@@ -50,7 +50,8 @@ fn thread(process: u32, name: &str) -> String {
 #[test]
 fn who_follows_routes_no_more_is_said_by_the_health_and_packets_go_on() {
     let Some(net) = Running::up("stuck", LINE) else { return };
-    let passes = || net.anode("a", &["ping", "-c", "3", "-t", "0.3", "10.0.2.2"])["summary"]["received"] == 3;
+    let passes =
+        || net.anode("a", &["ping", "-c", "3", "-i", "0.02", "-t", "0.3", "10.0.2.2"])["summary"]["received"] == 3;
     let status = net.await_status("r", |_| passes());
     let health = || {
         let output = Command::new(ANODE).args(["node", "health", "--json"]).arg(net.dir("r")).output().unwrap();

@@ -16,7 +16,7 @@ fn link<'a>(status: &'a Value, interface: &str) -> &'a Value {
 }
 
 fn passes(net: &Running, to: &str) -> bool {
-    net.anode("a", &["ping", "-c", "3", "-t", "0.3", to])["summary"]["received"] == 3
+    net.anode("a", &["ping", "-c", "3", "-i", "0.02", "-t", "0.3", to])["summary"]["received"] == 3
 }
 
 /// A node runs without one of its interfaces, and has it when it comes.
@@ -106,8 +106,9 @@ fn an_mtu_grows(name: &str, adjust: running::Adjust<'_>) {
     for (node, interface) in all {
         net.shell(node, &format!("ip link set {interface} mtu 9000"));
     }
-    let large =
-        |_: &Value| net.anode("a", &["ping", "-c", "3", "-t", "0.3", "-s", "6000", B])["summary"]["received"] == 3;
+    let large = |_: &Value| {
+        net.anode("a", &["ping", "-c", "3", "-i", "0.02", "-t", "0.3", "-s", "6000", B])["summary"]["received"] == 3
+    };
     net.await_status("r", large);
     if name != "mtu" {
         return;
