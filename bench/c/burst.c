@@ -11,6 +11,8 @@
 // Commands, a line each:
 //   load BURST HEX               packets a burst, bytes of a packet (datagram payload or frame)   → ok
 //   also HEX                     one more packet of the same length, to be sent in turn with the others  → ok
+//   flows N                      frames of UDP are of N flows in turn: number n has the source port P + n % 50,000 and the
+//                                port P + n / 50,000, where P is that of the frame as it was loaded   → ok
 //   warm WHOLE MS                bursts until WHOLE in a row arrived, at most MS                  → warm 0|1
 //   pace PPS MS                  packets at a rate for so long  → pace SENT ARRIVED NS_TO_SEND_THEM
 //   run PID BURSTS TIMEOUT_MS    measures against the CPU clock of the gateway's process
@@ -25,10 +27,13 @@ enum { BURST_MAX = 1024, PACKETS_MAX = 64, LINE = 2 * ROOM + 64 };
 
 enum { HOPS_MAX = 2 };
 
+// Where the ports of a datagram stand in a frame without options, and how many source ports take turns.
+enum { UDP_PORTS = 34, PORTS_EACH = 50000 };
+
 static int out_fd, sink_fds[HOPS_MAX] = { -1, -1 }, hops = 1, arp_fd = -1;
 static unsigned char mac[ETH_ALEN];
 static struct sockaddr_in gateway;
-static unsigned burst = 128, length, kinds, turn;
+static unsigned burst = 128, length, kinds, turn, flows, flow;
 static uint16_t burst_number;
 // Which next hop a packet of the burst is for.
 static unsigned char towards[BURST_MAX];
@@ -52,6 +57,7 @@ static void load(const char *hex)
 {
 	length = read_hex(hex, kind[0], ROOM);
 	kinds = 1;
+	flows = 0;
 	if (length < 4 || !burst || burst > BURST_MAX)
 		die("burst: load");
 	for (unsigned i = 0; i < burst; i++) {
@@ -63,6 +69,15 @@ static void load(const char *hex)
 	}
 }
 
+// The next flow's ports; datagrams have no checksum.
+static void enter_flow(unsigned char *packet)
+{
+	unsigned first = kind[0][UDP_PORTS + 2] << 8 | kind[0][UDP_PORTS + 3];
+	uint16_t ports[2] = { htons((uint16_t)(first + flow % PORTS_EACH)), htons((uint16_t)(first + flow / PORTS_EACH)) };
+	memcpy(packet + UDP_PORTS, ports, sizeof ports);
+	flow = flow + 1 < flows ? flow + 1 : 0;
+}
+
 static void stamp(void)
 {
 	burst_number++;
@@ -70,6 +85,8 @@ static void stamp(void)
 		towards[i] = (unsigned char)(turn % kinds % (unsigned)hops);
 		if (kinds > 1)
 			memcpy(packets[i], kind[turn++ % kinds], length);
+		if (flows)
+			enter_flow(packets[i]);
 		uint32_t word = htonl((uint32_t)burst_number << 16 | i);
 		memcpy(packets[i] + length - 4, &word, 4);
 	}
@@ -255,6 +272,10 @@ int main(int argc, char **argv)
 		} else if (length && kinds < PACKETS_MAX && sscanf(line, "also %4159s", hex) == 1 &&
 			   read_hex(hex, kind[kinds], ROOM) == length) {
 			kinds++;
+			puts("ok");
+		} else if (length > UDP_PORTS + 8 && sscanf(line, "flows %u", &a) == 1) {
+			flows = a;
+			flow = 0;
 			puts("ok");
 		} else if (length && sscanf(line, "warm %u %u", &a, &b) == 2) {
 			warm(a, b);

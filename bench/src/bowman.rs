@@ -1,4 +1,4 @@
-//! `anode bench bowman`: the classifier of taught protocols, and output disciplines.
+//! `anode bench bowman`: the classifier of taught protocols, output disciplines, and a-flows.
 //!
 //! Example: the first of 1,024 rules that holds for a packet of
 //! a flow that is not known, beside a matcher that compares all rules one by one.
@@ -7,6 +7,7 @@
 //! are wanted there, and flows are not known. Packets are in memory, parsed for each call; nothing is received or sent.
 
 mod disciplines;
+mod flows;
 pub(crate) mod sets;
 
 use std::cell::RefCell;
@@ -69,7 +70,9 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     all.extend(changes(settings, many)?);
     targets(&all, many, report);
     all.extend(disciplines::run(settings, report)?);
-    report.rows = all.rows(&[&flows(KNOWN, 1), LINEAR, &rules(1), &fields(1), CHANGED]);
+    all.extend(flows::run(settings, report)?);
+    let baselines = [&known_flows(KNOWN, 1), LINEAR, &rules(1), &fields(1), CHANGED];
+    report.rows = all.rows(&[&baselines[..], flows::BASELINES].concat());
     report.note(format!(
         "Parse and classify: Ethernet, IPv4 with its checksum, UDP or TCP. Known flows come one by one, or {BATCH} together, read \
          first and then answered; unknown ones in random order of {UNKNOWN}, the flow cache off."
@@ -86,12 +89,13 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
 fn targets(all: &Series, many: usize, report: &mut Report) {
     let values = |regime, variant: &str| all.values(&key(regime, variant)).to_vec();
     let mut add = |name: String, values: &[f64], most| report.targets.extend(Target::at_most(name, values, most));
-    add(format!("known flow of {KNOWN}, {many} rules, ns"), &values(KNOWN_REGIME, &flows(KNOWN, many)), KNOWN_NS);
-    let ratios = all.ratios(&key(KNOWN_REGIME, &flows(KNOWN, many)), &flows(KNOWN, many), &flows(KNOWN, 1));
+    add(format!("known flow of {KNOWN}, {many} rules, ns"), &values(KNOWN_REGIME, &known_flows(KNOWN, many)), KNOWN_NS);
+    let ratios =
+        all.ratios(&key(KNOWN_REGIME, &known_flows(KNOWN, many)), &known_flows(KNOWN, many), &known_flows(KNOWN, 1));
     add("the same / with 1 rule".into(), &ratios, KNOWN_GROWTH);
     add(
         format!("known flow of {CROWD} in batches of {BATCH}, ns"),
-        &values(KNOWN_REGIME, &flows(CROWD, many)),
+        &values(KNOWN_REGIME, &known_flows(CROWD, many)),
         CROWD_NS,
     );
     add(format!("unknown flow, {FEW} rules, ns"), &values(FIRST_REGIME, &rules(FEW)), FIRST_NS);
@@ -108,7 +112,7 @@ fn key(regime: &str, variant: &str) -> Key {
     Key { variant: variant.into(), size: None, regime: regime.into(), metric: COST, unit: "ns" }
 }
 
-fn flows(count: usize, rules: usize) -> String {
+fn known_flows(count: usize, rules: usize) -> String {
     format!("{count} flows{}, {rules} rules", if count > KNOWN { " in batches" } else { "" })
 }
 
@@ -175,7 +179,7 @@ fn known(settings: &Settings, many: usize) -> Result<Series, Error> {
         for _ in 0..flow_count {
             stand.one();
         }
-        stands.push((flows(flow_count, rule_count), flow_count, RefCell::new(stand)));
+        stands.push((known_flows(flow_count, rule_count), flow_count, RefCell::new(stand)));
     }
     let mut micro = Micro::new(KNOWN_REGIME, None);
     for (name, count, stand) in &stands {

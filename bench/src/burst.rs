@@ -63,6 +63,14 @@ impl Generator {
         Ok(())
     }
 
+    /// The frames that are loaded are of so many flows in turn, which differ in their ports (`bench/c/burst.c`).
+    pub(crate) fn flows(&mut self, count: u32) -> Result<(), Error> {
+        match self.dialogue.ask(&format!("flows {count}"))?.as_str() {
+            "ok" => Ok(()),
+            other => Err(Error::Protocol(other.into())),
+        }
+    }
+
     /// Sends packets at a rate for so many milliseconds; whether all arrived, and could be sent so fast at all.
     pub(crate) fn pace(&mut self, packets_per_second: u32, ms: u32) -> Result<bool, Error> {
         let line = self.dialogue.ask(&format!("pace {packets_per_second} {ms}"))?;

@@ -199,6 +199,23 @@ fn fingerprint(compiler_version: &[u8]) -> String {
     hex::encode(&hash.finalize()[..12])
 }
 
+/// Compiles an environment of a node as a shared object in this folder.
+pub(crate) fn environment(folder: &Path, name: &str, source: &str) -> Result<PathBuf, Error> {
+    let (object, file) = (folder.join(name).with_extension("so"), folder.join(name).with_extension("c"));
+    let header = (folder.join("nodeos.h"), include_str!("../../sdk/anode/nodeos.h"));
+    for (path, text) in [(file.clone(), source), header] {
+        fs::write(&path, text).map_err(|cause| Error::Write { path, cause })?;
+    }
+    let cc = compiler();
+    let mut command = Command::new(&cc);
+    command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o"]).args([&object, &file]);
+    let output = command.output().map_err(|cause| Error::NoCompiler { cc, cause })?;
+    match output.status.success() {
+        true => Ok(object),
+        false => Err(Error::Compile { name: name.into(), log: String::from_utf8_lossy(&output.stderr).into_owned() }),
+    }
+}
+
 /// Compiles `source` to the program `name` in `folder`, unless it is there.
 fn compile(cc: &OsString, flags: &[&str], folder: &Path, name: &str, source: &str) -> Result<(), Error> {
     if folder.join(name).exists() {

@@ -7,7 +7,6 @@
 //!
 //! The figure that ratios are quoted from is the CPU time of the gateway's whole process per packet; docs/bench.md says why.
 
-use std::ffi::OsString;
 use std::fs;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -18,10 +17,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::burst::Slice;
-use super::compile::Programs;
 use super::guests::{packet, packet_to};
 use super::line::OTHER_HOP;
-use super::place::{Place, Site, Way, ip_length};
+use super::place::{Place, Site, ip_length};
 use super::series::{Key, Series};
 use super::{Error, Settings};
 use anode::code::bundle::Bundle;
@@ -37,6 +35,10 @@ pub(crate) trait Gateway {
     /// The code it has for its capsules; none if it does not care what it forwards.
     fn bundles(&self) -> &[Bundle] {
         &[]
+    }
+    /// How many flows its packets are of, which differ in their ports; none: all are alike.
+    fn flows(&self) -> Option<u32> {
+        None
     }
     /// Checks the last packet that came out against the one that went in; the message says what is wrong.
     fn check(&self, _sent: &[u8], _arrived: &[u8]) -> Result<(), String> {
@@ -97,7 +99,7 @@ impl Load {
 }
 
 /// Where the last byte of a capsule's destination stands in a datagram: that of the other next hop is even.
-const LAST_OF_DESTINATION: usize = anep::HEADER + capsule::DESTINATION + 15;
+pub(crate) const LAST_OF_DESTINATION: usize = anep::HEADER + capsule::DESTINATION + 15;
 
 /// CPU time of the gateway's process per packet: the figure ratios are quoted from.
 pub(crate) const GATEWAY_CPU: &str = "gateway CPU per packet";
@@ -186,6 +188,9 @@ fn one_round(
         let packets: Vec<Vec<u8>> =
             load.payloads(gateway.bundles()).iter().map(|payload| place.site.dress(payload)).collect();
         place.generator.load(load.burst, &packets)?;
+        if let Some(flows) = gateway.flows() {
+            place.generator.flows(flows)?;
+        }
         if !running.wait_until_warm(place)? {
             return Err(running.silent(gateway.name()));
         }
@@ -339,60 +344,5 @@ impl Drop for Running {
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-/// The plain C gateways: `udpgw` or `packetgw`, whichever fits the place.
-#[derive(Debug)]
-pub(crate) struct PlainC<'a> {
-    programs: &'a Programs,
-    name: String,
-    burn_ns: u32,
-}
-
-impl<'a> PlainC<'a> {
-    /// The gateway under a name; `burn_ns` nanoseconds of idle work are added to each packet.
-    pub(crate) fn new(programs: &'a Programs, name: &str, burn_ns: u32) -> PlainC<'a> {
-        PlainC { programs, name: name.into(), burn_ns }
-    }
-}
-
-impl Gateway for PlainC<'_> {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn start(&self, site: &Site) -> Result<Running, Error> {
-        let words = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<OsString>>();
-        let burn = self.burn_ns.to_string();
-        match &site.way {
-            Way::Udp { listen, next, other, .. } => {
-                let mut list = vec![listen.to_string(), next.to_string(), burn];
-                if let Some(other) = other {
-                    list.extend([LAST_OF_DESTINATION.to_string(), other.to_string()]);
-                }
-                site.spawn(&self.programs.udpgw, &words(&list.iter().map(String::as_str).collect::<Vec<_>>()))
-            }
-            Way::Packet { ingress, egress } => {
-                let list = [ingress.interface, egress.interface, egress.mac, egress.peer_mac, &burn];
-                site.spawn(&self.programs.packetgw, &words(&list))
-            }
-        }
-    }
-
-    fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
-        unchanged(sent, arrived)
-    }
-}
-
-/// Whether a packet came out as it went in.
-pub(crate) fn unchanged(sent: &[u8], arrived: &[u8]) -> Result<(), String> {
-    // The stamp in the last four bytes differs; in a frame, the MAC addresses, the hop limit and its checksum do too.
-    let kept = if sent.len() >= 42 && sent[12..15] == [8, 0, 0x45] { 26 } else { 0 };
-    let end = sent.len() - 4;
-    if arrived.len() == sent.len() && arrived[kept..end] == sent[kept..end] {
-        Ok(())
-    } else {
-        Err("the payload was changed on the way".into())
     }
 }

@@ -21,10 +21,11 @@ use anode::link::LinkQuality;
 
 use super::capsules::PLAIN;
 use super::compile::Programs;
-use super::gateway::{GATEWAY_CPU, Gateway, Load, PlainC, Running, compare};
+use super::gateway::{GATEWAY_CPU, Gateway, Load, Running, compare};
 use super::line::IP_UDP;
 use super::node::PATIENCE;
 use super::place::{Place, Site, Way};
+use super::plain::PlainC;
 use super::programs;
 use super::report::Report;
 use super::series::{Series, Target};

@@ -39,6 +39,7 @@ mod overhead;
 mod page;
 mod paths;
 mod place;
+mod plain;
 mod plan;
 mod plot;
 mod presence;

@@ -9,9 +9,10 @@ use std::hint::black_box;
 
 use sha2::{Digest, Sha256};
 
-use super::gateway::{GATEWAY_CPU, Gateway, Load, PlainC, SHARE, SHARE_UNIT, compare};
+use super::gateway::{GATEWAY_CPU, Gateway, Load, SHARE, SHARE_UNIT, compare};
 use super::micro::{COST, Micro};
 use super::place::Place;
+use super::plain::PlainC;
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::stats::{interval_95, rounds_needed};

@@ -11,11 +11,12 @@ pub(super) mod process;
 mod simulator;
 
 use super::compile::Programs;
-use super::gateway::{GATEWAY_CPU, Gateway, Load, PlainC, compare};
+use super::gateway::{GATEWAY_CPU, Gateway, Load, compare};
 use super::guests::Guests;
 use super::micro::COST;
 use super::node::NodeGateway;
 use super::place::Place;
+use super::plain::PlainC;
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::{Error, Settings};

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use super::super::Error;
 use super::super::compile::KernelPrograms;
-use super::super::gateway::{Gateway, Running, unchanged};
+use super::super::gateway::{Gateway, Running};
 use super::super::line::{ANEP_PORT, destination};
 use super::super::node::{NodeGateway, PATIENCE};
 use super::super::place::Site;
+use super::super::plain::unchanged;
 use super::super::programs;
 use super::{Channel, Rhythm, offload};
 use anode::code::bundle::Bundle;

@@ -7,10 +7,11 @@
 //! whose table holds all codes stand beside it: what naming and keeping code saves.
 
 use super::super::compile::Programs;
-use super::super::gateway::{Gateway, Load, PlainC, compare};
+use super::super::gateway::{Gateway, Load, compare};
 use super::super::guests::Guests;
 use super::super::node::NodeGateway;
 use super::super::place::Place;
+use super::super::plain::PlainC;
 use super::super::series::Series;
 use super::super::{Error, Settings};
 use super::{KEPT, LOADED};

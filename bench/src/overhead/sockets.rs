@@ -8,10 +8,11 @@ use std::ffi::OsString;
 
 use super::super::capsules::{NODE, PLAIN, judge};
 use super::super::compile::{KernelPrograms, Programs};
-use super::super::gateway::{Gateway, Load, Running, compare, unchanged};
+use super::super::gateway::{Gateway, Load, Running, compare};
 use super::super::guests::{Guests, with_native_role};
 use super::super::node::NodeGateway;
 use super::super::place::{Place, Site, Way};
+use super::super::plain::unchanged;
 use super::super::report::Report;
 use super::super::series::Series;
 use super::super::{Error, Settings};

@@ -6,16 +6,15 @@
 //! it and the node poll: the process then polls on the generator's CPU, which goes first there. What the environment's
 //! process takes of a CPU is in its gateway's figure.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use super::super::capsules::PLAIN;
-use super::super::compile::{KernelPrograms, Programs};
-use super::super::gateway::{BURST_TIME, GATEWAY_CPU, Gateway, Load, PlainC, Running, compare, compare_and, unchanged};
+use super::super::compile::{KernelPrograms, Programs, environment};
+use super::super::gateway::{BURST_TIME, GATEWAY_CPU, Gateway, Load, Running, compare, compare_and};
 use super::super::line::{EGRESS, IP_UDP};
 use super::super::node::{NodeGateway, Up};
-use super::super::place::{Cpus, Place, Scratch, Site, Way, ip_length};
+use super::super::place::{Cpus, Place, Scratch, Site, ip_length};
+use super::super::plain::{Plain, PlainC};
 use super::super::programs;
 use super::super::report::Report;
 use super::super::series::{Key, Series, Target};
@@ -74,7 +73,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     let programs = Programs::ready()?;
     let kernel = programs.kernel()?;
     let scratch = Scratch::new()?;
-    let object = build(scratch.path())?;
+    let object = environment(scratch.path(), "activeee", include_str!("../../c/activeee.c"))?;
     let mut all = Series::default();
     let ports = if settings.quick { &PORTS[..QUICK_PORTS] } else { &PORTS };
     for (name, option) in ports {
@@ -102,27 +101,6 @@ fn search(settings: &Settings) -> Search {
     if settings.quick { QUICK_SEARCH } else { SEARCH }
 }
 
-/// Builds the environment's program.
-fn build(folder: &Path) -> Result<PathBuf, Error> {
-    let object = folder.join("activeee.so");
-    for (name, text) in
-        [("activeee.c", include_str!("../../c/activeee.c")), ("nodeos.h", include_str!("../../../sdk/anode/nodeos.h"))]
-    {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|cause| Error::Write { path, cause })?;
-    }
-    let cc = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let mut command = Command::new(&cc);
-    command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o"]).arg(&object);
-    let output = command.arg(folder.join("activeee.c")).output().map_err(|cause| Error::NoCompiler { cc, cause })?;
-    match output.status.success() {
-        true => Ok(object),
-        false => {
-            Err(Error::Compile { name: "activeee".into(), log: String::from_utf8_lossy(&output.stderr).into_owned() })
-        }
-    }
-}
-
 /// What is compared over one kind of port.
 struct Gateways<'a> {
     settings: &'a Settings,
@@ -132,33 +110,6 @@ struct Gateways<'a> {
     programs: &'a Programs,
     kernel: &'a KernelPrograms,
     object: &'a Path,
-}
-
-/// Plain C that forwards, over either kind of port.
-enum Plain<'a> {
-    Packet(PlainC<'a>),
-    Xdp(&'a KernelPrograms),
-}
-
-impl Gateway for Plain<'_> {
-    fn name(&self) -> &str {
-        PLAIN
-    }
-
-    fn start(&self, site: &Site) -> Result<Running, Error> {
-        match (self, &site.way) {
-            (Plain::Packet(plain), _) => plain.start(site),
-            (Plain::Xdp(kernel), Way::Packet { ingress, egress }) => {
-                let words = [ingress.interface, egress.interface, egress.mac, egress.peer_mac].map(OsString::from);
-                site.spawn(&kernel.xdpgw, &words)
-            }
-            (Plain::Xdp(_), Way::Udp { .. }) => Err(Error::Protocol("AF_XDP needs interfaces".into())),
-        }
-    }
-
-    fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
-        unchanged(sent, arrived)
-    }
 }
 
 /// A node with the environment.

@@ -10,10 +10,11 @@
 //! all switches between. Ends and applications share a CPU, the middle has one of its own.
 
 use super::super::compile::Programs;
-use super::super::gateway::{Gateway, PlainC, Running};
+use super::super::gateway::{Gateway, Running};
 use super::super::line::{EGRESS, INGRESS};
 use super::super::node::{NodeGateway, Up, failed};
 use super::super::place::{Cpus, Site, Way, free_port};
+use super::super::plain::PlainC;
 use super::super::programs;
 use super::super::report::Report;
 use super::super::series::{Key, Series, Target};

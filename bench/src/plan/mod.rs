@@ -18,9 +18,10 @@ mod packets;
 mod switch;
 
 use super::compile::Programs;
-use super::gateway::{GATEWAY_CPU, Gateway, Load, PlainC, SHARE, SHARE_UNIT, compare};
+use super::gateway::{GATEWAY_CPU, Gateway, Load, SHARE, SHARE_UNIT, compare};
 use super::node::NodeGateway;
 use super::place::Place;
+use super::plain::PlainC;
 use super::report::Report;
 use super::series::{Key, Series, Target};
 use super::{Error, Settings};

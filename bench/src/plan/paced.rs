@@ -11,10 +11,11 @@
 
 use super::super::compile::Programs;
 use super::super::dialogue::Dialogue;
-use super::super::gateway::{Gateway, PlainC, Running};
+use super::super::gateway::{Gateway, Running};
 use super::super::line::{D_MAC, D0, Line, S0};
 use super::super::node::{NodeGateway, PATIENCE};
 use super::super::place::{Cpus, Site, Way, free_port, ip_length, launch};
+use super::super::plain::PlainC;
 use super::super::report::Report;
 use super::super::series::{Key, Series, Target};
 use super::super::{Error, Settings};
