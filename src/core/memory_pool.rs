@@ -11,7 +11,8 @@
 mod pool;
 
 use super::domain::DomainId;
-use super::table::{SharedPlaces, Table};
+use super::owned::{Beside, OwnedTable};
+use super::table::SharedPlaces;
 use crate::sys::cache;
 use libanode::error::Error;
 use pool::{Pool, Rest, Standing};
@@ -75,16 +76,18 @@ pub struct MovedPools {
 
 /// The pools of a node.
 pub struct Pools {
-    table: Table<PoolId, Pool>,
+    table: OwnedTable<PoolId, Pool>,
     /// By the domain's place.
     holdings: Vec<Holding>,
+    /// By the domain's place, too: where it stands among the users of its pool.
+    seats: Vec<u32>,
     /// Pools over their limits; each has a place reserved when it is created.
     over: Vec<PoolId>,
 }
 
 impl Default for Pools {
     fn default() -> Pools {
-        Pools { table: Table::new(POOLS_MAX), holdings: Vec::new(), over: Vec::new() }
+        Pools { table: OwnedTable::new(POOLS_MAX), holdings: Vec::new(), seats: Vec::new(), over: Vec::new() }
     }
 }
 
@@ -110,6 +113,7 @@ impl Pools {
             direct: 0,
             overruns: 0,
             refused: 0,
+            beside: Beside::default(),
         };
         let (parent, limit, standing) = (spec.parent, spec.limit_bytes, Standing::Within);
         let pool = Pool { parent, limit, held: 0, peak: 0, standing, rest: Box::new(rest) };
@@ -146,12 +150,11 @@ impl Pools {
         self.table.give_up();
     }
 
-    /// Takes out the pools of domains, which are sorted, for another worker. No other domain uses them, and they are part of no other's.
+    /// Takes out the pools of domains for another worker. No other domain uses them, and they are part of no other's.
     pub fn send_off(&mut self, domains: &[DomainId]) -> MovedPools {
         let holdings: Vec<_> = domains.iter().filter_map(|domain| self.holding(*domain)).collect();
         holdings.iter().for_each(|holding| self.holdings[holding.domain.index()] = Holding::NONE);
-        let owned = self.table.iter().filter(|(_, pool)| domains.binary_search(&pool.rest.owner).is_ok());
-        let owned: Vec<_> = owned.map(|(id, _)| id).collect();
+        let owned = self.table.of_all(domains);
         self.over.retain(|over| !owned.contains(over));
         MovedPools {
             pools: owned.into_iter().filter_map(|id| Some((id, self.table.send_off(id)?))).collect(),
@@ -165,7 +168,9 @@ impl Pools {
             if pool.standing != Standing::Within {
                 self.over.push(id);
             }
+            let users = pool.rest.users.clone();
             self.table.take_in(id, pool);
+            (0..).zip(users).for_each(|(seat, user)| self.sit(user, seat));
         }
         self.over.reserve(self.table.len().saturating_sub(self.over.len()));
         holdings.into_iter().for_each(|holding| self.hold(holding));
@@ -181,7 +186,10 @@ impl Pools {
         if self.holding(domain).is_some() {
             return Err(Error::Exists);
         }
-        self.table.get_mut(id).ok_or(Error::Stale)?.rest.users.push(domain);
+        let users = &mut self.table.get_mut(id).ok_or(Error::Stale)?.rest.users;
+        users.push(domain);
+        let seat = users.len() as u32 - 1;
+        self.sit(domain, seat);
         self.hold(Holding { domain, pool: id, bytes: 0 });
         Ok(())
     }
@@ -194,6 +202,26 @@ impl Pools {
             self.holdings.resize(at + 1, Holding::NONE);
         }
         self.holdings[at] = holding;
+    }
+
+    /// A domain stands at this place among the users of its pool.
+    fn sit(&mut self, domain: DomainId, seat: u32) {
+        let at = domain.index();
+        if at >= self.seats.len() {
+            self.seats.resize(at + 1, 0);
+        }
+        self.seats[at] = seat;
+    }
+
+    /// A domain is no user of its pool any more; the last user has its place.
+    fn leave(&mut self, domain: DomainId, pool: PoolId) {
+        let Some(seat) = self.seats.get(domain.index()).copied() else { return };
+        let Some(users) = self.table.get_mut(pool).map(|pool| &mut pool.rest.users) else { return };
+        if users.get(seat as usize) == Some(&domain) {
+            users.swap_remove(seat as usize);
+            let moved = users.get(seat as usize).copied();
+            moved.into_iter().for_each(|moved| self.sit(moved, seat));
+        }
     }
 
     /// The pool that a domain uses.
@@ -212,7 +240,7 @@ impl Pools {
         self.end_all(&[domain])
     }
 
-    /// The same of several, which are sorted: the pools are gone through once.
+    /// The same of several.
     pub fn end_all(&mut self, domains: &[DomainId]) -> u64 {
         let mut freed = 0;
         for domain in domains {
@@ -220,11 +248,9 @@ impl Pools {
             self.release(pool, bytes);
             freed += bytes;
             self.holdings[domain.index()] = Holding::NONE;
-            if let Some(pool) = self.table.get_mut(pool) {
-                pool.rest.users.retain(|user| user != domain);
-            }
+            self.leave(*domain, pool);
         }
-        let owned = self.table.iter().filter(|(_, pool)| domains.binary_search(&pool.rest.owner).is_ok());
+        let owned = domains.iter().flat_map(|domain| self.table.of(*domain));
         let mut own: Vec<_> = owned.map(|(id, pool)| (pool.rest.depth, id)).collect();
         own.sort_unstable_by_key(|(depth, _)| core::cmp::Reverse(*depth));
         for (_, id) in own {

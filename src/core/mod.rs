@@ -10,6 +10,7 @@ pub mod kept;
 pub mod ledger;
 pub mod log;
 pub mod memory_pool;
+pub mod owned;
 pub mod reason;
 pub mod record;
 pub mod share;

@@ -16,8 +16,8 @@ use crate::classify::filter::Filter;
 use crate::classify::rule::Layer;
 use crate::classify::shapes::{Demux, NoPlace};
 use crate::core::domain::DomainId;
+use crate::core::owned::{Beside, Owned, OwnedTable};
 use crate::core::share::Bandwidth;
-use crate::core::table::Table;
 use crate::frame::WorkerId;
 use crate::nodeos::interface::{ChanSpec, CutChanId, Error, InChanId, OutChanId};
 use std::collections::HashMap;
@@ -79,6 +79,7 @@ pub struct InRest {
     pub graph: Graph,
     /// As it was asked for.
     pub spec: ChanSpec,
+    beside: Beside<InChanId>,
 }
 
 /// An outgoing channel: two cache lines with what every packet looks at, and behind them what few do.
@@ -104,6 +105,7 @@ pub struct OutRest {
     pub spec: ChanSpec,
     /// Bytes that may be sent now.
     pub bandwidth: Option<Bandwidth>,
+    beside: Beside<OutChanId>,
 }
 
 const _: () = assert!(size_of::<InChan>() <= crate::sys::cache::LINE - 8);
@@ -144,7 +146,32 @@ pub struct CutChan {
     pub half: Option<CarriedCut>,
     /// Packets that passed by the other half.
     pub in_kernel: u64,
+    beside: Beside<CutChanId>,
 }
+
+macro_rules! of_a_domain {
+    ($channel:ident, $id:ident) => {
+        impl Owned<$id> for $channel {
+            type Owner = DomainId;
+
+            fn owner(&self) -> DomainId {
+                self.domain
+            }
+
+            fn beside(&self) -> Beside<$id> {
+                self.beside
+            }
+
+            fn beside_mut(&mut self) -> &mut Beside<$id> {
+                &mut self.beside
+            }
+        }
+    };
+}
+
+of_a_domain!(InChan, InChanId);
+of_a_domain!(OutChan, OutChanId);
+of_a_domain!(CutChan, CutChanId);
 
 /// A cut-through channel in the other half.
 #[derive(Debug)]
@@ -180,11 +207,11 @@ pub struct Own {
 #[derive(Debug)]
 pub struct Channels {
     /// Incoming.
-    pub ins: Table<InChanId, InChan>,
+    pub ins: OwnedTable<InChanId, InChan>,
     /// Outgoing.
-    pub outs: Table<OutChanId, OutChan>,
+    pub outs: OwnedTable<OutChanId, OutChan>,
     /// Cut-through.
-    pub cuts: Table<CutChanId, CutChan>,
+    pub cuts: OwnedTable<CutChanId, CutChan>,
     /// Which packet is for which incoming channel, of all workers.
     pub demux: Demux<Taker>,
     /// The same of rules that fixed fields cannot say.
@@ -214,9 +241,9 @@ impl Channels {
     /// No channels; the secret is the demultiplexer's.
     pub fn with_secret(secret: u64) -> Channels {
         Channels {
-            ins: Table::new(CHANNELS_MAX),
-            outs: Table::new(CHANNELS_MAX),
-            cuts: Table::new(CHANNELS_MAX),
+            ins: OwnedTable::new(CHANNELS_MAX),
+            outs: OwnedTable::new(CHANNELS_MAX),
+            cuts: OwnedTable::new(CHANNELS_MAX),
             demux: Demux::with_secret(secret),
             taught: TaughtRules::with_secret(secret),
             found: Vec::new(),
@@ -305,7 +332,7 @@ impl Channels {
     ) -> Result<OutChanId, Error> {
         let bandwidth = (spec.net.bandwidth > 0).then(|| Bandwidth::new(spec.net.bandwidth));
         let head = Head::unknown(graph.is_empty() && bandwidth.is_none());
-        let rest = Box::new(OutRest { target, graph, spec: spec.clone(), bandwidth });
+        let rest = Box::new(OutRest { target, graph, spec: spec.clone(), bandwidth, beside: Beside::default() });
         let channel = OutChan { domain, traffic: Traffic::default(), head, rest };
         self.outs.add(channel).map_err(|_| Error::Full)
     }
@@ -313,11 +340,13 @@ impl Channels {
     /// Takes an outgoing channel out, and the cut-through channels that lead to it.
     pub fn remove_out(&mut self, id: OutChanId) -> Option<OutChan> {
         let channel = self.outs.remove(id)?;
-        let cuts: Vec<_> = self.cuts.iter().filter(|(_, cut)| cut.to == id).map(|(cut, _)| cut).collect();
-        for cut in cuts {
-            self.remove_cut(cut);
-        }
+        self.cuts_to(channel.domain, id).into_iter().for_each(|cut| drop(self.remove_cut(cut)));
         Some(channel)
+    }
+
+    /// The cut-through channels that lead to an outgoing one of a domain: both ends are the domain's.
+    pub(super) fn cuts_to(&self, domain: DomainId, channel: OutChanId) -> Vec<CutChanId> {
+        self.cuts.of(domain).filter(|(_, cut)| cut.to == channel).map(|(cut, _)| cut).collect()
     }
 
     /// Joins two channels of one domain.
@@ -335,7 +364,8 @@ impl Channels {
         if routed && !(source.graph.is_empty() && sink.graph.is_empty()) {
             return Err(Error::Unsupported);
         }
-        let cut = CutChan { domain: source.domain, from, to, traffic: Traffic::default(), half: None, in_kernel: 0 };
+        let (traffic, beside) = (Traffic::default(), Beside::default());
+        let cut = CutChan { domain: source.domain, from, to, traffic, half: None, in_kernel: 0, beside };
         let id = self.cuts.add(cut).map_err(|_| Error::Full)?;
         source.form = match CutChan::joins(source, sink) {
             Some(Layer::Ip) => Form::Routed(id),
@@ -354,15 +384,11 @@ impl Channels {
         Some(cut)
     }
 
-    /// Takes out all channels of these domains, which are sorted: the incoming ones, and how many outgoing ones.
+    /// Takes out all channels of these domains: the incoming ones, and how many outgoing ones.
     pub fn remove_all(&mut self, domains: &[DomainId]) -> (Vec<(InChanId, InChan)>, usize) {
-        let is_theirs = |domain: DomainId| domains.binary_search(&domain).is_ok();
         // Both ends of a cut-through channel are of its domain.
-        let cuts: Vec<_> = self.cuts.iter().filter(|(_, cut)| is_theirs(cut.domain)).map(|(id, _)| id).collect();
-        cuts.into_iter().for_each(|id| drop(self.remove_cut(id)));
-        let ins: Vec<_> = self.ins.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
-        let outs: Vec<_> =
-            self.outs.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
+        self.cuts.of_all(domains).into_iter().for_each(|id| drop(self.remove_cut(id)));
+        let (ins, outs) = (self.ins.of_all(domains), self.outs.of_all(domains));
         outs.iter().for_each(|id| drop(self.outs.remove(*id)));
         (ins.into_iter().filter_map(|id| Some((id, self.remove_in(id)?))).collect(), outs.len())
     }
@@ -376,7 +402,7 @@ impl InChan {
 
     pub(super) fn new(domain: DomainId, (filter, graph): (Filter, Graph), spec: &ChanSpec) -> InChan {
         let (room, form) = (spec.net.buffers, Form::plain(&graph));
-        let rest = Box::new(InRest { filter, graph, spec: spec.clone() });
+        let rest = Box::new(InRest { filter, graph, spec: spec.clone(), beside: Beside::default() });
         InChan { domain, form, traffic: Traffic::default(), waiting: 0, room, rest }
     }
 

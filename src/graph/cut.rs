@@ -79,21 +79,17 @@ impl Graphs {
 
     /// Ends those that lead to an outgoing channel, which is about to go.
     pub fn end_cuts_to(&mut self, core: &mut Core, channel: OutChanId) {
-        let cuts: Vec<_> = self.channels.cuts.iter().filter(|(_, cut)| cut.to == channel).map(|(id, _)| id).collect();
+        let domain = self.channels.outs.get(channel).map(|out| out.domain);
+        let cuts = domain.map_or(Vec::new(), |domain| self.channels.cuts_to(domain, channel));
         cuts.into_iter().for_each(|id| self.end_cut(core, id));
         self.halves.iter_mut().for_each(|half| half.forget(Whose::Channel(channel)));
     }
 
-    /// Ends those of domains that are about to go; they are sorted. Only if they have channels there is something to look for.
-    pub fn end_cuts_of(&mut self, core: &mut Core, domains: &[DomainId], have_channels: bool) {
-        if have_channels {
-            let is_theirs = |domain: DomainId| domains.binary_search(&domain).is_ok();
-            let cuts = self.channels.cuts.iter().filter(|(_, cut)| is_theirs(cut.domain));
-            let cuts: Vec<_> = cuts.map(|(id, _)| id).collect();
-            cuts.into_iter().for_each(|id| self.end_cut(core, id));
-            for (id, _) in self.channels.outs.iter().filter(|(_, out)| is_theirs(out.domain)) {
-                self.halves.iter_mut().for_each(|half| half.forget(Whose::Channel(id)));
-            }
+    /// Ends those of domains that are about to go.
+    pub fn end_cuts_of(&mut self, core: &mut Core, domains: &[DomainId]) {
+        self.channels.cuts.of_all(domains).into_iter().for_each(|id| self.end_cut(core, id));
+        for half in &mut self.halves {
+            self.channels.outs.of_all(domains).into_iter().for_each(|id| half.forget(Whose::Channel(id)));
         }
         for half in &mut self.halves {
             domains.iter().for_each(|domain| half.forget(Whose::Domain(*domain)));
@@ -153,7 +149,7 @@ impl Graphs {
 
     /// The cut-through channels that a domain pays for.
     pub fn cuts_of(&self, domain: DomainId) -> Vec<CutChanId> {
-        self.channels.cuts.iter().filter(|(_, cut)| cut.domain == domain).map(|(id, _)| id).collect()
+        self.channels.cuts.of(domain).map(|(id, _)| id).collect()
     }
 
     /// The other half has no part in the budget of a domain any more: its cut-through channels have ended there.

@@ -44,14 +44,10 @@ impl Channels {
         self.cuts.give_up();
     }
 
-    /// Takes out all channels of domains, which are sorted, for another worker. Rules name this one until they are
+    /// Takes out all channels of domains for another worker. Rules name this one until they are
     /// there.
     pub fn send_off(&mut self, domains: &[DomainId]) -> MovedChannels {
-        let is_theirs = |domain: DomainId| domains.binary_search(&domain).is_ok();
-        let cuts: Vec<_> = self.cuts.iter().filter(|(_, cut)| is_theirs(cut.domain)).map(|(id, _)| id).collect();
-        let ins: Vec<_> = self.ins.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
-        let outs: Vec<_> =
-            self.outs.iter().filter(|(_, channel)| is_theirs(channel.domain)).map(|(id, _)| id).collect();
+        let (cuts, ins, outs) = (self.cuts.of_all(domains), self.ins.of_all(domains), self.outs.of_all(domains));
         domains.iter().for_each(|domain| self.forget_keepers(*domain));
         MovedChannels {
             ins: ins.into_iter().filter_map(|id| Some((id, self.ins.send_off(id)?))).collect(),

@@ -122,8 +122,8 @@ impl Node {
         if domain.host == HostId::NODE && spec.role.as_ref().is_none_or(|name| *name == role.name) {
             let hosts = self.environments.get_mut::<Hosts>();
             let host = hosts.and_then(|hosts| hosts.enter(here)).ok_or(Error::Full)?;
-            domain.host = host;
             domain.grants = granted;
+            core.domains.set_host(top, host);
             return Ok((host, top));
         }
         let room = core.domains.has_room(top);

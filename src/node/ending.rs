@@ -8,7 +8,7 @@ use super::{Capsules, Cx, Node};
 use crate::core::domain::EnvironmentId;
 use crate::core::reason::Reason;
 use crate::nodeos::interface::{DomainId, HostId, Upcall};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 /// What ended with a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -102,7 +102,7 @@ impl Cx {
         self.end_domains(turn, &[top], tell)
     }
 
-    /// The same of several. Tables that others fill too are gone through once, however many domains end.
+    /// The same of several. What they have is found by whose it is: others' is not looked at.
     pub(super) fn end_domains(
         &mut self,
         turn: &mut Turn<'_>,
@@ -114,7 +114,7 @@ impl Cx {
         let mut all: Vec<_> = tops.iter().flat_map(|top| core.domains.with_those_below(*top)).collect();
         all.sort_unstable();
         let have_channels = all.iter().any(|id| core.domains.by_id(*id).is_some_and(|domain| domain.channels > 0));
-        self.graphs.end_cuts_of(core, &all, have_channels);
+        self.graphs.end_cuts_of(core, &all);
         let gone: Vec<_> = tops.iter().flat_map(|top| core.domains.end(*top)).collect();
         let mut ended = Ended { domains: gone.len(), ..Ended::default() };
         if have_channels {
@@ -274,16 +274,8 @@ impl Cx {
     pub(super) fn tops_of(&self, host: HostId) -> Vec<DomainId> {
         let domains = &self.core.domains;
         let is_its = |id: DomainId| domains.by_id(id).is_some_and(|domain| domain.host == host);
-        let is_top = |id: &DomainId| {
-            let parent = domains.by_id(*id).and_then(|domain| domain.parent());
-            is_its(*id) && !parent.is_some_and(is_its)
-        };
-        domains.iter().map(|(id, _)| id).filter(is_top).collect()
-    }
-
-    /// The hosts of all domains.
-    pub(super) fn hosts(&self) -> HashSet<HostId> {
-        self.core.domains.iter().map(|(_, domain)| domain.host).collect()
+        let tops = domains.of_host(host).filter(|(_, domain)| !domain.parent().is_some_and(is_its));
+        tops.map(|(id, _)| id).collect()
     }
 }
 

@@ -57,11 +57,9 @@ impl Environment for Hosts {
     }
 
     fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &[Gone]) -> usize {
-        // Asked for once, and only where an environment of this process is concerned.
-        let mut running = None;
         for &Gone { domain, host, tell } in gone {
             let runs = match self.reach(host) {
-                Reached::Local(_) => running.get_or_insert_with(|| cx.hosts()).contains(&host),
+                Reached::Local(_) => cx.core.domains.of_host(host).next().is_some(),
                 _ => true,
             };
             match self.reach(host) {

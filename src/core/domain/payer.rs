@@ -6,6 +6,7 @@ use crate::core::bucket::{TokenBucket, burst};
 use crate::core::common::{CommonAccount, Lease, OfCode};
 use crate::core::kept::SharedState;
 use crate::core::log::Trap;
+use crate::core::owned::{Beside, Owned};
 use crate::core::reason::Reason;
 use crate::core::record::SharedRecords;
 use crate::core::share::{Bandwidth, SharedAccount, SharedBytes, Spent};
@@ -85,6 +86,9 @@ pub struct Rest {
     pub(super) parent: Option<DomainId>,
     pub(super) depth: u16,
     pub(super) children: Vec<DomainId>,
+    /// Where it stands among those of its parent.
+    pub(super) place: u32,
+    pub(super) beside: Beside<DomainId>,
     /// Packets refused for its budget when it was looked at last, and for how many looks in a row there were more.
     refused: u64,
     strikes: u32,
@@ -106,6 +110,22 @@ impl core::ops::DerefMut for Domain {
     #[inline]
     fn deref_mut(&mut self) -> &mut Rest {
         &mut self.rest
+    }
+}
+
+impl Owned<DomainId> for Domain {
+    type Owner = HostId;
+
+    fn owner(&self) -> HostId {
+        self.host
+    }
+
+    fn beside(&self) -> Beside<DomainId> {
+        self.rest.beside
+    }
+
+    fn beside_mut(&mut self) -> &mut Beside<DomainId> {
+        &mut self.rest.beside
     }
 }
 
@@ -141,6 +161,8 @@ impl Domain {
             parent: None,
             depth: 0,
             children: Vec::new(),
+            place: 0,
+            beside: Beside::default(),
             refused: 0,
             strikes: 0,
             second: 0,

@@ -1,9 +1,10 @@
 //! The tree of domains. Example: an environment, its flows, and the channels of each: who ends the environment ends them all.
 
-use super::name::DomainId;
+use super::name::{DomainId, HostId};
 use super::payer::Domain;
 use crate::core::kept::{Allowance, Books, Held};
-use crate::core::table::{SharedPlaces, Table};
+use crate::core::owned::OwnedTable;
+use crate::core::table::SharedPlaces;
 use crate::trust::grants::DOMAINS_MAX;
 use crate::trust::limits::Limits;
 
@@ -12,13 +13,13 @@ pub const DEPTH_MAX: u16 = 16;
 
 /// The domains of a node: a tree below one root, which is the node's own and never ends.
 pub struct Domains {
-    table: Table<DomainId, Domain>,
+    table: OwnedTable<DomainId, Domain>,
     root: DomainId,
 }
 
 impl Default for Domains {
     fn default() -> Domains {
-        let mut table = Table::new(DOMAINS_MAX);
+        let mut table = OwnedTable::new(DOMAINS_MAX);
         let root = table.add(Domain::new("node".into(), Limits::default())).unwrap_or(DomainId(0));
         Domains { table, root }
     }
@@ -45,23 +46,48 @@ impl Domains {
     /// Takes in what another worker has sent off. The first of them is below a domain that both have.
     pub fn take_in(&mut self, domains: Vec<(DomainId, Domain)>) {
         if let Some((top, parent)) = domains.first().and_then(|(top, domain)| Some((*top, domain.parent?))) {
-            if let Some(above) = self.table.get_mut(parent) {
-                above.children.push(top);
-            }
             self.count_below(parent, domains.len() as i32);
+            domains.into_iter().for_each(|(id, domain)| self.table.take_in(id, domain));
+            self.enter_parent(top, parent);
         }
-        domains.into_iter().for_each(|(id, domain)| self.table.take_in(id, domain));
     }
 
-    /// A domain is no child of another any more, with so many domains.
-    fn leave_parent(&mut self, id: DomainId, count: usize) {
-        let parent = self.table.get(id).and_then(|domain| domain.parent);
-        if let Some(above) = parent
-            && let Some(domain) = self.table.get_mut(above)
-        {
-            domain.children.retain(|child| *child != id);
-            self.count_below(above, -(count as i32));
+    /// A domain is the last child of another.
+    fn enter_parent(&mut self, id: DomainId, parent: DomainId) {
+        let Some(above) = self.table.get_mut(parent) else { return };
+        above.children.push(id);
+        let place = above.children.len() as u32 - 1;
+        self.set_place(id, place);
+    }
+
+    fn set_place(&mut self, id: DomainId, place: u32) {
+        if let Some(domain) = self.table.get_mut(id) {
+            domain.place = place;
         }
+    }
+
+    /// A domain is no child of another any more, with so many domains; the last child has its place.
+    fn leave_parent(&mut self, id: DomainId, count: usize) {
+        let Some((Some(parent), place)) = self.table.get(id).map(|domain| (domain.parent, domain.place)) else {
+            return;
+        };
+        let Some(children) = self.table.get_mut(parent).map(|above| &mut above.children) else { return };
+        if children.get(place as usize) == Some(&id) {
+            children.swap_remove(place as usize);
+            let moved = children.get(place as usize).copied();
+            moved.into_iter().for_each(|moved| self.set_place(moved, place));
+        }
+        self.count_below(parent, -(count as i32));
+    }
+
+    /// Those that a host runs.
+    pub fn of_host(&self, host: HostId) -> impl Iterator<Item = (DomainId, &Domain)> {
+        self.table.of(host)
+    }
+
+    /// Another host runs a domain from now on.
+    pub fn set_host(&mut self, id: DomainId, host: HostId) {
+        self.table.give_to(id, |domain| domain.host = host);
     }
 
     /// The root.
@@ -78,9 +104,7 @@ impl Domains {
         }
         (domain.parent, domain.depth, domain.environment) = (Some(parent), depth, environment);
         let id = self.table.add(domain).ok()?;
-        if let Some(parent) = self.table.get_mut(parent) {
-            parent.children.push(id);
-        }
+        self.enter_parent(id, parent);
         self.count_below(parent, 1);
         Some(id)
     }

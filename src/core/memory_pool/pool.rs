@@ -1,6 +1,7 @@
 //! One memory pool: what it holds, and how far it is over its limit.
 
 use crate::core::domain::DomainId;
+use crate::core::owned::{Beside, Owned};
 use crate::object_name;
 
 object_name! {
@@ -50,6 +51,23 @@ pub(super) struct Rest {
     pub(super) direct: u64,
     pub(super) overruns: u64,
     pub(super) refused: u64,
+    pub(super) beside: Beside<PoolId>,
+}
+
+impl Owned<PoolId> for Pool {
+    type Owner = DomainId;
+
+    fn owner(&self) -> DomainId {
+        self.rest.owner
+    }
+
+    fn beside(&self) -> Beside<PoolId> {
+        self.rest.beside
+    }
+
+    fn beside_mut(&mut self) -> &mut Beside<PoolId> {
+        &mut self.rest.beside
+    }
 }
 
 impl Pool {
