@@ -24,7 +24,7 @@ use crate::sys::poll::Waker;
 use crate::topology::Port;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// The worker that has the tables of the node.
@@ -230,13 +230,22 @@ impl Handle {
         worker: WorkerId,
         work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
     ) -> Result<R, String> {
+        self.begin(worker, work)?.recv().map_err(|_| "the node is going down".into())
+    }
+
+    /// Lets a worker do something; what comes of it is told when it is done.
+    fn begin<R: Send + 'static>(
+        &self,
+        worker: WorkerId,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<Receiver<R>, String> {
         let (reply, answer) = channel();
         let command = Box::new(move |node: &mut Node, turn: &mut Turn<'_>| {
             // Whoever asked may have gone away meanwhile.
             let _ = reply.send(work(node, turn));
         });
         self.order_of(worker, Order::Do(command))?;
-        answer.recv().map_err(|_| "the node is going down".into())
+        Ok(answer)
     }
 
     /// The same of the worker that has an environment.
@@ -249,18 +258,39 @@ impl Handle {
         self.with_worker(*worker, work)
     }
 
+    /// The same, and then waits until what follows from it is carried out ([`Handle::settle`]). An only worker is asked for both at once.
+    pub(in crate::manage) fn with_home_settled<R: Send + 'static>(
+        &self,
+        home: &Home,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, String> {
+        let going = |_| "the node is going down".to_owned();
+        if !self.others.ways.is_empty() {
+            let result = self.with_home(home, work)?;
+            return self.settle().map(|()| result).map_err(|_| going(RecvTimeoutError::Timeout));
+        }
+        let answer = self.begin(FIRST, work)?;
+        let settled = self.begin_settling(FIRST).map_err(|_| going(RecvTimeoutError::Disconnected))?;
+        let result = answer.recv().map_err(|_| going(RecvTimeoutError::Disconnected))?;
+        settled.recv_timeout(SETTLED_WITHIN).map(|()| result).map_err(going)
+    }
+
     /// Waits until the workers have carried out what follows from the orders so far: the ports know of new channels. The first one
     /// comes last, since others ask it for theirs.
     pub fn settle(&self) -> Result<(), Unsettled> {
         let workers = self.others.ways.len() as WorkerId;
         (FIRST + 1..=workers).chain([FIRST]).try_for_each(|worker| {
-            let (reply, answer) = channel();
-            self.order_of(worker, Order::Settle(reply)).map_err(|_| Unsettled::Gone)?;
-            answer.recv_timeout(SETTLED_WITHIN).map_err(|why| match why {
+            self.begin_settling(worker)?.recv_timeout(SETTLED_WITHIN).map_err(|why| match why {
                 RecvTimeoutError::Timeout => Unsettled::Late,
                 RecvTimeoutError::Disconnected => Unsettled::Gone,
             })
         })
+    }
+
+    fn begin_settling(&self, worker: WorkerId) -> Result<Receiver<()>, Unsettled> {
+        let (reply, answer) = channel();
+        self.order_of(worker, Order::Settle(reply)).map_err(|_| Unsettled::Gone)?;
+        Ok(answer)
     }
 
     /// Gives the first worker an order.

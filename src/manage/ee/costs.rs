@@ -67,6 +67,16 @@ impl Costs {
         payer: Option<DomainId>,
         work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
     ) -> Result<R, String> {
+        self.with_node_settled(payer, false, work)
+    }
+
+    /// The same, and waits until what follows from it is carried out, if that is wanted.
+    pub fn with_node_settled<R: Send + 'static>(
+        &self,
+        payer: Option<DomainId>,
+        settles: bool,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, String> {
         let beside = self.unbilled.take();
         let measured = move |node: &mut Node, turn: &mut Turn<'_>| {
             let before = node.work_so_far();
@@ -80,7 +90,10 @@ impl Costs {
             }
             (result, cost)
         };
-        let (result, cost) = self.handle.with_home(&self.home(), measured)?;
+        let (result, cost) = match settles {
+            true => self.handle.with_home_settled(&self.home(), measured)?,
+            false => self.handle.with_home(&self.home(), measured)?,
+        };
         self.worked.set(self.worked.get() + cost);
         if payer.is_none() {
             self.unbilled.set(beside + cost);

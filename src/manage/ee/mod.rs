@@ -331,13 +331,11 @@ impl<'a> Session<'a> {
             let above = if let Call::DomainCreate { parent, .. } = call { Some(DomainId(parent)) } else { None };
             let settles = calls::changes_channels(&call);
             let own = matches!(&call, Call::DomainUsage { domain } if *domain == self.domain.0);
-            let mut answer = self.with_os(move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
+            let mut answer =
+                self.with_os_settled(settles, move |os| calls::execute(os, &call)).unwrap_or(refused(Error::Ended));
             if let (true, Answer::Used { usage }) = (own, &mut answer) {
                 // What its processes used is charged some milliseconds later.
                 usage.cpu_ns += self.kept.as_ref().map_or(0, |kept| kept.unread_ns(self.domain));
-            }
-            if settles && self.acceptor.handle.settle().is_err() {
-                return refused(Error::Ended);
             }
             if let (Some(above), Answer::Object { name }) = (above, &answer) {
                 self.opened.inherit(DomainId(*name), above);
@@ -353,8 +351,18 @@ impl<'a> Session<'a> {
 
     /// Lets the worker do something in the name of the process.
     fn with_os<R: Send + 'static>(&self, work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static) -> Option<R> {
+        self.with_os_settled(false, work)
+    }
+
+    /// The same, and waits until the ports know of it, if that is wanted.
+    fn with_os_settled<R: Send + 'static>(
+        &self,
+        settles: bool,
+        work: impl FnOnce(&mut Os<'_, '_>) -> R + Send + 'static,
+    ) -> Option<R> {
         let domain = self.domain;
-        self.costs.with_node(Some(domain), move |node, turn| node.with_os(turn, domain, work)).ok()
+        let work = move |node: &mut Node, turn: &mut Turn<'_>| node.with_os(turn, domain, work);
+        self.costs.with_node_settled(Some(domain), settles, work).ok()
     }
 }
 

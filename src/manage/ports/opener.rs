@@ -13,6 +13,7 @@ use crate::port::packet::{AROUND, Change, Taker};
 use crate::sys::ethtool;
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(in crate::manage) struct Opener {
     wishes: Option<Sender<Wish>>,
     thread: Option<JoinHandle<Vec<Taking>>>,
     settings: Arc<Settings>,
+    /// Whether there ever was anything that takes frames.
+    takes: Cell<bool>,
 }
 
 /// What joins segments of a flow.
@@ -65,17 +68,18 @@ impl Opener {
     /// Starts the thread for the ports of these takers, whose worker takes orders, and for those that come.
     pub fn start(takers: Vec<Taker>, settings: &Arc<Settings>, tell: (Sender<Order>, Waker)) -> io::Result<Opener> {
         let mut all: Vec<Taking> = takers.into_iter().map(|taker| Taking::of(taker, settings)).collect();
-        let (wishes, inbox) = channel();
+        let (takes, (wishes, inbox)) = (Cell::new(!all.is_empty()), channel());
         let work = move || {
             serve(&mut all, &inbox, &tell);
             all
         };
         let thread = threads::start("anode-ports", Duty::Routes, work)?;
-        Ok(Opener { wishes: Some(wishes), thread: Some(thread), settings: settings.clone() })
+        Ok(Opener { wishes: Some(wishes), thread: Some(thread), settings: settings.clone(), takes })
     }
 
     /// A port has come: it takes the packets of all channels from now on, too.
     pub fn enter(&self, taker: Taker) {
+        self.takes.set(true);
         self.wish(Wish::Enter(Box::new(Taking::of(taker, &self.settings))));
     }
 
@@ -104,10 +108,10 @@ impl Opener {
     /// Says so when all wishes before are carried out and the worker has what was opened for them; nothing is to be
     /// waited for where there are no native ports: then `done` comes back.
     pub fn settle(&self, done: Sender<()>) -> Option<Sender<()>> {
-        match &self.wishes {
-            Some(_) => self.wish(Wish::Settle(done)),
-            None => return Some(done),
+        if self.wishes.is_none() || !self.takes.get() {
+            return Some(done);
         }
+        self.wish(Wish::Settle(done));
         None
     }
 
