@@ -1,10 +1,10 @@
 //! Invariants of the classifier of taught protocols for any bytes: its three languages, and frames against what they say.
 
 use crate::classify::taught::classifier::{Classifier, MatchMode};
+use crate::classify::taught::language::Language;
 use crate::classify::taught::pattern::{HostNames, NoNames};
-use crate::classify::taught::pcap;
 use crate::classify::taught::protocols::Protocols;
-use crate::classify::taught::text::{self, Vocabulary};
+use crate::classify::taught::text::Vocabulary;
 use crate::classify::taught::token::Mistake;
 use std::net::IpAddr;
 
@@ -43,8 +43,7 @@ pub fn texts(bytes: &[u8]) {
         for (order, text) in core::str::from_utf8(rules).unwrap_or_default().lines().take(20).enumerate() {
             let names: &mut dyn HostNames = if order % 2 == 0 { &mut AllNames } else { &mut NoNames };
             let mut known = Vocabulary { protocols: classifier.protocols(), root: classifier.root(), names };
-            let is_rule = text.starts_with('[');
-            let read = if is_rule { text::rule(text, &mut known) } else { pcap::filter(text, &mut known) };
+            let read = Language::of(text).read(text, &mut known);
             let Some(wanted) = checked(read, text) else { continue };
             match classifier.add(&wanted, order as u32, ()) {
                 Ok(number) => numbers.push(number),

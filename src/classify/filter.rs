@@ -6,11 +6,11 @@
 
 use super::fixed::{self, FixedRule};
 use super::rule::{ANYWHERE, Layer, Rule};
+use super::taught::language::Language;
 use super::taught::pattern::{Case, HostNames, Pattern, Wanted};
 use super::taught::protocol::ProtocolId;
 use super::taught::protocols::Protocols;
 use super::taught::text::Vocabulary;
-use super::taught::{pcap, text};
 use crate::frame::PortId;
 use crate::wire::anep;
 use crate::wire::ethernet::ethertype;
@@ -27,15 +27,6 @@ pub enum Filter {
     Fixed(Rule),
     /// Protocols that somebody has taught.
     Taught(Arc<TaughtRule>),
-}
-
-/// The language of a rule's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Language {
-    /// That of the paper.
-    Rule,
-    /// pcap-filter(7).
-    Pcap,
 }
 
 /// A rule over taught protocols, and of which packets it is asked.
@@ -181,11 +172,7 @@ fn wanted(
     let id = |name: &str| protocols.id(name).ok_or_else(|| RuleRefused::Wrong(protocols.unknown(name)));
     let root = id("ethernet")?;
     let known = &mut Vocabulary { protocols, root, names };
-    let read = match language {
-        Language::Rule => text::rule(written, known),
-        Language::Pcap => pcap::filter(written, known),
-    };
-    let read = read.map_err(|mistake| RuleRefused::Wrong(mistake.show("rule", written)))?;
+    let read = language.read(written, known).map_err(|mistake| RuleRefused::Wrong(mistake.show("rule", written)))?;
     let behind: &[&str] = match layer {
         Layer::Link | Layer::Anep => return Ok((read, root)),
         Layer::Ip => &[],

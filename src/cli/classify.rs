@@ -7,13 +7,14 @@ mod frames;
 mod node;
 
 use crate::classify::fixed;
+use crate::classify::taught::classifier;
 use crate::classify::taught::classifier::{Classifier, MatchMode, RuleNumber};
+use crate::classify::taught::language::Language;
 use crate::classify::taught::pattern::HostNames;
 use crate::classify::taught::protocols::Protocols;
-use crate::classify::taught::text::{self, Vocabulary};
+use crate::classify::taught::text::Vocabulary;
 use crate::classify::taught::token::{Mistake, TEXT_MAX};
 use crate::classify::taught::trace::{Trace, TracedRule};
-use crate::classify::taught::{classifier, pcap};
 use crate::cli::say_json;
 use crate::manage::explain;
 use anyhow::Context;
@@ -229,11 +230,7 @@ fn add(
     names: &mut Resolver,
 ) -> Result<RuleNumber, Mistake> {
     let mut known = Vocabulary { protocols: classifier.protocols(), root: classifier.root(), names };
-    let wanted = if text.trim_start().starts_with('[') {
-        text::rule(text, &mut known)?
-    } else {
-        pcap::filter(text, &mut known)?
-    };
+    let wanted = Language::of(text).read(text, &mut known)?;
     let order = u32::try_from(number).unwrap_or(u32::MAX);
     let cases = wanted.cases(classifier.root()).unwrap_or_default();
     let around = |case| fixed::around(classifier.protocols(), case);

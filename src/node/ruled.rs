@@ -13,6 +13,7 @@ use super::handing::HandedAs;
 use super::output::{EventKind, Turn};
 use super::{Cx, Node};
 use crate::classify::headers::Layers;
+use crate::classify::rule::Layer;
 use crate::classify::shapes::Found;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Sent};
@@ -45,20 +46,12 @@ impl Node {
         let last = if fixed.is_some() { None } else { found.pop() };
         for (taker, layer) in found.drain(..) {
             let mut copy = self.cx.copy_of(turn, &frame);
-            if let Some(layers) = &layers
-                && let Some(of) = Found::at(layer, layers, length, ())
-            {
-                of.mark(layers, &mut copy);
-            }
+            mark(&mut copy, layer, layers.as_ref());
             self.give_to(turn, copy, taker);
         }
         self.cx.graphs.channels.found = found;
         if let Some((taker, layer)) = last {
-            if let Some(layers) = &layers
-                && let Some(of) = Found::at(layer, layers, length, ())
-            {
-                of.mark(layers, &mut frame);
-            }
+            mark(&mut frame, layer, layers.as_ref());
             self.give_to(turn, frame, taker);
         } else if let Some(taker) = fixed {
             self.give_to(turn, frame, taker);
@@ -88,6 +81,14 @@ impl Node {
         let run = self.cx.begin(turn.now, frame.payer, true);
         self.enter_channel(turn, frame, owner);
         self.cx.end(turn.now, run);
+    }
+}
+
+/// Writes down where of a frame the payload begins that a channel of this layer is handed.
+fn mark(frame: &mut Frame, layer: Layer, layers: Option<&Layers>) {
+    let Some(layers) = layers else { return };
+    if let Some(found) = Found::at(layer, layers, frame.len(), ()) {
+        found.mark(layers, frame);
     }
 }
 

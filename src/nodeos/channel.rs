@@ -17,8 +17,9 @@
 //! Numbers are decimal, or hexadecimal behind `0x`. An empty address means `*`. What comes of it, a rule for the
 //! classifier and words for the table of engines, is put into effect in the node's graphs.
 
-use crate::classify::filter::{Language, RuleRefused};
+use crate::classify::filter::RuleRefused;
 use crate::classify::rule::{ANYWHERE, KeyTuple, Layer, Rule, TUPLES_MAX};
+use crate::classify::taught::language::Language;
 use crate::frame::PortId;
 use crate::nodeos::interface::Error;
 use crate::wire::Prefix;

@@ -10,10 +10,10 @@
 
 use super::queue::SendQueue;
 use crate::classify::taught::classifier::{Classifier, MatchMode};
+use crate::classify::taught::language::Language;
 use crate::classify::taught::pattern::{NoNames, Wanted};
 use crate::classify::taught::protocols::Protocols;
 use crate::classify::taught::text::Vocabulary;
-use crate::classify::taught::{pcap, text};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
 use crate::schedule::discipline::{ClassCounts, Discipline, DisciplineSpec, Leaving, NoRoom};
@@ -52,8 +52,7 @@ impl SortingSpec {
         let root = protocols.id(self.root).ok_or_else(|| protocols.unknown(self.root))?;
         // Nobody is asked for addresses while ports are opened.
         let mut known = Vocabulary { protocols, root, names: &mut NoNames };
-        let is_filter = !rule.trim_start().starts_with('[');
-        let wanted = if is_filter { pcap::filter(rule, &mut known) } else { text::rule(rule, &mut known) };
+        let wanted = Language::of(rule).read(rule, &mut known);
         wanted.map_err(|mistake| format!("class {}: {}", self.spec.classes[class].name, mistake.show("rule", rule)))
     }
 }

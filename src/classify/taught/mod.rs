@@ -18,6 +18,7 @@ mod constants;
 mod definition;
 mod group;
 mod known;
+pub mod language;
 mod maps;
 pub mod pattern;
 pub mod pcap;

@@ -1,9 +1,10 @@
 //! What specifications of channels say, in a node with these ports and these taught protocols.
 
 use super::Os;
-use crate::classify::filter::{Filter, Language, RuleRefused, TaughtRule};
+use crate::classify::filter::{Filter, RuleRefused, TaughtRule};
 use crate::classify::rule::{Layer, Rule};
 use crate::classify::taught::classifier::MatchMode;
+use crate::classify::taught::language::Language;
 use crate::classify::taught::pattern::NoNames;
 use crate::frame::PortId;
 use crate::graph::table::Graph;

@@ -8,10 +8,10 @@ mod oracle;
 mod sets;
 
 use super::classifier::{Classifier, MatchMode, RuleNumber};
+use super::language::Language;
 use super::pattern::{HostNames, NoNames};
-use super::pcap;
 use super::protocols::Protocols;
-use super::text::{self, Vocabulary};
+use super::text::Vocabulary;
 use super::token::Mistake;
 
 /// A classifier of Ethernet frames that knows so many flows.
@@ -31,7 +31,7 @@ fn add_with(
     names: &mut dyn HostNames,
 ) -> Result<RuleNumber, String> {
     let mut known = Vocabulary { protocols: classifier.protocols(), root: classifier.root(), names };
-    let read = if text.starts_with('[') { text::rule(text, &mut known) } else { pcap::filter(text, &mut known) };
+    let read = Language::of(text).read(text, &mut known);
     let wanted = read.map_err(|Mistake { at, what }| format!("{at}: {what}"))?;
     classifier.add(&wanted, order, ())
 }
