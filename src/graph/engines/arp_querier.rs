@@ -1,7 +1,7 @@
 //! Ethernet headers for IP packets: link addresses are asked for (RFC 826).
 
 use crate::frame::Frame;
-use crate::graph::arguments::{FromArgument, Ip4, Span64};
+use crate::graph::arguments::{AddressNames, FromArgument, Ip4, Span64};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet;
@@ -13,8 +13,8 @@ use std::collections::{HashMap, VecDeque};
 pub const CLASS: EngineClass = EngineClass {
     name: "ARPQuerier",
     doc: "Puts an Ethernet header in front of IP packets (input 0), asks for addresses that are not known, and \
-          hears answers (input 1). ARPQuerier(IP, MAC, [CAPACITY], [TIMEOUT n]). Handlers: table, queries, \
-          drops, length",
+          hears answers (input 1). ARPQuerier(IP, MAC, [CAPACITY], [TIMEOUT n]), with 0 for who is once known and \
+          stays so. Handlers: table, queries, drops, length, insert (write: IP MAC)",
     make: Make::with("2/1-2", "h/h", "xy/x", |args| {
         let (ip, mac) = if args.count() == 1 {
             let name: String = args.must("NAME")?;
@@ -29,7 +29,8 @@ pub const CLASS: EngineClass = EngineClass {
         let (capacity, timeout) = (args.key("CAPACITY", 2048u32)?, args.key("TIMEOUT", Span64(300_000_000_000))?);
         args.ignore(&["ENTRY_CAPACITY", "ENTRY_PACKET_CAPACITY", "BROADCAST", "POLL_TIMEOUT", "TABLE"]);
         let capacity = capacity.min(CAPACITY_MAX);
-        Some(Box::new(ArpQuerier { own: (ip?, mac?), capacity, timeout: timeout.0, ..ArpQuerier::default() }))
+        let timeout = if timeout.0 == 0 { u64::MAX } else { timeout.0 };
+        Some(Box::new(ArpQuerier { own: (ip?, mac?), capacity, timeout, ..ArpQuerier::default() }))
     }),
 };
 
@@ -57,6 +58,10 @@ struct ArpQuerier {
     capacity: u32,
     timeout: u64,
     stations: HashMap<Ip4, Station>,
+    /// When a packet was seen last.
+    now: u64,
+    /// Before then nobody can be forgotten: a full table is not looked through for each address that it has no room for.
+    forgets_at: u64,
     held: u64,
     drops: u64,
     queries: u64,
@@ -65,12 +70,14 @@ struct ArpQuerier {
 impl Default for ArpQuerier {
     fn default() -> ArpQuerier {
         let own = (Ip4::default(), Mac([0; 6]));
-        ArpQuerier { own, capacity: 0, timeout: 0, stations: HashMap::new(), held: 0, drops: 0, queries: 0 }
+        let stations = HashMap::new();
+        ArpQuerier { own, capacity: 0, timeout: 0, stations, now: 0, forgets_at: 0, held: 0, drops: 0, queries: 0 }
     }
 }
 
 impl Engine for ArpQuerier {
     fn push(&mut self, input: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+        self.now = cx.now;
         if input == 1 {
             self.hear(&frame, cx);
             return Pushed::Used(frame);
@@ -87,8 +94,13 @@ impl Engine for ArpQuerier {
             return self.seal(frame, Mac([1, 0, 0x5e, to.0[1] & 0x7f, to.0[2], to.0[3]]));
         }
         let (now, timeout) = (cx.now, self.timeout);
-        match self.stations.get(&to).and_then(|station| station.mac.filter(|_| station.since + timeout > now)) {
-            Some(mac) => self.seal(frame, mac),
+        let known = self.stations.get(&to).filter(|station| station.since.saturating_add(timeout) > now);
+        match known.and_then(|station| Some((station.mac?, station.waiting.is_empty()))) {
+            Some((mac, true)) => self.seal(frame, mac),
+            Some((mac, false)) => {
+                self.release(to, mac, cx);
+                self.seal(frame, mac)
+            }
             None => self.wait(frame, to, cx),
         }
     }
@@ -115,6 +127,28 @@ impl Engine for ArpQuerier {
             }
             _ => None,
         }
+    }
+
+    fn write(&mut self, handler: &str, value: &str) -> Option<Result<(), String>> {
+        if handler != "insert" {
+            return None;
+        }
+        let names = AddressNames::default();
+        let mut words = value.split_whitespace();
+        let (ip, mac, rest) = (words.next(), words.next(), words.next());
+        let read = ip.and_then(|ip| Ip4::read(ip, &names)).zip(mac.and_then(|mac| Mac::read(mac, &names)));
+        Some(match read.filter(|_| rest.is_none()) {
+            None => Err("an address and who has it: as 10.0.0.2 00:11:22:33:44:55".to_owned()),
+            Some((ip, _)) if self.is_full() && !self.stations.contains_key(&ip) => {
+                Err(format!("it knows or asks for {} addresses, which are all it may", self.capacity))
+            }
+            Some((ip, mac)) => {
+                let station = self.stations.entry(ip).or_default();
+                // What waits for it leaves before the next packet to it.
+                (station.mac, station.since) = (Some(mac), self.now);
+                Ok(())
+            }
+        })
     }
 
     /// Who is known, and what waits for those who are not, if it has the same addresses and as much room.
@@ -148,15 +182,19 @@ impl ArpQuerier {
 
     /// A packet waits until its receiver has answered.
     fn wait(&mut self, frame: Frame, to: Ip4, cx: &mut GraphCx<'_>) -> Pushed {
-        if self.stations.len() >= self.capacity as usize && !self.stations.contains_key(&to) {
-            self.forget(cx);
+        if self.is_full() && !self.stations.contains_key(&to) {
+            if self.forgets_at <= cx.now {
+                self.forget(cx);
+            }
+            if self.is_full() {
+                self.drops += 1;
+                return Pushed::thrown(frame);
+            }
         }
-        if self.stations.len() >= self.capacity as usize && !self.stations.contains_key(&to) {
-            self.drops += 1;
-            return Pushed::thrown(frame);
-        }
+        self.forgets_at = self.forgets_at.min(cx.now.saturating_add(PATIENCE));
         let station = self.stations.entry(to).or_default();
-        if station.mac.take().is_some() || station.waiting.is_empty() && station.since + PATIENCE <= cx.now {
+        let gave_up = station.waiting.is_empty() && station.since + PATIENCE <= cx.now;
+        if station.mac.take().is_some() || station.asked == 0 || gave_up {
             (station.since, station.asked) = (cx.now, 0);
         }
         let is_full = station.waiting.len() >= WAITING_MAX || self.held >= u64::from(self.capacity);
@@ -174,21 +212,28 @@ impl ArpQuerier {
         Pushed::Kept
     }
 
+    fn is_full(&self) -> bool {
+        self.stations.len() >= self.capacity as usize
+    }
+
     /// Forgets who is not known any more, and who has not answered for long, with what waits for those.
     fn forget(&mut self, cx: &mut GraphCx<'_>) {
         let (now, timeout, own) = (cx.now, self.timeout, &mut self.held);
-        let mut given_up = 0;
+        let (mut given_up, mut next) = (0, u64::MAX);
         self.stations.retain(|_, station| {
             let patience = if station.mac.is_some() { timeout } else { PATIENCE };
-            let stays = station.since + patience > now;
-            if !stays {
-                given_up += station.waiting.len() as u64;
-                *own -= station.waiting.len() as u64;
-                station.waiting.drain(..).for_each(|frame| cx.throw(frame));
+            let until = station.since.saturating_add(patience);
+            if until > now {
+                next = next.min(until);
+                return true;
             }
-            stays
+            given_up += station.waiting.len() as u64;
+            *own -= station.waiting.len() as u64;
+            station.waiting.drain(..).for_each(|frame| cx.throw(frame));
+            false
         });
         self.drops += given_up;
+        self.forgets_at = next;
     }
 
     fn ask(&mut self, to: Ip4, cx: &mut GraphCx<'_>) {
@@ -225,14 +270,84 @@ impl ArpQuerier {
             return;
         }
         (station.mac, station.since) = (Some(said.sender_mac), cx.now);
-        let waiting = core::mem::take(&mut station.waiting);
-        self.held -= waiting.len() as u64;
-        for frame in waiting {
-            match self.seal(frame, said.sender_mac) {
+        self.release(Ip4(said.sender_ip), said.sender_mac, cx);
+    }
+
+    /// What has waited for an address leaves.
+    fn release(&mut self, to: Ip4, mac: Mac, cx: &mut GraphCx<'_>) {
+        let waiting = self.stations.get_mut(&to).map(|station| core::mem::take(&mut station.waiting));
+        for frame in waiting.unwrap_or_default() {
+            self.held -= 1;
+            match self.seal(frame, mac) {
                 Pushed::To(output, frame) => cx.emit(output, frame),
                 Pushed::Dropped(frame, _) => cx.throw(frame),
                 Pushed::Kept | Pushed::Used(_) => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::frame::{FRAME, Frame, FramePool, PortId};
+    use crate::graph::load::load;
+    use crate::graph::scratch::Scratch;
+    use crate::graph::table::Graph;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    struct Rig(Graph, FramePool, Scratch);
+
+    impl Rig {
+        fn new(arguments: &str) -> Rig {
+            let text = format!(
+                "FromDevice(a) -> MarkIPHeader(0) -> [0] q :: ARPQuerier(10.0.0.1, 02:00:00:00:00:01, {arguments}); \
+                 FromDevice(b) -> [1] q; q -> Queue -> ToDevice(a);"
+            );
+            let graph = load(&text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+            Rig(graph, FramePool::new(FRAME, 16), Scratch::default())
+        }
+
+        /// A packet to 10.0.1.`to`; the link addresses of what leaves, and what has been dropped.
+        fn send(&mut self, to: u8, now: u64) -> (Vec<Vec<u8>>, usize) {
+            let Rig(graph, pool, scratch) = self;
+            let mut bytes = vec![0; 20];
+            (bytes[0], bytes[3], bytes[16], bytes[18], bytes[19]) = (0x45, 20, 10, 1, to);
+            let mut frame = Frame::from_bytes(&bytes);
+            frame.port = PortId(0);
+            graph.receive(frame, now, pool, scratch);
+            while graph.work(now, pool, scratch) {}
+            let out = scratch.out.drain(..).map(|frame| frame.bytes()[..6].to_vec()).collect();
+            (out, scratch.dropped.drain(..).count())
+        }
+
+        fn write(&mut self, value: &str) -> Result<(), String> {
+            self.0.write(self.0.find("q").unwrap(), "insert", value).unwrap()
+        }
+    }
+
+    #[test]
+    fn who_is_inserted_is_known_and_what_waited_for_him_leaves_first() {
+        let mut rig = Rig::new("TIMEOUT 0, CAPACITY 2");
+        assert_eq!(rig.send(2, SECOND).0, [[255; 6]], "a question");
+        for (wrong, why) in [("", "as 10.0.0.2"), ("10.0.1.2", "as"), ("10.0.1.2 02:00:00:00:00:02 x", "as")] {
+            assert!(rig.write(wrong).unwrap_err().contains(why), "{wrong}");
+        }
+        rig.write("10.0.1.2 02:00:00:00:00:02").unwrap();
+        let known = vec![2, 0, 0, 0, 0, 2];
+        assert_eq!(rig.send(2, 2 * SECOND).0, [known.clone(), known.clone()]);
+        assert_eq!((rig.send(2, 10_000 * SECOND).0, rig.0.held()), (vec![known], 0), "with no timeout for ever");
+        rig.write("10.0.1.3 02:00:00:00:00:03").unwrap();
+        assert!(rig.write("10.0.1.4 02:00:00:00:00:04").unwrap_err().contains("2 addresses, which are all"));
+    }
+
+    #[test]
+    fn a_full_table_makes_room_when_somebody_has_not_answered_for_long_enough() {
+        let mut rig = Rig::new("CAPACITY 3");
+        (1..=3).for_each(|to| assert_eq!(rig.send(to, u64::from(to) * SECOND).1, 0));
+        assert_eq!(rig.send(4, 3 * SECOND), (vec![], 1), "all three are still asked for");
+        assert_eq!(rig.send(4, 4 * SECOND), (vec![vec![255; 6]], 1), "what waited for the first is given up");
+        assert_eq!(rig.send(5, 4 * SECOND + 1), (vec![], 1));
+        assert_eq!(rig.send(5, 5 * SECOND), (vec![vec![255; 6]], 1));
     }
 }
