@@ -263,7 +263,7 @@ impl Node {
             return self.cx.drop(turn, frame, Reason::ChannelGone);
         };
         channel.traffic.count((frame.marks.end - frame.marks.payload) as usize);
-        let is_full = channel.is_full();
+        let (is_full, joins) = (channel.is_full(), channel.joins);
         let admitted = match self.cx.core.domains.of(domain) {
             Some(domain) => domain.admit(turn.now, frame.len()).map(|()| domain.environment),
             None => Err(Reason::DomainEnded),
@@ -276,7 +276,7 @@ impl Node {
             }
         };
         turn.out.event(frame.trace, EventKind::Charged(domain));
-        let work = Work { environment, what: id.0, joins: false };
+        let work = Work { environment, what: id.0, joins };
         if !self.cx.order.paths.is_queueing() || self.cx.has_turn(turn.now, domain, frame.payer) {
             self.environments.run(&mut self.cx, turn, domain, work, frame);
             return;

@@ -67,6 +67,8 @@ pub struct InChan {
     pub waiting: u16,
     /// How many may.
     room: u16,
+    /// Whether several of its packets may have one turn of the domain.
+    pub joins: bool,
     rest: Box<InRest>,
 }
 
@@ -403,7 +405,7 @@ impl InChan {
     pub(super) fn new(domain: DomainId, (filter, graph): (Filter, Graph), spec: &ChanSpec) -> InChan {
         let (room, form) = (spec.net.buffers, Form::plain(&graph));
         let rest = Box::new(InRest { filter, graph, spec: spec.clone(), beside: Beside::default() });
-        InChan { domain, form, traffic: Traffic::default(), waiting: 0, room, rest }
+        InChan { domain, form, traffic: Traffic::default(), waiting: 0, room, joins: false, rest }
     }
 
     /// Whether as many packets wait as may.

@@ -61,6 +61,38 @@ pub trait Engine: Send {
         Pushed::thrown(frame)
     }
 
+    /// Packets come in together, in their order: as [`Engine::push`] says for each, up to the first that goes another way than those before
+    /// it. Made anew for each class, so that `push` is called directly.
+    fn push_run(&mut self, input: u16, run: &mut [Option<Frame>], cx: &mut GraphCx<'_>) -> RunEnd {
+        let mark = cx.scratch.between.len();
+        let mut end = RunEnd::default();
+        for (at, slot) in run.iter_mut().enumerate() {
+            let Some(frame) = slot.take() else { continue };
+            let other = match self.push(input, frame, cx) {
+                Pushed::To(output, frame) if cx.scratch.between.len() == mark && end.goes_by(output) => {
+                    *slot = Some(frame);
+                    end.packets += 1;
+                    continue;
+                }
+                Pushed::To(output, frame) => Some((output, frame)),
+                Pushed::Kept => None,
+                Pushed::Used(frame) => {
+                    cx.use_up(frame);
+                    None
+                }
+                Pushed::Dropped(frame, reason) => {
+                    cx.scratch.dropped.push((frame, reason));
+                    None
+                }
+            };
+            if other.is_some() || cx.scratch.between.len() > mark {
+                end.stop = Some((at, other));
+                break;
+            }
+        }
+        end
+    }
+
     /// Somebody behind this output asks for a packet: it is asked for at the first input, and taken through.
     fn pull(&mut self, output: u16, cx: &mut GraphCx<'_>) -> Option<Frame> {
         cx.pull_through(self, 0, output)
@@ -80,6 +112,11 @@ pub trait Engine: Send {
     /// Packets that it holds.
     fn held(&self) -> u64 {
         0
+    }
+
+    /// Packets that may come to it together, at most, so that none finds no room: an engine that keeps them has so much of it.
+    fn room(&self) -> u64 {
+        u64::MAX
     }
 
     /// What it has to say of itself under this name.
@@ -113,6 +150,28 @@ pub trait Engine: Send {
     /// Itself, for [`Engine::take_state`].
     fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
         None
+    }
+}
+
+/// How far packets have come that came in together ([`Engine::push_run`]).
+#[derive(Default)]
+pub struct RunEnd {
+    /// By which output they leave.
+    pub(super) output: u16,
+    /// So many.
+    pub(super) packets: u64,
+    /// The first that goes another way, by its place: by which output it leaves itself, if it does. Those behind it have not come in.
+    pub(super) stop: Option<(usize, Option<(u16, Frame)>)>,
+}
+
+impl RunEnd {
+    /// Whether one more goes by this output as all before it do.
+    #[inline]
+    fn goes_by(&mut self, output: u16) -> bool {
+        if self.packets == 0 {
+            self.output = output;
+        }
+        self.output == output
     }
 }
 
@@ -161,13 +220,19 @@ impl<'a> GraphCx<'a> {
     /// Sends one of several packets on, by this output.
     #[inline]
     pub fn emit(&mut self, output: u16, frame: Frame) {
+        let to = self.behind(output, 1);
+        self.scratch.go(to, frame);
+    }
+
+    /// Where packets go by this output: so many more do.
+    #[inline]
+    pub(super) fn behind(&mut self, output: u16, packets: u64) -> Hop {
         let place = self.engines.get_mut(usize::from(self.at));
         let link = place.and_then(|place| place.links.get_mut(usize::from(output)));
-        let to = link.map_or(Hop::End, |link| {
-            link.packets += 1;
+        link.map_or(Hop::End, |link| {
+            link.packets += packets;
             link.to
-        });
-        self.scratch.go(to, frame);
+        })
     }
 
     /// So many packets that were kept have gone.

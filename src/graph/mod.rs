@@ -37,6 +37,7 @@ mod place;
 mod rate;
 pub mod rules;
 pub mod running;
+mod runs;
 pub mod scratch;
 mod source;
 mod store;

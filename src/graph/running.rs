@@ -34,6 +34,12 @@ const NAME_MAX: usize = 32;
 /// How long a graph rests that has more to do at once, in nanoseconds: a source without a rate does not keep its worker.
 const REST: u64 = 50_000;
 
+/// Packets that are taken through a graph together, at most.
+pub const RUN_MAX: usize = 16;
+
+/// Of what the smallest queue holds, so many parts come together: copies have room too.
+const ROOM_PARTS: u64 = 4;
+
 /// No edge of a graph.
 const NO_EDGE: u16 = u16::MAX;
 
@@ -68,6 +74,10 @@ pub struct GraphGeneration {
     ports: Vec<PortId>,
     /// The edge of each port.
     edges: Vec<u16>,
+    /// Packets that are taken through together, at most.
+    together: usize,
+    /// Those that are.
+    run: Vec<Frame>,
     /// When it has something to do.
     pub wake: u64,
 }
@@ -133,7 +143,9 @@ impl PreparedGraph {
             edges[at] = edge;
         }
         let wake = if graph.tasks.is_empty() { u64::MAX } else { 0 };
-        Ok((spec, GraphGeneration { number, graph, ports, edges, wake }))
+        let together = (graph.room() / ROOM_PARTS).clamp(1, RUN_MAX as u64) as usize;
+        let run = Vec::with_capacity(RUN_MAX);
+        Ok((spec, GraphGeneration { number, graph, ports, edges, together, run, wake }))
     }
 }
 
@@ -190,17 +202,37 @@ fn shown(name: &str, text: &str, wrong: &[click::diagnostic::Diagnostic]) -> Str
 }
 
 impl GraphGeneration {
-    /// A packet comes in by a port of the node.
-    pub fn receive(&mut self, mut frame: Frame, now: u64, pool: &mut FramePool, scratch: &mut Scratch) {
-        match self.edges.get(usize::from(frame.port.0)) {
-            Some(edge) if *edge != NO_EDGE => {
-                frame.port = PortId(*edge);
-                self.graph.receive(frame, now, pool, scratch);
+    /// Packets come in by ports of the node, in their order.
+    pub fn receive(
+        &mut self,
+        frames: impl Iterator<Item = Frame>,
+        now: u64,
+        pool: &mut FramePool,
+        scratch: &mut Scratch,
+    ) {
+        let mut by = NO_EDGE;
+        for frame in frames {
+            let edge = self.edges.get(usize::from(frame.port.0)).copied().unwrap_or(NO_EDGE);
+            if edge != by || self.run.len() >= self.together {
+                self.take_through(by, now, pool, scratch);
+                self.graph.work(now, pool, scratch);
             }
-            // It was taken for the generation before, which had a device there.
-            _ => scratch.dropped.push((frame, Reason::GraphDropped)),
+            by = edge;
+            match edge {
+                // It was taken for the generation before, which had a device there.
+                NO_EDGE => scratch.dropped.push((frame, Reason::GraphDropped)),
+                _ => self.run.push(frame),
+            }
         }
+        self.take_through(by, now, pool, scratch);
         self.work(now, pool, scratch);
+    }
+
+    /// Those that have come by one edge go their way.
+    fn take_through(&mut self, edge: u16, now: u64, pool: &mut FramePool, scratch: &mut Scratch) {
+        if !self.run.is_empty() {
+            self.graph.receive_all(PortId(edge), &mut self.run, now, pool, scratch);
+        }
     }
 
     /// Engines have their turns. What has left is in `scratch`, each with its port of the node.
@@ -280,7 +312,7 @@ mod tests {
             frame
         };
         for (port, out, dropped) in [(2, 1, 0), (0, 1, 1), (1, 1, 2), (9, 1, 3), (2, 2, 3)] {
-            generation.receive(from(port), 5, &mut pool, &mut scratch);
+            generation.receive([from(port)].into_iter(), 5, &mut pool, &mut scratch);
             assert_eq!((scratch.out.len(), scratch.dropped.len()), (out, dropped), "from {port}");
         }
         assert!(scratch.out.iter().all(|frame| frame.port == PortId(1)));

@@ -17,10 +17,23 @@ pub enum Hop {
     End,
 }
 
+/// Some of the packets that came together: their places, and what they go to.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part {
+    /// Those from one place up to another go to this input of an engine.
+    Ahead(u16, u16, usize, usize),
+    /// What lies between engines above this height goes its whole way.
+    Between(usize),
+}
+
 /// Packets on their way through a graph, and what has become of them: memory that graphs share.
 pub struct Scratch {
     /// Those between two engines, the next one last: a packet goes its whole way before the one behind it.
     pub(super) between: Vec<(u16, u16, Frame)>,
+    /// Those that came together and go on together, in their order; where there is nothing, one has gone another way.
+    pub(super) run: Vec<Option<Frame>>,
+    /// What is still to be done with parts of them, the next one last.
+    pub(super) parts: Vec<Part>,
     /// Those that have come out.
     pub out: Vec<Frame>,
     /// Those that have not, and why.
@@ -45,6 +58,8 @@ impl Default for Scratch {
     fn default() -> Scratch {
         Scratch {
             between: Vec::new(),
+            run: Vec::new(),
+            parts: Vec::new(),
             out: Vec::new(),
             dropped: Vec::new(),
             lost: Vec::new(),

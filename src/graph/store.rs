@@ -54,6 +54,10 @@ impl Engine for FrameQueue {
         self.frames.len() as u64
     }
 
+    fn room(&self) -> u64 {
+        self.capacity.into()
+    }
+
     fn read(&self, handler: &str) -> Option<String> {
         match handler {
             "length" => Some(self.frames.len().to_string()),

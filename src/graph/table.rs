@@ -11,8 +11,9 @@
 
 use super::class::Make;
 use super::edges::GraphEdges;
-use super::engine::{GraphCx, GraphLink, INWARD, OUTWARD, Origin, Placed, Pushed};
+use super::engine::{GraphCx, GraphLink, INWARD, OUTWARD, Origin, Placed};
 use super::engines;
+use super::runs;
 use super::scratch::{Hop, Scratch};
 use crate::frame::{Frame, FramePool, Notes, Payer, PortId};
 use crate::nodeos::interface::Error;
@@ -106,29 +107,37 @@ impl Graph {
 
     /// Takes on all packets between engines.
     pub(super) fn settle(&mut self, (now, from): (u64, Origin), pool: &mut FramePool, scratch: &mut Scratch) {
-        while let Some((at, input, frame)) = scratch.between.pop() {
-            if scratch.is_full() {
-                scratch.go(Hop::End, frame);
-                continue;
+        let mut cx = GraphCx { now, from, pool, at: 0, depth: 0, engines: &mut self.engines, scratch };
+        runs::settle(&mut cx, 0);
+    }
+
+    /// Packets come in together by one port, in their order. As long as they leave each engine by the same output they go on together:
+    /// all of them through one engine, then all through the next. Each of them goes the way that it would go by itself, and on each way
+    /// in the same order.
+    pub fn receive_all(
+        &mut self,
+        port: PortId,
+        frames: &mut Vec<Frame>,
+        now: u64,
+        pool: &mut FramePool,
+        scratch: &mut Scratch,
+    ) {
+        let mut entrances = self.entrances.iter().filter(|(known, _)| *known == port).map(|(_, engine)| *engine);
+        let (Some(engine), None) = (entrances.next(), entrances.next()) else {
+            // To several engines, or to none: each has a copy of one packet before the next comes.
+            for mut frame in frames.drain(..) {
+                frame.port = port;
+                self.receive(frame, now, pool, scratch);
             }
-            let mark = scratch.between.len();
-            let Some(mut engine) = self.engines.get_mut(usize::from(at)).and_then(|place| place.engine.take()) else {
-                scratch.go(Hop::End, frame);
-                continue;
-            };
-            let mut cx = GraphCx { now, from, pool, at, depth: 0, engines: &mut self.engines, scratch };
-            match engine.push(input, frame, &mut cx) {
-                Pushed::To(output, frame) => cx.emit(output, frame),
-                Pushed::Kept => {}
-                Pushed::Used(frame) => cx.use_up(frame),
-                Pushed::Dropped(frame, reason) => scratch.dropped.push((frame, reason)),
-            }
-            self.engines[usize::from(at)].engine = Some(engine);
-            // What it has sent first goes on first.
-            if scratch.between.len() > mark + 1 {
-                scratch.between[mark..].reverse();
-            }
-        }
+            return;
+        };
+        scratch.run.extend(frames.drain(..).map(|mut frame| {
+            (frame.port, frame.notes) = (port, Notes { at: now, ..Notes::default() });
+            Some(frame)
+        }));
+        let from = (scratch.run.first().and_then(|first| first.as_ref()).map_or(Payer::NOBODY, |it| it.payer), None);
+        let mut cx = GraphCx { now, from, pool, at: 0, depth: 0, engines: &mut self.engines, scratch };
+        runs::take_through(&mut cx, engine);
     }
 
     /// A packet comes in by a port: all engines through which packets of this port come have one.
@@ -188,6 +197,12 @@ impl Graph {
             }
         }
         true
+    }
+
+    /// Packets that may come together, at most, so that none of its queues alone is too short for them.
+    pub fn room(&self) -> u64 {
+        let rooms = self.engines.iter().filter_map(|placed| Some(placed.engine.as_ref()?.room()));
+        rooms.min().unwrap_or(u64::MAX)
     }
 
     /// When an engine wants a turn again that has nothing to do at `now`.

@@ -113,6 +113,8 @@ struct Running {
     /// The channels by which its packets come, by what it takes.
     doors: Vec<(String, InChanId)>,
     now: GraphGeneration,
+    /// Packets that have come in this turn, which go in together.
+    came: Vec<Frame>,
     /// Those before that still hold something, the oldest first, and until when.
     older: VecDeque<(GraphGeneration, u64)>,
     scratch: Scratch,
@@ -162,9 +164,14 @@ impl Environment for RunningGraphs {
         if let Some(channel) = cx.graphs.channels.ins.get_mut(InChanId(what)) {
             channel.waiting = channel.waiting.saturating_sub(1);
         }
-        match self.at(domain).and_then(|at| self.list.get_mut(at)) {
-            Some(graph) => graph.receive(cx, turn, frame),
-            None => cx.drop_in(turn, frame, Reason::DomainEnded, domain),
+        let Some(graph) = self.at(domain).and_then(|at| self.list.get_mut(at)) else {
+            cx.drop_in(turn, frame, Reason::DomainEnded, domain);
+            return 0;
+        };
+        graph.came.push(frame);
+        // Those of one turn go together.
+        if !cx.order.paths.more {
+            graph.receive(cx, turn);
         }
         0
     }
@@ -217,16 +224,25 @@ impl Running {
         cx.core.domains.of(self.domain).map_or(0, |domain| domain.grants.memory_bytes)
     }
 
-    /// A packet comes in.
-    fn receive(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
-        // A packet that is not held is gone when its turn is over.
-        if self.traffic.held > 0 && (self.traffic.held + 1) * BUFFER > self.room(cx) {
+    /// What has come in this turn goes in.
+    fn receive(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        let room = self.room(cx) / BUFFER;
+        while !self.came.is_empty() {
+            let fits = room.saturating_sub(self.traffic.held).min(self.came.len() as u64) as usize;
+            if fits == 0 && self.traffic.held > 0 {
+                break;
+            }
+            // One that is not held is gone when its turn is over.
+            let together = self.came.drain(..fits.max(1));
+            let came = together.len() as u64;
+            self.now.receive(together, turn.now, &mut turn.out.pool, &mut self.scratch);
+            self.settle(cx, turn, came);
+        }
+        for frame in self.came.drain(..) {
             self.traffic.came += 1;
             self.traffic.dropped += 1;
-            return cx.drop_in(turn, frame, Reason::MemoryFull, self.domain);
+            cx.drop_in(turn, frame, Reason::MemoryFull, self.domain);
         }
-        self.now.receive(frame, turn.now, &mut turn.out.pool, &mut self.scratch);
-        self.settle(cx, turn, 1);
     }
 
     /// Engines have their turns, in all generations that are due.
@@ -309,7 +325,9 @@ impl Running {
     /// It ends: how many packets it held.
     fn empty(&mut self, turn: &mut Turn<'_>) -> u64 {
         let pool = &mut turn.out.pool;
-        self.older.iter_mut().map(|(older, _)| older.graph.empty(pool)).sum::<u64>() + self.now.graph.empty(pool)
+        let came = self.came.len() as u64;
+        self.came.drain(..).for_each(|frame| pool.give(frame));
+        came + self.older.iter_mut().map(|(older, _)| older.graph.empty(pool)).sum::<u64>() + self.now.graph.empty(pool)
     }
 
     fn status(&self) -> GraphStatus {

@@ -100,6 +100,8 @@ pub(super) struct Paths {
     /// Whether the packet that is being taken in is the only one there is; if it had its turn, what is to be charged.
     alone: bool,
     ran: Option<Ran>,
+    /// Whether the packet whose turn it is has one more behind it in this turn, of the same domain; before the first: whether it may.
+    pub(super) more: bool,
     /// The domain for which the packet is whose turn it is, below the one that has the turn.
     part: Option<DomainId>,
 }
@@ -116,6 +118,7 @@ impl Default for Paths {
             intake: 0,
             alone: false,
             ran: None,
+            more: false,
             part: None,
         }
     }

@@ -91,6 +91,44 @@ fn a_graph_takes_what_it_says_and_sends_frames_as_they_are() {
     assert!(bed.driver.node.read_graph("h", "c", "count").unwrap_err().contains("no graph h"));
 }
 
+/// What has waited together goes through together, and comes to the same.
+#[test]
+fn packets_of_one_turn_go_together_and_none_is_lost_or_doubled() {
+    for (text, [left_there, dropped, held]) in [
+        (THROUGH, [40, 0, 0]),
+        ("FromDevice(eth0) -> Queue(3) -> ToDevice(eth1);", [40, 0, 0]),
+        ("FromDevice(eth0) -> Discard;", [0, 40, 0]),
+        ("FromDevice(eth0) -> Queue(4) -> Shaper(1) -> ToDevice(eth1);", [1, 35, 4]),
+    ] {
+        let mut bed = bed();
+        let domain = run(&mut bed, TAKE, text).domain;
+        (0..40u8).for_each(|at| bed.turn(|node, turn| node.receive(turn, datagram_with(53, &[at]))));
+        let mut most = 0;
+        while let Some(ran) = bed.turn(|node, turn| node.run_turn(turn)) {
+            most = most.max(ran.packets());
+            bed.driver.node.ran(ran, 1, bed.now);
+        }
+        bed.driver.timer_if_due(bed.now);
+        assert_eq!(most, 16, "{text}");
+        let traffic = GraphTraffic { came: 40, left: left_there, dropped, held, ..GraphTraffic::default() };
+        assert_eq!(status(&bed).traffic, traffic, "{text}");
+        assert_eq!(bed.driver.node.unaccounted_of(domain), 0, "{text}");
+        let order: Vec<_> = left(&mut bed).iter().map(|(_, bytes)| bytes[HEADERS]).collect();
+        assert!(order.is_sorted(), "{text}: {order:?}");
+    }
+    // One that holds all that it may takes no more of them.
+    let mut bed = Bed::with(Policy::Wfq, roles(3 * 2048), false);
+    let domain = run(&mut bed, TAKE, "FromDevice(eth0) -> Queue -> Shaper(1) -> ToDevice(eth1);").domain;
+    (0..16).for_each(|_| bed.turn(|node, turn| node.receive(turn, datagram_with(53, b""))));
+    while let Some(ran) = bed.turn(|node, turn| node.run_turn(turn)) {
+        bed.driver.node.ran(ran, 1, bed.now);
+    }
+    let GraphTraffic { came, left: gone, dropped, held, .. } = status(&bed).traffic;
+    assert_eq!((came, gone + dropped + held), (16, 16));
+    assert!(held <= 3 && bed.driver.node.unaccounted_of(domain) == 0, "{held}");
+    assert_eq!(bed.usage(domain).unwrap().counts.drops.of(Reason::MemoryFull), dropped);
+}
+
 #[test]
 fn each_packet_ends_under_one_count() {
     // What is sent, what leaves, what begins, is used, dropped, and held.

@@ -4,7 +4,7 @@ use super::{OLDER_FOR, OLDER_MAX, Running, RunningGraphs, no_graph};
 use crate::classify::rule::Layer;
 use crate::core::domain::DomainId;
 use crate::frame::{Link, PortId};
-use crate::graph::running::{GRAPHS_MAX, GraphGeneration, GraphSpec, PreparedGraph};
+use crate::graph::running::{GRAPHS_MAX, GraphGeneration, GraphSpec, PreparedGraph, RUN_MAX};
 use crate::graph::scratch::Scratch;
 use crate::node::output::Turn;
 use crate::node::{Ended, Node};
@@ -174,6 +174,7 @@ impl Node {
         let is_anep = filter.as_ref().is_some_and(|filter| filter.layer() == Layer::Anep);
         let is_shared = filter.is_some_and(|filter| filter.watches().iter().any(|watch| watch.is_shared));
         if !is_anep && !is_shared {
+            self.cx.graphs.channels.ins.get_mut(channel).into_iter().for_each(|channel| channel.joins = true);
             return Ok(channel);
         }
         self.close_doors(turn, domain, &[(text.to_owned(), channel)]);
@@ -206,7 +207,8 @@ impl Node {
             if before.number == 0 {
                 let (older, scratch, traffic, said) =
                     (VecDeque::new(), Scratch::default(), Default::default(), VecDeque::new());
-                graphs.list.push(Running { spec, domain, doors, now, older, scratch, traffic, charged: 0, said });
+                let came = Vec::with_capacity(RUN_MAX);
+                graphs.list.push(Running { spec, domain, doors, now, came, older, scratch, traffic, charged: 0, said });
                 graphs.renew_places();
                 return 0;
             }

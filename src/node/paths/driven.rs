@@ -45,6 +45,7 @@ impl Node {
 
     /// Runs the next packet.
     pub fn run_next(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
+        let joins = core::mem::take(&mut self.cx.order.paths.more);
         let flow = self.cx.order.paths.scheduler.as_mut()?.next(turn.now)?;
         let domain = self.cx.order.paths.queues.get(flow)?.domain;
         let Some((frame, work, reserved)) = self.cx.order.paths.pop(flow) else {
@@ -53,6 +54,7 @@ impl Node {
         };
         let payer = frame.payer;
         self.cx.order.paths.part = None;
+        self.cx.order.paths.more = joins && self.cx.order.paths.goes_on(domain, payer);
         let steps = self.environments.run(&mut self.cx, turn, domain, work, frame);
         let urgent = self.cx.order.paths.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_timed(flow));
         let part = self.cx.order.paths.part.take();
@@ -62,12 +64,15 @@ impl Node {
     /// The same, and while nobody else waits, more capsules of that domain and neighbour: together they are one turn,
     /// measured and paid at once.
     pub fn run_turn(&mut self, turn: &mut Turn<'_>) -> Option<Ran> {
+        self.cx.order.paths.more = true;
         let mut ran = self.run_next(turn)?;
-        while ran.packets < TURN && ran.steps < TURN_STEPS && self.cx.order.paths.goes_on(ran.domain, ran.payer) {
+        // Who was told that there is one more, and took no steps, has it.
+        while core::mem::take(&mut self.cx.order.paths.more) && ran.steps < TURN_STEPS {
             let Some((frame, work, reserved)) = self.cx.order.paths.pop(ran.domain.index()) else { break };
+            ran.packets += 1;
+            self.cx.order.paths.more = ran.packets < TURN && self.cx.order.paths.goes_on(ran.domain, ran.payer);
             ran.steps += self.environments.run(&mut self.cx, turn, ran.domain, work, frame);
             ran.reserved = ran.reserved.saturating_add(reserved);
-            ran.packets += 1;
         }
         Some(ran)
     }
