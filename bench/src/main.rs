@@ -25,6 +25,7 @@ mod error;
 mod flood;
 mod fresh;
 mod gateway;
+mod graphs;
 mod guests;
 mod hostile;
 mod jail;
@@ -153,6 +154,12 @@ pub(crate) const BENCHES: &[Bench] = &[
         help: "packets classified by taught protocols and rules, beside a matcher that compares rules one by one",
         definition: 1,
         run: bowman::run,
+    },
+    Bench {
+        name: "graphs",
+        help: "graphs of engines: a hop, the IP path, another graph under a flood, the IP router beside Click's program",
+        definition: 1,
+        run: graphs::run,
     },
     Bench {
         name: "schedule",
