@@ -211,7 +211,12 @@ impl Node {
                 return self.receive_by_rules(turn, frame, None);
             }
             Seen::PassedUp => (Ok(self.cx.let_in_punt(&mut frame)), None),
-            _ => return self.cx.take_in_other(turn, frame, seen),
+            _ => {
+                if !self.cx.graphs.hears.is_empty() && matches!(seen, Seen::Class(Ok(Class::Arp(_)))) {
+                    self.hear(turn, &frame);
+                }
+                return self.cx.take_in_other(turn, frame, seen);
+            }
         };
         let Admitted { kind, header, discard } = match admitted {
             Ok(admitted) => admitted,

@@ -45,7 +45,9 @@ pub mod swap;
 pub mod table;
 pub mod taught;
 
+use crate::core::domain::DomainId;
 use crate::core::ledger::Balance;
+use crate::frame::PortId;
 pub use channels::{Channels, InChan, OutChan, Traffic};
 pub use exit::Target;
 pub use form::{Exit, Form};
@@ -61,6 +63,8 @@ pub struct Graphs {
     pub channels: Channels,
     /// What looks at frames before the node does.
     pub halves: Vec<Box<dyn ChannelHalf>>,
+    /// Domains that hear address resolution at a port, beside the node and Linux.
+    pub hears: Vec<(PortId, DomainId)>,
     /// What became of the packets of cut-through channels in the other half.
     pub in_kernel: Balance,
     /// Memory for packets between engines: of incoming channels, and of outgoing ones, to which cut-through leads from those.

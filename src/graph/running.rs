@@ -150,7 +150,7 @@ impl PreparedGraph {
 }
 
 /// Where a specification of packets begins: the port's name.
-fn port_of(take: &str) -> &str {
+pub fn port_of(take: &str) -> &str {
     take.trim_start().split(['/', ' ']).next().unwrap_or_default()
 }
 
@@ -242,6 +242,21 @@ impl GraphGeneration {
         self.wake = if is_busy { now + REST } else { next };
         for frame in &mut scratch.out {
             frame.port = self.ports.get(usize::from(frame.port.0)).copied().unwrap_or(PortId(u16::MAX));
+        }
+    }
+
+    /// Its devices are other ports, or none: those of their names.
+    pub fn rebind(&mut self, port: impl Fn(&str) -> Option<PortId>) {
+        self.edges.fill(NO_EDGE);
+        for ((edge, (_, name)), known) in (0..).zip(&self.graph.places.all).zip(&mut self.ports) {
+            *known = port(name).unwrap_or(PortId(u16::MAX));
+            let at = usize::from(known.0);
+            if port(name).is_some() {
+                if self.edges.len() <= at {
+                    self.edges.resize(at + 1, NO_EDGE);
+                }
+                self.edges[at] = edge;
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 //! worker. A packet is worked on by the generation that runs when its turn comes, and by no other; what a generation holds that has no
 //! place in the next goes its way in the old one, for a second at most.
 
+mod hearing;
 mod swapping;
 
 use super::ending::Gone;
@@ -28,6 +29,7 @@ use crate::nodeos::interface::InChanId;
 use crate::wire::{Addr, ethernet};
 use core::mem::take;
 use std::collections::VecDeque;
+use swapping::Inlet;
 pub use swapping::Swapped;
 
 /// Generations of one graph that still hold something, at most; what more hold is dropped.
@@ -110,8 +112,8 @@ pub struct ShownGraph {
 struct Running {
     spec: GraphSpec,
     domain: DomainId,
-    /// The channels by which its packets come, by what it takes.
-    doors: Vec<(String, InChanId)>,
+    /// By what its packets come, for each thing that it takes.
+    doors: Vec<(String, Inlet)>,
     now: GraphGeneration,
     /// Packets that have come in this turn, which go in together.
     came: Vec<Frame>,
@@ -201,6 +203,7 @@ impl Environment for RunningGraphs {
         });
         if self.list.len() != before {
             self.renew_places();
+            cx.graphs.hears.retain(|(_, domain)| !gone.iter().any(|gone| gone.domain == *domain));
         }
         0
     }

@@ -97,7 +97,11 @@ impl Node {
             hellos,
         } = amendment;
         classifying.into_iter().for_each(|classifying| self.cx.teach(turn, classifying));
+        let rebinds = !placed.is_empty();
         placed.into_iter().for_each(|placed| self.place_port(placed));
+        if rebinds {
+            self.rebind_graphs(turn);
+        }
         if let Some(sizes) = rates {
             let whole = sizes.ingress_packets_per_second;
             self.cx.core.ingress.fill_with(|| founding::ingress_bucket(whole));

@@ -3,13 +3,17 @@
 use crate::bed::{Bed, datagram_with};
 use anode::core::domain::DomainId;
 use anode::core::reason::Reason;
-use anode::frame::Frame;
+use anode::frame::{Frame, Link, PortId};
 use anode::graph::running::{GRAPHS_MAX, GraphSpec};
 use anode::node::graphs::{GraphStatus, GraphTraffic, Swapped};
+use anode::node::places::PortPlaced;
+use anode::node::policy::Amendment;
 use anode::schedule::Policy;
+use anode::topology::{Ceiling, Port};
 use anode::trust::grants::Grants;
 use anode::trust::limits::Limits;
 use anode::trust::{Role, Roles};
+use anode::wire::ethernet::Mac;
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -127,6 +131,79 @@ fn packets_of_one_turn_go_together_and_none_is_lost_or_doubled() {
     assert_eq!((came, gone + dropped + held), (16, 16));
     assert!(held <= 3 && bed.driver.node.unaccounted_of(domain) == 0, "{held}");
     assert_eq!(bed.usage(domain).unwrap().counts.drops.of(Reason::MemoryFull), dropped);
+}
+
+/// Who asks for an address of the graph's has its answer, and the node finds its next hops as before.
+#[test]
+fn address_resolution_is_heard_by_graphs_and_by_the_node() {
+    let mut bed = bed();
+    let text = "FromDevice(eth0) -> all :: Counter -> c :: Classifier(12/0806 20/0002, -); c [0] -> answers :: Counter -> Discard; \
+                c [1] -> Discard;";
+    let refused = put(&mut bed, spec(&["eth7/arp"], &text.replace("eth0", "eth7")), None);
+    assert!(refused.unwrap_err().contains("called eth7; there are: eth0, eth1"));
+    let domain = run(&mut bed, &["eth0/arp"], text).domain;
+    let count = |bed: &Bed, engine: &str| bed.driver.node.read_graph("g", engine, "count").unwrap();
+    for port in [0, 1] {
+        bed.say(port, [10, 0, port, 9], Mac([2, 0, 0, 0, 0, 9]));
+        settle(&mut bed);
+    }
+    assert_eq!((count(&bed, "all"), count(&bed, "answers")), ("1".into(), "1".into()), "at its port alone");
+    feed(&mut bed, datagram_with(53, b"linux"));
+    assert_eq!(bed.driver.node.balance().not_ours, 1, "it takes nothing else");
+    assert_eq!((status(&bed).traffic.came, bed.driver.node.unaccounted_of(domain)), (1, 0));
+    run(&mut bed, &["eth1/arp"], &text.replace("eth0", "eth1"));
+    for port in [0, 1] {
+        bed.say(port, [10, 0, port, 9], Mac([2, 0, 0, 0, 0, 9]));
+        settle(&mut bed);
+    }
+    assert_eq!(count(&bed, "all"), "2", "what it does not take any more does not come");
+    let ended = bed.turn(|node, turn| node.end_graph(turn, "g"));
+    assert!(ended.is_ok());
+    bed.say(1, [10, 0, 1, 9], Mac([2, 0, 0, 0, 0, 9]));
+    settle(&mut bed);
+    assert_eq!(bed.driver.node.balance().unaccounted(), 0);
+}
+
+/// A port goes, another one has its place, and one of the name comes at another place.
+#[test]
+fn devices_of_graphs_are_ports_of_their_names_however_ports_come_and_go() {
+    let mut bed = bed();
+    run(&mut bed, TAKE, THROUGH);
+    let port = |name: &str| Port {
+        name: name.into(),
+        link: Link::Ethernet { mac: Mac([2, 0, 0, 0, 0, 0]), answers: false },
+        addresses: Vec::new(),
+        mtu: 1500,
+        bits_per_second: 0,
+        ceiling: Ceiling::default(),
+    };
+    let place = |bed: &mut Bed, at: u16, is: Port| {
+        let amendment = Amendment { placed: vec![PortPlaced { port: PortId(at), is }], ..Amendment::default() };
+        bed.turn(|node, turn| node.amend(turn, amendment));
+    };
+    let from = |at: u16| {
+        let mut frame = datagram_with(53, b"what?");
+        frame.port = PortId(at);
+        frame
+    };
+    // The place of eth0 has another port, whose packets are Linux's.
+    place(&mut bed, 0, port("other"));
+    feed(&mut bed, from(0));
+    assert_eq!((bed.driver.node.balance().not_ours, left(&mut bed)), (1, vec![]));
+    // Its name is elsewhere from now on.
+    place(&mut bed, 2, port("eth0"));
+    feed(&mut bed, from(2));
+    feed(&mut bed, from(0));
+    assert_eq!(bed.driver.node.balance().not_ours, 2);
+    assert_eq!(left(&mut bed).iter().map(|(port, _)| *port).collect::<Vec<_>>(), [1]);
+    // So is that of the device by which packets leave.
+    place(&mut bed, 1, port("another"));
+    feed(&mut bed, from(2));
+    assert_eq!((left(&mut bed), status(&bed).traffic.dropped), (vec![], 1), "there is no port of that name");
+    place(&mut bed, 0, port("eth1"));
+    feed(&mut bed, from(2));
+    assert_eq!(left(&mut bed).iter().map(|(port, _)| *port).collect::<Vec<_>>(), [0]);
+    assert_eq!(bed.driver.node.balance().unaccounted(), 0);
 }
 
 #[test]

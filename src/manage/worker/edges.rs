@@ -23,11 +23,15 @@ use crate::wire::revocation::Repr;
 use crate::wire::{Addr, Digest};
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 /// For how long codes are prepared before ports open, and for how long what sockets hold may take, in nanoseconds.
 const PREPARE: u64 = 5_000_000_000;
 const DRAIN: u64 = 500_000_000;
+
+/// Between two looks for orders while ports are waited for.
+const LOOK: Duration = Duration::from_millis(1);
 
 impl Worker {
     /// These ports say hello from now on, once in so many tenths of a second, and these graphs run; ports are open.
@@ -35,13 +39,32 @@ impl Worker {
         let now = self.clock.now();
         let ports = hellos.iter().filter_map(|(at, interval)| Some((u16::try_from(*at).ok()?, *interval)));
         ports.for_each(|(at, interval)| self.driver.node.say_hello(now, PortId(at), interval));
+        let runs = !graphs.is_empty();
         for graph in graphs {
             // Others run, and the node does: whoever mends it applies the configuration again.
             if let Err(why) = self.driver.turn(now, |node, turn| node.run_graph(turn, graph, None)) {
                 tracing::error!(event = "node", why, "a graph does not run");
             }
         }
-        self.settle(now).map_err(|error| error.to_string())
+        self.settle(now).map_err(|error| error.to_string())?;
+        if runs {
+            self.await_ports();
+        }
+        Ok(())
+    }
+
+    /// Waits until the ports take what there are channels for: what a graph takes goes to nobody else once the node is up. Only those
+    /// who open sockets give orders yet.
+    fn await_ports(&mut self) {
+        let (done, answer) = channel();
+        let asked = self.around.place.opener().is_some_and(|opener| opener.settle(done).is_none());
+        let until = Instant::now() + Duration::from_nanos(PREPARE);
+        while asked && answer.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            self.take_orders();
+            if Instant::now() > until {
+                return tracing::warn!("ports do not take yet what graphs are to have");
+            }
+        }
     }
 
     /// Whom ports let in, and what neighbours are told of what was taken back, before any packet is taken.

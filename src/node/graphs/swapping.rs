@@ -1,19 +1,45 @@
 //! A graph begins, becomes another one, or ends: at once, between two packets, or not at all.
+//!
+//! Its packets come by inlets, one for each thing that it takes. They are of ports, which have names for whoever writes a graph and numbers
+//! here. A port may go and another one come in its place, so devices and inlets are looked up by their names again when ports have changed.
 
 use super::{OLDER_FOR, OLDER_MAX, Running, RunningGraphs, no_graph};
 use crate::classify::rule::Layer;
 use crate::core::domain::DomainId;
 use crate::frame::{Link, PortId};
-use crate::graph::running::{GRAPHS_MAX, GraphGeneration, GraphSpec, PreparedGraph, RUN_MAX};
+use crate::graph::running::{GRAPHS_MAX, GraphGeneration, GraphSpec, PreparedGraph, RUN_MAX, port_of};
 use crate::graph::scratch::Scratch;
 use crate::node::output::Turn;
 use crate::node::{Ended, Node};
 use crate::nodeos::channel;
 use crate::nodeos::interface::{ChanSpec, InChanId, NetSpec, NodeOs};
+use crate::topology::Port;
 use std::collections::VecDeque;
 
 /// Packets that may wait for a graph's turn, of each thing that it takes.
 const BUFFERS: u16 = 1024;
+
+/// By what packets of one specification come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Inlet {
+    /// A channel.
+    Channel(InChanId),
+    /// Copies of what resolves addresses at a port.
+    Hears(PortId),
+    /// Nothing: there is no port of its name.
+    Waits,
+}
+
+/// The port of which a specification of address resolution is.
+fn heard(take: &str) -> Option<&str> {
+    take.trim().strip_suffix("/arp")
+}
+
+/// The port that is a device of graphs.
+fn device(ports: &[Port], name: &str) -> Option<PortId> {
+    let at = ports.iter().position(|port| port.name == name && port.link != Link::Overlay && !port.is_vacant())?;
+    Some(PortId(at as u16))
+}
 
 /// A generation that runs from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +56,7 @@ pub struct Swapped {
 struct Before {
     domain: DomainId,
     number: u32,
-    doors: Vec<(String, InChanId)>,
+    doors: Vec<(String, Inlet)>,
     is_new: bool,
 }
 
@@ -50,7 +76,7 @@ impl Node {
         let bound = graph.bind(number, |name| self.device(name));
         let (spec, generation) = bound.map_err(|device| named(self.no_device(&device)))?;
         let mut before = self.before(&spec).map_err(named)?;
-        let wanted = match self.open_doors(turn, &spec, &before) {
+        let wanted = match self.open_doors(turn, &spec, (before.domain, &before.doors)) {
             Ok(doors) => doors,
             Err(why) => {
                 if before.is_new {
@@ -104,13 +130,6 @@ impl Node {
         }
     }
 
-    /// The port that is a device of graphs.
-    fn device(&self, name: &str) -> Option<PortId> {
-        let ports = &self.cx.core.topology.ports;
-        let at = ports.iter().position(|port| port.name == name && port.link != Link::Overlay && !port.is_vacant())?;
-        Some(PortId(at as u16))
-    }
-
     fn no_device(&self, name: &str) -> String {
         let ports = self.cx.core.topology.ports.iter();
         let links: Vec<_> = ports.filter(|port| port.link != Link::Overlay).map(|port| &*port.name).collect();
@@ -132,24 +151,28 @@ impl Node {
         Ok(Before { domain, number: 0, doors: Vec::new(), is_new: true })
     }
 
+    /// The port that is a device of graphs.
+    fn device(&self, name: &str) -> Option<PortId> {
+        device(&self.cx.core.topology.ports, name)
+    }
+
     /// The channels of all that it takes; those that are new are opened, all or none.
     fn open_doors(
         &mut self,
         turn: &mut Turn<'_>,
         spec: &GraphSpec,
-        before: &Before,
-    ) -> Result<Vec<(String, InChanId)>, String> {
-        let domain = before.domain;
+        (domain, before): (DomainId, &[(String, Inlet)]),
+    ) -> Result<Vec<(String, Inlet)>, String> {
         let (mut doors, mut opened) = (Vec::new(), Vec::new());
         for text in &spec.take {
-            if let Some(known) = before.doors.iter().find(|(known, _)| known == text) {
+            if let Some(known) = before.iter().find(|(known, _)| known == text) {
                 doors.push(known.clone());
                 continue;
             }
             match self.open_door(turn, domain, text) {
-                Ok(channel) => {
-                    opened.push((text.clone(), channel));
-                    doors.push((text.clone(), channel));
+                Ok(door) => {
+                    opened.push((text.clone(), door));
+                    doors.push((text.clone(), door));
                 }
                 Err(why) => {
                     self.close_doors(turn, domain, &opened);
@@ -160,7 +183,12 @@ impl Node {
         Ok(doors)
     }
 
-    fn open_door(&mut self, turn: &mut Turn<'_>, domain: DomainId, text: &str) -> Result<InChanId, String> {
+    fn open_door(&mut self, turn: &mut Turn<'_>, domain: DomainId, text: &str) -> Result<Inlet, String> {
+        if let Some(port) = heard(text) {
+            let port = self.device(port).ok_or_else(|| self.no_device(port))?;
+            self.cx.graphs.hears.push((port, domain));
+            return Ok(Inlet::Hears(port));
+        }
         let (protocol, address) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
         if !channel::split(protocol).1.is_empty() {
             return Err("engines stand in the graph's text, and not here".into());
@@ -175,9 +203,9 @@ impl Node {
         let is_shared = filter.is_some_and(|filter| filter.watches().iter().any(|watch| watch.is_shared));
         if !is_anep && !is_shared {
             self.cx.graphs.channels.ins.get_mut(channel).into_iter().for_each(|channel| channel.joins = true);
-            return Ok(channel);
+            return Ok(Inlet::Channel(channel));
         }
-        self.close_doors(turn, domain, &[(text.to_owned(), channel)]);
+        self.close_doors(turn, domain, &[(text.to_owned(), Inlet::Channel(channel))]);
         Err(match is_anep {
             true => "ANEP is for environments: a graph takes ordinary traffic",
             false => {
@@ -188,10 +216,56 @@ impl Node {
         .into())
     }
 
-    fn close_doors(&mut self, turn: &mut Turn<'_>, domain: DomainId, doors: &[(String, InChanId)]) {
-        for (_, channel) in doors {
-            // It is there, and its domain's.
-            let _ = self.with_os(turn, domain, |os| os.inchan_destroy(*channel));
+    fn close_doors(&mut self, turn: &mut Turn<'_>, domain: DomainId, doors: &[(String, Inlet)]) {
+        for (_, door) in doors {
+            match *door {
+                Inlet::Channel(channel) => {
+                    // It is there, and its domain's.
+                    let _ = self.with_os(turn, domain, |os| os.inchan_destroy(channel));
+                }
+                Inlet::Hears(port) => self.cx.graphs.hears.retain(|heard| *heard != (port, domain)),
+                Inlet::Waits => {}
+            }
+        }
+    }
+
+    /// Ports have come or gone: graphs have those of the names in their texts.
+    pub(in crate::node) fn rebind_graphs(&mut self, turn: &mut Turn<'_>) {
+        let ports = &self.cx.core.topology.ports;
+        let Some(graphs) = self.environments.get_mut::<RunningGraphs>() else { return };
+        for graph in &mut graphs.list {
+            let older = graph.older.iter_mut().map(|(older, _)| older);
+            older.chain([&mut graph.now]).for_each(|generation| generation.rebind(|name| device(ports, name)));
+        }
+        let all: Vec<_> = graphs.list.iter().map(|graph| (graph.domain, graph.doors.clone())).collect();
+        for (domain, mut doors) in all {
+            let mut changed = false;
+            for (text, door) in &mut doors {
+                let port = self.device(port_of(text));
+                let before = match *door {
+                    Inlet::Channel(channel) => {
+                        self.cx.graphs.channels.ins.get(channel).and_then(|known| known.filter.fixed()?.port)
+                    }
+                    Inlet::Hears(port) => Some(port),
+                    Inlet::Waits => None,
+                };
+                if port == before {
+                    continue;
+                }
+                changed = true;
+                self.close_doors(turn, domain, &[(text.clone(), *door)]);
+                let opened = port.map_or(Ok(Inlet::Waits), |_| self.open_door(turn, domain, text));
+                *door = opened.unwrap_or_else(|why| {
+                    tracing::error!(node = self.cx.core.name, why, take = text, "a graph does not get what it takes");
+                    Inlet::Waits
+                });
+            }
+            if changed {
+                self.ask(|graphs: &mut RunningGraphs, _| {
+                    let graph = graphs.at(domain).and_then(|at| graphs.list.get_mut(at));
+                    graph.into_iter().for_each(|graph| graph.doors = core::mem::take(&mut doors));
+                });
+            }
         }
     }
 
@@ -199,7 +273,7 @@ impl Node {
     fn put(
         &mut self,
         turn: &mut Turn<'_>,
-        (spec, doors, mut now): (GraphSpec, Vec<(String, InChanId)>, GraphGeneration),
+        (spec, doors, mut now): (GraphSpec, Vec<(String, Inlet)>, GraphGeneration),
         before: &Before,
     ) -> usize {
         let domain = before.domain;
