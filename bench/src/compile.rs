@@ -199,10 +199,12 @@ fn fingerprint(compiler_version: &[u8]) -> String {
     hex::encode(&hash.finalize()[..12])
 }
 
-/// Compiles an environment of a node as a shared object in this folder.
+/// Compiles an environment of a node as a shared object in this folder, which whoever the node becomes may read.
 pub(crate) fn environment(folder: &Path, name: &str, source: &str) -> Result<PathBuf, Error> {
     let (object, file) = (folder.join(name).with_extension("so"), folder.join(name).with_extension("c"));
     let header = (folder.join("nodeos.h"), include_str!("../../sdk/anode/nodeos.h"));
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder, open).map_err(|cause| Error::Write { path: folder.into(), cause })?;
     for (path, text) in [(file.clone(), source), header] {
         fs::write(&path, text).map_err(|cause| Error::Write { path, cause })?;
     }

@@ -148,9 +148,6 @@ impl Active {
             let started = [own.clone(), OBJECT_ARGUMENT.into(), object_path];
             let command: Vec<String> = started.into_iter().chain(words).collect();
             let folders = [object, own.as_ref()].map(|file| file.parent().unwrap_or(file));
-            // Whoever the environment is, it may read there.
-            std::fs::set_permissions(folders[0], std::os::unix::fs::PermissionsExt::from_mode(0o755))
-                .map_err(|cause| Error::Write { path: folders[0].to_owned(), cause })?;
             format!("command = {command:?}\nreads = {folders:?}")
         } else {
             let library: Vec<String> = [object_path].into_iter().chain(words).collect();
