@@ -8,6 +8,7 @@ mod chosen;
 mod confined;
 mod disciplines;
 mod failed_start;
+mod fake_router;
 mod fewer_descriptors;
 mod flaps;
 mod flood;
