@@ -50,6 +50,7 @@ mod shared_hook;
 mod stuck;
 mod tiers;
 mod together;
+mod tutorial;
 mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
