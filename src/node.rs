@@ -80,6 +80,7 @@ pub mod workers;
 
 use crate::classify::Class;
 pub use crate::classify::taught::classifier::MatchMode;
+pub use crate::classify::taught::words::RuleWords;
 use crate::core::Core;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;

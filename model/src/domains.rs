@@ -222,4 +222,7 @@ pub struct Channel {
     /// Of a cut-through channel, packets that passed by the kernel half.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_kernel: Option<u64>,
+    /// Why its rule holds for nothing now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
 }

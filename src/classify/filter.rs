@@ -11,6 +11,7 @@ use super::taught::pattern::{Case, HostNames, Pattern, Wanted};
 use super::taught::protocol::ProtocolId;
 use super::taught::protocols::Protocols;
 use super::taught::text::Vocabulary;
+use super::taught::words::{RuleWords, WordsOf};
 use crate::frame::PortId;
 use crate::wire::anep;
 use crate::wire::ethernet::ethertype;
@@ -122,12 +123,13 @@ impl TaughtRule {
         language: Language,
         (port, layer): (Option<PortId>, Layer),
         protocols: &Protocols,
-        names: &mut dyn HostNames,
+        words: &RuleWords,
     ) -> Result<TaughtRule, RuleRefused> {
         if text.len() > RULE_BYTES_MAX {
             return Err(RuleRefused::Long(text.len()));
         }
-        let (wanted, root) = wanted(text, language, layer, protocols, names)?;
+        let mut names = WordsOf::by(words);
+        let (wanted, root) = wanted(text, language, layer, protocols, &mut names)?;
         let cases = wanted.cases(root).map_err(RuleRefused::Wrong)?;
         if cases.is_empty() {
             let why = "this can never hold: its parts, or it and the channel's protocol, contradict each other";
@@ -139,7 +141,8 @@ impl TaughtRule {
             refuse_own(protocols, case, &around.rule)?;
             let around = FixedRule { rule: Rule { port, ..around.rule }, ..around };
             // Whole frames are more than a transport's payload, and a channel of fixed fields hands over what its layer says.
-            if cases.len() == 1 && around.is_same && around.rule.layer == layer {
+            // What words mean may change, and with it what it says.
+            if cases.len() == 1 && around.is_same && around.rule.layer == layer && !names.is_used {
                 rule.same = Some(around.rule.clone());
             }
             let watch = watch(around, layer);
@@ -151,8 +154,8 @@ impl TaughtRule {
     }
 
     /// The same, as it is looked for with what is taught now.
-    pub fn wanted(&self, protocols: &Protocols, names: &mut dyn HostNames) -> Result<Wanted, RuleRefused> {
-        Ok(wanted(&self.text, self.language, self.layer, protocols, names)?.0)
+    pub fn wanted(&self, protocols: &Protocols, words: &RuleWords) -> Result<Wanted, RuleRefused> {
+        Ok(wanted(&self.text, self.language, self.layer, protocols, &mut WordsOf::by(words))?.0)
     }
 
     /// Whether two mean the same packets.

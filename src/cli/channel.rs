@@ -85,11 +85,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         "in kernel"
     );
     let channels: Vec<Channel> = serde_json::from_value(clean::tree(channels))?;
-    for Channel { id, kind, title, protocol, address, packets, bytes, dropped, in_kernel, .. } in channels {
+    for Channel { id, kind, title, protocol, address, packets, bytes, dropped, in_kernel, idle, .. } in channels {
         let in_kernel = in_kernel.map_or(String::new(), |packets| packets.to_string());
         crate::say!(
             "{id:>10}  {kind:4} {title:20} {protocol:24} {address:32} {packets:>12} {bytes:>14} {dropped:>10} {in_kernel:>12}"
         );
+        if let Some(why) = idle {
+            crate::say!("{:>10}  its rule holds for nothing: {why}", "");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,10 +1,13 @@
-//! `[classify]`: protocols that channels' rules may name, and which of the rules that hold get a packet.
+//! `[classify]`: protocols, hosts and constants that channels' rules may name, and which of the rules that hold get a packet.
 //!
 //! The definitions stand in the configuration itself: a running node opens no other files, and what an operator applies is all that it
 //! has to be sent.
 
-use crate::node::{Classifying, MatchMode};
+use crate::node::{Classifying, MatchMode, RuleWords};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Bytes of the definitions of one node.
 const DEFINITIONS_MAX: usize = 64 << 10;
@@ -17,6 +20,10 @@ pub struct ClassifyFile {
     pub mode: MatchMode,
     /// Definitions of protocols, in the language of docs/classifier.md.
     pub protocols: String,
+    /// Hosts that rules may name, with their addresses.
+    pub hosts: BTreeMap<String, Vec<IpAddr>>,
+    /// Numbers that rules may name.
+    pub constants: BTreeMap<String, u64>,
 }
 
 impl ClassifyFile {
@@ -25,7 +32,9 @@ impl ClassifyFile {
         if self.protocols.len() > DEFINITIONS_MAX {
             return Err(format!("[classify] protocols: at most {DEFINITIONS_MAX} bytes, not {}", self.protocols.len()));
         }
-        Classifying::taught(self.mode, "[classify] protocols", &self.protocols)
+        let words = RuleWords::new(&self.hosts, &self.constants).map_err(|why| format!("[classify]: {why}"))?;
+        let taught = Classifying::taught(self.mode, "[classify] protocols", &self.protocols)?;
+        Ok(Classifying { words: Arc::new(words), ..taught })
     }
 }
 
@@ -45,7 +54,12 @@ mod tests {
         assert!(wrong.starts_with("[classify] protocols:1:") && wrong.contains("do you mean 'udp'"), "{wrong}");
         let long = format!("protocols = \"{}\"", " ".repeat(DEFINITIONS_MAX + 1));
         assert!(read(&long).unwrap_err().contains("65536 bytes, not 65537"));
-        for text in ["mode = \"some\"", "protocol = \"\""] {
+        let words = read("hosts = { db = [\"10.0.0.7\", \"fd00::7\"] }\nconstants = { APP_PORT = 2001 }").unwrap();
+        assert_ne!(words.words, read("hosts = { db = [\"10.0.0.8\"] }").unwrap().words);
+        assert_eq!(read("constants = { TH_SYN = 1 }").unwrap_err().split(':').next(), Some("[classify]"));
+        for text in
+            ["mode = \"some\"", "protocol = \"\"", "hosts = { db = [\"10.0.0.256\"] }", "constants = { A = -1 }"]
+        {
             assert!(toml::from_str::<ClassifyFile>(text).is_err(), "{text}");
         }
     }

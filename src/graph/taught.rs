@@ -10,9 +10,10 @@ use crate::classify::filter::TaughtRule;
 use crate::classify::rule::Layer;
 use crate::classify::shapes::NoPlace;
 use crate::classify::taught::classifier::{Classifier, MatchMode, RuleNumber};
-use crate::classify::taught::pattern::{NoNames, Wanted};
+use crate::classify::taught::pattern::Wanted;
 use crate::classify::taught::protocols::Protocols;
 use crate::classify::taught::trace::Trace;
+use crate::classify::taught::words::RuleWords;
 use crate::frame::PortId;
 use crate::nodeos::interface::InChanId;
 use std::sync::{Arc, LazyLock};
@@ -31,6 +32,8 @@ pub struct Classifying {
     pub mode: MatchMode,
     /// What is taught.
     pub protocols: Arc<Protocols>,
+    /// Hosts and constants that rules may name.
+    pub words: Arc<RuleWords>,
 }
 
 impl Classifying {
@@ -42,21 +45,21 @@ impl Classifying {
         }
         let mut protocols = (*standard.protocols).clone();
         protocols.teach(text).map_err(|mistake| mistake.show(name, text))?;
-        Ok(Classifying { mode, protocols: Arc::new(protocols) })
+        Ok(Classifying { protocols: Arc::new(protocols), ..standard })
     }
 
     /// The same with what another text teaches.
     pub fn and(&self, name: &str, text: &str) -> Result<Classifying, String> {
         let mut protocols = (*self.protocols).clone();
         protocols.teach(text).map_err(|mistake| mistake.show(name, text))?;
-        Ok(Classifying { mode: self.mode, protocols: Arc::new(protocols) })
+        Ok(Classifying { protocols: Arc::new(protocols), ..self.clone() })
     }
 }
 
 impl Default for Classifying {
     fn default() -> Classifying {
         static STANDARD: LazyLock<Arc<Protocols>> = LazyLock::new(|| Arc::new(Protocols::standard()));
-        Classifying { mode: MatchMode::First, protocols: STANDARD.clone() }
+        Classifying { mode: MatchMode::First, protocols: STANDARD.clone(), words: Arc::default() }
     }
 }
 
@@ -162,7 +165,7 @@ impl TaughtRules {
 
     /// The same, as one was there that another worker has added.
     fn compile(&self, rule: &TaughtRule) -> (Option<Wanted>, usize) {
-        let wanted = rule.wanted(&self.classifying.protocols, &mut NoNames).ok();
+        let wanted = rule.wanted(&self.classifying.protocols, &self.classifying.words).ok();
         let cases = wanted.as_ref().map(|wanted| wanted.cases(self.all.root()).map_or(0, |cases| cases.len()));
         (wanted, cases.unwrap_or(0))
     }
@@ -172,16 +175,21 @@ impl TaughtRules {
         let Some(slot) = self.slot(channel) else { return };
         let Some(placed) = self.rules.get_mut(slot).and_then(Option::take) else { return };
         (self.count, self.cases) = (self.count - 1, self.cases - placed.cases);
+        self.take_out(slot);
+        if self.count == 0 {
+            // Nobody asks, and what ports have known is of no use.
+            self.ports.clear();
+        }
+    }
+
+    /// Nobody looks for the rule in this place any more.
+    fn take_out(&mut self, slot: usize) {
         for classifier in core::iter::once(&mut self.all).chain(self.ports.iter_mut().flatten()) {
             let number = classifier.owners().find(|(_, owner)| **owner == slot as u32).map(|(number, _)| number);
             if let Some(number) = number {
                 classifier.remove(number);
             }
             classifier.settle();
-        }
-        if self.count == 0 {
-            // Nobody asks, and what ports have known is of no use.
-            self.ports.clear();
         }
     }
 
@@ -190,6 +198,13 @@ impl TaughtRules {
         if let Some(slot) = self.slot(channel) {
             self.rules[slot].iter_mut().for_each(|placed| placed.taker = after);
         }
+    }
+
+    /// Why the rule of a channel holds for nothing, if it does.
+    pub fn idle(&self, channel: InChanId) -> Option<String> {
+        let placed = self.rules.get(self.slot(channel)?)?.as_ref().filter(|placed| placed.wanted.is_none())?;
+        let Classifying { protocols, words, .. } = &self.classifying;
+        placed.rule.wanted(protocols, words).err().map(|why| why.to_string())
     }
 
     fn slot(&self, channel: InChanId) -> Option<usize> {
@@ -247,8 +262,38 @@ impl TaughtRules {
         self.ports[at] = Some(classifier);
     }
 
+    /// Words of rules mean something else from now on: those that say something else are looked for anew. Packets that these are not
+    /// about keep their places among known flows.
+    fn reword(&mut self, words: &Arc<RuleWords>) {
+        self.classifying.words = words.clone();
+        for slot in 0..self.rules.len() {
+            let Some((rule, before)) = self.rules[slot].as_ref().map(|it| (it.rule.clone(), &it.wanted)) else {
+                continue;
+            };
+            let (wanted, cases) = self.compile(&rule);
+            if wanted == *before {
+                continue;
+            }
+            self.take_out(slot);
+            let Some(placed) = self.rules.get_mut(slot).and_then(Option::as_mut) else { continue };
+            self.cases = self.cases - placed.cases + cases;
+            (placed.wanted, placed.cases) = (wanted, cases);
+            let Some((wanted, order)) = placed.wanted.as_ref().map(|wanted| (wanted, placed.order)) else { continue };
+            place(&mut self.all, wanted, order, slot as u32);
+            for (port, classifier) in self.ports.iter_mut().enumerate() {
+                if rule.port.is_none_or(|own| usize::from(own.0) == port) {
+                    classifier.iter_mut().for_each(|it| place(it, wanted, order, slot as u32));
+                }
+            }
+        }
+    }
+
     /// Other protocols are taught from now on, or another mode holds: all rules are read again.
     pub fn set(&mut self, classifying: Classifying) {
+        let is_same = classifying.mode == self.classifying.mode && classifying.protocols == self.classifying.protocols;
+        if is_same {
+            return self.reword(&classifying.words);
+        }
         self.classifying = classifying;
         self.all = empty(&self.classifying, 0, self.secret);
         self.ports.clear();
@@ -266,12 +311,12 @@ impl TaughtRules {
         }
     }
 
-    /// The rules that could not be read with these protocols, each with the reason.
-    pub fn unreadable(&self, protocols: &Protocols) -> Vec<(Taker, Arc<TaughtRule>, String)> {
+    /// The rules that could not be read with these protocols and words, each with the reason.
+    pub fn unreadable(&self, classifying: &Classifying) -> Vec<(Taker, Arc<TaughtRule>, String)> {
         // Those that mean nothing already do not lose that.
         let placed = self.rules.iter().flatten().filter(|placed| placed.wanted.is_some());
         let wrong = placed.filter_map(|placed| {
-            let why = placed.rule.wanted(protocols, &mut NoNames).err()?;
+            let why = placed.rule.wanted(&classifying.protocols, &classifying.words).err()?;
             Some((placed.taker, placed.rule.clone(), why.to_string()))
         });
         wrong.collect()
@@ -285,3 +330,6 @@ fn place(classifier: &mut Classifier<u32>, wanted: &Wanted, order: u32, slot: u3
     }
     classifier.settle();
 }
+
+#[cfg(test)]
+mod tests;

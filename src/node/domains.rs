@@ -84,6 +84,9 @@ pub struct ChannelStatus {
     /// Of a cut-through channel, packets of these that passed by the kernel half.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_kernel: Option<u64>,
+    /// Why its rule holds for nothing now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<String>,
 }
 
 impl Node {

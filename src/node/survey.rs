@@ -348,6 +348,7 @@ impl Cx {
             protocol: channel.spec.protocol.clone(),
             address: channel.spec.address.clone(),
             port: self.port_name(channel.filter.port()),
+            idle: channel.filter.fixed().is_none().then(|| self.graphs.channels.taught.idle(id)).flatten(),
             ..self.channel_status(id.0, "in", channel.domain, self.graphs.channels.traffic_in(id, channel))
         }
     }
@@ -375,7 +376,7 @@ impl Cx {
 
     fn channel_status(&self, id: u32, kind: &'static str, domain: DomainId, traffic: Traffic) -> ChannelStatus {
         let title = self.core.domains.by_id(domain).map(|domain| domain.title.clone()).unwrap_or_default();
-        let (protocol, address) = Default::default();
-        ChannelStatus { id, kind, domain: domain.0, title, protocol, address, port: None, traffic, in_kernel: None }
+        let (protocol, address, port, in_kernel, idle) = Default::default();
+        ChannelStatus { id, kind, domain: domain.0, title, protocol, address, port, traffic, in_kernel, idle }
     }
 }

@@ -7,8 +7,6 @@ use super::output::Turn;
 use super::{Cx, Node};
 use crate::classify::filter::{Filter, TaughtRule};
 use crate::classify::taught::classifier::MatchMode;
-use crate::classify::taught::pattern::NoNames;
-use crate::classify::taught::protocols::Protocols;
 use crate::graph::taught::Classifying;
 use std::sync::Arc;
 
@@ -23,9 +21,9 @@ impl Node {
         self.cx.graphs.channels.taught.classifying()
     }
 
-    /// Channels whose rules could not be read with these protocols, and why.
-    pub fn unreadable(&self, protocols: &Protocols) -> Vec<String> {
-        let all = self.cx.graphs.channels.taught.unreadable(protocols);
+    /// Channels whose rules could not be read with these protocols and words, and why.
+    pub fn unreadable(&self, classifying: &Classifying) -> Vec<String> {
+        let all = self.cx.graphs.channels.taught.unreadable(classifying);
         all.into_iter().map(|(taker, rule, why)| format!("channel {}, {}: {why}", taker.channel.0, rule.text)).collect()
     }
 }
@@ -33,11 +31,11 @@ impl Node {
 impl Cx {
     /// The operator says something else of classifying.
     pub(super) fn teach(&mut self, turn: &mut Turn<'_>, classifying: Classifying) {
-        let (protocols, mode) = (classifying.protocols.clone(), classifying.mode);
+        let (protocols, words, mode) = (classifying.protocols.clone(), classifying.words.clone(), classifying.mode);
         let before = self.graphs.channels.taught.classifying().mode;
         self.graphs.channels.taught.set(classifying);
         for (id, rule) in self.graphs.channels.own_taught() {
-            let read = TaughtRule::read(&rule.text, rule.language, (rule.port, rule.layer), &protocols, &mut NoNames);
+            let read = TaughtRule::read(&rule.text, rule.language, (rule.port, rule.layer), &protocols, &words);
             let Ok(read) = read else { continue };
             let read = Filter::Taught(Arc::new(read));
             turn.out.watch(read.clone(), true);

@@ -52,7 +52,8 @@ fn packets_of_a_rule_come_to_its_channels_and_no_packet_is_lost_to_linux() {
 fn come_to_their_channels(node: &Node) {
     let mut protocols = Protocols::standard();
     protocols.teach(APP).unwrap();
-    let classifying = Some(Classifying { mode: MatchMode::All, protocols: Arc::new(protocols) });
+    let classifying =
+        Some(Classifying { mode: MatchMode::All, protocols: Arc::new(protocols), ..Classifying::default() });
     let amendment = Amendment { classifying, ..Amendment::default() };
     node.handle.with_node(move |node, turn| node.amend(turn, amendment)).unwrap();
     let ((domain, tells), (other, others)) = (node.listener(), node.listener());

@@ -9,6 +9,7 @@ use anode::classify::taught::text::{self, Vocabulary};
 use anode::core::reason::Reason;
 use anode::frame::{Frame, PortId, WorkerId};
 use anode::graph::taught::{Classifying, RULES_MAX};
+use anode::node::RuleWords;
 use anode::node::hosts::InProcess;
 use anode::node::policy::Amendment;
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, InChanId, KeyTuple, NetSpec, NodeOs, Upcall};
@@ -46,7 +47,7 @@ fn role(channels: u16) -> Role {
 fn classifying(mode: MatchMode) -> Classifying {
     let mut protocols = Protocols::standard();
     protocols.teach(APP).unwrap();
-    Classifying { mode, protocols: Arc::new(protocols) }
+    Classifying { mode, protocols: Arc::new(protocols), ..Classifying::default() }
 }
 
 fn spec(protocol: &str, address: &str) -> ChanSpec {
@@ -264,14 +265,14 @@ fn protocols_are_taught_and_forgotten_while_packets_pass() {
     let rest = stand.open("if0/ip/udp/rule", "[ip | udp (dport = 2000..2009) | *]").unwrap();
     assert_eq!(stand.feed(app(7)), [(channel, 8)]);
     let forgotten = Classifying::default();
-    assert_eq!(stand.bed.driver.node.unreadable(&forgotten.protocols).len(), 1);
+    assert_eq!(stand.bed.driver.node.unreadable(&forgotten).len(), 1);
     stand.teach(forgotten);
     assert_eq!(stand.feed(app(7)), [(rest, 8)], "the rule holds for nothing");
     assert_eq!(stand.open("if0/ip/udp/rule", "[app (stream = 8) | *]"), Err(Error::Invalid));
     // Another layout of the same protocol: the rule is read with it.
     let mut protocols = Protocols::standard();
     protocols.teach("(protocol app (follows udp 2001) (hdr_len 4) (field stream offset 1 length 1))").unwrap();
-    stand.teach(Classifying { mode: MatchMode::All, protocols: Arc::new(protocols) });
+    stand.teach(Classifying { mode: MatchMode::All, protocols: Arc::new(protocols), ..Classifying::default() });
     assert_eq!(stand.feed(app(7)), [(rest, 8)]);
     let other = datagram_with(2001, &[0, 7, 0, 0]);
     assert_eq!(stand.feed(other), [(channel, 4), (rest, 4)]);
@@ -280,6 +281,35 @@ fn protocols_are_taught_and_forgotten_while_packets_pass() {
     stand.close(channel);
     stand.close(rest);
     assert_eq!(stand.feed(app(7)), []);
+}
+
+#[test]
+fn words_of_rules_mean_another_thing_while_packets_pass() {
+    let with = |address: &str, port: u64| {
+        let hosts = [("sender".to_owned(), vec![address.parse().unwrap()])].into();
+        let words = RuleWords::new(&hosts, &[("APP_PORT".to_owned(), port)].into()).unwrap();
+        Classifying { words: Arc::new(words), ..classifying(MatchMode::First) }
+    };
+    let mut stand = Stand::new(MatchMode::First);
+    let worded = ["[ip (src = sender) | udp | app (stream = 7) | *]", "[ip | udp (dport = APP_PORT) | *]"];
+    assert_eq!(stand.open("if0/ip/udp/rule", worded[0]), Err(Error::Invalid), "nobody is called so");
+    assert_eq!(stand.open("if0/ip/udp/pcap", "host sender"), Err(Error::Invalid), "and no name is looked up");
+    let of_frame = datagram_with(2001, &[]).bytes()[26..30].iter().map(u8::to_string).collect::<Vec<_>>().join(".");
+    stand.teach(with(&of_frame, 2001));
+    let [first, second] = worded.map(|rule| stand.open("if0/ip/udp/rule", rule).unwrap());
+    assert_eq!((stand.feed(app(7)), stand.feed(app(8))), (vec![(first, 8)], vec![(second, 8)]));
+    stand.teach(with("10.9.9.9", 2001));
+    assert_eq!((stand.feed(app(7)), stand.feed(app(8))), (vec![(second, 8)], vec![(second, 8)]));
+    stand.teach(with("10.9.9.9", 2002));
+    assert_eq!((stand.feed(app(7)), stand.feed(app(8))), (vec![], vec![]));
+    stand.teach(with(&of_frame, 2002));
+    assert_eq!(stand.feed(app(7)), [(first, 8)]);
+    let none = classifying(MatchMode::First);
+    assert_eq!(stand.bed.driver.node.unreadable(&none).len(), 2);
+    stand.teach(none);
+    assert_eq!(stand.feed(app(7)), [], "they hold for nothing");
+    let idle: Vec<_> = stand.bed.driver.node.channel_list().into_iter().filter_map(|channel| channel.idle).collect();
+    assert!(idle.len() == 2 && idle[0].contains("sender") && idle[1].contains("APP_PORT"), "{idle:?}");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Rules as channels have them: what ports hear of each, and what is refused.
 
 use super::*;
-use crate::classify::taught::pattern::NoNames;
 use crate::nodeos::channel;
 
 const APP: &str =
@@ -10,10 +9,12 @@ const APP: &str =
 fn read(protocol: &str, text: &str) -> Result<TaughtRule, RuleRefused> {
     let mut protocols = Protocols::standard();
     protocols.teach(APP).unwrap();
+    let hosts = [("db".to_owned(), vec!["10.0.0.7".parse().unwrap()])].into();
+    let words = RuleWords::new(&hosts, &[("APP_PORT".to_owned(), 2001)].into()).unwrap();
     let port = |name: &str| name.strip_prefix("if")?.parse().ok().map(PortId);
     let (base, language) = channel::language(protocol);
     let head = channel::rule(base, "", &[], port).unwrap();
-    TaughtRule::read(text, language.unwrap(), (head.port, head.layer), &protocols, &mut NoNames)
+    TaughtRule::read(text, language.unwrap(), (head.port, head.layer), &protocols, &words)
 }
 
 /// A specification of fixed fields, as what comes of it; `!`: the Linux stack has the frames, too.
@@ -94,5 +95,26 @@ fn what_no_channel_can_have_is_refused_with_the_reason() {
     ] {
         let refused = read(protocol, text).unwrap_err().to_string();
         assert!(refused.contains(why), "{protocol} {text}: {refused}");
+    }
+}
+
+#[test]
+fn a_rule_with_words_is_no_fixed_one_since_they_may_mean_another_thing() {
+    for (worded, plain) in [
+        ("[ip (src = db) | udp | *]", "[ip (src = 10.0.0.7) | udp | *]"),
+        ("[ip | udp (dport = APP_PORT) | *]", "[ip | udp (dport = 2001) | *]"),
+    ] {
+        let (worded, plain) = (read("if0/ip/udp/rule", worded).unwrap(), read("if0/ip/udp/rule", plain).unwrap());
+        assert!(worded.same.is_none() && plain.same.is_some());
+        assert_eq!(worded.watches, plain.watches, "ports hear the same of both");
+    }
+    for (protocol, text, why) in [
+        ("if0/ip/udp/rule", "[ip (src = dc) | *]", "no host of this name has one"),
+        ("if0/ip/udp/rule", "[ip6 (src = db) | *]", "no host of this name has one"),
+        ("if0/ip/udp/rule", "[udp (dport = APP_PART) | *]", "no number and no known constant"),
+        ("if0/ip/pcap", "host dc", "no host of this name is known"),
+    ] {
+        let refused = read(protocol, text).unwrap_err().to_string();
+        assert!(refused.contains(why), "{text}: {refused}");
     }
 }

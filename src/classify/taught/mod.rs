@@ -31,6 +31,7 @@ mod trees;
 mod tuples;
 mod values;
 mod ways;
+pub mod words;
 
 #[cfg(test)]
 mod tests;

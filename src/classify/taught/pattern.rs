@@ -70,10 +70,15 @@ pub struct Case {
     pub fails: Vec<Pattern>,
 }
 
-/// Who knows the addresses of hosts.
+/// Who knows the addresses of hosts, and constants beside those that everybody knows.
 pub trait HostNames {
     /// The addresses of a host, none if it is not known.
     fn addresses(&mut self, name: &str) -> Vec<IpAddr>;
+
+    /// The number of a constant.
+    fn constant(&mut self, _name: &str) -> Option<u64> {
+        None
+    }
 }
 
 /// Knows no names.

@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// What is taught.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Protocols {
     known: Vec<Option<Arc<Protocol>>>,
     /// What is behind which protocol at which value, in order.

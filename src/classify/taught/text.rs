@@ -92,7 +92,7 @@ fn header<'a>(reader: &mut Reader<'a>, known: &mut Vocabulary<'_>) -> Result<Nam
 fn test<'a>(reader: &mut Reader<'a>, protocol: &Protocol, names: &mut dyn HostNames) -> Result<Written<'a>, Mistake> {
     let at = reader.word("the name of a field")?;
     let field = protocol.field(at.text).ok_or_else(|| protocol.no_field(at.text, at.at))?;
-    let mask = if reader.take("&") { Some(exact(reader, &protocol.fields[field])?) } else { None };
+    let mask = if reader.take("&") { Some(exact(reader, &protocol.fields[field], names)?) } else { None };
     let sign = reader.advance().filter(|token| ["=", "==", "!=", "<", "<=", ">", ">="].contains(&token.text));
     let Some(sign) = sign else {
         return Err(Mistake::at(at.at, format!("{} has no comparison: = != < <= > >=", at.text)));
@@ -102,7 +102,7 @@ fn test<'a>(reader: &mut Reader<'a>, protocol: &Protocol, names: &mut dyn HostNa
     let most = field_of.bits.most();
     let any = match (mask, sign.text) {
         (Some(mask), "=" | "==" | "!=") => {
-            let wanted = exact(reader, field_of)?;
+            let wanted = exact(reader, field_of, names)?;
             if wanted & !mask != 0 {
                 return Err(Mistake::at(at.at, "this can never hold: the value has bits that the mask has not"));
             }
@@ -111,7 +111,7 @@ fn test<'a>(reader: &mut Reader<'a>, protocol: &Protocol, names: &mut dyn HostNa
         (Some(_), _) => return Err(Mistake::at(sign.at, format!("a masked field can be = or !=, not {}", sign.text))),
         (None, "=" | "==" | "!=") => value(reader, field_of, names)?,
         (None, order) => {
-            let edge = exact(reader, field_of)?;
+            let edge = exact(reader, field_of, names)?;
             let edge = u64::try_from(edge).map_err(|_| too_wide(&at))?;
             let range = match order {
                 "<" => edge.checked_sub(1).map(|high| (0, high)),
@@ -140,10 +140,10 @@ fn too_wide(at: &Token<'_>) -> Mistake {
 }
 
 /// One value, without a range or a prefix.
-fn exact(reader: &mut Reader<'_>, field: &ProtocolField) -> Result<u128, Mistake> {
+fn exact(reader: &mut Reader<'_>, field: &ProtocolField, names: &mut dyn HostNames) -> Result<u128, Mistake> {
     let at = reader.at();
     let word = reader.word("a value")?;
-    match single(word.text, field) {
+    match single(word.text, field, names) {
         Some(value) if fits(value, field) => Ok(value),
         Some(_) => {
             Err(Mistake::at(at, format!("{} has {} bits, and {} has more", field.name, field.bits.count, word.text)))
@@ -157,14 +157,17 @@ fn fits(value: u128, field: &ProtocolField) -> bool {
 }
 
 /// A number, a constant or an address.
-fn single(word: &str, field: &ProtocolField) -> Option<u128> {
+fn single(word: &str, field: &ProtocolField, names: &mut dyn HostNames) -> Option<u128> {
     match field.notation {
         Notation::V4 => word.parse::<core::net::Ipv4Addr>().ok().map(|addr| u128::from(addr.to_bits())),
         Notation::V6 => word.parse::<core::net::Ipv6Addr>().ok().map(core::net::Ipv6Addr::to_bits),
         Notation::Mac => mac(word),
         Notation::Number | Notation::Hex => None,
     }
-    .or_else(|| (field.bits.count <= 64).then(|| number(word).or_else(|| constant(word)))?.map(u128::from))
+    .or_else(|| {
+        let known = |word| number(word).or_else(|| constant(word));
+        (field.bits.count <= 64).then(|| known(word).or_else(|| names.constant(word)))?.map(u128::from)
+    })
 }
 
 /// `02:00:00:00:00:01`.
@@ -191,21 +194,23 @@ fn no_value(word: &Token<'_>, field: &ProtocolField) -> Mistake {
     Mistake::at(word.at, what)
 }
 
+/// One value in a word.
+fn part(text: &str, word: &Token<'_>, field: &ProtocolField, names: &mut dyn HostNames) -> Result<u128, Mistake> {
+    match single(text, field, names) {
+        Some(value) if fits(value, field) => Ok(value),
+        Some(_) => {
+            Err(Mistake::at(word.at, format!("{} has {} bits: {text} does not fit", field.name, field.bits.count)))
+        }
+        None => Err(no_value(&Token { text, ..*word }, field)),
+    }
+}
+
 /// What stands behind `=`: a value, `low..high`, `address/length`, or the name of a host.
 fn value(reader: &mut Reader<'_>, field: &ProtocolField, names: &mut dyn HostNames) -> Result<Vec<Said>, Mistake> {
     let word = reader.word("a value")?;
     let all = u128::MAX >> (128 - u32::from(field.bits.count.clamp(1, 128)));
-    let checked = |text: &str| {
-        let value = single(text, field).ok_or_else(|| no_value(&Token { text, ..word }, field))?;
-        let right = fits(value, field);
-        if right {
-            Ok(value)
-        } else {
-            Err(Mistake::at(word.at, format!("{} has {} bits: {text} does not fit", field.name, field.bits.count)))
-        }
-    };
     if let Some((low, high)) = word.text.split_once("..") {
-        let (low, high) = (checked(low)?, checked(high)?);
+        let (low, high) = (part(low, &word, field, names)?, part(high, &word, field, names)?);
         return match (u64::try_from(low), u64::try_from(high)) {
             (Ok(low), Ok(high)) if low <= high => Ok(vec![Said::Range(low, high)]),
             (Ok(_), Ok(_)) => Err(Mistake::at(word.at, "the range ends before it begins")),
@@ -213,7 +218,8 @@ fn value(reader: &mut Reader<'_>, field: &ProtocolField, names: &mut dyn HostNam
         };
     }
     if let Some((addr, length)) = word.text.split_once('/') {
-        let (addr, length) = (checked(addr)?, number(length).filter(|length| *length <= u64::from(field.bits.count)));
+        let (addr, length) =
+            (part(addr, &word, field, names)?, number(length).filter(|length| *length <= u64::from(field.bits.count)));
         let Some(length) = length else {
             return Err(Mistake::at(
                 word.at,
@@ -227,8 +233,8 @@ fn value(reader: &mut Reader<'_>, field: &ProtocolField, names: &mut dyn HostNam
         }
         return Ok(vec![Said::Bits(mask, addr)]);
     }
-    if let Some(value) = single(word.text, field) {
-        return checked(word.text).map(|_| vec![Said::Bits(all, value)]);
+    if single(word.text, field, names).is_some() {
+        return part(word.text, &word, field, names).map(|value| vec![Said::Bits(all, value)]);
     }
     let found: Vec<_> = match field.notation {
         Notation::V4 | Notation::V6 => {

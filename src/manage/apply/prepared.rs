@@ -169,7 +169,7 @@ fn graphs_of(parts: &Parts, file: &NodeFile) -> Result<(Vec<PreparedGraph>, Vec<
 /// Protocols that are taught then, by the configuration and by extensions. All rules of channels must still mean something.
 fn classifying_of(parts: &Parts, file: &NodeFile) -> Result<Classifying, String> {
     let classifying = classifying(file, &parts.handle.extensions()?.protocols()?)?;
-    all_readable(parts, &classifying).map_err(|why| format!("[classify] protocols: {why}"))?;
+    all_readable(parts, &classifying).map_err(|why| format!("[classify]: {why}"))?;
     Ok(classifying)
 }
 
@@ -184,8 +184,8 @@ pub(super) fn classifying(file: &NodeFile, taught: &[Taught]) -> Result<Classify
 
 /// Refuses what would leave rules of channels without a meaning.
 pub(super) fn all_readable(parts: &Parts, classifying: &Classifying) -> Result<(), String> {
-    let protocols = classifying.protocols.clone();
-    let unreadable = parts.handle.with_node(move |node, _| node.unreadable(&protocols))?;
+    let classifying = classifying.clone();
+    let unreadable = parts.handle.with_node(move |node, _| node.unreadable(&classifying))?;
     match unreadable.split_first() {
         None => Ok(()),
         Some((first, others)) => Err(format!(

@@ -352,7 +352,7 @@ pub fn usage_now(of: &Usage) -> status::Usage {
 
 /// A channel.
 pub fn channel(of: &ChannelStatus) -> domains::Channel {
-    let ChannelStatus { id, kind, domain, title, protocol, address, port, traffic, in_kernel } = of;
+    let ChannelStatus { id, kind, domain, title, protocol, address, port, traffic, in_kernel, idle } = of;
     domains::Channel {
         id: *id,
         kind: (*kind).into(),
@@ -365,6 +365,7 @@ pub fn channel(of: &ChannelStatus) -> domains::Channel {
         bytes: traffic.bytes,
         dropped: traffic.dropped,
         in_kernel: *in_kernel,
+        idle: idle.clone(),
     }
 }
 

@@ -5,7 +5,6 @@ use crate::classify::filter::{Filter, RuleRefused, TaughtRule};
 use crate::classify::rule::{Layer, Rule};
 use crate::classify::taught::classifier::MatchMode;
 use crate::classify::taught::language::Language;
-use crate::classify::taught::pattern::NoNames;
 use crate::frame::PortId;
 use crate::graph::table::Graph;
 use crate::nodeos::channel;
@@ -71,7 +70,7 @@ impl Os<'_, '_> {
         }
         let classifying = self.cx.graphs.channels.taught.classifying();
         let (mode, ends) = (classifying.mode, (head.port, head.layer));
-        match TaughtRule::read(&spec.address, language, ends, &classifying.protocols, &mut NoNames) {
+        match TaughtRule::read(&spec.address, language, ends, &classifying.protocols, &classifying.words) {
             Ok(TaughtRule { same: Some(rule), .. }) if mode == MatchMode::First => Ok(Filter::Fixed(rule)),
             Ok(rule) => Ok(Filter::Taught(Arc::new(rule))),
             Err(why) => {

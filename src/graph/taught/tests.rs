@@ -1,0 +1,64 @@
+//! What becomes of known flows when words of rules mean something else.
+
+use super::*;
+use crate::classify::taught::language::Language;
+use crate::core::domain::DomainId;
+use std::collections::BTreeMap;
+
+fn classifying(db: &str) -> Classifying {
+    let hosts = BTreeMap::from([("db".to_owned(), vec![db.parse().unwrap()])]);
+    let constants = BTreeMap::from([("APP_PORT".to_owned(), 2001)]);
+    Classifying { words: Arc::new(RuleWords::new(&hosts, &constants).unwrap()), ..Classifying::default() }
+}
+
+fn add(rules: &mut TaughtRules, channel: u32, text: &str) {
+    let Classifying { protocols, words, .. } = rules.classifying().clone();
+    let rule = TaughtRule::read(text, Language::of(text), (None, Layer::Udp), &protocols, &words).unwrap();
+    let taker = Taker { channel: InChanId(channel), domain: DomainId(1), worker: 0 };
+    rules.add(&Arc::new(rule), taker).unwrap();
+}
+
+/// A datagram from 10.0.0.`host` to port 2001.
+fn from(host: u8) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
+    frame.extend([10, 0, 0, host, 10, 0, 0, 1, 0x10, 0, 0x07, 0xd1, 0, 8, 0, 0]);
+    let sum = frame[14..34].chunks(2).fold(0u32, |sum, pair| sum + u32::from(pair[0]) * 256 + u32::from(pair[1]));
+    let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
+}
+
+#[test]
+fn a_word_that_means_another_thing_leaves_flows_known_that_it_is_not_about() {
+    let mut rules = TaughtRules::with_secret(7);
+    rules.set(classifying("10.0.0.7"));
+    add(&mut rules, 1, "[ip (src = db) | udp (dport = APP_PORT) | *]");
+    add(&mut rules, 2, "src host db and udp");
+    add(&mut rules, 3, "[ip (src = 10.0.0.64/26) | udp | *]");
+    let mut found = Vec::new();
+    let mut of = |rules: &mut TaughtRules, host: u8| {
+        rules.find(PortId(0), &from(host), &mut found);
+        found.iter().map(|(taker, _)| taker.channel.0).collect::<Vec<_>>()
+    };
+    assert_eq!([7, 8, 70, 9].map(|host| of(&mut rules, host)), [vec![1], vec![], vec![3], vec![]]);
+    let knows = |rules: &TaughtRules, host| rules.ports[0].as_ref().is_some_and(|it| it.knows(&from(host)));
+    assert!([7, 8, 70, 9].iter().all(|host| knows(&rules, *host)));
+    rules.set(classifying("10.0.0.8"));
+    assert_eq!([7, 8, 70, 9].map(|host| knows(&rules, host)), [false, false, true, true]);
+    assert_eq!([7, 8, 70, 9].map(|host| of(&mut rules, host)), [vec![], vec![1], vec![3], vec![]]);
+    // The same words are no change at all.
+    rules.set(classifying("10.0.0.8"));
+    assert!([7, 8, 70, 9].iter().all(|host| knows(&rules, *host)));
+    // Who means nothing keeps his place, and has it again.
+    assert_eq!(rules.idle(InChanId(1)), None);
+    rules.set(Classifying::default());
+    let idle = [1, 2, 3].map(|channel| rules.idle(InChanId(channel)));
+    assert!(idle[0].as_ref().is_some_and(|why| why.contains("'db' is no address of IPv4")), "{idle:?}");
+    assert!(idle[1].as_ref().is_some_and(|why| why.contains("'db' is no address")) && idle[2].is_none(), "{idle:?}");
+    assert_eq!([7, 8, 70].map(|host| of(&mut rules, host)), [vec![], vec![], vec![3]]);
+    assert_eq!(rules.unreadable(&Classifying::default()).len(), 0, "nothing is lost that was lost before");
+    assert_eq!(rules.unreadable(&classifying("10.0.0.8")).len(), 0);
+    rules.set(classifying("10.0.0.9"));
+    assert_eq!([8, 9, 70].map(|host| of(&mut rules, host)), [vec![], vec![1], vec![3]]);
+    assert_eq!(rules.unreadable(&Classifying::default()).len(), 2);
+}
