@@ -82,3 +82,18 @@ pub struct HostNames {
     /// Names that were not answered in time.
     pub late: u64,
 }
+
+/// Hosts that rules of channels name, and whose addresses are looked for again and again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleHosts {
+    /// Hosts that are followed.
+    pub hosts: u64,
+    /// Of these nothing was found yet.
+    pub unknown: u64,
+    /// Look-ups that found something.
+    pub resolved: u64,
+    /// Look-ups that found nothing.
+    pub failed: u64,
+    /// Look-ups that found another thing than before.
+    pub changed: u64,
+}

@@ -1,7 +1,7 @@
 //! The counter tree of a node: what `anode node status` shows. All counters are since the process began.
 
 use crate::kernel::{Kernel, Socket};
-use crate::loader::Loader;
+use crate::loader::{Loader, RuleHosts};
 use crate::plan::Plan;
 use crate::versions::Versions;
 use schemars::JsonSchema;
@@ -68,6 +68,9 @@ pub struct Status {
     pub configuration: Option<crate::wish::Standing>,
     /// What loads code.
     pub loader: Loader,
+    /// Hosts that rules of channels name, if any are followed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_hosts: Option<RuleHosts>,
     /// Ports that were to have AF_XDP sockets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xdp: Option<Vec<Socket>>,

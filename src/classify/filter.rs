@@ -128,7 +128,7 @@ impl TaughtRule {
         if text.len() > RULE_BYTES_MAX {
             return Err(RuleRefused::Long(text.len()));
         }
-        let mut names = WordsOf::by(words);
+        let mut names = WordsOf::whatever(words);
         let (wanted, root) = wanted(text, language, layer, protocols, &mut names)?;
         let cases = wanted.cases(root).map_err(RuleRefused::Wrong)?;
         if cases.is_empty() {
@@ -153,9 +153,17 @@ impl TaughtRule {
         Ok(rule)
     }
 
-    /// The same, as it is looked for with what is taught now.
+    /// The same, as it is looked for with what is taught and known now.
     pub fn wanted(&self, protocols: &Protocols, words: &RuleWords) -> Result<Wanted, RuleRefused> {
-        Ok(wanted(&self.text, self.language, self.layer, protocols, &mut WordsOf::by(words))?.0)
+        let mut names = WordsOf::by(words);
+        let (wanted, _) = wanted(&self.text, self.language, self.layer, protocols, &mut names)?;
+        let waits = |name| Err(RuleRefused::Wrong(format!("no address of {name} has been found yet")));
+        names.waits.map_or(Ok(wanted), waits)
+    }
+
+    /// Whether it is right with these protocols and words, whatever the addresses of hosts that are followed.
+    pub fn check(&self, protocols: &Protocols, words: &RuleWords) -> Result<(), RuleRefused> {
+        wanted(&self.text, self.language, self.layer, protocols, &mut WordsOf::whatever(words)).map(drop)
     }
 
     /// Whether two mean the same packets.

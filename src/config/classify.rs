@@ -22,6 +22,8 @@ pub struct ClassifyFile {
     pub protocols: String,
     /// Hosts that rules may name, with their addresses.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
+    /// Hosts that rules may name, and whose addresses the system's resolver knows.
+    pub resolve: Vec<String>,
     /// Numbers that rules may name.
     pub constants: BTreeMap<String, u64>,
 }
@@ -32,7 +34,9 @@ impl ClassifyFile {
         if self.protocols.len() > DEFINITIONS_MAX {
             return Err(format!("[classify] protocols: at most {DEFINITIONS_MAX} bytes, not {}", self.protocols.len()));
         }
-        let words = RuleWords::new(&self.hosts, &self.constants).map_err(|why| format!("[classify]: {why}"))?;
+        let words = RuleWords::new(&self.hosts, &self.constants)
+            .and_then(|words| words.and_followed(&self.resolve))
+            .map_err(|why| format!("[classify]: {why}"))?;
         let taught = Classifying::taught(self.mode, "[classify] protocols", &self.protocols)?;
         Ok(Classifying { words: Arc::new(words), ..taught })
     }
@@ -56,6 +60,8 @@ mod tests {
         assert!(read(&long).unwrap_err().contains("65536 bytes, not 65537"));
         let words = read("hosts = { db = [\"10.0.0.7\", \"fd00::7\"] }\nconstants = { APP_PORT = 2001 }").unwrap();
         assert_ne!(words.words, read("hosts = { db = [\"10.0.0.8\"] }").unwrap().words);
+        let twice = read("resolve = [\"db\"]\nhosts = { db = [\"10.0.0.8\"] }").unwrap_err();
+        assert_eq!(twice, "[classify]: db is there twice");
         assert_eq!(read("constants = { TH_SYN = 1 }").unwrap_err().split(':').next(), Some("[classify]"));
         for text in
             ["mode = \"some\"", "protocol = \"\"", "hosts = { db = [\"10.0.0.256\"] }", "constants = { A = -1 }"]

@@ -204,7 +204,8 @@ impl TaughtRules {
     pub fn idle(&self, channel: InChanId) -> Option<String> {
         let placed = self.rules.get(self.slot(channel)?)?.as_ref().filter(|placed| placed.wanted.is_none())?;
         let Classifying { protocols, words, .. } = &self.classifying;
-        placed.rule.wanted(protocols, words).err().map(|why| why.to_string())
+        let why = placed.rule.wanted(protocols, words).err();
+        Some(why.map_or_else(|| format!("all rules have {CASES_MAX} cases already"), |why| why.to_string()))
     }
 
     fn slot(&self, channel: InChanId) -> Option<usize> {
@@ -267,23 +268,29 @@ impl TaughtRules {
     fn reword(&mut self, words: &Arc<RuleWords>) {
         self.classifying.words = words.clone();
         for slot in 0..self.rules.len() {
-            let Some((rule, before)) = self.rules[slot].as_ref().map(|it| (it.rule.clone(), &it.wanted)) else {
-                continue;
-            };
+            let Some(rule) = self.rules[slot].as_ref().map(|placed| placed.rule.clone()) else { continue };
             let (wanted, cases) = self.compile(&rule);
-            if wanted == *before {
-                continue;
-            }
-            self.take_out(slot);
-            let Some(placed) = self.rules.get_mut(slot).and_then(Option::as_mut) else { continue };
+            let Some(placed) = self.rules[slot].as_mut().filter(|placed| placed.wanted != wanted) else { continue };
+            // A host may have more addresses by now than there is room for.
+            let fits = self.cases - placed.cases + cases <= CASES_MAX;
+            let (wanted, cases) = if fits { (wanted, cases) } else { (None, 0) };
             self.cases = self.cases - placed.cases + cases;
             (placed.wanted, placed.cases) = (wanted, cases);
-            let Some((wanted, order)) = placed.wanted.as_ref().map(|wanted| (wanted, placed.order)) else { continue };
-            place(&mut self.all, wanted, order, slot as u32);
-            for (port, classifier) in self.ports.iter_mut().enumerate() {
-                if rule.port.is_none_or(|own| usize::from(own.0) == port) {
-                    classifier.iter_mut().for_each(|it| place(it, wanted, order, slot as u32));
-                }
+            self.take_out(slot);
+            self.put_in(slot);
+        }
+    }
+
+    /// The rule in this place is looked for.
+    fn put_in(&mut self, slot: usize) {
+        let Some(Placed { rule, wanted: Some(wanted), order, .. }) = self.rules.get(slot).and_then(Option::as_ref)
+        else {
+            return;
+        };
+        place(&mut self.all, wanted, *order, slot as u32);
+        for (port, classifier) in self.ports.iter_mut().enumerate() {
+            if rule.port.is_none_or(|own| usize::from(own.0) == port) {
+                classifier.iter_mut().for_each(|it| place(it, wanted, *order, slot as u32));
             }
         }
     }
@@ -316,7 +323,7 @@ impl TaughtRules {
         // Those that mean nothing already do not lose that.
         let placed = self.rules.iter().flatten().filter(|placed| placed.wanted.is_some());
         let wrong = placed.filter_map(|placed| {
-            let why = placed.rule.wanted(&classifying.protocols, &classifying.words).err()?;
+            let why = placed.rule.check(&classifying.protocols, &classifying.words).err()?;
             Some((placed.taker, placed.rule.clone(), why.to_string()))
         });
         wrong.collect()

@@ -19,6 +19,7 @@ pub(crate) mod explain;
 pub mod extensions;
 pub mod files;
 mod follow;
+pub mod followed;
 mod graphs;
 mod homes;
 pub mod kernel;
@@ -64,6 +65,7 @@ use connections::Connections;
 use control::Handle;
 use files::Files;
 use follow::choice::Choices;
+use followed::FollowedHosts;
 use kernel::Left;
 use management::Management;
 use members::NodeDomains;
@@ -200,7 +202,7 @@ fn open_half(
     Ok(half)
 }
 
-/// The same with who applies other configurations.
+/// The same with who applies other configurations, and looks for hosts that rules name.
 fn with_applier(
     file: &NodeFile,
     handle: Handle,
@@ -209,6 +211,7 @@ fn with_applier(
     clock: Clock,
 ) -> Result<Handle> {
     let (file, peers) = (file.clone(), apply::Peers::of(file));
+    let handle = handle.with_hosts(FollowedHosts::start()?);
     let parts = apply::Parts { file, guard, peers, handle: handle.clone(), roles, following, management, clock };
     Ok(handle.with_applier(Arc::new(apply::Applier::start(parts)?)))
 }

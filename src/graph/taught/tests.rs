@@ -29,6 +29,39 @@ fn from(host: u8) -> Vec<u8> {
 }
 
 #[test]
+fn a_host_that_is_followed_holds_for_nothing_until_it_is_found() {
+    let followed = RuleWords::default().and_followed(&["www".to_owned()]).unwrap();
+    let with = |words: RuleWords| Classifying { words: Arc::new(words), ..Classifying::default() };
+    let found = |all: &[&str]| {
+        let all = all.iter().map(|addr| addr.parse().unwrap()).collect();
+        with(followed.with_found(&[("www".to_owned(), all)].into()))
+    };
+    let mut rules = TaughtRules::with_secret(7);
+    rules.set(with(followed.clone()));
+    add(&mut rules, 1, "[ip (src = www) | udp | *]");
+    add(&mut rules, 2, "[ip (src = 10.0.0.7) | udp | *]");
+    let mut takers = Vec::new();
+    let mut of = |rules: &mut TaughtRules, host: u8| {
+        rules.find(PortId(0), &from(host), &mut takers);
+        takers.first().map(|(taker, _)| taker.channel.0)
+    };
+    assert_eq!((of(&mut rules, 7), of(&mut rules, 8)), (Some(2), None));
+    assert_eq!(rules.idle(InChanId(1)).as_deref(), Some("no address of www has been found yet"));
+    assert_eq!(rules.unreadable(&with(followed.clone())).len(), 0);
+    rules.set(found(&["10.0.0.8", "fd00::8"]));
+    assert_eq!((of(&mut rules, 7), of(&mut rules, 8), rules.idle(InChanId(1))), (Some(2), Some(1), None));
+    rules.set(found(&["10.0.0.7"]));
+    assert_eq!((of(&mut rules, 7), of(&mut rules, 8)), (Some(1), None), "it is the first of both");
+    rules.set(found(&["fd00::8"]));
+    assert_eq!((of(&mut rules, 7), of(&mut rules, 8)), (Some(2), None));
+    assert!(rules.idle(InChanId(1)).is_some_and(|why| why.contains("is no address of IPv4")));
+    assert_eq!(rules.unreadable(&with(followed.clone())).len(), 0, "it may have one later");
+    assert_eq!(rules.unreadable(&Classifying::default()).len(), 0, "nothing that has a meaning loses it");
+    rules.set(found(&["10.0.0.7"]));
+    assert_eq!(rules.unreadable(&Classifying::default()).len(), 1);
+}
+
+#[test]
 fn a_word_that_means_another_thing_leaves_flows_known_that_it_is_not_about() {
     let mut rules = TaughtRules::with_secret(7);
     rules.set(classifying("10.0.0.7"));

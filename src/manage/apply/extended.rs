@@ -15,6 +15,7 @@ use crate::node::policy::Amendment;
 use crate::node::{Classifying, Node};
 use model::extensions::Changed;
 use model::wish::Done;
+use std::time::Duration;
 
 /// Bytes of modules that are loaded together.
 const MODULES_MAX: usize = 400 << 10;
@@ -36,7 +37,7 @@ impl Applying {
         let modules = modules.iter().map(hex::decode).collect::<Result<Vec<_>, _>>();
         let extensions = self.parts.handle.extensions()?.clone();
         let mut loading = extensions.prepare(modules.map_err(|_| "a module is not in hexadecimal")?)?;
-        let classifying = classifying(&self.parts.file, &loading.taught)?;
+        let classifying = classifying(&self.parts, &self.parts.file, &loading.taught)?;
         all_readable(&self.parts, &classifying)?;
         let services = core::mem::take(&mut loading.services);
         let teaches = !loading.taught.is_empty();
@@ -57,7 +58,7 @@ impl Applying {
         let before = extensions.protocols()?;
         let Leaving { names, services, taught } = extensions.leaving(name, cascade)?;
         if taught != before {
-            let classifying = classifying(&self.parts.file, &taught)?;
+            let classifying = classifying(&self.parts, &self.parts.file, &taught)?;
             if !cascade {
                 all_readable(&self.parts, &classifying)?;
             }
@@ -85,6 +86,20 @@ impl Applying {
             }
             Ok(())
         })?
+    }
+
+    /// Rules mean what is known of hosts by now. Until when somebody is to look again.
+    pub(super) fn follow_hosts(&self) -> Option<Duration> {
+        let hosts = self.parts.handle.hosts()?;
+        hosts.follow(&self.parts.file.classify.resolve);
+        if hosts.take_news() {
+            let taught = self.parts.handle.extensions().and_then(|extensions| extensions.protocols());
+            let classifying = taught.and_then(|taught| classifying(&self.parts, &self.parts.file, &taught));
+            if let Err(why) = classifying.and_then(|classifying| self.teach(classifying)) {
+                tracing::warn!(why, "rules of channels do not know what hosts have been found");
+            }
+        }
+        hosts.patience()
     }
 
     fn teach(&self, classifying: Classifying) -> Result<(), String> {

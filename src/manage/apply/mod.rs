@@ -143,6 +143,7 @@ impl Applying {
                 let _ = self.go_back(None);
                 continue;
             }
+            let patience = self.follow_hosts().map_or(patience, |soon| patience.min(soon));
             match inbox.recv_timeout(patience) {
                 Ok(Task { wish, who, reply }) => {
                     // Of what is asked by the control socket there is an event already.

@@ -168,14 +168,17 @@ fn graphs_of(parts: &Parts, file: &NodeFile) -> Result<(Vec<PreparedGraph>, Vec<
 
 /// Protocols that are taught then, by the configuration and by extensions. All rules of channels must still mean something.
 fn classifying_of(parts: &Parts, file: &NodeFile) -> Result<Classifying, String> {
-    let classifying = classifying(file, &parts.handle.extensions()?.protocols()?)?;
+    let classifying = classifying(parts, file, &parts.handle.extensions()?.protocols()?)?;
     all_readable(parts, &classifying).map_err(|why| format!("[classify]: {why}"))?;
     Ok(classifying)
 }
 
-/// What the configuration says of classifying, with protocols of extensions.
-pub(super) fn classifying(file: &NodeFile, taught: &[Taught]) -> Result<Classifying, String> {
+/// What the configuration says of classifying, with protocols of extensions, and what is known of hosts.
+pub(super) fn classifying(parts: &Parts, file: &NodeFile, taught: &[Taught]) -> Result<Classifying, String> {
     let mut classifying = file.classify.classifying()?;
+    if let Some(hosts) = parts.handle.hosts() {
+        classifying.words = Arc::new(classifying.words.with_found(&hosts.found()));
+    }
     for (name, text) in taught {
         classifying = classifying.and(&format!("extension {name}, protocols"), text)?;
     }

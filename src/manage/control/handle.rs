@@ -11,6 +11,7 @@ use crate::manage::connections::Connections;
 use crate::manage::ee::KeptStores;
 use crate::manage::extensions::Extensions;
 use crate::manage::files::Files;
+use crate::manage::followed::FollowedHosts;
 use crate::manage::homes::{Home, Homes};
 use crate::manage::loader::Shelf;
 use crate::manage::management::Management;
@@ -75,6 +76,7 @@ pub struct Handle {
     pub(super) kept: Option<Arc<KeptStores>>,
     pub(in crate::manage) revocations: Option<Arc<Revocations>>,
     pub(super) extensions: Option<Extensions>,
+    pub(super) hosts: Option<FollowedHosts>,
     pub(in crate::manage) sources: Sources,
     pub(in crate::manage) watching: Option<Arc<Watching>>,
     pub(in crate::manage) others: Others,
@@ -89,7 +91,7 @@ impl Handle {
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
         let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
-        let (extensions, watching, links) = (None, None, None);
+        let (extensions, hosts, watching, links) = (None, None, None, None);
         Handle {
             orders,
             waker,
@@ -106,6 +108,7 @@ impl Handle {
             kept: None,
             revocations,
             extensions,
+            hosts,
             sources: Sources::default(),
             watching,
             others: Others::default(),
@@ -143,6 +146,16 @@ impl Handle {
     /// The same with who keeps extensions, and compiles services that the operator loads.
     pub fn with_extensions(self, extensions: Extensions) -> Handle {
         Handle { extensions: Some(extensions), ..self }
+    }
+
+    /// The same with who looks for hosts that rules name.
+    pub fn with_hosts(self, hosts: FollowedHosts) -> Handle {
+        Handle { hosts: Some(hosts), ..self }
+    }
+
+    /// Who looks for hosts that rules name, if anybody does.
+    pub(in crate::manage) fn hosts(&self) -> Option<&FollowedHosts> {
+        self.hosts.as_ref()
     }
 
     /// Who keeps extensions.

@@ -8,6 +8,7 @@ use crate::kernel;
 use crate::manage::account::{self, Total};
 use crate::manage::control::Handle;
 use crate::manage::follow::{LinkState, LinkStatus};
+use crate::manage::followed::FollowedHosts;
 use crate::node::status::Status;
 use model::status;
 use std::sync::Arc;
@@ -54,6 +55,7 @@ impl Handle {
             connections: self.connections.status(),
             configuration: self.applier.as_ref().map(|applier| applier.standing()),
             loader: told(&self.shelf.status()?)?,
+            rule_hosts: self.hosts().map(FollowedHosts::counts).filter(|counts| counts.hosts > 0),
             xdp: self
                 .sockets
                 .as_ref()

@@ -246,6 +246,17 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_loader_waiting", Gauge, &["queue", "of"], "Jobs of the loader that wait.", |all, say| {
         each_queue(all.status, |labels, queue| say(labels, Whole(queue.waiting)));
     }),
+    family!("anode_rule_hosts", Gauge, &["is"], "Hosts that rules of channels name.", |all, say| {
+        let of = all.status.rule_hosts.unwrap_or_default();
+        say(&["known"], Whole(of.hosts - of.unknown.min(of.hosts)));
+        say(&["unknown"], Whole(of.unknown));
+    }),
+    family!("anode_rule_hosts_asked_total", Counter, &["result"], "Look-ups of hosts that rules name.", |all, say| {
+        let of = all.status.rule_hosts.unwrap_or_default();
+        say(&["resolved"], Whole(of.resolved));
+        say(&["failed"], Whole(of.failed));
+        say(&["changed"], Whole(of.changed));
+    }),
     family!(
         "anode_loader_dropped_total",
         Counter,

@@ -1,0 +1,207 @@
+//! Hosts that rules of channels name, and whose addresses the system's resolver knows: asked again and again by a thread of its own.
+//!
+//! ```text
+//! names of the configuration ─▶ one after the other, each once a minute ─▶ the system's resolver ─▶ news ─▶ who applies configurations
+//! ```
+//!
+//! No packet and no call of a program waits for it, and nobody but the operator says what is asked. A host of which nothing is found any
+//! more keeps what was found last: a server that is down ends no channel's packets.
+
+use crate::sys::threads::{self, Duty};
+use model::loader::RuleHosts;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Until a host is asked for again.
+const AGAIN: Duration = Duration::from_secs(60);
+
+/// How soon news are obeyed, at most.
+const NEWS: Duration = Duration::from_secs(1);
+
+/// What is known of a host.
+struct KnownHost {
+    addresses: Vec<IpAddr>,
+    due: Instant,
+}
+
+#[derive(Default)]
+struct Known {
+    hosts: BTreeMap<String, KnownHost>,
+    counts: RuleHosts,
+    /// Whether something has changed since somebody was told.
+    news: bool,
+    over: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    known: Mutex<Known>,
+    changed: Condvar,
+}
+
+/// Whoever asks for hosts; ends with its last user.
+#[derive(Clone)]
+pub struct FollowedHosts(Arc<Asking>);
+
+struct Asking(Arc<Shared>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.known().over = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl FollowedHosts {
+    /// Starts the thread.
+    pub fn start() -> io::Result<FollowedHosts> {
+        FollowedHosts::start_with(addresses)
+    }
+
+    fn start_with(look_up: fn(&str) -> Vec<IpAddr>) -> io::Result<FollowedHosts> {
+        let shared = Arc::<Shared>::default();
+        let asking = shared.clone();
+        threads::start("anode-hosts", Duty::Resolver, move || asking.serve(look_up))?;
+        Ok(FollowedHosts(Arc::new(Asking(shared))))
+    }
+
+    /// These are followed from now on, and no others.
+    pub fn follow(&self, names: &[String]) {
+        let mut known = self.0.0.known();
+        let before = known.hosts.len();
+        known.hosts.retain(|name, _| names.contains(name));
+        let mut has_new = false;
+        for name in names {
+            known.hosts.entry(name.clone()).or_insert_with(|| {
+                has_new = true;
+                KnownHost { addresses: Vec::new(), due: Instant::now() }
+            });
+        }
+        if has_new || known.hosts.len() != before {
+            self.0.0.changed.notify_all();
+        }
+    }
+
+    /// What is known of all.
+    pub fn found(&self) -> BTreeMap<String, Vec<IpAddr>> {
+        self.0.0.known().hosts.iter().map(|(name, host)| (name.clone(), host.addresses.clone())).collect()
+    }
+
+    /// Whether something has changed since this was asked last.
+    pub fn take_news(&self) -> bool {
+        core::mem::take(&mut self.0.0.known().news)
+    }
+
+    /// How long nobody need ask for news; nothing: no host is followed.
+    pub fn patience(&self) -> Option<Duration> {
+        (!self.0.0.known().hosts.is_empty()).then_some(NEWS)
+    }
+
+    /// What is counted.
+    pub fn counts(&self) -> RuleHosts {
+        let known = self.0.0.known();
+        let unknown = known.hosts.values().filter(|host| host.addresses.is_empty()).count() as u64;
+        RuleHosts { hosts: known.hosts.len() as u64, unknown, ..known.counts }
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self, look_up: fn(&str) -> Vec<IpAddr>) {
+        while let Some(name) = self.next() {
+            let mut found = look_up(&name);
+            found.sort_unstable();
+            found.dedup();
+            self.known().note(&name, found, Instant::now());
+            self.changed.notify_all();
+        }
+    }
+
+    /// The next host to be looked for, when it is due; nothing: it is over.
+    fn next(&self) -> Option<String> {
+        let mut known = self.known();
+        while !known.over {
+            let now = Instant::now();
+            let next = known.hosts.iter().min_by_key(|(_, host)| host.due).map(|(name, host)| (name.clone(), host.due));
+            known = match next {
+                Some((name, due)) if due <= now => return Some(name),
+                Some((_, due)) => self.changed.wait_timeout(known, due - now).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.changed.wait(known).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        None
+    }
+}
+
+impl Known {
+    fn note(&mut self, name: &str, found: Vec<IpAddr>, now: Instant) {
+        // Nobody may want it any more.
+        let Some(host) = self.hosts.get_mut(name) else { return };
+        host.due = now + AGAIN;
+        if found.is_empty() {
+            self.counts.failed += 1;
+            return;
+        }
+        self.counts.resolved += 1;
+        if host.addresses != found {
+            self.counts.changed += u64::from(!host.addresses.is_empty());
+            host.addresses = found;
+            self.news = true;
+        }
+    }
+}
+
+/// All addresses of a host.
+fn addresses(name: &str) -> Vec<IpAddr> {
+    (name, 0).to_socket_addrs().map_or(Vec::new(), |found| found.map(|found| found.ip()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look_up(name: &str) -> Vec<IpAddr> {
+        if name == "nobody" { Vec::new() } else { vec!["10.0.0.9".parse().unwrap(), "10.0.0.1".parse().unwrap()] }
+    }
+
+    #[test]
+    fn what_is_found_is_kept_counted_and_told_once() {
+        let (now, mut known) = (Instant::now(), Known::default());
+        let at = |text: &str| vec![text.parse::<IpAddr>().unwrap()];
+        known.hosts.insert("www".into(), KnownHost { addresses: Vec::new(), due: now });
+        let mut note = |name: &str, found: Vec<IpAddr>| {
+            known.note(name, found, now);
+            let RuleHosts { resolved, failed, changed, .. } = known.counts;
+            (core::mem::take(&mut known.news), resolved, failed, changed)
+        };
+        assert_eq!(note("www", Vec::new()), (false, 0, 1, 0));
+        assert_eq!(note("www", at("10.0.0.1")), (true, 1, 1, 0));
+        assert_eq!(note("www", at("10.0.0.1")), (false, 2, 1, 0));
+        assert_eq!(note("www", Vec::new()), (false, 2, 2, 0), "what was found last stays");
+        assert_eq!(note("www", at("10.0.0.2")), (true, 3, 2, 1));
+        assert_eq!(note("other", at("10.0.0.2")), (false, 3, 2, 1), "nobody wants it");
+        assert_eq!((&known.hosts["www"].addresses, known.hosts["www"].due), (&at("10.0.0.2"), now + AGAIN));
+    }
+
+    #[test]
+    fn hosts_are_looked_for_as_soon_as_they_are_followed() {
+        let hosts = FollowedHosts::start_with(look_up).unwrap();
+        assert!(hosts.patience().is_none() && !hosts.take_news());
+        hosts.follow(&["www".into(), "nobody".into()]);
+        let shared = hosts.0.0.clone();
+        let asks = |known: &mut Known| known.counts.resolved + known.counts.failed < 2;
+        drop(shared.changed.wait_while(shared.known(), asks).unwrap());
+        assert!(hosts.take_news() && !hosts.take_news() && hosts.patience() == Some(NEWS));
+        assert_eq!(hosts.found()["www"], ["10.0.0.1", "10.0.0.9"].map(|addr| addr.parse::<IpAddr>().unwrap()));
+        let RuleHosts { hosts: count, unknown, resolved, failed, .. } = hosts.counts();
+        assert_eq!((count, unknown, resolved, failed), (2, 1, 1, 1));
+        hosts.follow(&[]);
+        assert!(hosts.found().is_empty() && hosts.patience().is_none());
+    }
+}
