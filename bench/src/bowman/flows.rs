@@ -1,5 +1,5 @@
-//! A-flows: what a packet costs that one computes on, beside one that is cut through and a forwarder in plain C (figures 5 and 6 of
-//! Bowman's paper), and what many of them cost beside few.
+//! A-flows: what a packet costs that one computes on, beside one that is cut through and a forwarder in plain C. And what many of them
+//! cost beside few. They are figures 5 and 6 of Bowman's paper.
 //!
 //! ```text
 //! generator ─▶ AF_XDP ─▶ channel of an a-flow ─▶ its function ─▶ its channel out ─▶ AF_XDP ─▶ sink
