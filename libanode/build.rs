@@ -1,8 +1,10 @@
 //! Compares the library's structures with those of `sdk/anode/nodeos.h`: clang compiles `contract.c`, and its layouts
-//! become checks and numbers (`src/layout.rs`).
+//! become checks and numbers (`src/layout.rs`). The header's calls become the binding of modules (`build/calls.rs`).
 
 #[path = "../src/contract/btf.rs"]
 mod btf;
+#[path = "build/calls.rs"]
+mod calls;
 // Constants of places are for the node alone.
 #[allow(dead_code)]
 #[path = "../src/contract/constants.rs"]
@@ -21,13 +23,18 @@ use std::process::{Command, ExitCode};
 const COMMON: [&str; 6] = ["-ffreestanding", "-Wall", "-Wextra", "-Werror", "-I", "../sdk"];
 
 fn main() -> ExitCode {
-    for watched in
-        ["build.rs", "contract.c", "../sdk/anode/nodeos.h", "../src/contract", "../src/code/author/toolchain.rs"]
-    {
+    for watched in [
+        "build.rs",
+        "build",
+        "contract.c",
+        "../sdk/anode/nodeos.h",
+        "../src/contract",
+        "../src/code/author/toolchain.rs",
+    ] {
         println!("cargo::rerun-if-changed={watched}");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
-    match write_layout() {
+    match write_layout().and_then(|()| write_calls()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             why.lines().for_each(|line| println!("cargo::error={line}"));
@@ -36,11 +43,15 @@ fn main() -> ExitCode {
     }
 }
 
+fn clang() -> Result<PathBuf, String> {
+    match env::var_os("CLANG") {
+        Some(program) => Ok(PathBuf::from(program)),
+        None => toolchain::find().ok_or_else(|| format!("clang is missing; {}", toolchain::REMEDY)),
+    }
+}
+
 fn write_layout() -> Result<(), String> {
-    let clang = match env::var_os("CLANG") {
-        Some(program) => PathBuf::from(program),
-        None => toolchain::find().ok_or_else(|| format!("clang is missing; {}", toolchain::REMEDY))?,
-    };
+    let clang = clang()?;
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     let (object, again) = (out.join("contract.o"), out.join("contract.c"));
     // Only the target of bpf has type information of this form …
@@ -55,6 +66,18 @@ fn write_layout() -> Result<(), String> {
     fs::write(&again, text).map_err(|error| format!("{}: {error}", again.display()))?;
     let target = format!("--target={}", env::var("TARGET").unwrap_or_default());
     run(&clang, &[&target, "-fsyntax-only", &again.to_string_lossy()])
+}
+
+fn write_calls() -> Result<(), String> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    let header = fs::read_to_string("../sdk/anode/nodeos.h").map_err(|error| format!("nodeos.h: {error}"))?;
+    let (table, asserted) = calls::table(&header).map_err(|error| format!("sdk/anode/nodeos.h: {error}"))?;
+    for (text, target) in asserted.iter().zip(["wasm32".into(), env::var("TARGET").unwrap_or_default()]) {
+        let file = out.join("calls.c");
+        fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        run(&clang()?, &[&format!("--target={target}"), "-fsyntax-only", &file.to_string_lossy()])?;
+    }
+    fs::write(out.join("calls.rs"), table).map_err(|error| format!("calls.rs: {error}"))
 }
 
 fn run(clang: &Path, arguments: &[&str]) -> Result<(), String> {

@@ -160,6 +160,17 @@ impl Buffers {
         Some(Packet { buffer, generation })
     }
 
+    /// The packet in a buffer, if there is one, or the last that was.
+    pub fn latest(&self, buffer: u16) -> Option<(Packet, bool)> {
+        let state = State::of(self.states.get(usize::from(buffer))?.load(Acquire));
+        Some((Packet { buffer, generation: state.generation }, state.live))
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.states.len()
+    }
+
     fn state(&self, packet: Packet) -> Result<(&AtomicU64, State), Error> {
         let word = self.states.get(usize::from(packet.buffer)).ok_or(Error::Stale)?;
         let state = State::of(word.load(Acquire));

@@ -22,8 +22,11 @@ const OBJECTS_MAX: usize = 1 << 20;
 /// The bit that no address has which a program can use.
 const TAG: u64 = 1 << 63;
 
+/// The names that a module's objects can have: its pointers have four bytes.
+pub(crate) const NARROW: u64 = (1 << 30) - 1;
+
 /// Where names of objects begin: packets are named below (see [`packet_name`]).
-const OBJECTS: u64 = TAG | 1 << 62;
+pub(crate) const OBJECTS: u64 = TAG | 1 << 62;
 
 /// A channel that sends.
 pub struct OutChan {
@@ -162,6 +165,18 @@ fn owner(session: &Session, domain: u32) -> u64 {
 }
 
 impl Registry {
+    /// A name that was not given before. Those of a module's objects begin anew after a thousand million.
+    fn fresh(&mut self) -> u64 {
+        let mask = if crate::c::module::runs() { NARROW } else { u64::MAX };
+        loop {
+            self.serial += 1;
+            let name = OBJECTS | (self.serial & mask);
+            if !self.objects.contains_key(&name) {
+                return name;
+            }
+        }
+    }
+
     /// Takes an object out.
     fn take(&mut self, name: u64) -> Option<Object> {
         let object = self.objects.remove(&name)?;
@@ -206,8 +221,7 @@ pub fn add(place: Place, object: Object) -> Result<*mut c_void, Error> {
     if registry.objects.len() >= OBJECTS_MAX {
         return Err(Error::Full);
     }
-    registry.serial += 1;
-    let name = place.0.unwrap_or(OBJECTS | registry.serial);
+    let name = place.0.unwrap_or_else(|| registry.fresh());
     if registry.objects.contains_key(&name) {
         return Err(Error::Invalid);
     }

@@ -34,6 +34,10 @@
  * files (AN_EINVAL), and an_outchanSend() says at once why a packet cannot go. Only functions of an_threadCreate() have threads of the
  * domain's. an_nodeConnect() without a path, by the thread that runs main, connects to that node. When main returns all ends.
  *
+ * As a module. The same program, compiled for WebAssembly (clang --target=wasm32, docs/nodeos.md), is run by the node in a sandbox in a
+ * process of its own ([[ee]] with module). It has one thread: that of main runs all functions while it is in an_domainWait() or
+ * an_threadEnter(). It connects once, and has no heaps (an_heapCreate()): its memory is its own.
+ *
  * Units. Bytes, milliseconds, nanoseconds as named. Ports are in the host's byte order, addresses in the network's.
  */
 #ifndef ANODE_NODEOS_H
@@ -42,6 +46,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __wasm__
+#pragma clang attribute push(__attribute__((import_module("nodeos"))), apply_to = function)
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -88,6 +95,9 @@ int an_error(void);
 const char *an_strerror(int error);
 /** Bytes of the memory that stands for an object in the explicit model. */
 size_t an_objectSize(void);
+
+/** Says a line of up to 1024 bytes: on the standard error of a process, which the node that has started it writes into its log. */
+int an_say(const char *line);
 
 /* ---- objects ---- */
 
@@ -299,7 +309,8 @@ int an_threadEnter(an_Domain_t domain, int64_t milliseconds);
  * it works for none. */
 an_Thread_t an_threadSelf(void);
 /** Has the calling thread leave its domain when the function that it runs has returned; the domain has a place for another then
- * (an_threadEnter()). AN_EINVAL: it works for none, or is the node's own. */
+ * (an_threadEnter()). In a function of an a-flow that is the domain above, whose thread it is: the a-flow stays. AN_EINVAL: it works
+ * for none, or is the node's own. */
 int an_threadExit(void);
 /** Lets other threads go first. */
 void an_threadYield(void);
@@ -633,5 +644,8 @@ int an_fileShare(an_Domain_t domain, const char *with, int access);
 
 #ifdef __cplusplus
 }
+#endif
+#ifdef __wasm__
+#pragma clang attribute pop
 #endif
 #endif

@@ -1,7 +1,7 @@
 //! Domains, their threads and their events.
 
-use super::{code, object, put, spec, text};
-use crate::crew::{self, Argument, Event, ObjectFunction, ProcessDomain, RunFunction, THREADS_MAX};
+use super::{code, module, object, put, spec, text};
+use crate::crew::{self, Argument, Event, Flow, ObjectFunction, ProcessDomain, RunFunction, THREADS_MAX};
 use crate::error::Error;
 use crate::layout;
 use crate::message::{Answer, Call, DomainSpec, Threads, Usage};
@@ -110,7 +110,14 @@ pub unsafe extern "C" fn an_domainCreate(
             ends = given.endfunc.map(|function| (function, Argument::of(given.endarg)));
         }
         parent.session.desk().has_room(&parent.session, threads.max_threads)?;
-        open_below(place, &parent, spec_, !own, |domain| domain.ends = ends)
+        open_below(place, &parent, spec_, !own, |domain| {
+            domain.ends = ends;
+            if module::runs() {
+                let workers = parent.workers();
+                let flow = Flow { workers, state: Argument(0), timers_max: 0, timer_ms: 0, leaf: false };
+                domain.flow = Some(flow);
+            }
+        })
     };
     object(create())
 }
@@ -123,8 +130,7 @@ pub(super) fn open_below(
     starts: bool,
     shape: impl FnOnce(&mut ProcessDomain),
 ) -> Result<*mut c_void, Error> {
-    if parent.flow.is_some() {
-        // An a-flow is a leaf.
+    if parent.is_leaf() {
         return Err(Error::Invalid);
     }
     let (session, threads) = (parent.session.clone(), spec.threads.clone());

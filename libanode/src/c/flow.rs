@@ -74,10 +74,10 @@ pub unsafe extern "C" fn an_flowCreate(
         }
         let state = Argument::of(given.state);
         let (timers_max, timer_ms) = (given.ntimers, given.timer_ms);
-        let workers = parent.name;
+        let workers = parent.workers();
         super::domain::open_below(place, &parent, node_spec, false, |domain| {
             domain.ends = given.endfunc.map(|function| (function, state));
-            domain.flow = Some(Flow { workers, state, timers_max, timer_ms });
+            domain.flow = Some(Flow { workers, state, timers_max, timer_ms, leaf: true });
         })
     };
     object(create())
@@ -90,12 +90,14 @@ pub extern "C" fn an_flowRun(flow: *mut c_void, function: Option<ObjectFunction>
         let flow = objects::find::<ProcessDomain>(flow)?;
         flow.living()?;
         let function = function.ok_or(Error::Invalid)?;
-        if flow.flow.is_none() {
-            return Err(Error::Invalid);
-        }
-        flow.session.desk().run_flow(&flow, function)
+        flow.session.desk().run_flow(&flow, function, state_of(&flow)?)
     };
     code(run())
+}
+
+/// The state of an a-flow, and of nothing else.
+pub(super) fn state_of(flow: &ProcessDomain) -> Result<Argument, Error> {
+    flow.flow.as_ref().filter(|flow| flow.leaf).map(|flow| flow.state).ok_or(Error::Invalid)
 }
 
 /// The state of an a-flow, or of that for which the calling thread works.
@@ -103,10 +105,10 @@ pub extern "C" fn an_flowRun(flow: *mut c_void, function: Option<ObjectFunction>
 pub extern "C" fn an_flowState(flow: *mut c_void) -> *mut c_void {
     let state = || {
         let state = match flow.is_null() {
-            true => crew::own_flow_state(),
-            false => objects::find::<ProcessDomain>(flow)?.flow.as_ref().map(|flow| flow.state),
+            true => crew::own_flow_state().ok_or(Error::Invalid),
+            false => state_of(&*objects::find::<ProcessDomain>(flow)?),
         };
-        state.map(Argument::pointer).ok_or(Error::Invalid)
+        state.map(Argument::pointer)
     };
     object(state())
 }

@@ -10,6 +10,7 @@ mod domain;
 mod file;
 mod flow;
 mod memory;
+pub mod module;
 mod node;
 mod packet;
 mod state;

@@ -1,7 +1,7 @@
 //! The connection to a node, its time, and the threads of a program's own.
 
 use super::domain::CThreadPoolSpec;
-use super::{code, object, put, spec, text};
+use super::{code, module, object, put, spec, text};
 use crate::crew::ProcessDomain;
 use crate::error::Error;
 use crate::here;
@@ -11,6 +11,7 @@ use crate::objects::{self, Credential, Object, Place};
 use crate::session::Session;
 use crate::wire::Place as Node;
 use core::ffi::{c_char, c_int, c_uint, c_void};
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -94,7 +95,8 @@ pub unsafe extern "C" fn an_nodeConnect(mem: *mut c_void, nodespec: *const CNode
             }
         };
         let begin = || {
-            let domain = ProcessDomain::new(session.clone(), session.domain(), None, &threads, !own);
+            let starts = !own && !module::runs();
+            let domain = ProcessDomain::new(session.clone(), session.domain(), None, &threads, starts);
             let domain = Arc::new(domain);
             let handle = objects::add(Place::of(core::ptr::null_mut())?, Object::Domain(domain.clone()))?;
             let _ = domain.handle.set(handle as usize);
@@ -121,6 +123,20 @@ pub extern "C" fn an_nodeDisconnect(node: *mut c_void) -> c_int {
 pub unsafe extern "C" fn an_timeNow(node: *mut c_void, now: *mut u64) -> c_int {
     // SAFETY: the caller's promise.
     code(objects::find::<Session>(node).and_then(|session| unsafe { put(now, session.now()) }))
+}
+
+/// Says a line.
+///
+/// # Safety
+/// `line` is NULL or a string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_say(line: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    code(unsafe { text(line) }.and_then(|line| {
+        let mut said = line.into_bytes();
+        said.push(b'\n');
+        std::io::stderr().write_all(&said).map_err(|_| Error::Io)
+    }))
 }
 
 /// A credential: the name of a role.

@@ -21,6 +21,8 @@ pub struct Flow {
     pub timers_max: u32,
     /// The milliseconds at whose multiples of the node's clock they come; 0: at any time.
     pub timer_ms: u32,
+    /// Whether nothing is below it: it is an a-flow, and no domain whose functions a module's one thread runs.
+    pub leaf: bool,
 }
 
 impl Flow {
@@ -61,7 +63,7 @@ impl Crew {
 
     /// The domain whose threads run this one's functions.
     fn workers(&self) -> u32 {
-        self.domain.flow.as_ref().map_or(self.domain.name, |flow| flow.workers)
+        self.domain.workers()
     }
 
     /// Whether one more of its timers may wait.
@@ -185,7 +187,7 @@ impl State {
     /// A domain and all below it. Below an a-flow there is none.
     pub(super) fn within(&self, top: u32) -> Vec<u32> {
         let mut within = vec![top];
-        if self.crews.get(&top).is_some_and(|crew| crew.domain.flow.is_some()) {
+        if self.crews.get(&top).is_some_and(|crew| crew.domain.is_leaf()) {
             return within;
         }
         let mut below: crate::numbers::Numbers<u32, Vec<u32>> = Default::default();
@@ -209,7 +211,7 @@ mod tests {
 
     #[test]
     fn timers_come_at_multiples_of_their_resolution_and_never_earlier() {
-        let flow = |timer_ms| Flow { workers: 1, state: Argument(0), timers_max: 0, timer_ms };
+        let flow = |timer_ms| Flow { workers: 1, state: Argument(0), timers_max: 0, timer_ms, leaf: true };
         // Resolution, the clock's milliseconds, what is asked for, what it becomes.
         let cases = [
             (0, 12_345, 7, 7),

@@ -53,7 +53,7 @@ enum Job {
     Changed(Arc<Watch>),
     Run(RunFunction, Argument),
     /// Of an a-flow, with its state.
-    Flow(ObjectFunction, Arc<ProcessDomain>),
+    Flow(ObjectFunction, Arc<ProcessDomain>, Argument),
 }
 
 /// A domain's queue and threads.
@@ -299,7 +299,7 @@ impl Desk {
 
     /// The state of an a-flow.
     fn state_of(&self, name: u32) -> Option<Argument> {
-        self.lock().crews.get(&name)?.domain.flow.as_ref().map(|flow| flow.state)
+        self.lock().crews.get(&name)?.domain.flow.as_ref().filter(|flow| flow.leaf).map(|flow| flow.state)
     }
 
     /// Lets packets of a channel come.
@@ -389,8 +389,8 @@ impl Desk {
     }
 
     /// Has a thread run a function for an a-flow, with its state.
-    pub fn run_flow(&self, flow: &Arc<ProcessDomain>, function: ObjectFunction) -> Result<(), Error> {
-        self.have_done(flow, Job::Flow(function, flow.clone()))
+    pub fn run_flow(&self, flow: &Arc<ProcessDomain>, function: ObjectFunction, state: Argument) -> Result<(), Error> {
+        self.have_done(flow, Job::Flow(function, flow.clone(), state))
     }
 
     fn have_done(&self, domain: &Arc<ProcessDomain>, job: Job) -> Result<(), Error> {

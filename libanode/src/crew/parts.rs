@@ -126,6 +126,16 @@ impl ProcessDomain {
         }
     }
 
+    /// Whether it is an a-flow.
+    pub fn is_leaf(&self) -> bool {
+        self.flow.as_ref().is_some_and(|flow| flow.leaf)
+    }
+
+    /// The domain whose threads run its functions.
+    pub fn workers(&self) -> u32 {
+        self.flow.as_ref().map_or(self.name, |flow| flow.workers)
+    }
+
     /// Refuses if it has ended.
     pub fn living(&self) -> Result<(), Error> {
         if self.session.has_ended() {

@@ -40,6 +40,16 @@ impl Shift {
 impl Desk {
     /// Works for a domain until it ends, until the time is up, or until the thread leaves.
     pub fn serve(&self, domain: &Arc<ProcessDomain>, until: Option<Instant>) -> Result<(), Error> {
+        self.serve_unless(domain, until, &|| false)
+    }
+
+    /// The same, until it is to stop.
+    pub fn serve_unless(
+        &self,
+        domain: &Arc<ProcessDomain>,
+        until: Option<Instant>,
+        stops: &dyn Fn() -> bool,
+    ) -> Result<(), Error> {
         let session = &domain.session;
         let mut state = self.lock();
         let crew = state.crews.get_mut(&domain.name).ok_or(Error::Stale)?;
@@ -61,7 +71,7 @@ impl Desk {
                 break Err(error);
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            if left == Some(Duration::ZERO) || LEAVES.get() {
+            if left == Some(Duration::ZERO) || LEAVES.get() || stops() {
                 break Ok(());
             }
             state = match state.next(domain.name) {
@@ -317,8 +327,7 @@ fn perform(session: &Session, job: Job) -> Option<u32> {
             (watch.function)(handle, watch.argument.pointer());
         }
         Job::Run(function, argument) => function(argument.pointer()),
-        Job::Flow(function, domain) => {
-            let state = domain.flow.as_ref().map_or(Argument(0), |flow| flow.state);
+        Job::Flow(function, domain, state) => {
             function(domain.handle.get().copied().unwrap_or(0) as *mut c_void, state.pointer());
         }
     }
