@@ -11,11 +11,19 @@
 #include "user.h"
 #include <stdatomic.h>
 
+enum { BUCKETS = 1024, LATE = 32 };
+
 struct user {
+    struct an_End end;
     an_Domain_t flow;
     an_OutChan_t out;
     struct count count;
-    struct user *next;
+    /* Packets that came to the control a-flow although this one has begun: put in there, taken out here. */
+    an_PacketBuffer_t late[LATE];
+    atomic_uint put, taken;
+    atomic_int gone;
+    /* Others of its bucket, and others that have ended. */
+    struct user *same, *next;
 };
 
 static an_Node_t node;
@@ -23,6 +31,8 @@ static an_Domain_t top;
 static const char *protocol, *own;
 static int port;
 static uint64_t idle_ms;
+/* All users; only functions of the control a-flow look, and it has one thread at a time. */
+static struct user *users[BUCKETS];
 /* Users whose a-flows have ended, by themselves or by an operator's doing. */
 static _Atomic(struct user *) ended;
 
@@ -32,6 +42,18 @@ static void deliver(an_InChan_t in, an_PacketBuffer_t packet, const struct an_En
     (void)in, (void)ends;
     answer(node, &user->count, packet);
     send_or_free(user->out, 0, packet);
+}
+
+static void catch_up(an_Domain_t flow, void *state)
+{
+    struct user *user = state;
+    (void)flow;
+    while (atomic_load(&user->taken) != atomic_load(&user->put)) {
+        an_PacketBuffer_t packet = user->late[atomic_load(&user->taken) % LATE];
+        atomic_fetch_add(&user->taken, 1);
+        answer(node, &user->count, packet);
+        send_or_free(user->out, 0, packet);
+    }
 }
 
 static void quiet(an_Event_t event, void *arg)
@@ -47,9 +69,20 @@ static void on_end(an_Domain_t flow, void *state)
 {
     struct user *user = state;
     (void)flow;
+    atomic_store(&user->gone, 1);
     user->next = atomic_load(&ended);
     while (!atomic_compare_exchange_weak(&ended, &user->next, user))
         ;
+}
+
+static struct user **bucket_of(const struct an_End *end)
+{
+    uint32_t hash = end->port, word;
+    for (int at = 0; at < 16; at += 4) {
+        memcpy(&word, end->address + at, 4);
+        hash = (hash ^ word) * 0x9e3779b1u;
+    }
+    return &users[hash >> 22];
 }
 
 static void sweep(an_Event_t event, void *arg)
@@ -58,23 +91,33 @@ static void sweep(an_Event_t event, void *arg)
     for (struct user *user = atomic_exchange(&ended, 0), *next; user; user = next) {
         next = user->next;
         an_domainDestroy(user->flow);
+        for (unsigned at = user->taken; at != user->put; at++)
+            an_pktbufFree(user->late[at % LATE]);
+        for (struct user **at = bucket_of(&user->end); *at; at = &(*at)->same)
+            if (*at == user) {
+                *at = user->same;
+                break;
+            }
         free(user);
     }
     an_eventSchedule(0, an_domainSelf(node), idle_ms, sweep, arg);
 }
 
 /* An a-flow for a user, all but its channel: then it counts already who came first. */
-static struct user *begin(const char *text)
+static struct user *begin(const struct an_End *end, const char *text)
 {
     char back[128];
-    struct user *user = calloc(1, sizeof *user);
+    struct user *user = calloc(1, sizeof *user), **bucket = bucket_of(end);
     if (!user)
         return 0;
+    user->end = *end;
     struct an_FlowSpec spec = {.title = text, .ntimers = 1, .timer_ms = 10, .state = user, .endfunc = on_end};
     if (!(user->flow = an_flowCreate(0, top, &spec))) {
         free(user);
         return 0;
     }
+    user->same = *bucket;
+    *bucket = user;
     snprintf(back, sizeof back, "*:%d -> %s", port, text);
     user->out = an_outchanCreate(0, user->flow, protocol, back, 0);
     if (!user->out || !an_eventSchedule(0, user->flow, idle_ms, quiet, user)) {
@@ -84,17 +127,40 @@ static struct user *begin(const char *text)
     return user;
 }
 
-/* Somebody new. Of a burst with which a user begins the first is answered: the others find that there is a channel. */
+/* Hands a packet to the a-flow of a user who has one; 0 if there is none that lives. Behind the first of a burst the others still come to
+ * the control a-flow. */
+static int hand_over(const struct an_End *end, an_PacketBuffer_t packet)
+{
+    struct user *user = *bucket_of(end);
+    for (; user; user = user->same)
+        if (!user->gone && user->end.port == end->port && !memcmp(user->end.address, end->address, 16))
+            break;
+    if (!user)
+        return 0;
+    if (user->put - user->taken >= LATE) {
+        an_pktbufFree(packet);
+        return 1;
+    }
+    user->late[user->put % LATE] = packet;
+    atomic_fetch_add(&user->put, 1);
+    /* If it has ended meanwhile the packet goes with it. */
+    an_flowRun(user->flow, catch_up);
+    return 1;
+}
+
+/* Somebody new. */
 static void control(an_InChan_t in, an_PacketBuffer_t packet, const struct an_Ends *ends, void *arg)
 {
     char address[INET6_ADDRSTRLEN], text[80], both[160];
     const struct an_End *from = &ends->source;
     int mapped = !memcmp(from->address, (uint8_t[12]){[10] = 0xff, [11] = 0xff}, 12);
     (void)in, (void)arg;
+    if (hand_over(from, packet))
+        return;
     inet_ntop(mapped ? AF_INET : AF_INET6, from->address + (mapped ? 12 : 0), address, sizeof address);
     snprintf(text, sizeof text, mapped ? "%s:%d" : "[%s]:%d", address, from->port);
     snprintf(both, sizeof both, "%s -> %s", text, own);
-    struct user *user = begin(text);
+    struct user *user = begin(from, text);
     if (!user) {
         /* As many as the role grants. */
         an_pktbufFree(packet);

@@ -5,12 +5,14 @@
 #pragma once
 #include <anode/nodeos.h>
 #include <arpa/inet.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Atomic, since in the node's own process what an_flowRun() runs may run beside what the node's thread does. */
 struct count {
-    uint64_t packets, bytes, heard_ns;
+    atomic_uint_fast64_t packets, bytes, heard_ns;
 };
 
 /* Makes a packet the answer to itself. */
@@ -18,12 +20,13 @@ static inline void answer(an_Node_t node, struct count *count, an_PacketBuffer_t
 {
     char text[64];
     size_t bytes = 0;
+    uint64_t now = 0;
     an_pktbufLength(packet, &bytes);
-    count->packets++;
-    count->bytes += bytes;
-    an_timeNow(node, &count->heard_ns);
-    int length = snprintf(text, sizeof text, "%llu packets, %llu bytes", (unsigned long long)count->packets,
-                          (unsigned long long)count->bytes);
+    unsigned long long packets = atomic_fetch_add(&count->packets, 1) + 1;
+    unsigned long long all = atomic_fetch_add(&count->bytes, bytes) + bytes;
+    an_timeNow(node, &now);
+    atomic_store(&count->heard_ns, now);
+    int length = snprintf(text, sizeof text, "%llu packets, %llu bytes", packets, all);
     if (an_pktbufResize(packet, length) == AN_OK)
         memcpy(an_pktbufData(packet), text, length);
 }

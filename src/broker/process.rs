@@ -42,7 +42,7 @@ pub struct Started {
 pub fn start(starter: &Starter, name: &str, process: &Process) -> io::Result<Started> {
     let (said, saying) = std::io::pipe()?;
     let (socket, other) = SeqPacket::pair()?;
-    let jailed = starter.start(&jail(name, process), &[saying.as_fd(), other.as_fd()])?;
+    let jailed = starter.start(&jail(name, process)?, &[saying.as_fd(), other.as_fd()])?;
     let weights = Weights::of(&jailed.groups);
     Ok(Started { groups: jailed.groups.clone(), weights, jailed, said: OwnedFd::from(said).into(), socket })
 }
@@ -67,13 +67,13 @@ pub fn clear(process: u32) {
 }
 
 /// The jail of an environment.
-fn jail(name: &str, process: &Process) -> Jail {
+fn jail(name: &str, process: &Process) -> io::Result<Jail> {
     let passed = PASSED.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
     let mut paths = Paths::of_environments();
     paths.read.extend(process.reads.iter().cloned());
-    Jail {
+    Ok(Jail {
         name: name.to_owned(),
-        program: Program::File(process.command.clone()),
+        program: Program::File(process.words()?),
         variables: passed.chain([(DESCRIPTOR.to_owned(), DESCRIPTOR_NUMBER.to_string())]).collect(),
         keep: vec![ERROR_NUMBER, DESCRIPTOR_NUMBER],
         identity: Identity::Own { first: process.users.0, last: process.users.1 },
@@ -90,7 +90,7 @@ fn jail(name: &str, process: &Process) -> Jail {
         }),
         limits: Limits { data_bytes: Some(process.data_bytes), descriptors: Some(DESCRIPTORS), ..Limits::default() },
         required: process.required.clone(),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -101,6 +101,7 @@ mod tests {
     fn the_jail_of_an_environment_is_one_that_can_be_made() {
         let process = Process {
             command: vec!["sh".into()],
+            module: None,
             reads: vec!["/srv/data".into()],
             data_bytes: 1 << 26,
             tasks: 16,
@@ -110,10 +111,10 @@ mod tests {
             host_network: false,
             required: Vec::new(),
         };
-        let jail = jail("name", &process);
+        let jail = jail("name", &process).unwrap();
         assert_eq!(jail.check(), Ok(()));
         assert!(jail.paths.read.contains(&"/srv/data".into()) && jail.capabilities.is_empty());
-        let granted = super::jail("name", &Process { host_network: true, ..process });
+        let granted = super::jail("name", &Process { host_network: true, ..process }).unwrap();
         assert_eq!((granted.check(), granted.host_network), (Ok(()), true));
     }
 }

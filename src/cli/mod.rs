@@ -30,7 +30,7 @@ mod sim;
 mod store;
 mod trace;
 
-use crate::code::compiler;
+use crate::code::{compiler, module};
 use crate::kernel::loader;
 use crate::manage::management;
 use crate::sys::jail;
@@ -161,6 +161,9 @@ pub fn run() -> ExitCode {
     } else if std::env::args_os().nth(1).is_some_and(|first| first == management::OBJECT_ARGUMENT) {
         let status = management::run_object(std::env::args_os().skip(2));
         status.map(|status| ExitCode::from(u8::try_from(status).unwrap_or(1))).map_err(Into::into)
+    } else if std::env::args_os().nth(1).is_some_and(|first| first == module::ARGUMENT) {
+        let status = module::run(std::env::args_os().skip(2)).map_err(anyhow::Error::msg);
+        status.map(|status| ExitCode::from(u8::try_from(status).unwrap_or(1)))
     } else {
         complete::answer(command);
         dispatch(Cli::parse())

@@ -17,5 +17,6 @@ pub mod extension;
 pub mod fetch;
 pub mod judge;
 pub mod link;
+pub mod module;
 pub mod run;
 pub mod store;

@@ -3,6 +3,7 @@
 use super::cpu::Workers;
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::bundle::Kind;
+use crate::code::module;
 use crate::frame::WorkerId;
 use crate::nodeos::file::check_holder;
 use crate::sys::jail::Part;
@@ -84,8 +85,10 @@ impl fmt::Display for Restart {
 /// A program in a process of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// The program and its arguments.
+    /// The program and its arguments, or a module and its.
     pub command: Vec<String>,
+    /// What bounds it, if it is a module.
+    pub module: Option<ModuleBounds>,
     /// What it may read besides the system's programs and libraries.
     pub reads: Vec<PathBuf>,
     /// Bytes that it may hold in its own memory.
@@ -104,6 +107,15 @@ pub struct Process {
     pub required: Vec<Part>,
 }
 
+/// What bounds a module besides its jail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModuleBounds {
+    /// Milliseconds that a function may work.
+    pub thread_ms: u32,
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+}
+
 /// An execution environment of the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -116,6 +128,9 @@ pub struct EnvironmentFile {
     /// A shared object instead, in the node's process, and its arguments: only in roles that have native code.
     #[serde(default)]
     pub library: Vec<String>,
+    /// A WebAssembly module instead, and its arguments, run by this program in a process of its own: in roles that have wasm.
+    #[serde(default)]
+    pub module: Vec<String>,
     /// The role of its domain.
     #[serde(default = "anyone")]
     pub role: String,
@@ -183,10 +198,10 @@ impl EnvironmentFile {
         let Some(role) = roles.iter().find(|role| role.name == self.role) else {
             return wrong(format!("ee {name}: role = \"{}\": no such [[role]]", self.role));
         };
-        let program = if self.library.is_empty() {
-            Program::Process(self.process(role, users, required)?)
-        } else {
-            Program::Object(self.object(role)?)
+        let program = match (self.module.is_empty(), self.library.is_empty()) {
+            (false, _) => Program::Process(self.of_module(role, users, required)?),
+            (true, false) => Program::Object(self.object(role)?),
+            (true, true) => Program::Process(self.process(role, users, required)?),
         };
         let (role, restart, worker) = (self.role.clone(), self.restart, self.worker);
         Ok(Environment { name: name.clone(), program, role, restart, worker })
@@ -211,6 +226,36 @@ impl EnvironmentFile {
         Ok(self.library.clone())
     }
 
+    /// A module, for a process of this program's that runs it.
+    fn of_module(&self, role: &Role, users: (u32, u32), required: &[Part]) -> Result<Process, ConfigError> {
+        let (name, path) = (&self.name, &self.module[0]);
+        if !self.command.is_empty() || !self.library.is_empty() {
+            return wrong(format!("ee {name}: module: an environment is one of command, library and module"));
+        }
+        if !self.reads.is_empty() {
+            return wrong(format!(
+                "ee {name}: module: a module reads no files but by an_fileOpen(), so there are no reads"
+            ));
+        }
+        if !path.starts_with('/') {
+            return wrong(format!("ee {name}: module: '{path}' is not absolute"));
+        }
+        if !role.representations.has(Kind::Wasm) {
+            return wrong(format!(
+                "ee {name}: module: the role {} does not include WebAssembly; it needs representations = [\"wasm\"]",
+                role.name
+            ));
+        }
+        check_words(name, "module", &self.module)?;
+        let (thread_ms, memory_bytes) = (role.grants.thread_ms, role.grants.memory_bytes);
+        Ok(Process {
+            command: self.module.clone(),
+            module: Some(ModuleBounds { thread_ms, memory_bytes }),
+            reads: vec![path.into()],
+            ..self.in_role(role, users, required)
+        })
+    }
+
     /// A program, for a process.
     fn process(&self, role: &Role, users: (u32, u32), required: &[Part]) -> Result<Process, ConfigError> {
         let name = &self.name;
@@ -228,10 +273,16 @@ impl EnvironmentFile {
         if let Some(path) = self.reads.iter().find(|path| !path.is_absolute()) {
             return wrong(format!("ee {name}: reads: {} is not absolute", path.display()));
         }
+        Ok(Process { command: self.command.clone(), reads: self.reads.clone(), ..self.in_role(role, users, required) })
+    }
+
+    /// What a process has in its role.
+    fn in_role(&self, role: &Role, users: (u32, u32), required: &[Part]) -> Process {
         let grants = &role.grants;
-        Ok(Process {
-            command: self.command.clone(),
-            reads: self.reads.clone(),
+        Process {
+            command: Vec::new(),
+            module: None,
+            reads: Vec::new(),
             data_bytes: data_bytes(role),
             tasks: grants.processes.saturating_add(grants.threads.into()).saturating_add(OWN_TASKS),
             cpu_weight: grants.weight,
@@ -239,7 +290,17 @@ impl EnvironmentFile {
             users,
             host_network: grants.host_network,
             required: required.to_vec(),
-        })
+        }
+    }
+}
+
+impl Process {
+    /// What is started: the program, or this one to run a module.
+    pub fn words(&self) -> std::io::Result<Vec<String>> {
+        let Some(ModuleBounds { thread_ms, memory_bytes }) = self.module else { return Ok(self.command.clone()) };
+        let own = std::env::current_exe()?.to_string_lossy().into_owned();
+        let before = [own, module::ARGUMENT.into(), thread_ms.to_string(), memory_bytes.to_string()];
+        Ok(before.into_iter().chain(self.command.iter().cloned()).collect())
     }
 }
 
@@ -275,6 +336,10 @@ mod tests {
         let Program::Process(process) = &all[0].program else { panic!("{:?}", all[0]) };
         assert_eq!((process.command.len(), process.data_bytes), (3, (64 << 20) + (1 << 20) + (8 << 20)));
         assert_eq!(plan("name = \"f\"\ncommand = [\"x\"]").unwrap()[0].role, ANYONE);
+        let module = plan("name = \"f\"\nmodule = [\"/x/f.wasm\", \"-v\"]\nrole = \"ee\"").unwrap();
+        let Program::Process(process) = &module[0].program else { panic!("{:?}", module[0]) };
+        assert_eq!(process.words().unwrap()[1..], ["module-as-process", "10000", "1048576", "/x/f.wasm", "-v"]);
+        assert_eq!((process.reads.len(), module[0].program.to_string()), (1, "/x/f.wasm".to_owned()));
     }
 
     #[test]
@@ -294,6 +359,13 @@ mod tests {
             ("name = \"f\"\nlibrary = [\"/f.so\"]\nrole = \"ee\"", "the role ee does not include native code"),
             ("name = \"f\"\nlibrary = [\"/f.so\"]", "the role anyone does not include native code"),
             ("name = \"f\"\nlibrary = [\"f.so\"]\nrole = \"ee\"", "'f.so' is not absolute"),
+            ("name = \"f\"\nmodule = [\"f.wasm\"]\nrole = \"ee\"", "'f.wasm' is not absolute"),
+            ("name = \"f\"\nmodule = [\"/f.wasm\"]\ncommand = [\"x\"]", "one of command, library and module"),
+            ("name = \"f\"\nmodule = [\"/f.wasm\"]\nreads = [\"/x\"]", "so there are no reads"),
+            (
+                "name = \"f\"\nmodule = [\"/f.wasm\"]\nrole = \"b\"\n[[role]]\nname = \"b\"\nrepresentations = [\"bpf\"]",
+                "the role b does not include WebAssembly",
+            ),
             ("name = \"f\"\nlibrary = [\"/f.so\"]\ncommand = [\"x\"]", "neither command nor reads"),
         ] {
             let why = plan(rest).unwrap_err().to_string();

@@ -2,6 +2,7 @@
 
 use super::environments::EnvironmentFile;
 use super::{ConfigError, NodeFile, wrong};
+use crate::code::module;
 use crate::sys::{privileges, process};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::io;
@@ -108,10 +109,12 @@ impl EnvironmentFile {
         let program = program.map(|program| format!("ee {name}: command: there is no program {program} here"));
         let object = self.library.first().filter(|path| !Path::new(path).is_file());
         let object = object.map(|path| format!("ee {name}: library: there is no file {path}"));
+        let module = self.module.first().and_then(|path| module::read(path).err());
+        let module = module.map(|why| format!("ee {name}: module: {why}"));
         let reads = self.reads.iter().filter(|path| !path.exists());
         let reads =
             reads.map(|path| format!("ee {name}: reads: {} is not there, so it is not shown to it", path.display()));
-        program.into_iter().chain(object).chain(reads).collect()
+        program.into_iter().chain(object).chain(module).chain(reads).collect()
     }
 }
 

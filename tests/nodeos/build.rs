@@ -13,7 +13,18 @@ pub enum Linked {
     Shared,
     /// In the node, whose process it is for: a shared object.
     Here,
+    /// In the node, that runs it as a module.
+    Module,
 }
+
+/// How clang makes a module, as docs/nodeos.md says it.
+const MODULE: [&str; 5] = [
+    "--target=wasm32",
+    "-mbulk-memory",
+    "-O2",
+    "-nostdlib",
+    "-Wl,--no-entry,--stack-first,--allow-undefined,--export=__main_argc_argv,--export-table",
+];
 
 /// Where the library is: beside the programs of the tests.
 pub fn library() -> PathBuf {
@@ -27,16 +38,21 @@ pub fn library() -> PathBuf {
 pub fn build(source: &str, into: &Path, flags: &[&str], linked: Linked) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut program = into.join(Path::new(source).file_stem().unwrap());
-    if linked == Linked::Here {
-        program.set_extension("so");
-    }
+    match linked {
+        Linked::Here => program.set_extension("so"),
+        Linked::Module => program.set_extension("wasm"),
+        Linked::Static | Linked::Shared => false,
+    };
     let library = library();
-    let mut command = Command::new("cc");
+    let is_module = linked == Linked::Module;
+    let clang = std::env::var("CLANG").unwrap_or("clang".into());
+    let mut command = Command::new(if is_module { &clang } else { "cc" });
     command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-I"]).arg(root.join("sdk")).args(flags);
     command.arg("-o").arg(&program).arg(root.join(source));
     match linked {
         Linked::Static => command.arg(library.join("libanode1.a")).args(["-lpthread", "-ldl", "-lm"]),
         Linked::Here => command.args(["-shared", "-fPIC", "-DHERE"]),
+        Linked::Module => command.args(MODULE).arg("-isystem").arg(root.join("sdk/module")),
         Linked::Shared => {
             command.arg("-L").arg(&library).arg("-lanode1").arg(format!("-Wl,-rpath,{}", library.display()))
         }

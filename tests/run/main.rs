@@ -25,6 +25,7 @@ mod keys;
 #[path = "../running/lease.rs"]
 mod lease;
 mod management;
+mod modules;
 mod nodeos_attacks;
 mod nodeos_c;
 mod observe;

@@ -32,7 +32,7 @@ const ROWS: &[Row] = &[
     ("nodeos", &["wire", "frame", "trust", "classify", "core"]),
     ("graph", &["contract", "clean", "wire", "frame", "sys", "topology", "classify", "core", "nodeos"]),
     ("broker", &["wire", "sys", "trust"]),
-    ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "core", "nodeos", "broker"]),
+    ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "classify", "core", "nodeos", "broker"]),
     (
         "kernel",
         &[

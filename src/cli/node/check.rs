@@ -101,7 +101,10 @@ fn describe(file: &NodeFile, planned: &Planned, own_users: bool) {
 /// What an environment is.
 fn describe_environment(Environment { name, program, role, restart, worker }: Environment, own_users: bool) {
     let (what, words) = match program {
-        Program::Process(process) => (describe_jail(&process, own_users), process.command),
+        Program::Process(process) => {
+            let module = if process.module.is_some() { "a module, " } else { "" };
+            (format!("{module}{}", describe_jail(&process, own_users)), process.command)
+        }
         Program::Object(words) => ("in this process".into(), words),
     };
     let at = if worker == 0 { String::new() } else { format!(" at worker {worker}") };

@@ -37,7 +37,7 @@ pub(super) fn note(scope: &mut Scope<'_>, error: &wasmtime::Error) {
 }
 
 /// What happened, in words.
-fn kind(error: &wasmtime::Error) -> &'static str {
+pub(in crate::code) fn kind(error: &wasmtime::Error) -> &'static str {
     match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel | Trap::Interrupt) => "its steps are used up",
         Some(Trap::StackOverflow) => "its calls are too deep for the stack",
