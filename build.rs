@@ -51,7 +51,7 @@ fn compile_all() -> Result<(), String> {
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     for name in [
         "guard", "raise", "route", "filter", "ingress", "learn", "runner", "sender", "act", "family", "later", "seen",
-        "seen_out", "egress", "sockets", "found", "cut", "refused", "state", "vectors",
+        "seen_out", "egress", "sockets", "found", "cut", "graph", "refused", "state", "vectors",
     ] {
         let (source, object) = (format!("bpf/{name}.bpf.c"), out.join(format!("{name}.bpf.o")));
         run(&clang, KERNEL.iter().chain(&["-c", &source]), &object.to_string_lossy())?;

@@ -49,4 +49,13 @@ static u64 (*const jiffies)(void) = (void *)118;
 INLINE u8 *packet(const struct xdp *ctx) { return (u8 *)(long)ctx->data; }
 INLINE u8 *packet_end(const struct xdp *ctx) { return (u8 *)(long)ctx->data_end; }
 
+/* A jump to the program with this number: fixed in the code, so the kernel makes it a direct one. */
+#define JUMP(ctx, map, number)                                                                                 \
+    do {                                                                                                       \
+        register const void *r1_ asm("r1") = (ctx);                                                            \
+        register const void *r2_ asm("r2") = (map);                                                            \
+        register u64 r3_ asm("r3") = (number);                                                                 \
+        asm volatile("call 12" : "+r"(r1_), "+r"(r2_), "+r"(r3_) : : "r0", "r4", "r5", "memory");             \
+    } while (0)
+
 #endif

@@ -58,6 +58,7 @@ SHARED(cut_flow);
 SHARED(cut_usage);
 SHARED(lengths);
 SHARED(fib);
+SHARED(graph_words);
 SHARED(key);
 SHARED(owners);
 SHARED(passed_up);
@@ -77,6 +78,8 @@ enum numbers {
     NUMBER(CHILDREN),
     NUMBER(CODES),
     NUMBER(CUTS),
+    NUMBER(GRAPHS),
+    NUMBER(GRAPH_WORDS),
     NUMBER(PROGRAM_SLOTS),
     NUMBER(FLOWS),
     NUMBER(FLOW_PLACES),

@@ -11,38 +11,57 @@
  */
 #include "cut.h"
 
-/* The place of a flow among those of its socket: another than that of capsules between the same hosts. */
-INLINE u32 channel_place(const struct plain *it)
+/* Bytes of a packet's payload, as its channel counts them: behind the headers that the channel names. */
+INLINE u32 payload_of(struct xdp *ctx, const struct plain *it, u32 on_transport)
 {
-    u64 from[2] = {it->from[0] ^ it->ports, it->from[1] ^ it->protocol};
+    u32 headers = it->v4 ? sizeof(struct ipv4) : sizeof(struct ipv6);
+    u8 words = 0;
 
-    return flow_place(from, it->to);
+    if (on_transport && it->protocol == UDP)
+        headers += sizeof(struct udp);
+    else if (on_transport && xdp_load_bytes(ctx, (u32)sizeof(struct ethernet) + headers + 12, &words, 1) == 0)
+        headers += (u32)(words >> 4) * 4;
+    return it->length - headers;
 }
 
-/* Gives a frame of a channel to the user half. Where there are AF_XDP sockets, what may pass here later must not overtake it. */
-INLINE int punt_channel(struct xdp *ctx, const struct plain *it, int held)
+/* Jumps to the program of a graph. Comes back if that is not there. The first graphs are reached by jumps that are fixed. */
+INLINE void enter_graph(struct xdp *ctx, const struct plain *it, const struct cut_flow *flow)
 {
-    u32 interface = ctx->ingress_ifindex;
-    const struct port *port = map_lookup(ports_map, &interface);
+    u32 number = flow->cut, graph = flow->graph;
+    const struct cut *cut = map_lookup(cuts_map, &number);
+    struct scratch *on = map_lookup(scratch_map, zero_value);
 
-    if (!port || !port->sockets)
-        return XDP_PASS;
-    return to_user(ctx, port, it ? channel_place(it) : FLOWS, held);
-}
-
-/* Counts a packet of a cut-through channel that is left to the user half. */
-INLINE void leave(u32 cut)
-{
-    struct cut_usage *used = map_lookup(cut_usage_map, &cut);
-
-    if (used)
-        used->usage.passed_up++;
+    if (!cut || !on)
+        return;
+    on->door = number;
+    on->payload = payload_of(ctx, it, cut->layer == ON_TRANSPORT);
+    if (graph == 0)
+        JUMP(ctx, graphs_map, 0);
+    else if (graph == 1)
+        JUMP(ctx, graphs_map, 1);
+    else if (graph == 2)
+        JUMP(ctx, graphs_map, 2);
+    else
+        tail_call(ctx, graphs_map, graph);
 }
 
 INLINE int act(struct xdp *ctx, const struct plain *it, const struct cut_flow *flow)
 {
     if (flow->what == TO_STACK)
         return pass(ctx);
+    if (flow->what == TO_GRAPH) {
+        if (UNLIKELY(flow->sockets)) {
+            u32 interface = ctx->ingress_ifindex;
+            const struct port *port = map_lookup(ports_map, &interface);
+            if (port && must_follow(ctx, port, channel_place(it))) {
+                leave(flow->cut);
+                return punt_channel(ctx, it, 1);
+            }
+        }
+        enter_graph(ctx, it, flow);
+        leave(flow->cut);
+        return punt_channel(ctx, it, 0);
+    }
     if (LIKELY(flow->what == TO_CUT)) {
         int done;
 

@@ -35,6 +35,16 @@ struct cut {
     u32 domain, of_domain, of_channel;
     /* ON_IP or ON_TRANSPORT. */
     u32 layer;
+    /* Of a graph's incoming channel: the place of the graph's program in `graphs`, and 1; 0: it is a cut-through channel. */
+    u32 graph, zero;
+};
+
+/* Graphs with a program in the kernel; words that one counts in. */
+enum { GRAPHS = 256, GRAPH_WORDS = 1024 };
+
+/* Map `graph_words`, for each CPU, one entry: what the engines of one generation of a graph have counted. */
+struct graph_words {
+    u64 word[GRAPH_WORDS];
 };
 
 /* Map `cut_usage`, for each CPU: what has gone through a cut-through channel. */
@@ -74,7 +84,7 @@ struct spent {
 enum { SHARE_MIN = 16384 };
 
 /* What becomes of the packets of a flow. */
-enum { TO_STACK = 1, TO_USER, TO_CUT };
+enum { TO_STACK = 1, TO_USER, TO_CUT, TO_GRAPH };
 
 /* Map `cut_flows`, for each CPU: what was found out about the first packet of a flow. */
 struct cut_flow {
@@ -93,7 +103,8 @@ struct cut_flow {
     /* Of UDP cut-through: ports, and what has to be added to the checksum's complement. */
     u32 new_ports;
     u16 change, is_udp;
-    u32 domain, zero;
+    /* Of a graph's channel: the place of its program. */
+    u32 domain, graph;
     u64 new_from[2], new_to[2], more[4];
 };
 
@@ -102,6 +113,8 @@ MAP(cut_usage_map);
 MAP(allowances_map);
 MAP(spent_map);
 MAP(cut_flows_map);
+MAP(graphs_map);
+MAP(graph_words_map);
 
 /* Map `scratch`, for each CPU, one entry: what a close look works with. */
 struct scratch {
@@ -110,6 +123,8 @@ struct scratch {
     struct pattern key;
     struct found found;
     u32 zero;
+    /* Told to the program of a graph: the channel's number in `cuts`, and bytes of payload. */
+    u32 door, payload;
 };
 
 MAP(scratch_map);
@@ -334,6 +349,12 @@ INLINE int find_way(struct xdp *ctx, const struct plain *it, u32 number, struct 
 
     if (!cut || !cut->layer)
         return 0;
+    if (cut->graph) {
+        flow->what = TO_GRAPH;
+        flow->cut = number;
+        flow->graph = cut->graph - 1;
+        return 1;
+    }
     flow->is_udp = cut->layer == ON_TRANSPORT;
     copy(flow->new_to, cut->to[0] | cut->to[1] ? cut->to : it->to);
     copy(flow->new_from, cut->from[0] | cut->from[1] ? cut->from : it->from);
@@ -354,6 +375,34 @@ INLINE int find_way(struct xdp *ctx, const struct plain *it, u32 number, struct 
     flow->hop = next->hop;
     *until = next->until;
     return 1;
+}
+
+/* The place of a flow among those of its socket: another than that of capsules between the same hosts. */
+INLINE u32 channel_place(const struct plain *it)
+{
+    u64 from[2] = {it->from[0] ^ it->ports, it->from[1] ^ it->protocol};
+
+    return flow_place(from, it->to);
+}
+
+/* Gives a frame of a channel to the user half. Where there are AF_XDP sockets, what may pass here later must not overtake it. */
+INLINE int punt_channel(struct xdp *ctx, const struct plain *it, int held)
+{
+    u32 interface = ctx->ingress_ifindex;
+    const struct port *port = map_lookup(ports_map, &interface);
+
+    if (!port || !port->sockets)
+        return XDP_PASS;
+    return to_user(ctx, port, it ? channel_place(it) : FLOWS, held);
+}
+
+/* Counts a packet of a cut-through channel that is left to the user half. */
+INLINE void leave(u32 cut)
+{
+    struct cut_usage *used = map_lookup(cut_usage_map, &cut);
+
+    if (used)
+        used->usage.passed_up++;
 }
 
 #endif

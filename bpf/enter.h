@@ -29,15 +29,6 @@ INLINE void describe(struct current *now, const struct capsule *capsule, const s
     now->slot = code->slot;
 }
 
-/* A jump to the program with this number: fixed in the code, so the kernel makes it a direct one. */
-#define JUMP(ctx, map, number)                                                                                 \
-    do {                                                                                                       \
-        register const void *r1_ asm("r1") = (ctx);                                                            \
-        register const void *r2_ asm("r2") = (map);                                                            \
-        register u64 r3_ asm("r3") = (number);                                                                 \
-        asm volatile("call 12" : "+r"(r1_), "+r"(r2_), "+r"(r3_) : : "r0", "r4", "r5", "memory");             \
-    } while (0)
-
 /* The codes that came first are those most used: their programs are reached without a look-up. */
 INLINE void jump_first(struct xdp *ctx, u32 slot)
 {

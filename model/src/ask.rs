@@ -316,6 +316,9 @@ pub struct GraphWish {
     /// The generation that whoever asks has looked at, 0 if there was none; another one is not replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<u32>,
+    /// Where it is to run: `auto`, `kernel` or `user`; without it as the graph that runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
 }
 
 /// A cut-through channel that an operator wants.

@@ -18,6 +18,11 @@ pub struct Graph {
     pub older: u64,
     /// Engines of its generation.
     pub engines: u64,
+    /// Where its packets go through it: `kernel` as far as nothing is unusual about them, or `user`.
+    pub place: String,
+    /// Why that is not the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
     /// Which packets it takes: protocol and address of channels.
     pub take: Vec<String>,
     /// Packets that came in.
@@ -32,6 +37,8 @@ pub struct Graph {
     pub dropped: u64,
     /// Packets that its engines hold.
     pub held: u64,
+    /// Of those that came in, how many did in the kernel.
+    pub kernel_packets: u64,
 }
 
 /// A graph with its engines.
@@ -58,7 +65,7 @@ pub struct Engine {
     pub name: String,
     /// Its class.
     pub class: String,
-    /// Where it runs: `user`, the node's process.
+    /// Where it runs: `user`, the node's process; or `kernel`, and there too.
     pub place: String,
     /// Packets that it holds.
     pub held: u64,
@@ -92,6 +99,11 @@ pub struct Applied {
     pub generation: u32,
     /// Engines that have taken over what those of the same names have kept.
     pub kept: u64,
+    /// Where its packets go through it: `kernel` or `user`.
+    pub place: String,
+    /// Why that is not the kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// What an engine says of itself.

@@ -112,6 +112,11 @@ impl Allowed {
                 if known { Ok(()) } else { Err(format!("there is no map '{name}' of this shape")) }
             }
             Request::Program { .. } => only(native, "no native port"),
+            Request::Graph { plan } => {
+                only(self.kernel, "no kernel half")?;
+                let entries = plan.entries.iter().map(|(index, _)| index);
+                entries.chain(&plan.exits).try_for_each(|index| interface(*index))
+            }
             Request::Realtime { priority, .. } => only(self.realtime == Some(*priority), "no such real-time worker"),
             Request::Helper { kind: Helper::Compiler } => Ok(()),
             Request::Helper { kind } => {

@@ -54,6 +54,7 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
             Done::of(own::make_map(name, shape)?.into())
         }
         Request::Program { name } => Done::of(own::load_program(name, with)?.into()),
+        Request::Graph { plan } => Done::of(own::load_graph(plan, with)?.into()),
         Request::Attach { interface, place } => {
             let ([program] | [program, _]) = with else { return Err(io::ErrorKind::InvalidInput.into()) };
             let program = Program::adopt(program.try_clone_to_owned()?);

@@ -6,12 +6,16 @@
 //! else names interfaces, places in the kernel, and this project's programs and maps. Reading is total
 //! (`fuzz/fuzz_targets/broker.rs`), and the result is still checked against the configuration (`allowed`).
 
+use crate::contract::plan::{KernelPlan, PLAN_BYTES};
 use crate::wire::Addr;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// Bytes of the longest request.
+/// Bytes of the longest request but one.
 pub const REQUEST_MAX: usize = 2 << 10;
+
+/// Bytes of the longest request, which has a graph in it.
+pub const LONGEST_REQUEST: usize = PLAN_BYTES + REQUEST_MAX;
 
 /// Bytes of the longest answer.
 pub const ANSWER_MAX: usize = 64 << 10;
@@ -90,6 +94,11 @@ pub enum Request {
     Program {
         /// As this project calls it.
         name: String,
+    },
+    /// The program of a graph. Descriptors: its maps, in its order.
+    Graph {
+        /// What it does; its ports are interfaces.
+        plan: KernelPlan,
     },
     /// Puts a program before an interface. Descriptors: the program; a map of programs, if one that stands there by netlink may be
     /// jumped to by it.
@@ -369,9 +378,13 @@ pub struct Jail {
 impl Request {
     /// Reads a request; nothing: it is none.
     pub fn decode(message: &[u8]) -> Option<Request> {
-        let request = serde_json::from_slice(message).ok().filter(|_| message.len() <= REQUEST_MAX)?;
+        let request = serde_json::from_slice(message).ok().filter(|_| message.len() <= LONGEST_REQUEST)?;
+        if message.len() > REQUEST_MAX && !matches!(request, Request::Graph { .. }) {
+            return None;
+        }
         let names_are_good = match &request {
             Request::Map { name, .. } | Request::Program { name } => is_name(name),
+            Request::Graph { plan } => plan.is_sound(),
             Request::Start { environment } => environment.len() <= NAME_MAX,
             Request::Set { setting, interface, .. } => is_name(setting) && interface.len() <= NAME_MAX,
             Request::Pins(PinRequest::Keep(pin) | PinRequest::Fetch(pin) | PinRequest::Forget(pin)) => {

@@ -6,7 +6,7 @@ use super::client::Done;
 use super::configurations::Configurations;
 use super::helpers::Helpers;
 use super::jails::Jails;
-use super::message::{ANSWER_MAX, Answer, Lane, REQUEST_MAX, Request, WAYS};
+use super::message::{ANSWER_MAX, Answer, LONGEST_REQUEST, Lane, Request, WAYS};
 use crate::sys::seqpacket::SeqPacket;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -63,7 +63,7 @@ pub(super) fn serve(sockets: [SeqPacket; WAYS], lanes: Lanes) -> io::Result<()> 
 /// Serves a lane to its end.
 fn answer_all(socket: &SeqPacket, lane: Lane, mut carry_out: impl FnMut(&Request, &[OwnedFd]) -> io::Result<Done>) {
     // One byte more than any request has, so that what is cut off is none.
-    let mut message = vec![0; REQUEST_MAX + 1];
+    let mut message = vec![0; LONGEST_REQUEST + 1];
     while let Ok((length @ 1.., with)) = socket.receive_with(&mut message) {
         let done = match Request::decode(&message[..length]) {
             Some(request) if request.lane() == lane => carry_out(&request, &with),

@@ -13,6 +13,7 @@
 mod btf;
 #[cfg(test)]
 mod constants;
+pub mod plan;
 #[cfg(test)]
 mod tests;
 

@@ -3,7 +3,7 @@
 
 use super::Graphs;
 use super::channels::{CarriedCut, CutChan, InChan};
-use super::half::{ChannelHalf, Cut, CutCounts, Whose};
+use super::half::{ChannelHalf, Cut, CutCounts, CutWay, Whose};
 use super::rules::Taker;
 use crate::classify::filter::Filter;
 use crate::classify::rule::Rule;
@@ -38,12 +38,10 @@ impl Graphs {
         let Some(domain) = core.domains.of(cut.domain).filter(|_| CutChan::joins(from, to).is_some()) else { return };
         let wanted = Cut {
             filter,
-            target: &to.target,
+            way: CutWay::Out(&to.target, cut.to, Some(to.spec.net.bandwidth).filter(|rate| *rate > 0)),
             domain: cut.domain,
             rates: [domain.limits.packets_per_second, domain.limits.steps_per_second],
             of_domain: Some(domain.grants.bandwidth).filter(|rate| *rate < u64::MAX),
-            channel: cut.to,
-            of_channel: Some(to.spec.net.bandwidth).filter(|rate| *rate > 0),
         };
         for (at, half) in self.halves.iter_mut().enumerate() {
             match half.begin(&wanted) {
@@ -87,6 +85,7 @@ impl Graphs {
 
     /// Ends those of domains that are about to go.
     pub fn end_cuts_of(&mut self, core: &mut Core, domains: &[DomainId]) {
+        self.end_doors_of(core, |domain| domains.contains(&domain));
         self.channels.cuts.of_all(domains).into_iter().for_each(|id| self.end_cut(core, id));
         for half in &mut self.halves {
             self.channels.outs.of_all(domains).into_iter().for_each(|id| half.forget(Whose::Channel(id)));
@@ -100,11 +99,15 @@ impl Graphs {
     pub fn settle_cuts(&mut self, core: &mut Core) {
         let cuts: Vec<_> = self.channels.cuts.iter().filter(|(_, cut)| cut.half.is_some()).map(|(id, _)| id).collect();
         cuts.into_iter().for_each(|id| self.settle_cut(core, id));
+        self.settle_doors(core);
     }
 
     /// The same of the channel at this place in their table; false: no place is behind those before.
     pub fn settle_at(&mut self, core: &mut Core, at: usize) -> bool {
-        let Some(found) = self.channels.cuts.at(at) else { return false };
+        let Some(found) = self.channels.cuts.at(at) else {
+            self.settle_doors(core);
+            return false;
+        };
         if let Some((id, _)) = found.filter(|(_, cut)| cut.half.is_some()) {
             self.settle_cut(core, id);
         }
@@ -121,7 +124,6 @@ impl Graphs {
         cut.in_kernel += more.packets;
         cut.traffic.packets += more.packets;
         cut.traffic.bytes += more.bytes;
-        let over = more.over_domain + more.over_channel;
         if let Some(from) = self.channels.ins.get_mut(cut.from) {
             from.traffic.packets += more.packets + more.over_budget;
             from.traffic.bytes += more.bytes + more.over_budget_bytes;
@@ -132,19 +134,7 @@ impl Graphs {
             to.traffic.bytes += more.sent_bytes;
             to.traffic.dropped += more.over_channel;
         }
-        // They came to the other half only.
-        core.ledger.unseen += more.over_budget + over + more.broken;
-        core.drops.count_many(Reason::Budget, more.over_budget);
-        core.drops.count_many(Reason::Bandwidth, over);
-        core.drops.count_many(Reason::MalformedPacket, more.broken);
-        if let Some(domain) = core.domains.of(cut.domain) {
-            domain.add(more.packets + more.over_budget, more.frame_bytes);
-            domain.cpu_ns += more.time_ns;
-            domain.counts.drops.count_many(Reason::Budget, more.over_budget);
-            domain.counts.drops.count_many(Reason::Bandwidth, over);
-            domain.counts.drops.count_many(Reason::MalformedPacket, more.broken);
-            domain.forwarded += more.sent;
-        }
+        account(core, cut.domain, &more, Reason::MalformedPacket);
     }
 
     /// The cut-through channels that a domain pays for.
@@ -172,6 +162,22 @@ impl Graphs {
             rule.fixed().into_iter().for_each(|rule| withdraw(&mut self.halves, rule));
         }
         is_released
+    }
+}
+
+/// Adds to the accounts of the node and of a domain what has passed by the other half; `broken`: why packets were dropped there for what
+/// they are.
+pub(super) fn account(core: &mut Core, domain: DomainId, more: &CutCounts, broken: Reason) {
+    let over = more.over_domain + more.over_channel;
+    // They came to the other half only.
+    core.ledger.unseen += more.over_budget + over + more.broken;
+    let drops = [(Reason::Budget, more.over_budget), (Reason::Bandwidth, over), (broken, more.broken)];
+    drops.iter().for_each(|(reason, packets)| core.drops.count_many(*reason, *packets));
+    if let Some(domain) = core.domains.of(domain) {
+        domain.add(more.packets + more.over_budget, more.frame_bytes);
+        domain.cpu_ns += more.time_ns;
+        drops.iter().for_each(|(reason, packets)| domain.counts.drops.count_many(*reason, *packets));
+        domain.forwarded += more.sent;
     }
 }
 

@@ -11,6 +11,7 @@
 
 use super::class::EngineClass;
 use super::edges::GraphEdges;
+use super::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use super::scratch::{Hop, Scratch};
 use crate::core::reason::Reason;
 use crate::frame::assembly::{Assemblies, AssemblyLimits};
@@ -147,6 +148,23 @@ pub trait Engine: Send {
         None
     }
 
+    /// Its part of a program in the kernel, for packets of which so much is known ([`super::fused`]): what it does to a plain packet there
+    /// is what [`Engine::push`] does, or [`Engine::pull`]. Packets never wait there.
+    fn kernel(&self, input: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        let _ = (input, at, body);
+        Err(NoForm::Class)
+    }
+
+    /// Words in which it counts there.
+    fn kernel_words(&self) -> u16 {
+        0
+    }
+
+    /// It is told what has been counted there since it was told last.
+    fn add_kernel(&mut self, words: &[u64]) {
+        let _ = words;
+    }
+
     /// Itself, for [`Engine::take_state`].
     fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
         None
@@ -199,6 +217,14 @@ pub struct Placed {
     pub links: Box<[GraphLink]>,
     /// Before its inputs, where they pull: an engine and its output.
     pub(super) before: Box<[(u16, u16)]>,
+}
+
+impl Placed {
+    /// So many packets have left by each output in the kernel, and so much was counted there.
+    pub(super) fn add_kernel(&mut self, links: &[u64], words: &[u64]) {
+        self.links.iter_mut().zip(links).for_each(|(link, more)| link.packets += more);
+        self.engine.iter_mut().for_each(|engine| engine.add_kernel(words));
+    }
 }
 
 /// What an engine is called with.

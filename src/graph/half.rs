@@ -6,7 +6,9 @@
 //! there is one account.
 
 use super::exit::Target;
+use super::fused::GraphWords;
 use crate::classify::rule::Rule;
+use crate::contract::plan::KernelPlan;
 use crate::core::domain::DomainId;
 use crate::core::ledger::{Balance, gone_on};
 use crate::core::share::{SharedAccount, SharedBytes};
@@ -30,6 +32,38 @@ pub trait ChannelHalf: Send {
 
     /// A domain has ended, or an outgoing channel: nothing is shared with it any more.
     fn forget(&mut self, whose: Whose);
+
+    /// Makes a program of a graph, whose ports are this node's, for this place or a new one; nothing runs it yet. Nothing: it has no
+    /// programs of graphs.
+    fn load_graph(&mut self, place: Option<u32>, plan: &KernelPlan) -> Result<Option<LoadedGraph>, String> {
+        let _ = (place, plan);
+        Ok(None)
+    }
+
+    /// The program that was made last for a place runs there from now on, in the place of the one before.
+    fn run_graph(&mut self, place: u32) -> Result<(), String> {
+        let _ = place;
+        Ok(())
+    }
+
+    /// The program that was made last for a place is not to run; the one before runs on, if there is one.
+    fn discard_graph(&mut self, place: u32) {
+        let _ = place;
+    }
+
+    /// No program runs at a place from now on, and it is free.
+    fn end_graph(&mut self, place: u32) {
+        let _ = place;
+    }
+}
+
+/// A program of a graph that is ready.
+#[derive(Clone, Debug)]
+pub struct LoadedGraph {
+    /// Its place.
+    pub place: u32,
+    /// What it counts.
+    pub words: Arc<dyn GraphWords>,
 }
 
 /// What looks at frames before the node does, for several workers: one call at a time.
@@ -73,6 +107,22 @@ impl ChannelHalf for SharedHalf {
     fn forget(&mut self, whose: Whose) {
         self.half().forget(whose);
     }
+
+    fn load_graph(&mut self, place: Option<u32>, plan: &KernelPlan) -> Result<Option<LoadedGraph>, String> {
+        self.half().load_graph(place, plan)
+    }
+
+    fn run_graph(&mut self, place: u32) -> Result<(), String> {
+        self.half().run_graph(place)
+    }
+
+    fn discard_graph(&mut self, place: u32) {
+        self.half().discard_graph(place);
+    }
+
+    fn end_graph(&mut self, place: u32) {
+        self.half().end_graph(place);
+    }
 }
 
 /// Who shares a budget.
@@ -84,23 +134,28 @@ pub enum Whose {
     Channel(OutChanId),
 }
 
-/// A cut-through channel whose packets the other half could carry.
+/// An incoming channel whose packets the other half could carry.
 #[derive(Debug)]
 pub struct Cut<'a> {
     /// Which packets.
     pub filter: &'a Rule,
     /// Where to.
-    pub target: &'a Target,
+    pub way: CutWay<'a>,
     /// Who pays.
     pub domain: DomainId,
     /// What it may use: packets a second, and steps (there: nanoseconds) a second.
     pub rates: [u64; 2],
     /// Bytes a second that it may send; nothing: as many as it likes.
     pub of_domain: Option<u64>,
-    /// The outgoing channel, and bytes a second that it may send.
-    pub channel: OutChanId,
-    /// The same of the channel.
-    pub of_channel: Option<u64>,
+}
+
+/// Where the packets of an incoming channel go.
+#[derive(Clone, Copy, Debug)]
+pub enum CutWay<'a> {
+    /// Out by an outgoing channel: where that leads, its name, and bytes a second that it may send.
+    Out(&'a Target, OutChanId, Option<u64>),
+    /// Through a graph whose program has this place.
+    Graph(u32),
 }
 
 /// What both halves share of a cut-through channel.

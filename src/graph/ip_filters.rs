@@ -5,6 +5,7 @@
 
 use super::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4};
 use super::engine::{Engine, GraphCx, Pushed};
+use super::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use super::packet;
 use crate::classify::taught::classifier::{Classifier, MatchMode};
 use crate::classify::taught::pattern::NoNames;
@@ -69,6 +70,10 @@ impl Engine for IpFilters {
             Some(output) => Pushed::To(output, frame),
             None => Pushed::thrown(frame),
         }
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        body.rules(&self.rules, at)
     }
 }
 

@@ -21,11 +21,14 @@ pub mod channels;
 mod claims;
 pub mod class;
 pub mod cut;
+pub mod door;
+mod doors;
 pub mod edges;
 pub mod engine;
 pub mod engines;
 pub mod exit;
 mod form;
+pub mod fused;
 pub mod half;
 pub mod head;
 mod ip_filters;
@@ -65,8 +68,12 @@ pub struct Graphs {
     pub halves: Vec<Box<dyn ChannelHalf>>,
     /// Domains that hear address resolution at a port, beside the node and Linux.
     pub hears: Vec<(PortId, DomainId)>,
-    /// What became of the packets of cut-through channels in the other half.
+    /// What became of the packets of cut-through channels and graphs in the other half.
     pub in_kernel: Balance,
+    /// Channels of graphs whose packets go there.
+    pub doors: Vec<door::KernelDoor>,
+    /// What has passed of them, by domain, until their graphs ask.
+    pub passed: Vec<(crate::core::domain::DomainId, half::CutCounts)>,
     /// Memory for packets between engines: of incoming channels, and of outgoing ones, to which cut-through leads from those.
     pub scratch: [Scratch; 2],
 }

@@ -2,6 +2,8 @@
 
 use super::edges::{EdgeKind, GraphEdges};
 use super::engine::{Engine, GraphCx, Pushed};
+use super::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use crate::contract::plan::FusedStep;
 use crate::frame::{Frame, PortId};
 
 /// Keywords of devices that change nothing here.
@@ -56,6 +58,19 @@ impl Engine for Entrance {
     fn push(&mut self, _: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         self.count += 1;
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        let next = body.to(0, at)?;
+        body.steps(vec![FusedStep::Count(body.own(0))], next)
+    }
+
+    fn kernel_words(&self) -> u16 {
+        1
+    }
+
+    fn add_kernel(&mut self, words: &[u64]) {
+        self.count += words.first().unwrap_or(&0);
     }
 
     fn meet(&mut self, places: &mut GraphEdges) -> Option<PortId> {
@@ -117,6 +132,24 @@ impl Engine for Gate {
 
     fn next_run(&self) -> u64 {
         0
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if body.outputs() > 0 {
+            return Err(NoForm::Because(
+                "it copies what it sends to its output, and the kernel copies none".to_owned(),
+            ));
+        }
+        let end = body.leave(self.port.0, at)?;
+        body.steps(vec![FusedStep::Count(body.own(0))], end)
+    }
+
+    fn kernel_words(&self) -> u16 {
+        1
+    }
+
+    fn add_kernel(&mut self, words: &[u64]) {
+        self.count += words.first().unwrap_or(&0);
     }
 
     fn meet(&mut self, places: &mut GraphEdges) -> Option<PortId> {

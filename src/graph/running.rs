@@ -10,6 +10,7 @@
 //! A device of the text is a port of the node, by its name. Captures and the host are none, so a text with those is refused here.
 
 use super::edges::EdgeKind;
+use super::fused::{self, FusedPart, Fusion};
 use super::load;
 use super::scratch::Scratch;
 use super::table::Graph;
@@ -56,6 +57,35 @@ pub struct GraphSpec {
     pub take: Vec<String>,
     /// In Click's language.
     pub text: String,
+    /// Where it runs.
+    #[serde(default)]
+    pub place: GraphPlace,
+}
+
+/// Where a graph is to run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GraphPlace {
+    /// In the kernel if it can and may, else in user space.
+    #[default]
+    Auto,
+    /// In the kernel, or not at all.
+    Kernel,
+    /// In user space.
+    User,
+}
+
+impl core::str::FromStr for GraphPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<GraphPlace, String> {
+        match text {
+            "auto" => Ok(GraphPlace::Auto),
+            "kernel" => Ok(GraphPlace::Kernel),
+            "user" => Ok(GraphPlace::User),
+            _ => Err(format!("place: '{}' is none: auto, kernel, user", clean::shown(text))),
+        }
+    }
 }
 
 /// A graph whose engines are made, for whichever node.
@@ -80,6 +110,8 @@ pub struct GraphGeneration {
     run: Vec<Frame>,
     /// When it has something to do.
     pub wake: u64,
+    /// Its part in the kernel, if it has one.
+    pub kernel: Option<FusedPart>,
 }
 
 impl GraphSpec {
@@ -145,7 +177,7 @@ impl PreparedGraph {
         let wake = if graph.tasks.is_empty() { u64::MAX } else { 0 };
         let together = (graph.room() / ROOM_PARTS).clamp(1, RUN_MAX as u64) as usize;
         let run = Vec::with_capacity(RUN_MAX);
-        Ok((spec, GraphGeneration { number, graph, ports, edges, together, run, wake }))
+        Ok((spec, GraphGeneration { number, graph, ports, edges, together, run, wake, kernel: None }))
     }
 }
 
@@ -260,6 +292,11 @@ impl GraphGeneration {
         }
     }
 
+    /// What it would be as one program in the kernel, or why it is none.
+    pub fn fuse(&self) -> Result<Fusion, String> {
+        fused::plan(&self.graph, |edge| self.ports.get(usize::from(edge)).map_or(u32::MAX, |port| port.0.into()))
+    }
+
     /// Takes over from the one before.
     pub fn take_over(&mut self, before: &mut GraphGeneration) -> usize {
         let both = self.graph.take_over(&mut before.graph);
@@ -276,7 +313,7 @@ mod tests {
 
     fn spec(take: &[&str], text: &str) -> GraphSpec {
         let take = take.iter().map(|take| (*take).to_owned()).collect();
-        GraphSpec { name: "g".into(), role: "ee".into(), take, text: text.into() }
+        GraphSpec { name: "g".into(), role: "ee".into(), take, text: text.into(), ..GraphSpec::default() }
     }
 
     fn refused(take: &[&str], text: &str) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use super::arguments::Arguments;
 use super::engine::{Engine, GraphCx, Pushed};
+use super::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::frame::Frame;
 use std::collections::VecDeque;
 
@@ -48,6 +49,14 @@ impl Engine for FrameQueue {
     #[inline]
     fn pull(&mut self, _: u16, _: &mut GraphCx<'_>) -> Option<Frame> {
         self.frames.pop_front()
+    }
+
+    /// Whoever pulls takes the packet at once.
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if self.capacity == 0 {
+            return Err(NoForm::Because("it has no room for any packet".to_owned()));
+        }
+        body.to(0, at)
     }
 
     fn held(&self) -> u64 {

@@ -211,6 +211,11 @@ impl Graph {
         tasks.map(|engine| engine.next_run()).filter(|at| *at > now).min().unwrap_or(u64::MAX)
     }
 
+    /// Where packets come in: ports, and engines.
+    pub fn entrances(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.entrances.iter().map(|(port, engine)| (port.0, *engine))
+    }
+
     /// Whether packets of this port come in somewhere.
     pub fn is_entrance(&self, port: u16) -> bool {
         self.entrances.iter().any(|(known, _)| known.0 == port)

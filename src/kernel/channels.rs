@@ -5,19 +5,23 @@
 //! the next one begins with none.
 
 use super::account::Account;
+use super::carried::{Bytes, SPENT, SPENT_USER};
 use super::filters::{Pattern, full, pattern, value};
+use super::graphs::KernelGraphs;
 use super::half::KernelHalf;
 use super::layout::CUT_LAYOUT;
-use super::maps::{LOOKS, Maps, RATE_MAX, budget, sums};
+use super::maps::{LOOKS, Maps, RATE_MAX, budget};
 use super::own;
 use super::program_slots::{PROGRAM_SLOTS, ProgramSlots, Programs};
 use super::sockets::Steering;
 use crate::classify::rule::{Layer, Rule};
 use crate::classify::table::{Changed, RuleTable};
-use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, cut_usage, shapes, spent, usage};
+use crate::contract::plan::KernelPlan;
+use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, shapes};
 use crate::core::share::{Bandwidth, SharedBytes};
 use crate::frame::PortId;
-use crate::graph::half::{ChannelHalf, Cut, CutCounts, SharedCut, Whose};
+use crate::graph::exit::Target;
+use crate::graph::half::{ChannelHalf, Cut, CutCounts, CutWay, LoadedGraph, SharedCut, Whose};
 use crate::sys::bpf::{Map, Program};
 use crate::sys::mapping::SharedWords;
 use crate::wire::Addr;
@@ -32,20 +36,15 @@ pub(super) static CUT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/cut.bpf
 const PROGRAMS: [&str; PROGRAM_SLOTS] = ["cut", "look"];
 const _: () = assert!(contract::CUT == 0 && contract::LOOK == 1);
 
-/// Words of `struct spent`, and where the halves' stand.
-const SPENT: usize = spent::SIZE / 8;
-const SPENT_KERNEL: usize = spent::KERNEL.word();
-const SPENT_USER: usize = spent::USER.word();
-
 /// The programs that jump by the slots.
 #[derive(Clone)]
-enum Before {
+pub(super) enum Before {
     Half(Arc<KernelHalf>),
     Steering(Arc<Steering>),
 }
 
 impl Before {
-    fn maps(&self) -> &Maps {
+    pub(super) fn maps(&self) -> &Maps {
         match self {
             Before::Half(half) => half.maps(),
             Before::Steering(steering) => steering.maps(),
@@ -62,13 +61,13 @@ impl Before {
 
 /// The channels of a node, told to the kernel.
 pub struct KernelChannels {
-    before: Before,
-    maps: Arc<Maps>,
+    pub(super) before: Before,
+    pub(super) maps: Arc<Maps>,
     programs: Arc<Programs>,
     /// Whether frames of all channels are looked for: there are AF_XDP sockets.
     punts: bool,
     /// Interface of each port that packets may leave by.
-    interfaces: HashMap<PortId, u32>,
+    pub(super) interfaces: HashMap<PortId, u32>,
     generation: u64,
     /// Filters, and the number of the cut-through channel that has the packets of each; 0: the user half has them.
     rules: RuleTable<Pattern, u32>,
@@ -80,7 +79,8 @@ pub struct KernelChannels {
     running: u32,
     spent: Arc<SharedWords>,
     accounts: Arc<SharedWords>,
-    usage: Map,
+    pub(super) usage: Map,
+    pub(super) graphs: KernelGraphs,
 }
 
 /// Numbers that are free, the one longest so first: who still looks at one that has gone does not find another's there.
@@ -128,6 +128,7 @@ impl KernelChannels {
             spent,
             accounts,
             usage,
+            graphs: KernelGraphs::default(),
         })
     }
 
@@ -232,7 +233,17 @@ impl KernelChannels {
 
     /// `struct cut`, if such a channel can be carried at all.
     fn describe(&self, cut: &Cut<'_>, places: [u32; 3]) -> Option<[u8; contract::cut::SIZE]> {
-        let target = cut.target;
+        let mut value = match cut.way {
+            CutWay::Out(target, ..) => self.describe_way_out(cut, target)?,
+            CutWay::Graph(place) => into_graph(cut, place)?,
+        };
+        contract::cut::DOMAIN.put(&mut value, places[0].to_ne_bytes());
+        contract::cut::OF_DOMAIN.put(&mut value, places[1].to_ne_bytes());
+        contract::cut::OF_CHANNEL.put(&mut value, places[2].to_ne_bytes());
+        Some(value)
+    }
+
+    fn describe_way_out(&self, cut: &Cut<'_>, target: &Target) -> Option<[u8; contract::cut::SIZE]> {
         let layer = match (cut.filter.layer, target.layer) {
             (Layer::Ip, Layer::Ip) => ON_IP,
             (Layer::Udp, Layer::Udp) => ON_TRANSPORT,
@@ -253,12 +264,22 @@ impl KernelChannels {
         contract::cut::FROM_PORT.put(&mut value, target.source_port.to_be_bytes());
         contract::cut::TO_PORT.put(&mut value, target.destination_port.unwrap_or(0).to_be_bytes());
         contract::cut::INTERFACE.put(&mut value, interface.to_ne_bytes());
-        contract::cut::DOMAIN.put(&mut value, places[0].to_ne_bytes());
-        contract::cut::OF_DOMAIN.put(&mut value, places[1].to_ne_bytes());
-        contract::cut::OF_CHANNEL.put(&mut value, places[2].to_ne_bytes());
         contract::cut::LAYER.put(&mut value, layer.to_ne_bytes());
         Some(value)
     }
+}
+
+/// `struct cut` of a channel of a graph, whose program has this place.
+fn into_graph(cut: &Cut<'_>, place: u32) -> Option<[u8; contract::cut::SIZE]> {
+    let layer = match cut.filter.layer {
+        Layer::Ip => ON_IP,
+        Layer::Udp | Layer::Tcp => ON_TRANSPORT,
+        _ => return None,
+    };
+    let mut value = [0; contract::cut::SIZE];
+    contract::cut::LAYER.put(&mut value, layer.to_ne_bytes());
+    contract::cut::GRAPH.put(&mut value, (place + 1).to_ne_bytes());
+    Some(value)
 }
 
 /// Loads the programs, with their own maps and those of the programs before them.
@@ -296,7 +317,10 @@ impl KernelChannels {
             return Ok(None);
         }
         let domain = self.pay(Whose::Domain(cut.domain), Some(cut.rates), cut.of_domain)?;
-        let channel = self.pay(Whose::Channel(cut.channel), None, cut.of_channel)?;
+        let channel = match cut.way {
+            CutWay::Out(_, channel, rate) => self.pay(Whose::Channel(channel), None, rate)?,
+            CutWay::Graph(_) => Some((0, 0)),
+        };
         let (Some((domain, of_domain)), Some((_, of_channel))) = (domain, channel) else { return Ok(None) };
         let Some(number) = self.cuts.0.pop_front() else { return Ok(None) };
         let Some(value) = self.describe(cut, [domain, of_domain, of_channel]) else { return Ok(None) };
@@ -347,49 +371,20 @@ impl ChannelHalf for KernelChannels {
             self.free_allowance(allowance);
         }
     }
-}
 
-/// A bandwidth that both halves use.
-#[derive(Debug)]
-struct Bytes {
-    words: Arc<SharedWords>,
-    at: usize,
-}
-
-impl SharedBytes for Bytes {
-    #[inline]
-    fn spent(&self) -> u64 {
-        self.words.load(self.at + SPENT_KERNEL)
+    fn load_graph(&mut self, place: Option<u32>, plan: &KernelPlan) -> Result<Option<LoadedGraph>, String> {
+        self.load_program(place, plan).map_err(|error| error.to_string())
     }
 
-    #[inline]
-    fn spend(&self, bytes: u64) {
-        // The node's worker alone writes this word.
-        let at = self.at + SPENT_USER;
-        self.words.store(at, self.words.load(at).wrapping_add(bytes));
+    fn run_graph(&mut self, place: u32) -> Result<(), String> {
+        self.run_program(place).map_err(|error| error.to_string())
     }
-}
 
-// It begins with what is counted of a code.
-const _: () = assert!(cut_usage::USAGE.at() == 0);
+    fn discard_graph(&mut self, place: u32) {
+        self.discard_program(place);
+    }
 
-impl KernelChannels {
-    /// What has passed by one cut-through channel: `struct cut_usage`.
-    fn look(&self, number: u32) -> CutCounts {
-        let all: [u64; cut_usage::SIZE / 8] = sums(&self.usage, number).unwrap_or_default();
-        CutCounts {
-            packets: usage::PACKETS.among(&all),
-            bytes: cut_usage::BYTES.among(&all),
-            frame_bytes: usage::BYTES.among(&all),
-            over_budget: usage::BY_BUDGET.among(&all),
-            over_budget_bytes: cut_usage::REFUSED_BYTES.among(&all),
-            over_domain: cut_usage::BY_DOMAIN.among(&all),
-            over_channel: cut_usage::BY_CHANNEL.among(&all),
-            broken: usage::BY_CODE.among(&all),
-            sent: cut_usage::SENT.among(&all),
-            sent_bytes: cut_usage::SENT_BYTES.among(&all),
-            left: usage::PASSED_UP.among(&all),
-            time_ns: usage::TIME.among(&all),
-        }
+    fn end_graph(&mut self, place: u32) {
+        self.end_program(place);
     }
 }

@@ -1,10 +1,10 @@
 //! Names and shapes of the maps shared by the kernel half and the node (`bpf/contract.h`, `bpf/sockets.h`).
 
 use crate::contract::{
-    ALLOWANCES, CEILINGS, CODES, CUTS, FLOW_PLACES, FLOWS, LINES, NEIGHBOUR_PLACES, NEXT_HOPS, PORTS, PROGRAMS, SENDS,
-    SOCKETS, STATIONS, account, addr, allowance, budget, cached_flow, ceiling, channels, code, current, cut, cut_flow,
-    cut_usage, flow, line, neighbour, next_hop, node, owners, pattern, port, prefix, punt_counts, punts, record,
-    replicas, route, scratch, seen, send, shapes, spent, usage, window,
+    ALLOWANCES, CEILINGS, CODES, CUTS, FLOW_PLACES, FLOWS, GRAPHS, LINES, NEIGHBOUR_PLACES, NEXT_HOPS, PORTS, PROGRAMS,
+    SENDS, SOCKETS, STATIONS, account, addr, allowance, budget, cached_flow, ceiling, channels, code, current, cut,
+    cut_flow, cut_usage, flow, graph_words, line, neighbour, next_hop, node, owners, pattern, port, prefix,
+    punt_counts, punts, record, replicas, route, scratch, seen, send, shapes, spent, usage, window,
 };
 use crate::sys::bpf::{MapKind, MapShape, possible_cpus};
 use crate::topology::neighbours::NEIGHBOURS_MAX;
@@ -86,7 +86,7 @@ const OWNERS: u32 = 65_536;
 
 /// Name and shape of the maps of channels (`bpf/channel.h`, `bpf/cut.h`), which are pinned nowhere. Budgets and
 /// accounts are those of domains that have channels.
-pub const CUT_LAYOUT: [(&str, MapShape); 11] = [
+pub const CUT_LAYOUT: [(&str, MapShape); 12] = [
     ("shapes_map", array(shapes::SIZE, 1)),
     ("owners_map", shape(MapKind::Hash, pattern::SIZE, owners::SIZE, OWNERS)),
     ("channels_map", array(channels::SIZE, 1)),
@@ -98,7 +98,11 @@ pub const CUT_LAYOUT: [(&str, MapShape); 11] = [
     ("spent_map", shared(spent::SIZE, ALLOWANCES)),
     (BUDGETS, array(budget::SIZE, CUTS)),
     (ACCOUNTS, shared(account::SIZE, CUTS)),
+    ("graphs_map", shape(MapKind::Programs, NUMBER, NUMBER, GRAPHS)),
 ];
+
+/// Name and shape of the map of each generation of a graph.
+pub const GRAPH_MAP: (&str, MapShape) = ("graph_words_map", each_cpu(graph_words::SIZE, 1));
 
 /// Bytes of the ring buffer that the kernel half tells what it has had by, while somebody captures.
 pub const RING: usize = 4 << 20;

@@ -5,6 +5,7 @@
 //! runs capsules before they reach either, and the way from the driver to the node's sockets ([`Steering`]).
 
 mod account;
+mod carried;
 mod channels;
 mod codes;
 mod copies;
@@ -12,6 +13,8 @@ pub mod desk;
 mod error;
 mod filters;
 pub mod found;
+mod fuse;
+mod graphs;
 pub mod half;
 mod layout;
 pub mod loader;

@@ -5,12 +5,13 @@
 
 pub use super::found::is_taken;
 use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN, SEEN_OUT, WAY_TO_FOUND};
-use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, SEEN_MAPS, SETS_OF_LINKS, layout};
+use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, GRAPH_MAP, SEEN_MAPS, SETS_OF_LINKS, layout};
 use super::maps::Maps;
 use super::pins::Pins;
-use super::{channels, filters, object, program_slots, redirects, routes, sockets, state, types};
+use super::{channels, filters, fuse, graphs, object, program_slots, redirects, routes, sockets, state, types};
 use crate::broker::{self, Place, Request, Shape};
 use crate::code::link::{self, LinkedProgram};
+use crate::contract::plan::KernelPlan;
 use crate::contract::{SENDS, allowance, budget, set};
 use crate::sys::bpf::{Functions, Hook, Link, Map, MapKind, MapShape, Program, Types, XdpMode};
 use std::io;
@@ -27,7 +28,7 @@ pub fn knows_map(name: &str, shape: MapShape) -> bool {
         LINKS => MapShape { entries: 1, ..shape } == MapShape { entries: 1, ..DEVICES } && shape.entries <= SENDS,
         state::NAME => state::is_shape(shape),
         _ => {
-            let others = [program_slots::LAYOUT, redirects::LAYOUT].into_iter().chain(SEEN_MAPS);
+            let others = [program_slots::LAYOUT, redirects::LAYOUT, GRAPH_MAP].into_iter().chain(SEEN_MAPS);
             layouts || filters::LAYOUT.into_iter().chain(others).any(listed)
         }
     }
@@ -130,6 +131,30 @@ pub fn load_program(name: &str, maps: &[BorrowedFd<'_>]) -> io::Result<Program> 
     let (types, list) = types::describe(&linked, 0);
     let functions = Functions { types: &Types::load(&types)?, list: &list };
     Program::load(hook, &title, &linked.bytes(), maps, Some(functions))
+}
+
+/// Loads the program of a graph whose ports are interfaces, with maps that are found by their names, or has it loaded.
+pub(super) fn graph<'a>(plan: &KernelPlan, find: impl Fn(&str) -> io::Result<BorrowedFd<'a>>) -> io::Result<Program> {
+    let linked = fused(plan)?;
+    let maps = linked.maps.iter().map(|name| find(name)).collect::<io::Result<Vec<_>>>()?;
+    let loaded = broker::ask(&Request::Graph { plan: plan.clone() }, &maps)?;
+    Ok(Program::adopt(loaded.descriptor()?))
+}
+
+/// Loads the program of a graph with its maps, in its order.
+pub fn load_graph(plan: &KernelPlan, maps: &[BorrowedFd<'_>]) -> io::Result<Program> {
+    let linked = fused(plan)?;
+    if maps.len() != linked.maps.len() {
+        return Err(io::Error::other(format!("a graph has {} maps, not {}", linked.maps.len(), maps.len())));
+    }
+    let (types, list) = types::describe(&linked, 0);
+    let functions = Functions { types: &Types::load(&types)?, list: &list };
+    Program::load(Hook::Xdp, "anode_graph", &linked.bytes(), maps, Some(functions))
+}
+
+fn fused(plan: &KernelPlan) -> io::Result<LinkedProgram> {
+    let runner = object::program(graphs::GRAPH, "graph")?.into_iter().next();
+    fuse::fuse(runner.ok_or_else(|| io::Error::other("the program of graphs is not in this binary"))?, plan)
 }
 
 fn linked(name: &str) -> io::Result<(LinkedProgram, Hook, bool)> {

@@ -4,12 +4,14 @@
 
 use super::control::Handle;
 use crate::node::Node;
-use crate::node::graphs::{GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped};
+use crate::node::graphs::{GraphPlace, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped};
 use model::GraphWish;
 use model::graphs::{Applied, Engine, Graph, Handler, Shown, Wire};
 
-/// Where engines run that a node has.
-const PLACE: &str = "user";
+/// Where engines run.
+const fn place(in_kernel: bool) -> &'static str {
+    if in_kernel { "kernel" } else { "user" }
+}
 
 /// All graphs.
 pub(super) fn list(handle: &Handle) -> Result<Vec<Graph>, String> {
@@ -34,15 +36,17 @@ pub(super) fn read(handle: &Handle, name: String, handler: String) -> Result<Han
 pub(super) fn write(handle: &Handle, name: String, handler: String, value: String) -> Result<Handler, String> {
     let (engine, of) = parts(&handler)?;
     let (graph, written) = (name.clone(), value.clone());
-    handle.with_node(move |node, _| node.write_graph(&name, &engine, &of, &written))??;
+    handle.with_node(move |node, turn| node.write_graph(turn.now, &name, (&engine, &of), &written))??;
     Ok(Handler { graph, handler, value })
 }
 
 /// Runs a graph in the place of that of its name, or a new one.
 pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
-    let GraphWish { name, text, role, take, base } = wanted;
+    let GraphWish { name, text, role, take, base, place: asked } = wanted;
+    let asked = asked.map(|asked| asked.parse()).transpose()?;
     let all = handle.with_node(|node, _| node.graphs())?;
     let before = all.into_iter().find(|graph| graph.name == name);
+    let asked: GraphPlace = asked.or(before.as_ref().map(|before| before.asked)).unwrap_or_default();
     let (role, take) = match (role, take, before) {
         (Some(role), take, None) => (role, take.unwrap_or_default()),
         (role, take, Some(before)) => (role.unwrap_or(before.role), take.unwrap_or(before.take)),
@@ -52,12 +56,13 @@ pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, Strin
             ));
         }
     };
-    let graph = GraphSpec { name: name.clone(), role, take, text }.prepare()?;
+    let graph = GraphSpec { name: name.clone(), role, take, text, place: asked }.prepare()?;
     let swapped = handle.with_node(move |node, turn| node.run_graph(turn, graph, base))??;
     // The ports know what it takes.
     handle.settle()?;
-    let Swapped { generation, domain, kept } = swapped;
-    Ok(Applied { name, domain: domain.0, generation, kept: kept as u64 })
+    let Swapped { generation, domain, kept, why } = swapped;
+    let place = place(why.is_none()).to_owned();
+    Ok(Applied { name, domain: domain.0, generation, kept: kept as u64, place, why })
 }
 
 /// The graphs of another configuration run from now on, and these do not any more. One that cannot run leaves the one before it.
@@ -87,9 +92,9 @@ pub(super) fn renew(handle: &Handle, wanted: Vec<PreparedGraph>, gone: Vec<Strin
 }
 
 /// Whether a graph runs just so.
-fn runs(node: &Node, wanted: &GraphSpec) -> bool {
-    node.graph(&wanted.name).is_ok_and(|ShownGraph { status: GraphStatus { role, take, .. }, text, .. }| {
-        (role, take, text) == (wanted.role.clone(), wanted.take.clone(), wanted.text.clone())
+fn runs(node: &mut Node, wanted: &GraphSpec) -> bool {
+    node.graph(&wanted.name).is_ok_and(|ShownGraph { status: GraphStatus { role, take, asked, .. }, text, .. }| {
+        (role, take, text, asked) == (wanted.role.clone(), wanted.take.clone(), wanted.text.clone(), wanted.place)
     })
 }
 
@@ -100,7 +105,20 @@ fn parts(handler: &str) -> Result<(String, String), String> {
 }
 
 fn told(status: GraphStatus) -> Graph {
-    let GraphStatus { name, role, take, domain, generation, older, traffic, engines } = status;
+    let GraphStatus {
+        name,
+        role,
+        take,
+        domain,
+        generation,
+        older,
+        traffic,
+        engines,
+        in_kernel,
+        why,
+        kernel_packets,
+        ..
+    } = status;
     Graph {
         name,
         domain: domain.0,
@@ -108,6 +126,8 @@ fn told(status: GraphStatus) -> Graph {
         generation,
         older: older as u64,
         engines: engines as u64,
+        place: place(in_kernel).to_owned(),
+        why: (!in_kernel).then_some(why),
         take,
         came: traffic.came,
         begun: traffic.begun,
@@ -115,6 +135,7 @@ fn told(status: GraphStatus) -> Graph {
         used: traffic.used,
         dropped: traffic.dropped,
         held: traffic.held,
+        kernel_packets,
     }
 }
 
@@ -133,7 +154,7 @@ fn told_whole(shown: ShownGraph, at_ns: u64) -> Shown {
     let engines = engines.into_iter().map(|engine| Engine {
         name: engine.name,
         class: engine.class.to_owned(),
-        place: PLACE.to_owned(),
+        place: place(engine.in_kernel).to_owned(),
         held: engine.held,
     });
     Shown { graph: told(status), at_ns, engines: engines.collect(), wires, said, text }

@@ -11,6 +11,7 @@
 //! place in the next goes its way in the old one, for a second at most.
 
 mod hearing;
+mod placing;
 mod swapping;
 
 use super::ending::Gone;
@@ -20,9 +21,11 @@ use super::{Cx, Node};
 use crate::core::domain::{DomainId, EnvironmentId};
 use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, Link, Payer, PeerId};
+use crate::graph::door::GraphSlot;
 use crate::graph::engine::Placed;
+use crate::graph::fused::FusedPart;
 use crate::graph::running::GraphGeneration;
-pub use crate::graph::running::{GRAPHS_MAX, GraphSpec, PreparedGraph};
+pub use crate::graph::running::{GRAPHS_MAX, GraphPlace, GraphSpec, PreparedGraph};
 use crate::graph::scratch::Scratch;
 use crate::graph::swap::GraphWire;
 use crate::nodeos::interface::InChanId;
@@ -68,6 +71,8 @@ pub struct GraphEngine {
     pub name: String,
     /// Its class.
     pub class: &'static str,
+    /// Whether packets come to it in the kernel.
+    pub in_kernel: bool,
     /// Packets that it holds.
     pub held: u64,
 }
@@ -91,6 +96,14 @@ pub struct GraphStatus {
     pub traffic: GraphTraffic,
     /// Engines of its generation.
     pub engines: usize,
+    /// Where it is to run.
+    pub asked: GraphPlace,
+    /// Whether it runs in the kernel; why not.
+    pub in_kernel: bool,
+    /// See [`GraphStatus::in_kernel`].
+    pub why: String,
+    /// Packets that came in there.
+    pub kernel_packets: u64,
 }
 
 /// A graph with its engines.
@@ -124,6 +137,13 @@ struct Running {
     /// Packets that its domain's memory is charged for.
     charged: u64,
     said: VecDeque<String>,
+    /// Where its program is in the kernel, or why it has none.
+    slot: Option<GraphSlot>,
+    why: String,
+    /// Packets that came in there.
+    kernel_packets: u64,
+    /// Programs of this generation before one of its engines was written to, and until when they are looked at.
+    parts_before: VecDeque<(FusedPart, u64)>,
 }
 
 /// The graphs of a node.
@@ -197,6 +217,8 @@ impl Environment for RunningGraphs {
         self.list.retain_mut(|graph| {
             let ends = gone.iter().any(|gone| gone.domain == graph.domain);
             if ends {
+                graph.slot.into_iter().for_each(|slot| cx.end_program(slot));
+                graph.settle_kernel(cx);
                 cx.core.drops.count_many(Reason::DomainEnded, graph.empty(turn));
             }
             !ends
@@ -268,11 +290,15 @@ impl Running {
 
     /// Generations end that hold nothing any more, or have had their time; and the oldest, if there are more than so many.
     fn end_older(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, most: usize) {
+        if self.older.iter().any(|(older, _)| older.kernel.is_some()) || !self.parts_before.is_empty() {
+            self.settle_kernel(cx);
+            self.end_parts(turn.now);
+        }
         let all = self.older.len();
         let mut left = all;
         for _ in 0..all {
             let Some((mut older, until)) = self.older.pop_front() else { break };
-            if older.graph.held() > 0 && until > turn.now && left <= most {
+            if (older.graph.held() > 0 || older.kernel.is_some()) && until > turn.now && left <= most {
                 self.older.push_back((older, until));
                 continue;
             }
@@ -343,14 +369,20 @@ impl Running {
             older: self.older.len(),
             traffic: self.traffic,
             engines: self.now.graph.engines().len(),
+            asked: self.spec.place,
+            in_kernel: self.slot.is_some(),
+            why: self.why.clone(),
+            kernel_packets: self.kernel_packets,
         }
     }
 
     fn shown(&self) -> ShownGraph {
         let graph = &self.now.graph;
+        let fused = self.now.kernel.as_ref().map_or(&[][..], |part| &part.fusion.engines);
         let engine = |(at, placed): (u16, &Placed)| GraphEngine {
             name: placed.name.to_string(),
             class: placed.class.name,
+            in_kernel: fused.contains(&at),
             held: graph.held_by(at),
         };
         ShownGraph {
@@ -388,19 +420,22 @@ impl Cx {
 
 impl Node {
     /// All graphs.
-    pub fn graphs(&self) -> Vec<GraphStatus> {
+    pub fn graphs(&mut self) -> Vec<GraphStatus> {
+        self.settle_graphs();
         let graphs: Option<&RunningGraphs> = self.environments.get();
         graphs.map_or(Vec::new(), |graphs| graphs.list.iter().map(Running::status).collect())
     }
 
     /// One of them with its engines.
-    pub fn graph(&self, name: &str) -> Result<ShownGraph, String> {
+    pub fn graph(&mut self, name: &str) -> Result<ShownGraph, String> {
+        self.settle_graphs();
         let graphs: Option<&RunningGraphs> = self.environments.get();
         graphs.and_then(|graphs| graphs.find(name)).map(Running::shown).ok_or_else(|| no_graph(name))
     }
 
     /// What an engine of a graph says of itself.
-    pub fn read_graph(&self, name: &str, engine: &str, handler: &str) -> Result<String, String> {
+    pub fn read_graph(&mut self, name: &str, engine: &str, handler: &str) -> Result<String, String> {
+        self.settle_graphs();
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let graph = &graphs.and_then(|graphs| graphs.find(name)).ok_or_else(|| no_graph(name))?.now.graph;
         let at = graph.find(engine).ok_or_else(|| no_engine(name, engine))?;
@@ -408,7 +443,14 @@ impl Node {
     }
 
     /// An operator writes to an engine of a graph.
-    pub fn write_graph(&mut self, name: &str, engine: &str, handler: &str, value: &str) -> Result<(), String> {
+    pub fn write_graph(
+        &mut self,
+        now_ns: u64,
+        name: &str,
+        (engine, handler): (&str, &str),
+        value: &str,
+    ) -> Result<(), String> {
+        self.settle_graphs();
         let graphs: Option<&mut RunningGraphs> = self.environments.get_mut();
         let graph = graphs.and_then(|graphs| graphs.list.iter_mut().find(|graph| graph.spec.name == name));
         let now = &mut graph.ok_or_else(|| no_graph(name))?.now;
@@ -416,9 +458,11 @@ impl Node {
         // It may have been told to begin.
         now.wake = 0;
         match now.graph.write(at, handler, value) {
-            Some(written) => written.map_err(|why| format!("{engine}.{handler}={value}: {why}")),
-            None => Err(no_handler(now.graph.engines().get(usize::from(at)), engine, handler)),
+            Some(written) => written.map_err(|why| format!("{engine}.{handler}={value}: {why}"))?,
+            None => return Err(no_handler(now.graph.engines().get(usize::from(at)), engine, handler)),
         }
+        self.renew_program(now_ns, name);
+        Ok(())
     }
 }
 

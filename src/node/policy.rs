@@ -291,7 +291,8 @@ impl Cx {
         let has_channels = self.core.domains.by_id(id).is_some_and(|domain| domain.channels > 0);
         let cuts = if has_channels { self.graphs.cuts_of(id) } else { Vec::new() };
         cuts.iter().for_each(|cut| self.graphs.end_cut(&mut self.core, *cut));
-        if !cuts.is_empty() {
+        let has_graph = has_channels && self.graphs.rest_doors(&mut self.core, |domain| domain == id);
+        if has_graph || !cuts.is_empty() {
             self.graphs.share_no_more(&mut self.core, id, now);
         }
         let Some(domain) = self.core.domains.of(id) else { return };
@@ -303,5 +304,8 @@ impl Cx {
             self.enter_path(id, now);
         }
         cuts.into_iter().for_each(|cut| self.graphs.begin_cut(&mut self.core, cut));
+        if has_graph {
+            self.graphs.resume_doors(&mut self.core, |domain| domain == id);
+        }
     }
 }

@@ -46,6 +46,10 @@ impl Cx {
             return;
         }
         // What rules may have as well passes by no other half.
+        match mode {
+            MatchMode::All => drop(self.graphs.rest_doors(&mut self.core, |_| true)),
+            MatchMode::First | MatchMode::Best => self.graphs.resume_doors(&mut self.core, |_| true),
+        }
         let cuts: Vec<_> = self.graphs.channels.cuts.iter().map(|(id, _)| id).collect();
         for cut in cuts {
             match mode {

@@ -153,17 +153,17 @@ impl Pair {
 
 /// What is between Ethernet and payload.
 #[derive(Clone, Copy, Debug)]
-struct Ends {
-    from: Addr,
-    to: Addr,
-    ports: (u16, u16),
-    life: u8,
-    summed: bool,
+pub struct Ends {
+    pub from: Addr,
+    pub to: Addr,
+    pub ports: (u16, u16),
+    pub life: u8,
+    pub summed: bool,
 }
 
-const PLAIN: Ends = Ends { from: LEFT, to: FAR, ports: (4000, 9), life: 33, summed: true };
+pub const PLAIN: Ends = Ends { from: LEFT, to: FAR, ports: (4000, 9), life: 33, summed: true };
 
-fn datagram(ends: Ends, payload: &[u8]) -> Vec<u8> {
+pub fn datagram(ends: Ends, payload: &[u8]) -> Vec<u8> {
     let mut segment = vec![0; udp::HEADER];
     let header = udp::Repr { source_port: ends.ports.0, destination_port: ends.ports.1, payload_len: payload.len() };
     header.emit(&mut segment).unwrap();
@@ -174,7 +174,7 @@ fn datagram(ends: Ends, payload: &[u8]) -> Vec<u8> {
     packet(ends, udp::IP_PROTOCOL, &segment)
 }
 
-fn packet(ends: Ends, protocol: u8, segment: &[u8]) -> Vec<u8> {
+pub fn packet(ends: Ends, protocol: u8, segment: &[u8]) -> Vec<u8> {
     let v4 = ends.from.is_v4();
     let mut bytes = vec![0; 14 + if v4 { 20 } else { 40 }];
     let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };
@@ -234,9 +234,9 @@ fn packets_are_cut_through_alike() {
 }
 
 /// A frame, whether it is sent or else under which reason it ends, and whether the kernel half does that.
-type Odd = (&'static str, Vec<u8>, Result<(), Option<Reason>>, bool);
+pub type Odd = (&'static str, Vec<u8>, Result<(), Option<Reason>>, bool);
 
-fn odd() -> Vec<Odd> {
+pub fn odd() -> Vec<Odd> {
     let plain = datagram(PLAIN, b"plain");
     let udp = |port| Ends { ports: (4000, port), ..PLAIN };
     let mend = |bytes: &mut Vec<u8>| {

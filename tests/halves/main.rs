@@ -12,6 +12,7 @@ mod fields;
 mod gate;
 mod generated;
 mod generator;
+mod graphs;
 mod hostile;
 mod index;
 #[path = "../../fuzz/src/instructions.rs"]

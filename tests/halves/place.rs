@@ -117,6 +117,11 @@ impl Place {
 
     /// The same, with what the code of `anyone` may use in both halves.
     pub fn within(limits: Limits) -> Option<Place> {
+        Place::with_roles(limits, Vec::new())
+    }
+
+    /// The same, with these roles besides.
+    pub fn with_roles(limits: Limits, more: Vec<Role>) -> Option<Place> {
         crate::gate::pass();
         if !anode::sys::process::is_root() {
             assert!(std::env::var_os("CI").is_none(), "the kernel half needs root, and this must be run");
@@ -129,7 +134,7 @@ impl Place {
         let namespace = Namespace::open(&name).unwrap().unwrap();
         ip(&["-n", &name, "-batch", "-"], SETUP);
         let (half, interfaces) = namespace.enter(open).unwrap();
-        let roles = Arc::new(Roles::new(vec![Role::anyone(limits)]).unwrap());
+        let roles = Arc::new(Roles::new([vec![Role::anyone(limits)], more].concat()).unwrap());
         let user = |kernel| User::new(NodeConfig { kernel, roles: roles.clone(), ..config() }, HOSTS, OWN_MACS);
         let (half, states) = (Arc::new(half), HashMap::new());
         Some(Place {
@@ -318,6 +323,12 @@ impl Place {
         ip(&["-n", &self.name, "-batch", "-"], &line);
     }
 
+    /// So long may redirected frames be that leave by the right port; 0: they would not arrive, or overtake others.
+    pub fn redirect(&self, redirected: u32) {
+        let (half, port) = (&self.half, entry(1, self.interfaces[1], redirected));
+        assert!(self.enter(|| half.follow(port, false)).unwrap());
+    }
+
     /// Lets rules of policy routing have a say in the kernel half, or not.
     pub fn rule(&self, ruled: bool) {
         self.half.set_ruled(ruled).unwrap();
@@ -393,6 +404,21 @@ fn ip(arguments: &[&str], input: &str) {
     assert!(child.wait().unwrap().success(), "ip {arguments:?}");
 }
 
+/// A port; how long redirected frames may be that leave by it.
+fn entry(number: u16, interface: u32, redirected: u32) -> PortEntry {
+    let (mac, v4, v6) = (OWN_MACS[usize::from(number)], own(number, true), own(number, false));
+    PortEntry {
+        interface,
+        number: number.into(),
+        mtu: 1500,
+        redirected,
+        mac,
+        bound_max: Ceiling::default().unsigned,
+        v4: Some(v4),
+        v6: Some(v6),
+    }
+}
+
 /// In the namespace: opens the kernel half and tells it of ports and neighbours; and the interfaces.
 fn open() -> (KernelHalf, [u32; 2]) {
     std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap();
@@ -404,18 +430,7 @@ fn open() -> (KernelHalf, [u32; 2]) {
         KernelHalf::open(Opening { name, origin, program: env!("CARGO_BIN_EXE_anode").into(), pins: None }).unwrap();
     let interfaces = [interface_index("r0"), interface_index("r1")];
     for (number, interface) in (0..).zip(interfaces) {
-        let (mac, v4, v6) = (OWN_MACS[usize::from(number)], own(number, true), own(number, false));
-        let port = PortEntry {
-            interface,
-            number: number.into(),
-            mtu: 1500,
-            redirected: 1500,
-            mac,
-            bound_max: Ceiling::default().unsigned,
-            v4: Some(v4),
-            v6: Some(v6),
-        };
-        half.attach(port).unwrap();
+        half.attach(entry(number, interface, 1500)).unwrap();
     }
     // One that is gone has left no trace.
     let mut neighbours: Vec<_> = HOSTS.iter().map(|(port, addr, _)| (u32::from(*port), *addr)).collect();

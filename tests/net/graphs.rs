@@ -2,7 +2,7 @@
 
 use crate::apply::apply;
 use crate::held::{Held, OF_GRAPHS};
-use crate::running::{ANODE, HOSTS, PATIENCE, Running};
+use crate::running::{ANODE, HOSTS, PATIENCE, Running, in_kernel};
 use model::graphs::Applied;
 use model::{Ask, GraphWish};
 use serde_json::Value;
@@ -11,7 +11,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::process::{Command, Output, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 const ROLE: &str = "[[role]]\nname = \"graphs\"\n[role.grants]\nchannels = 16\nbandwidth = 1_000_000_000\n\
                     memory_bytes = 67_108_864\n";
@@ -19,6 +19,9 @@ const ROLE: &str = "[[role]]\nname = \"graphs\"\n[role.grants]\nchannels = 16\nb
 /// Datagrams that are on their way at a time, and how often so many are sent while the graph becomes another one.
 const BURST: u32 = 32;
 const BURSTS: u32 = 300;
+
+/// How often it does, at least.
+const EDITS: u32 = 21;
 
 struct Stand {
     net: Running,
@@ -29,8 +32,16 @@ struct Stand {
 
 impl Stand {
     fn new(name: &str, graph: &str) -> Option<Stand> {
+        Stand::with(name, graph, &|_, _| {})
+    }
+
+    /// The same, with configurations that are changed so besides.
+    fn with(name: &str, graph: &str, more: &dyn Fn(&str, &mut toml::Table)) -> Option<Stand> {
         let lines = format!("{ROLE}{graph}");
-        let adjust = |_: &str, config: &mut toml::Table| config.extend(lines.parse::<toml::Table>().unwrap());
+        let adjust = |node: &str, config: &mut toml::Table| {
+            config.extend(lines.parse::<toml::Table>().unwrap());
+            more(node, config);
+        };
         let net = Running::up_with(name, HOSTS, &adjust)?;
         let mac = |node: &str, interface: &str| {
             let said = net.shell(node, &format!("ip -o link show dev {interface}"));
@@ -181,30 +192,73 @@ fn configured(stand: &Stand, (a, b): (&UdpSocket, &UdpSocket)) {
 #[test]
 fn edits_under_load_lose_and_mix_no_packet() {
     let Some(stand) = Stand::new("edits", GRAPH) else { return };
+    edited(&stand, "user", ["Null", "Counter", "x :: Counter", "CheckLength(3000)"]);
+}
+
+#[test]
+fn a_graph_in_the_kernel_forwards_and_is_edited_under_load_without_loss_or_mixture() {
+    let Some(stand) = Stand::with("kedits", GRAPH, &in_kernel) else { return };
+    edited(&stand, "kernel", ["Null", "Counter", "x :: Counter", "CheckIPHeader(14)"]);
+    let said = stand.said("show", &["fw"]);
+    assert!(said.contains("runs @kernel") && said.contains("c :: Counter  @kernel"), "{said}");
+    let graph = graph(&stand);
+    let passed = graph["kernel_packets"].as_u64().unwrap_or(0);
+    assert!(passed >= u64::from(BURST * BURSTS), "all but the first passed in the kernel: {graph}");
+    let shaped = stand.router(1, "").replace("-> ToDevice", "-> s :: Shaper(100) -> ToDevice");
+    let shaped = stand.file("shaped.click", &shaped);
+    let Output { status, stderr, .. } = stand.graph("apply", &["fw", &shaped, "--place", "kernel"]);
+    let said = String::from_utf8_lossy(&stderr).into_owned();
+    assert!(!status.success() && said.contains("it cannot run in the kernel: s :: Shaper has no form there"), "{said}");
+    let said = stand.said("apply", &["fw", &shaped, "--place", "auto"]);
+    assert!(said.contains(", @user;") && said.contains("not in the kernel: s :: Shaper has no form there"), "{said}");
+    let came = stand.said("read", &["fw", "c.count"]);
+    assert_eq!(came.trim(), graph["came"].to_string(), "the counter goes on");
+}
+
+fn graph(stand: &Stand) -> Value {
+    let shown: Value = serde_json::from_str(&stand.said("show", &["fw", "--json"])).unwrap();
+    shown["graph"].clone()
+}
+
+/// A router becomes another one again and again while packets pass, at this place.
+fn edited(stand: &Stand, place: &str, engines: [&str; 4]) {
     let apply = |paint: u8, between: &str| -> Applied {
-        let wish =
-            GraphWish { name: "fw".into(), text: stand.router(paint, between), role: None, take: None, base: None };
+        let wish = GraphWish {
+            name: "fw".into(),
+            text: stand.router(paint, between),
+            role: None,
+            take: None,
+            base: None,
+            place: Some(place.into()),
+        };
         stand.net.control("r").asked(&Ask::ApplyGraph(wish)).unwrap()
     };
     apply(0, "");
     let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
-    let (is_over, engines) = (AtomicBool::new(false), ["Null", "Counter", "x :: Counter", "CheckLength(3000)"]);
-    let edits = std::thread::scope(|scope| {
+    // The kernel begins by and by, and until then packets take the other way.
+    let mut first = 0;
+    while place == "kernel" && graph(stand)["kernel_packets"] == 0 {
+        assert!(first < 10_000, "{}", graph(stand));
+        a.send_to(b"first", "10.0.2.2:7000").unwrap();
+        assert_eq!(b.recv(&mut [0; 64]).unwrap(), 5);
+        first += 1;
+    }
+    let (is_over, edited) = (AtomicBool::new(false), AtomicU32::new(0));
+    let bursts = std::thread::scope(|scope| {
         let editor = scope.spawn(|| {
-            let mut edits = 0u32;
             while !is_over.load(Ordering::Relaxed) {
-                edits += 1;
+                let edits = edited.load(Ordering::Relaxed) + 1;
                 let between = (0..edits % 10).map(|at| engines[(edits + at) as usize % engines.len()]);
                 let mut between: Vec<_> = between.collect();
                 // A name stands for one engine.
                 between.sort_unstable();
                 between.dedup_by(|one, other| one == other && one.contains("::"));
                 apply(edits as u8, &between.iter().map(|engine| format!(" -> {engine}")).collect::<String>());
+                edited.store(edits, Ordering::Relaxed);
             }
-            edits
         });
-        let mut buffer = [0; 64];
-        for burst in 0..BURSTS {
+        let (mut buffer, mut burst) = ([0; 64], 0);
+        while burst < BURSTS || edited.load(Ordering::Relaxed) < EDITS && !editor.is_finished() {
             for number in burst * BURST..(burst + 1) * BURST {
                 a.send_to(&number.to_be_bytes(), "10.0.2.2:7000").unwrap();
             }
@@ -212,16 +266,16 @@ fn edits_under_load_lose_and_mix_no_packet() {
                 let length = b.recv(&mut buffer).unwrap();
                 assert_eq!(buffer[..length], number.to_be_bytes(), "in their order, each once");
             }
+            burst += 1;
         }
         is_over.store(true, Ordering::Relaxed);
-        editor.join().unwrap()
+        editor.join().unwrap();
+        burst
     });
-    let shown: Value = serde_json::from_str(&stand.said("show", &["fw", "--json"])).unwrap();
-    let graph = &shown["graph"];
-    let sent = BURST * BURSTS;
+    let graph = graph(stand);
+    let sent = BURST * bursts + first;
     assert_eq!((&graph["came"], &graph["left"], &graph["dropped"]), (&sent.into(), &sent.into(), &0.into()), "{graph}");
     assert_eq!(stand.said("read", &["fw", "mixed.count"]).trim(), "0");
-    println!("{edits} edits while {sent} packets passed");
-    assert!(edits > 20, "{edits}");
+    println!("{edited:?} edits while {sent} packets passed");
     stand.net.status("r");
 }

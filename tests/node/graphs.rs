@@ -32,7 +32,7 @@ fn bed() -> Bed {
 
 fn spec(take: &[&str], text: &str) -> GraphSpec {
     let take = take.iter().map(|take| (*take).to_owned()).collect();
-    GraphSpec { name: "g".into(), role: "graphs".into(), take, text: text.into() }
+    GraphSpec { name: "g".into(), role: "graphs".into(), take, text: text.into(), ..GraphSpec::default() }
 }
 
 fn put(bed: &mut Bed, spec: GraphSpec, base: Option<u32>) -> Result<Swapped, String> {
@@ -44,7 +44,7 @@ fn run(bed: &mut Bed, take: &[&str], text: &str) -> Swapped {
     put(bed, spec(take, text), None).unwrap_or_else(|why| panic!("{text}: {why}"))
 }
 
-fn status(bed: &Bed) -> GraphStatus {
+fn status(bed: &mut Bed) -> GraphStatus {
     bed.driver.node.graphs().into_iter().find(|graph| graph.name == "g").unwrap()
 }
 
@@ -81,11 +81,11 @@ fn a_graph_takes_what_it_says_and_sends_frames_as_they_are() {
     assert_eq!(left(&mut bed), [(1, bytes)]);
     assert_eq!(bed.driver.node.balance().not_ours, 1);
     let traffic = GraphTraffic { came: 1, left: 1, ..GraphTraffic::default() };
-    assert_eq!(status(&bed).traffic, traffic);
+    assert_eq!(status(&mut bed).traffic, traffic);
     let usage = bed.usage(swapped.domain).unwrap();
     assert_eq!((usage.packets, usage.forwarded), (1, 1));
     assert_eq!(bed.driver.node.read_graph("g", "c", "count"), Ok("1".into()));
-    bed.turn(|node, _| node.write_graph("g", "c", "reset", "")).unwrap();
+    bed.turn(|node, turn| node.write_graph(turn.now, "g", ("c", "reset"), "")).unwrap();
     assert_eq!(bed.driver.node.read_graph("g", "c", "count"), Ok("0".into()));
     for (engine, handler, why) in
         [("x", "count", "no engine x"), ("c", "x", "no such handler x: anode graph doc Counter")]
@@ -115,7 +115,7 @@ fn packets_of_one_turn_go_together_and_none_is_lost_or_doubled() {
         bed.driver.timer_if_due(bed.now);
         assert_eq!(most, 16, "{text}");
         let traffic = GraphTraffic { came: 40, left: left_there, dropped, held, ..GraphTraffic::default() };
-        assert_eq!(status(&bed).traffic, traffic, "{text}");
+        assert_eq!(status(&mut bed).traffic, traffic, "{text}");
         assert_eq!(bed.driver.node.unaccounted_of(domain), 0, "{text}");
         let order: Vec<_> = left(&mut bed).iter().map(|(_, bytes)| bytes[HEADERS]).collect();
         assert!(order.is_sorted(), "{text}: {order:?}");
@@ -127,7 +127,7 @@ fn packets_of_one_turn_go_together_and_none_is_lost_or_doubled() {
     while let Some(ran) = bed.turn(|node, turn| node.run_turn(turn)) {
         bed.driver.node.ran(ran, 1, bed.now);
     }
-    let GraphTraffic { came, left: gone, dropped, held, .. } = status(&bed).traffic;
+    let GraphTraffic { came, left: gone, dropped, held, .. } = status(&mut bed).traffic;
     assert_eq!((came, gone + dropped + held), (16, 16));
     assert!(held <= 3 && bed.driver.node.unaccounted_of(domain) == 0, "{held}");
     assert_eq!(bed.usage(domain).unwrap().counts.drops.of(Reason::MemoryFull), dropped);
@@ -142,21 +142,21 @@ fn address_resolution_is_heard_by_graphs_and_by_the_node() {
     let refused = put(&mut bed, spec(&["eth7/arp"], &text.replace("eth0", "eth7")), None);
     assert!(refused.unwrap_err().contains("called eth7; there are: eth0, eth1"));
     let domain = run(&mut bed, &["eth0/arp"], text).domain;
-    let count = |bed: &Bed, engine: &str| bed.driver.node.read_graph("g", engine, "count").unwrap();
+    let count = |bed: &mut Bed, engine: &str| bed.driver.node.read_graph("g", engine, "count").unwrap();
     for port in [0, 1] {
         bed.say(port, [10, 0, port, 9], Mac([2, 0, 0, 0, 0, 9]));
         settle(&mut bed);
     }
-    assert_eq!((count(&bed, "all"), count(&bed, "answers")), ("1".into(), "1".into()), "at its port alone");
+    assert_eq!((count(&mut bed, "all"), count(&mut bed, "answers")), ("1".into(), "1".into()), "at its port alone");
     feed(&mut bed, datagram_with(53, b"linux"));
     assert_eq!(bed.driver.node.balance().not_ours, 1, "it takes nothing else");
-    assert_eq!((status(&bed).traffic.came, bed.driver.node.unaccounted_of(domain)), (1, 0));
+    assert_eq!((status(&mut bed).traffic.came, bed.driver.node.unaccounted_of(domain)), (1, 0));
     run(&mut bed, &["eth1/arp"], &text.replace("eth0", "eth1"));
     for port in [0, 1] {
         bed.say(port, [10, 0, port, 9], Mac([2, 0, 0, 0, 0, 9]));
         settle(&mut bed);
     }
-    assert_eq!(count(&bed, "all"), "2", "what it does not take any more does not come");
+    assert_eq!(count(&mut bed, "all"), "2", "what it does not take any more does not come");
     let ended = bed.turn(|node, turn| node.end_graph(turn, "g"));
     assert!(ended.is_ok());
     bed.say(1, [10, 0, 1, 9], Mac([2, 0, 0, 0, 0, 9]));
@@ -199,7 +199,7 @@ fn devices_of_graphs_are_ports_of_their_names_however_ports_come_and_go() {
     // So is that of the device by which packets leave.
     place(&mut bed, 1, port("another"));
     feed(&mut bed, from(2));
-    assert_eq!((left(&mut bed), status(&bed).traffic.dropped), (vec![], 1), "there is no port of that name");
+    assert_eq!((left(&mut bed), status(&mut bed).traffic.dropped), (vec![], 1), "there is no port of that name");
     place(&mut bed, 0, port("eth1"));
     feed(&mut bed, from(2));
     assert_eq!(left(&mut bed).iter().map(|(port, _)| *port).collect::<Vec<_>>(), [0]);
@@ -230,7 +230,7 @@ fn each_packet_ends_under_one_count() {
         let domain = run(&mut bed, TAKE, text).domain;
         (0..frames).for_each(|_| feed(&mut bed, datagram_with(53, b"")));
         let traffic = GraphTraffic { came: frames, begun, left: left_there, used, dropped, held };
-        assert_eq!(status(&bed).traffic, traffic, "{text}");
+        assert_eq!(status(&mut bed).traffic, traffic, "{text}");
         assert_eq!(left(&mut bed).len() as u64, left_there, "{text}");
         assert_eq!(bed.driver.node.unaccounted_of(domain), 0, "{text}");
         assert_eq!(bed.driver.node.balance().held, held, "{text}");
@@ -247,7 +247,7 @@ fn engines_that_wait_have_the_nodes_time_at_the_expense_of_their_domain() {
     let mut bed = bed();
     run(&mut bed, TAKE, "FromDevice(eth0) -> q :: Queue -> d :: DelayUnqueue(5ms) -> out :: Queue -> ToDevice(eth1);");
     feed(&mut bed, datagram_with(53, b""));
-    assert_eq!((left(&mut bed).len(), status(&bed).traffic.held), (0, 1));
+    assert_eq!((left(&mut bed).len(), status(&mut bed).traffic.held), (0, 1));
     let begun = bed.now;
     let due = bed.driver.node.next_timer();
     assert!(due > begun && due <= begun + 100_000_000, "{due}");
@@ -255,7 +255,7 @@ fn engines_that_wait_have_the_nodes_time_at_the_expense_of_their_domain() {
         bed.now += 500_000;
         bed.driver.timer_if_due(bed.now);
     }
-    assert_eq!((left(&mut bed).len(), status(&bed).traffic.held), (1, 0));
+    assert_eq!((left(&mut bed).len(), status(&mut bed).traffic.held), (1, 0));
     run(
         &mut bed,
         TAKE,
@@ -302,7 +302,7 @@ fn what_cannot_be_is_refused_and_what_ran_runs_on() {
         assert_eq!(bed.driver.node.resources(), before, "{why}");
     }
     feed(&mut bed, datagram_with(53, b""));
-    assert_eq!((left(&mut bed).len(), status(&bed).generation), (1, 1));
+    assert_eq!((left(&mut bed).len(), status(&mut bed).generation), (1, 1));
     assert!(bed.driver.node.may_move(domain).unwrap_err().contains("graphs at worker 0"));
 }
 
@@ -321,7 +321,7 @@ fn a_graph_holds_no_more_than_its_domain_may() {
     let mut bed = Bed::with(Policy::Wfq, roles(20 * 2048), false);
     let domain = run(&mut bed, TAKE, "FromDevice(eth0) -> Queue(1000) -> Shaper(1) -> ToDevice(eth1);").domain;
     (0..100).for_each(|_| feed(&mut bed, datagram_with(53, b"")));
-    let traffic = status(&bed).traffic;
+    let traffic = status(&mut bed).traffic;
     assert!((5..=20).contains(&traffic.held), "{traffic:?}");
     assert_eq!(bed.usage(domain).unwrap().counts.drops.of(Reason::MemoryFull), traffic.dropped);
     assert_eq!(traffic.came, traffic.left + traffic.dropped + traffic.held);
@@ -351,7 +351,7 @@ fn what_a_queue_holds_goes_on_in_the_next_generation_or_leaves_by_the_old_one() 
             bed.now += 10_000_000;
             bed.driver.timer_if_due(bed.now);
         }
-        let found = status(&bed);
+        let found = status(&mut bed);
         assert_eq!(
             (left(&mut bed).len(), found.traffic.dropped, found.older),
             (11 - dropped, dropped as u64, 0),
@@ -367,12 +367,12 @@ fn what_an_old_generation_cannot_send_within_a_second_is_dropped_under_a_reason_
     let domain = run(&mut bed, TAKE, &slow("a")).domain;
     (0..6).for_each(|_| feed(&mut bed, datagram_with(53, b"")));
     run(&mut bed, TAKE, &slow("b"));
-    assert_eq!(status(&bed).older, 1);
+    assert_eq!(status(&mut bed).older, 1);
     for _ in 0..30 {
         bed.now += 100_000_000;
         bed.driver.timer_if_due(bed.now);
     }
-    let found = status(&bed);
+    let found = status(&mut bed);
     let lost = bed.usage(domain).unwrap().counts.drops.of(Reason::GraphReplaced);
     assert_eq!((found.older, found.traffic.held), (0, 0));
     assert!(lost >= 3 && lost == found.traffic.dropped, "{lost}");
@@ -426,7 +426,7 @@ fn thousands_of_edits_under_a_flood_lose_and_mix_nothing() {
     }
     settle(&mut bed);
     arrived += left(&mut bed).len() as u64;
-    assert_eq!((sent, status(&bed).traffic.dropped), (arrived, 0));
+    assert_eq!((sent, status(&mut bed).traffic.dropped), (arrived, 0));
     assert!(sent > 5000);
 }
 

@@ -31,7 +31,7 @@ const ROWS: &[Row] = &[
     ("log", &["clean", "sys", "core"]),
     ("nodeos", &["wire", "frame", "trust", "classify", "core"]),
     ("graph", &["contract", "clean", "wire", "frame", "sys", "topology", "classify", "core", "nodeos"]),
-    ("broker", &["wire", "sys", "trust"]),
+    ("broker", &["contract", "wire", "sys", "trust"]),
     ("code", &["contract", "abi", "clean", "wire", "frame", "sys", "trust", "classify", "core", "nodeos", "broker"]),
     (
         "kernel",

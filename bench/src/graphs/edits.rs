@@ -124,7 +124,14 @@ fn edit(up: &mut Up, colour: u8, chance: &mut Chance) -> Result<f64, Error> {
     // A name stands for one engine.
     let mut named = false;
     between.retain(|class| !class.contains("::") || !core::mem::replace(&mut named, true));
-    let wish = GraphWish { name: "edited".into(), text: text(colour, &between), role: None, take: None, base: None };
+    let wish = GraphWish {
+        name: "edited".into(),
+        text: text(colour, &between),
+        role: None,
+        take: None,
+        base: None,
+        place: None,
+    };
     let begin = Instant::now();
     let _: Applied = up.asked(&Ask::ApplyGraph(wish))?;
     Ok(begin.elapsed().as_secs_f64() * 1e3)

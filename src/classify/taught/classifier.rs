@@ -167,7 +167,7 @@ impl<T> Classifier<T> {
     }
 
     /// Its place among all, and its cases.
-    pub(super) fn cases(&self, number: RuleNumber) -> Option<(u32, impl Iterator<Item = &Case>)> {
+    pub fn cases(&self, number: RuleNumber) -> Option<(u32, impl Iterator<Item = &Case>)> {
         let rule = self.rules.get(number as usize)?.as_ref()?;
         Some((rule.order, rule.cases.iter().map(|case| &case.case)))
     }

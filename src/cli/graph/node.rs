@@ -17,20 +17,21 @@ pub(super) fn list(node: &str, json: bool) -> Result<bool> {
         return Ok(true);
     }
     crate::say!(
-        "{:20} {:>10} {:>10} {:>7} {:>12} {:>12} {:>12} {:>10} takes",
+        "{:20} {:>10} {:>10} {:>7} {:7} {:>12} {:>12} {:>12} {:>10} takes",
         "graph",
         "domain",
         "generation",
         "engines",
+        "place",
         "came",
         "left",
         "dropped",
         "held"
     );
-    for Graph { name, domain, generation, engines, take, came, left, dropped, held, .. } in graphs {
+    for Graph { name, domain, generation, engines, place, take, came, left, dropped, held, .. } in graphs {
         let (name, take) = (clean::line(&name), clean::line(&take.join(", ")));
         crate::say!(
-            "{name:20} {domain:>10} {generation:>10} {engines:>7} {came:>12} {left:>12} {dropped:>12} {held:>10} {take}"
+            "{name:20} {domain:>10} {generation:>10} {engines:>7} {place:7} {came:>12} {left:>12} {dropped:>12} {held:>10} {take}"
         );
     }
     Ok(true)
@@ -48,13 +49,19 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
         return Ok(true);
     }
     let Shown { graph, engines, wires, said, .. } = shown;
-    let Graph { name, domain, role, generation, older, take, came, begun, left, used, dropped, held, .. } = graph;
+    let Graph { came, begun, left, used, dropped, held, kernel_packets, .. } = graph;
+    let Graph { name, domain, role, generation, older, take, place, why, .. } = graph;
     crate::say!("{}: generation {generation}, domain {domain}, role {}", clean::line(&name), clean::line(&role));
+    let why = why.map_or(String::new(), |why| format!(": {}", clean::line(&why)));
+    crate::say!("runs @{place}{why}");
     if older > 0 {
         crate::say!("{older} generations before still hold packets");
     }
     take.iter().for_each(|take| crate::say!("takes {}", clean::line(take)));
     crate::say!("in {came}, begun {begun}, out {left}, used {used}, dropped {dropped}, held {held}");
+    if kernel_packets > 0 {
+        crate::say!("in the kernel {kernel_packets} of those that came in");
+    }
     for Engine { name, class, place, held } in &engines {
         let held = if *held > 0 { format!("  holds {held}") } else { String::new() };
         crate::say!("{} :: {}  @{place}{held}", clean::line(name), clean::line(class));
@@ -102,6 +109,9 @@ pub(super) struct ApplyArgs {
     /// Which packets it takes, in the place of those it took: protocol and address, e.g. 'eth0/ip 10.0.2.0/24'
     #[arg(long)]
     take: Vec<String>,
+    /// Where it runs: in the kernel, in user space, or in the kernel if it can and may
+    #[arg(long, value_parser = ["auto", "kernel", "user"])]
+    place: Option<String>,
     /// The generation that you have looked at, 0 for none: another one is not replaced
     #[arg(long, value_name = "GENERATION")]
     base: Option<u32>,
@@ -118,17 +128,20 @@ fn checked(file: &Path) -> Result<Option<String>> {
 
 /// Runs a text in the place of a graph of a node.
 pub(super) fn apply(arguments: ApplyArgs) -> Result<bool> {
-    let ApplyArgs { node, graph: name, file, role, take, base, json } = arguments;
+    let ApplyArgs { node, graph: name, file, role, take, place, base, json } = arguments;
     let Some(text) = checked(&file)? else { return Ok(false) };
     let take = (!take.is_empty()).then_some(take);
-    let wish = GraphWish { name, text, role, take, base };
+    let wish = GraphWish { name, text, role, take, base, place };
     let applied: Applied = Control::connect(&run_dir(&node))?.asked(&Ask::ApplyGraph(wish))?;
     if json {
         say_json(&applied)?;
         return Ok(true);
     }
-    let Applied { name, generation, kept, .. } = applied;
-    crate::say!("{} runs in generation {generation}; {kept} engines go on as they were", clean::line(&name));
+    let Applied { name, generation, kept, place, why, .. } = applied;
+    crate::say!("{} runs in generation {generation}, @{place}; {kept} engines go on as they were", clean::line(&name));
+    if let Some(why) = why {
+        crate::say!("not in the kernel: {}", clean::line(&why));
+    }
     Ok(true)
 }
 

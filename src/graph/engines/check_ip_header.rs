@@ -5,6 +5,8 @@ use crate::frame::Frame;
 use crate::graph::arguments::{Arguments, FromArgument, Ip4, Net4, WordList, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use crate::contract::plan::{FusedStep, FusedTest, IP_AT};
 use crate::graph::packet;
 use crate::wire::ipv4;
 
@@ -56,6 +58,9 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
     Some(Box::new(check))
 }
 
+/// Addresses that one compares with in the kernel, at most.
+const ADDRESSES_MAX: usize = 32;
+
 #[derive(Default)]
 struct CheckIpHeader {
     offset: usize,
@@ -92,6 +97,41 @@ impl Engine for CheckIpHeader {
                 Pushed::To(1, frame)
             }
         }
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if usize::from(at.first) + self.offset != usize::from(IP_AT) {
+            let why = format!("an IP header {} bytes behind the frame's beginning", usize::from(at.first) + self.offset);
+            return Err(NoForm::Because(why));
+        }
+        if self.bad.len() + self.good.len() > ADDRESSES_MAX {
+            return Err(NoForm::Because(format!("it knows more than {ADDRESSES_MAX} addresses")));
+        }
+        let (wrong, right) = (body.to(1, at)?, body.to(0, FusedAt { network: Some(IP_AT), ..at })?);
+        let wrong = body.steps(vec![FusedStep::Count(body.own(0))], wrong)?;
+        let right = body.steps(vec![FusedStep::Trim], right)?;
+        let is = |at: u16, address: &Ip4| {
+            let number = u32::from_be_bytes(address.0);
+            FusedTest { at, width: 4, shift: 0, mask: u32::MAX, low: number, high: number, reach: 0 }
+        };
+        let mut of_bad = wrong;
+        for good in self.good.iter().rev() {
+            of_bad = body.test(is(IP_AT + 16, good), right, of_bad)?;
+        }
+        let mut label = right;
+        for bad in self.bad.iter().rev() {
+            label = body.test(is(IP_AT + 12, bad), of_bad, label)?;
+        }
+        // Its length and sum were looked at before it came here.
+        body.is_v4(label, wrong)
+    }
+
+    fn kernel_words(&self) -> u16 {
+        1
+    }
+
+    fn add_kernel(&mut self, words: &[u64]) {
+        self.drops += words.first().unwrap_or(&0);
     }
 
     fn read(&self, handler: &str) -> Option<String> {

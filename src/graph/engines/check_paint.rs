@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `CheckPaint`.
 pub const CLASS: EngineClass = EngineClass {
@@ -20,5 +21,9 @@ impl Engine for CheckPaint {
     #[inline]
     fn push(&mut self, _: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         Pushed::To(u16::from(frame.notes.paint != self.0), frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        body.to(u16::from(at.paint != self.0), at)
     }
 }

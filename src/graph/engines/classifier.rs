@@ -5,6 +5,7 @@ use crate::frame::Frame;
 use crate::graph::arguments::{Arguments, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `Classifier`.
 pub const CLASS: EngineClass = EngineClass {
@@ -75,5 +76,20 @@ impl Engine for BytesClassifier {
             Some(output) => Pushed::To(output as u16, frame),
             None => Pushed::thrown(frame),
         }
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        let mut next = body.drop()?;
+        for (output, clauses) in self.0.iter().enumerate().rev() {
+            let otherwise = next;
+            let mut label = body.to(output as u16, at)?;
+            for clause in clauses.iter().rev().filter(|clause| !clause.value.is_empty()) {
+                let place = at.first.saturating_add(clause.offset as u16);
+                let (then, fails) = if clause.not { (otherwise, label) } else { (label, otherwise) };
+                label = body.bytes_are(place, (&clause.value, &clause.mask), then, fails)?;
+            }
+            next = label;
+        }
+        Ok(next)
     }
 }

@@ -3,6 +3,8 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use crate::contract::plan::FusedStep;
 
 /// `Counter`.
 pub const CLASS: EngineClass = EngineClass {
@@ -26,6 +28,21 @@ impl Engine for Counter {
         self.packets += 1;
         self.bytes += frame.len() as u64;
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        let next = body.to(0, at)?;
+        body.steps(vec![FusedStep::Count(body.own(0)), FusedStep::Bytes(body.own(1), at.first)], next)
+    }
+
+    fn kernel_words(&self) -> u16 {
+        2
+    }
+
+    fn add_kernel(&mut self, words: &[u64]) {
+        if let [packets, bytes] = words {
+            (self.packets, self.bytes) = (self.packets + packets, self.bytes + bytes);
+        }
     }
 
     fn read(&self, handler: &str) -> Option<String> {

@@ -3,6 +3,8 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use crate::contract::plan::{FusedStep, FusedTest, IP_AT};
 use crate::graph::packet;
 
 /// `DecIPTTL`.
@@ -29,6 +31,23 @@ impl Engine for DecIpTtl {
         }
         packet::change_word(bytes, 8, [ttl - 1, protocol]);
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        at.plain_ip()?;
+        let (none, some) = (body.to(1, at)?, body.to(0, at)?);
+        let counted = body.steps(vec![FusedStep::Count(body.own(0))], none)?;
+        let spent = body.steps(vec![FusedStep::SpendHop], some)?;
+        let test = FusedTest { at: IP_AT + 8, width: 1, shift: 0, mask: 0xff, low: 0, high: 1, reach: 0 };
+        body.test(test, counted, spent)
+    }
+
+    fn kernel_words(&self) -> u16 {
+        1
+    }
+
+    fn add_kernel(&mut self, words: &[u64]) {
+        self.0 += words.first().unwrap_or(&0);
     }
 
     fn read(&self, handler: &str) -> Option<String> {

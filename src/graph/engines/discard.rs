@@ -3,6 +3,8 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use crate::contract::plan::FusedStep;
 
 /// `Discard`.
 pub const CLASS: EngineClass = EngineClass {
@@ -21,6 +23,19 @@ impl Engine for Discard {
     fn push(&mut self, _: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         self.0 += 1;
         Pushed::thrown(frame)
+    }
+
+    fn kernel(&self, _: u16, _: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        let end = body.drop()?;
+        body.steps(vec![FusedStep::Count(body.own(0))], end)
+    }
+
+    fn kernel_words(&self) -> u16 {
+        1
+    }
+
+    fn add_kernel(&mut self, words: &[u64]) {
+        self.0 += words.first().unwrap_or(&0);
     }
 
     fn run(&mut self, cx: &mut GraphCx<'_>) -> bool {

@@ -3,6 +3,8 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use crate::contract::plan::{FusedStep, IP_AT};
 use crate::wire::ethernet::{self, Mac};
 
 /// `EtherEncap`.
@@ -25,5 +27,16 @@ impl Engine for EtherEncap {
             Some(Ok(_)) => Pushed::To(0, frame),
             _ => Pushed::thrown(frame),
         }
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        let mut header = vec![0; ethernet::HEADER];
+        let at = at.prepend(ethernet::HEADER as u16)?;
+        if at.first + ethernet::HEADER as u16 > IP_AT {
+            return Err(NoForm::Because("it writes over the IP header".to_owned()));
+        }
+        self.emit(&mut header).map_err(|_| NoForm::Class)?;
+        let next = body.to(0, at)?;
+        body.steps(vec![FusedStep::Put(at.first, header)], next)
     }
 }

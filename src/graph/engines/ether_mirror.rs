@@ -3,6 +3,8 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use crate::contract::plan::{FusedStep, IP_AT};
 
 /// `EtherMirror`.
 pub const CLASS: EngineClass = EngineClass {
@@ -19,5 +21,13 @@ impl Engine for EtherMirror {
             to.swap_with_slice(from);
         }
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if at.first + 12 > IP_AT {
+            return Err(NoForm::Because("it writes over the IP header".to_owned()));
+        }
+        let next = body.to(0, at)?;
+        body.steps(vec![FusedStep::Mirror(at.first)], next)
     }
 }

@@ -3,6 +3,8 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use crate::contract::plan::PLAIN;
 use crate::graph::packet;
 
 /// `MarkIPHeader`.
@@ -21,5 +23,11 @@ impl Engine for MarkIpHeader {
             frame.notes.next = to.0;
         }
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        let network = at.first.checked_add(self.0).filter(|network| *network < PLAIN);
+        let network = network.ok_or_else(|| NoForm::Because(format!("an IP header {} bytes on", self.0)))?;
+        body.to(0, FusedAt { network: Some(network), ..at })
     }
 }

@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `Null`.
 pub const CLASS: EngineClass = EngineClass {
@@ -21,5 +22,9 @@ impl Engine for Null {
     #[inline]
     fn push(&mut self, _: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        body.to(0, at)
     }
 }

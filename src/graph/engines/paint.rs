@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `Paint`.
 pub const CLASS: EngineClass = EngineClass {
@@ -21,6 +22,10 @@ impl Engine for Paint {
     fn push(&mut self, _: u16, mut frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         frame.notes.paint = self.0;
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        body.to(0, FusedAt { paint: self.0, ..at })
     }
 
     fn read(&self, handler: &str) -> Option<String> {

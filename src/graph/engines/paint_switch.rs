@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `PaintSwitch`.
 pub const CLASS: EngineClass = EngineClass {
@@ -25,5 +26,12 @@ impl Engine for PaintSwitch {
             cx.emit(output, copy);
         }
         Pushed::To(last, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if at.paint == 255 && body.outputs() > 1 {
+            return Err(NoForm::Because("packets of paint 255 are copied, and the kernel copies none".to_owned()));
+        }
+        body.to(if at.paint == 255 { 0 } else { at.paint.into() }, at)
     }
 }

@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `Strip`.
 pub const CLASS: EngineClass = EngineClass {
@@ -18,5 +19,9 @@ impl Engine for Strip {
     fn push(&mut self, _: u16, mut frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         frame.strip(self.0.into());
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        body.to(0, at.strip(self.0)?)
     }
 }

@@ -4,6 +4,7 @@ use crate::frame::Frame;
 use crate::graph::arguments::Choice;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `Switch`.
 pub const CLASS: EngineClass = EngineClass {
@@ -22,6 +23,13 @@ impl Engine for Switch {
         match self.0 {
             Choice(Some(output)) => Pushed::To(output, frame),
             Choice(None) => Pushed::thrown(frame),
+        }
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        match self.0 {
+            Choice(Some(output)) => body.to(output, at),
+            Choice(None) => body.drop(),
         }
     }
 

@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `Unstrip`.
 pub const CLASS: EngineClass = EngineClass {
@@ -20,5 +21,9 @@ impl Engine for Unstrip {
             Some(_) => Pushed::To(0, frame),
             None => Pushed::thrown(frame),
         }
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        body.to(0, at.prepend(self.0)?)
     }
 }

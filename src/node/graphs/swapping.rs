@@ -3,10 +3,12 @@
 //! Its packets come by inlets, one for each thing that it takes. They are of ports, which have names for whoever writes a graph and numbers
 //! here. A port may go and another one come in its place, so devices and inlets are looked up by their names again when ports have changed.
 
+use super::placing::Placed;
 use super::{OLDER_FOR, OLDER_MAX, Running, RunningGraphs, no_graph};
 use crate::classify::rule::Layer;
 use crate::core::domain::DomainId;
 use crate::frame::{Link, PortId};
+use crate::graph::door::GraphSlot;
 use crate::graph::running::{GRAPHS_MAX, GraphGeneration, GraphSpec, PreparedGraph, RUN_MAX, port_of};
 use crate::graph::scratch::Scratch;
 use crate::node::output::Turn;
@@ -42,7 +44,7 @@ fn device(ports: &[Port], name: &str) -> Option<PortId> {
 }
 
 /// A generation that runs from now on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swapped {
     /// Its number.
     pub generation: u32,
@@ -50,14 +52,18 @@ pub struct Swapped {
     pub domain: DomainId,
     /// Engines that have taken over what those of the same names have kept.
     pub kept: usize,
+    /// Why it does not run in the kernel; nothing: it does.
+    pub why: Option<String>,
 }
 
 /// What there is of a graph before it becomes another one.
-struct Before {
-    domain: DomainId,
+pub(super) struct Before {
+    pub(super) domain: DomainId,
     number: u32,
     doors: Vec<(String, Inlet)>,
     is_new: bool,
+    /// Where its program is in the kernel.
+    pub(super) slot: Option<GraphSlot>,
 }
 
 impl Node {
@@ -74,7 +80,7 @@ impl Node {
         self.check_bounds(graph.spec(), base).map_err(named)?;
         let number = self.generation_of(&name) + 1;
         let bound = graph.bind(number, |name| self.device(name));
-        let (spec, generation) = bound.map_err(|device| named(self.no_device(&device)))?;
+        let (spec, mut generation) = bound.map_err(|device| named(self.no_device(&device)))?;
         let mut before = self.before(&spec).map_err(named)?;
         let wanted = match self.open_doors(turn, &spec, (before.domain, &before.doors)) {
             Ok(doors) => doors,
@@ -85,12 +91,29 @@ impl Node {
                 return Err(named(why));
             }
         };
+        let placed = self.place_graph(spec.place, &mut generation, &before, &wanted);
+        let placed = placed.and_then(|placed| self.start_program(&placed).map(|()| placed));
+        let placed = match placed {
+            Ok(placed) => placed,
+            Err(why) => {
+                let opened: Vec<_> = wanted.into_iter().filter(|door| !before.doors.contains(door)).collect();
+                self.close_doors(turn, before.domain, &opened);
+                if before.is_new {
+                    self.end_environment(turn, before.domain);
+                }
+                return Err(named(why));
+            }
+        };
+        if let Some(slot) = before.slot.filter(|_| placed.slot.is_none()) {
+            self.leave_kernel(turn.now, slot, before.domain, &before.doors);
+        }
+        let why = (!placed.why.is_empty()).then(|| placed.why.clone());
         let closed: Vec<_> = before.doors.drain(..).filter(|(take, _)| !spec.take.contains(take)).collect();
-        let kept = self.put(turn, (spec, wanted, generation), &before);
+        let kept = self.put(turn, (spec, wanted, generation), placed, &before);
         self.close_doors(turn, before.domain, &closed);
         let Before { domain, .. } = before;
         tracing::info!(event = "node", node = self.cx.core.name, name, generation = number, kept, "a graph runs");
-        Ok(Swapped { generation: number, domain, kept })
+        Ok(Swapped { generation: number, domain, kept, why })
     }
 
     /// Ends a graph with its domain.
@@ -141,14 +164,14 @@ impl Node {
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let place = graphs.and_then(|graphs| graphs.place).ok_or("there are no graphs")?;
         if let Some(graph) = graphs.and_then(|graphs| graphs.find(&spec.name)) {
-            let (domain, number, doors) = (graph.domain, graph.now.number, graph.doors.clone());
-            return Ok(Before { domain, number, doors, is_new: false });
+            let (domain, number, doors, slot) = (graph.domain, graph.now.number, graph.doors.clone(), graph.slot);
+            return Ok(Before { domain, number, doors, is_new: false, slot });
         }
         let domain = self.add_environment(&spec.name, &spec.role)?;
         if let Some(known) = self.cx.core.domains.of(domain) {
             known.environment = place;
         }
-        Ok(Before { domain, number: 0, doors: Vec::new(), is_new: true })
+        Ok(Before { domain, number: 0, doors: Vec::new(), is_new: true, slot: None })
     }
 
     /// The port that is a device of graphs.
@@ -220,6 +243,7 @@ impl Node {
         for (_, door) in doors {
             match *door {
                 Inlet::Channel(channel) => {
+                    self.cx.graphs.close_door(&mut self.cx.core, channel);
                     // It is there, and its domain's.
                     let _ = self.with_os(turn, domain, |os| os.inchan_destroy(channel));
                 }
@@ -266,6 +290,7 @@ impl Node {
                     graph.into_iter().for_each(|graph| graph.doors = core::mem::take(&mut doors));
                 });
             }
+            self.rebind_program(turn.now, domain);
         }
     }
 
@@ -274,15 +299,33 @@ impl Node {
         &mut self,
         turn: &mut Turn<'_>,
         (spec, doors, mut now): (GraphSpec, Vec<(String, Inlet)>, GraphGeneration),
+        placed: Placed,
         before: &Before,
     ) -> usize {
         let domain = before.domain;
+        let Placed { slot, why } = placed;
         let put = self.ask(|graphs: &mut RunningGraphs, cx| {
             if before.number == 0 {
                 let (older, scratch, traffic, said) =
                     (VecDeque::new(), Scratch::default(), Default::default(), VecDeque::new());
                 let came = Vec::with_capacity(RUN_MAX);
-                graphs.list.push(Running { spec, domain, doors, now, came, older, scratch, traffic, charged: 0, said });
+                let (charged, kernel_packets, parts_before) = (0, 0, VecDeque::new());
+                graphs.list.push(Running {
+                    spec,
+                    domain,
+                    doors,
+                    now,
+                    came,
+                    older,
+                    scratch,
+                    traffic,
+                    charged,
+                    said,
+                    slot,
+                    why,
+                    kernel_packets,
+                    parts_before,
+                });
                 graphs.renew_places();
                 return 0;
             }
@@ -290,9 +333,11 @@ impl Node {
             // What can go now goes its whole way in the generation that it came into.
             graph.now.work(turn.now, &mut turn.out.pool, &mut graph.scratch);
             graph.settle(cx, turn, 0);
+            // What the kernel has counted so far is the engines', which the next ones take over.
+            graph.settle_kernel(cx);
             let kept = now.take_over(&mut graph.now);
             let before = core::mem::replace(&mut graph.now, now);
-            (graph.spec, graph.doors) = (spec, doors);
+            (graph.spec, graph.doors, graph.slot, graph.why) = (spec, doors, slot, why);
             graph.older.push_back((before, turn.now + OLDER_FOR));
             graph.end_older(cx, turn, OLDER_MAX);
             kept

@@ -1,0 +1,99 @@
+//! From a graph to the plan of its program in the kernel, or why there is none.
+
+use super::body::{FusedAt, FusedBody, FusedLabel, FusedLinks, NoForm};
+use crate::contract::GRAPH_WORDS;
+use crate::contract::plan::{KernelPlan, PLAN_BYTES};
+use crate::graph::scratch::Hop;
+use crate::graph::table::Graph;
+
+/// A plan, with which engines are in it and where they count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fusion {
+    /// What the program does.
+    pub plan: KernelPlan,
+    /// Numbers of the engines that packets can come to.
+    pub engines: Vec<u16>,
+    pub(super) links: FusedLinks,
+}
+
+/// How the engines of a graph are connected; nothing: there is no room for what they count.
+fn links(graph: &Graph) -> Option<FusedLinks> {
+    let mut links = FusedLinks::default();
+    for placed in graph.engines() {
+        let behind = placed.links.iter().map(|link| match link.to {
+            Hop::Engine(engine, input) => Some((engine, input)),
+            Hop::Exit | Hop::End => None,
+        });
+        links.behind.push(behind.collect());
+        let own = links.count.checked_add(placed.links.len() as u16)?;
+        links.starts.push((links.count, own));
+        links.count = own.checked_add(placed.engine.as_ref().map_or(0, |engine| engine.kernel_words()))?;
+    }
+    for (at, placed) in (0..).zip(graph.engines()) {
+        for (input, (before, output)) in (0..).zip(&placed.before) {
+            let outputs = links.behind.get_mut(usize::from(*before));
+            if let Some(behind) = outputs.and_then(|outputs| outputs.get_mut(usize::from(*output))) {
+                *behind = Some((at, input));
+            }
+        }
+    }
+    (u32::from(links.count) <= GRAPH_WORDS).then_some(links)
+}
+
+/// The body of an engine, or why it has none.
+fn body(
+    graph: &Graph,
+    body: &mut FusedBody<'_>,
+    (engine, input): (u16, u16),
+    at: FusedAt,
+) -> Result<FusedLabel, NoForm> {
+    let placed = graph.engines().get(usize::from(engine));
+    let Some((placed, inner)) = placed.and_then(|placed| Some((placed, placed.engine.as_ref()?))) else {
+        return Err(NoForm::Behind("an engine is not there".to_owned()));
+    };
+    inner.kernel(input, at, body).map_err(|why| {
+        let named = format!("{} :: {}", placed.name, placed.class.name);
+        NoForm::Behind(match why {
+            NoForm::Class => format!("{named} has no form there"),
+            NoForm::Because(why) => format!("{named}: {why}"),
+            NoForm::Behind(why) => why,
+        })
+    })
+}
+
+/// Fuses a graph whose edges are ports of these numbers; or says why it cannot be done.
+pub fn plan(graph: &Graph, port: impl Fn(u16) -> u32) -> Result<Fusion, String> {
+    let links = links(graph).ok_or_else(|| format!("its engines would count in more than {GRAPH_WORDS} words"))?;
+    let ask = |made: &mut FusedBody<'_>, engine: u16, input: u16, at: FusedAt| body(graph, made, (engine, input), at);
+    let mut body = FusedBody::new(&links, &ask);
+    let mut entries: Vec<(u32, FusedLabel)> = Vec::new();
+    for (edge, engine) in graph.entrances() {
+        let number = port(edge);
+        if entries.iter().any(|(known, _)| *known == number) {
+            return Err(
+                "packets of one device come in at two places: they would be copied, and the kernel copies none".into(),
+            );
+        }
+        let label = body.enter(engine, 0, FusedAt::default()).map_err(said)?;
+        entries.push((number, label));
+    }
+    if entries.is_empty() {
+        return Err("nothing comes in by a device".into());
+    }
+    let engines = body.fused();
+    let (entries, exits, blocks) = body.finish(&entries);
+    let exits = exits.iter().map(|edge| port(*edge as u16)).collect();
+    let plan = KernelPlan { entries, exits, blocks };
+    if serde_json::to_vec(&plan).is_ok_and(|bytes| bytes.len() <= PLAN_BYTES) && plan.is_sound() {
+        Ok(Fusion { plan, engines, links })
+    } else {
+        Err("it would be too long a program".into())
+    }
+}
+
+fn said(why: NoForm) -> String {
+    match why {
+        NoForm::Behind(why) | NoForm::Because(why) => why,
+        NoForm::Class => "an engine has no form there".to_owned(),
+    }
+}

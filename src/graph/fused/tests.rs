@@ -1,0 +1,123 @@
+//! Which graphs have a form in the kernel, and why others have none.
+
+use super::{Fusion, plan};
+use crate::contract::plan::{FusedBlock, FusedEnd, FusedStep, KernelPlan};
+use crate::graph::engines;
+use crate::graph::load::load;
+
+fn fused(text: &str) -> Result<Fusion, String> {
+    let graph = load(text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+    plan(&graph, u32::from)
+}
+
+/// A graph around one engine.
+fn around(engine: &str) -> String {
+    format!("FromDevice(a) -> {engine} -> Queue -> ToDevice(b);")
+}
+
+#[test]
+fn the_engines_of_a_router_of_one_way_are_one_program() {
+    let text = "FromDevice(a) -> c :: Counter -> Paint(3) -> k :: CheckPaint(3) -> Strip(14) -> CheckIPHeader -> DecIPTTL \
+                -> EtherEncap(0x800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Queue -> ToDevice(b); k [1] -> Discard;";
+    let Fusion { plan, engines, .. } = fused(text).unwrap();
+    assert!(plan.is_sound());
+    assert_eq!((plan.entries.len(), &plan.exits[..]), (1, &[1][..]));
+    // Packets of the other paint do not come.
+    assert_eq!(engines, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let steps: Vec<_> = plan.blocks.iter().flat_map(|block| &block.steps).collect();
+    assert!(steps.contains(&&FusedStep::Trim) && steps.contains(&&FusedStep::SpendHop));
+}
+
+#[test]
+fn what_has_no_form_is_named_with_its_cause() {
+    for (text, why) in [
+        ("FromDevice(a) -> Queue -> s :: Shaper(9) -> ToDevice(b);".to_owned(), "s :: Shaper has no form there"),
+        (around("t :: Tee(1)"), "t :: Tee has no form there"),
+        (around("Unstrip(2)"), "it puts 2 bytes in front, where 0 were taken off"),
+        (around("Strip(40)"), "it takes off more than the first 34 bytes"),
+        (around("Strip(34)"), "what leaves may have no whole Ethernet header"),
+        (
+            around("Strip(20) -> Unstrip(4) -> EtherEncap(0x800, 02:00:00:00:00:01, 02:00:00:00:00:02)"),
+            "writes over the IP",
+        ),
+        (around("CheckIPHeader"), "an IP header 0 bytes behind the frame's beginning"),
+        (around("MarkIPHeader(20) -> DecIPTTL"), "it looks for an IP header 20 bytes behind"),
+        (
+            "FromDevice(a) -> Paint(255) -> p :: PaintSwitch; p [0] -> Discard; p [1] -> Discard;".to_owned(),
+            "p :: PaintSwitch: packets of paint 255 are copied",
+        ),
+        (around("Queue -> u :: Unqueue"), "u :: Unqueue has no form there"),
+        (around("Queue(0) -> u :: Unqueue"), "it has no room for any packet"),
+        ("FromDevice(a) -> Discard; FromDevice(a) -> Discard;".to_owned(), "come in at two places"),
+        ("Idle -> Discard;".to_owned(), "nothing comes in by a device"),
+        (around("IPClassifier(udp)"), "it looks for an IP header 0 bytes behind"),
+    ] {
+        let graph = load(&text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+        let said = plan(&graph, u32::from).err().unwrap_or_default();
+        assert!(said.contains(why), "{text}: {said:?}, not {why:?}");
+    }
+}
+
+/// The list in docs/graphs.md.
+const CLASSES: &[(&str, &str)] = &[
+    ("CheckIPHeader", "CheckIPHeader(14)"),
+    ("CheckPaint", "CheckPaint(0)"),
+    ("Classifier", "Classifier(12/0800)"),
+    ("Counter", "Counter"),
+    ("DecIPTTL", "MarkIPHeader(14) -> DecIPTTL"),
+    ("EtherEncap", "Strip(14) -> EtherEncap(0x800, 02:00:00:00:00:01, 02:00:00:00:00:02)"),
+    ("EtherMirror", "EtherMirror"),
+    ("FrontDropQueue", "FrontDropQueue"),
+    ("IPClassifier", "MarkIPHeader(14) -> IPClassifier(udp or icmp type echo)"),
+    ("IPFilter", "MarkIPHeader(14) -> IPFilter(deny src 10.0.0.0/8 && tcp dst port 80, allow all)"),
+    ("MarkIPHeader", "MarkIPHeader(14)"),
+    ("Null", "Null"),
+    ("Paint", "Paint(1)"),
+    ("PaintSwitch", "PaintSwitch"),
+    ("Queue", "Queue"),
+    ("Strip", "Strip(14)"),
+    ("Switch", "Switch(0)"),
+    ("Unstrip", "Strip(4) -> Unstrip(4)"),
+];
+
+#[test]
+fn the_classes_that_the_documents_name_are_those_that_have_a_form() {
+    let documents = include_str!("../../../docs/graphs.md");
+    for (class, engine) in CLASSES {
+        assert!(engines::class(class).is_some(), "{class}");
+        // A queue may stand behind another one: each passes packets on.
+        let text =
+            if class.contains("Queue") { format!("FromDevice(a) -> {engine} -> ToDevice(b);") } else { around(engine) };
+        fused(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
+    }
+    fused("FromDevice(a) -> Discard;").unwrap();
+    let names = CLASSES.iter().map(|(class, _)| *class).chain(["FromDevice", "ToDevice", "Discard"]);
+    let listed = documents.split_once("Classes with a form in the kernel: ").and_then(|(_, rest)| rest.split_once('.'));
+    let listed = listed.unwrap_or_default().0.replace('\n', " ");
+    let mut listed: Vec<_> = listed.split(", ").map(str::trim).collect();
+    let mut wanted: Vec<_> = names.collect();
+    wanted.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(listed, wanted);
+}
+
+#[test]
+fn plans_that_do_not_end_or_reach_too_far_are_none() {
+    let Fusion { plan: good, .. } = fused(&around("Strip(4) -> Unstrip(4) -> Counter -> EtherMirror")).unwrap();
+    assert!(good.is_sound());
+    let bent = |bend: &dyn Fn(&mut KernelPlan)| {
+        let mut plan = good.clone();
+        bend(&mut plan);
+        plan.is_sound()
+    };
+    let block = |steps, end| FusedBlock { steps, end };
+    assert!(!KernelPlan::default().is_sound());
+    assert!(!bent(&|plan| plan.entries.clear()));
+    assert!(!bent(&|plan| plan.entries[0].1 = 500));
+    assert!(!bent(&|plan| plan.blocks[0].end = FusedEnd::To(0)));
+    assert!(!bent(&|plan| plan.blocks[0].end = FusedEnd::Leave(1, 0)));
+    assert!(!bent(&|plan| plan.blocks[0].end = FusedEnd::Leave(0, 35)));
+    assert!(!bent(&|plan| plan.blocks[0].steps.push(FusedStep::Count(1024))));
+    assert!(!bent(&|plan| plan.blocks[0].steps.push(FusedStep::Put(2040, vec![0; 9]))));
+    assert!(!bent(&|plan| plan.blocks = vec![block(Vec::new(), FusedEnd::Drop); 513]));
+}

@@ -1,0 +1,237 @@
+//! Where a graph runs: as one program in the kernel if it can and may, else here. Its form here is there in either case, and has what the
+//! program leaves alone: packets with anything unusual in them, and what begins in the graph.
+
+use super::swapping::{Before, Inlet};
+use super::{Running, RunningGraphs};
+use crate::core::domain::DomainId;
+use crate::graph::door::GraphSlot;
+use crate::graph::fused::{FusedPart, Fusion};
+use crate::graph::half::LoadedGraph;
+use crate::graph::running::{GraphGeneration, GraphPlace};
+use crate::node::{Cx, Node};
+use crate::nodeos::interface::InChanId;
+
+/// The channels among what a graph takes.
+fn channels(doors: &[(String, Inlet)]) -> impl Iterator<Item = (&str, InChanId)> {
+    doors.iter().filter_map(|(take, door)| match door {
+        Inlet::Channel(channel) => Some((take.as_str(), *channel)),
+        Inlet::Hears(_) | Inlet::Waits => None,
+    })
+}
+
+/// A generation that is about to run, and where.
+pub(super) struct Placed {
+    /// The program's place, if it has one.
+    pub slot: Option<GraphSlot>,
+    /// Why it has none.
+    pub why: String,
+}
+
+impl Node {
+    /// Makes the program of a generation ready, if it is to have one, and has its channels lead there; the program before still runs.
+    /// An error: it may run in the kernel only, and cannot.
+    pub(super) fn place_graph(
+        &mut self,
+        wanted: GraphPlace,
+        generation: &mut GraphGeneration,
+        before: &Before,
+        doors: &[(String, Inlet)],
+    ) -> Result<Placed, String> {
+        let why = match wanted {
+            GraphPlace::User => "it is to run in user space".to_owned(),
+            GraphPlace::Auto | GraphPlace::Kernel => {
+                match self.load_graph(generation, before).and_then(|slot| self.lead_doors(slot, before, doors)) {
+                    Ok(slot) => return Ok(Placed { slot: Some(slot), why: String::new() }),
+                    Err(why) => why,
+                }
+            }
+        };
+        generation.kernel = None;
+        if wanted == GraphPlace::Kernel {
+            return Err(format!("it cannot run in the kernel: {why}; place = \"auto\" runs it in user space then"));
+        }
+        Ok(Placed { slot: None, why })
+    }
+
+    fn load_graph(&mut self, generation: &mut GraphGeneration, before: &Before) -> Result<GraphSlot, String> {
+        let cx = &mut self.cx;
+        let role = cx.core.domains.of(before.domain).map(|domain| domain.role.clone()).ok_or("its domain has ended")?;
+        if let Some(why) = role.keeps_out_of_kernel() {
+            return Err(why);
+        }
+        if cx.graphs.halves.is_empty() {
+            return Err("no port of this node has a kernel half (kernel = true)".into());
+        }
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let others = graphs.map_or(0, |graphs| graphs.in_kernel(&role.name, before.domain));
+        if others >= usize::from(role.grants.kernel_programs) {
+            let most = role.grants.kernel_programs;
+            return Err(format!("the role {} has {most} programs in the kernel (grants.kernel_programs)", role.name));
+        }
+        let fusion = generation.fuse()?;
+        let halves = self.cx.graphs.halves.iter_mut().enumerate();
+        let mut why = "the kernel half of this node has no graphs".to_owned();
+        for (half, it) in halves.filter(|(half, _)| before.slot.is_none_or(|slot| slot.half == *half)) {
+            match it.load_graph(before.slot.map(|slot| slot.place), &fusion.plan) {
+                Ok(Some(LoadedGraph { place, words })) => {
+                    generation.kernel = Some(FusedPart::new(fusion, words));
+                    return Ok(GraphSlot { half, place });
+                }
+                Ok(None) => {}
+                Err(error) => why = error,
+            }
+        }
+        Err(why)
+    }
+
+    /// Has the channels lead to a place that do not yet.
+    fn lead_doors(&mut self, slot: GraphSlot, before: &Before, doors: &[(String, Inlet)]) -> Result<GraphSlot, String> {
+        let cx = &mut self.cx;
+        if channels(doors).next().is_none() {
+            cx.discard_program(slot);
+            return Err("nothing that it takes comes by the kernel".into());
+        }
+        let mut led = Vec::new();
+        for (take, channel) in channels(doors) {
+            match cx.graphs.open_door(&mut cx.core, channel, before.domain, slot) {
+                Ok(true) => led.push(channel),
+                Ok(false) => {}
+                Err(why) => {
+                    led.into_iter().for_each(|channel| cx.graphs.close_door(&mut cx.core, channel));
+                    cx.discard_program(slot);
+                    return Err(format!("take: '{take}': {why}"));
+                }
+            }
+        }
+        Ok(slot)
+    }
+
+    /// The program of a generation runs from now on.
+    pub(super) fn start_program(&mut self, placed: &Placed) -> Result<(), String> {
+        let Some(slot) = placed.slot else { return Ok(()) };
+        let Some(half) = self.cx.graphs.halves.get_mut(slot.half) else { return Ok(()) };
+        half.run_graph(slot.place).inspect_err(|_| half.discard_graph(slot.place))
+    }
+
+    /// A graph that had a program there has none any more: all its packets come here.
+    pub(super) fn leave_kernel(&mut self, now: u64, slot: GraphSlot, domain: DomainId, doors: &[(String, Inlet)]) {
+        let cx = &mut self.cx;
+        for (_, channel) in channels(doors) {
+            cx.graphs.close_door(&mut cx.core, channel);
+        }
+        cx.graphs.share_no_more(&mut cx.core, domain, now);
+        cx.end_program(slot);
+    }
+
+    /// The engines of a graph know what the kernel has counted.
+    pub(super) fn settle_graphs(&mut self) {
+        self.ask(|graphs: &mut RunningGraphs, cx| graphs.list.iter_mut().for_each(|graph| graph.settle_kernel(cx)));
+    }
+
+    /// Ports of a graph are others: its program knows them, and its new channels lead there.
+    pub(super) fn rebind_program(&mut self, now: u64, domain: DomainId) {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let graph = graphs.and_then(|graphs| graphs.list.get(graphs.at(domain)?));
+        let Some((graph, slot)) = graph.and_then(|graph| Some((graph, graph.slot?))) else { return };
+        let (name, doors) = (graph.spec.name.clone(), graph.doors.clone());
+        for (take, channel) in channels(&doors) {
+            let cx = &mut self.cx;
+            if let Err(why) = cx.graphs.open_door(&mut cx.core, channel, domain, slot) {
+                tracing::warn!(node = cx.core.name, why, take, "packets of a graph stay in user space");
+            }
+        }
+        self.renew_program(now, &name);
+    }
+
+    /// An engine of a graph is another one than before: so is its part in the kernel.
+    pub(super) fn renew_program(&mut self, now: u64, name: &str) {
+        let graphs: Option<&mut RunningGraphs> = self.environments.get_mut();
+        let Some(graph) = graphs.and_then(|graphs| graphs.list.iter_mut().find(|graph| graph.spec.name == name)) else {
+            return;
+        };
+        let Some((slot, part)) = graph.slot.zip(graph.now.kernel.as_ref()) else { return };
+        let fused = graph.now.fuse();
+        if fused.as_ref().is_ok_and(|fusion| fusion.plan == part.fusion.plan) {
+            return;
+        }
+        let (domain, doors) = (graph.domain, graph.doors.clone());
+        let renewed = fused.and_then(|fusion| self.replace_program(slot, fusion));
+        let part = renewed.as_ref().ok().cloned();
+        self.ask(|graphs: &mut RunningGraphs, cx| {
+            let Some(graph) = graphs.at(domain).and_then(|at| graphs.list.get_mut(at)) else { return };
+            graph.settle_kernel(cx);
+            if let Some(old) = core::mem::replace(&mut graph.now.kernel, part) {
+                graph.parts_before.push_back((old, now + super::OLDER_FOR));
+                graph.end_parts(now);
+            }
+        });
+        let Err(why) = renewed else { return };
+        self.leave_kernel(now, slot, domain, &doors);
+        self.ask(|graphs: &mut RunningGraphs, _| {
+            if let Some(graph) = graphs.at(domain).and_then(|at| graphs.list.get_mut(at)) {
+                (graph.slot, graph.why) = (None, why);
+            }
+        });
+    }
+
+    fn replace_program(&mut self, slot: GraphSlot, fusion: Fusion) -> Result<FusedPart, String> {
+        let half = self.cx.graphs.halves.get_mut(slot.half).ok_or("there is no kernel half")?;
+        let loaded = half.load_graph(Some(slot.place), &fusion.plan)?;
+        let words = loaded.ok_or("the kernel half of this node has no graphs")?.words;
+        half.run_graph(slot.place)?;
+        Ok(FusedPart::new(fusion, words))
+    }
+}
+
+impl Cx {
+    /// The program that was made last for a place is not to run.
+    pub(super) fn discard_program(&mut self, slot: GraphSlot) {
+        self.graphs.halves.get_mut(slot.half).into_iter().for_each(|half| half.discard_graph(slot.place));
+    }
+
+    /// No program runs there from now on.
+    pub(super) fn end_program(&mut self, slot: GraphSlot) {
+        self.graphs.halves.get_mut(slot.half).into_iter().for_each(|half| half.end_graph(slot.place));
+    }
+}
+
+impl RunningGraphs {
+    /// Graphs of other domains of a role that have a program in the kernel.
+    fn in_kernel(&self, role: &str, but: DomainId) -> usize {
+        let counts = |graph: &&Running| graph.slot.is_some() && graph.domain != but && graph.spec.role == role;
+        self.list.iter().filter(counts).count()
+    }
+}
+
+impl Running {
+    /// Takes over what the kernel has counted: for the graph, and for its engines.
+    pub(super) fn settle_kernel(&mut self, cx: &mut Cx) {
+        let Running { now, older, parts_before, traffic, domain, kernel_packets, .. } = self;
+        let more = cx.graphs.take_passed(&mut cx.core, *domain);
+        traffic.came += more.packets;
+        *kernel_packets += more.packets;
+        traffic.left += more.sent;
+        traffic.dropped += more.over_domain + more.broken;
+        let GraphGeneration { graph, kernel, .. } = now;
+        for (part, _) in parts_before.iter_mut() {
+            part.settle(graph, None);
+        }
+        for (before, _) in older.iter_mut() {
+            if let Some(part) = &mut before.kernel {
+                part.settle(&mut before.graph, Some(graph));
+            }
+        }
+        if let Some(part) = kernel {
+            part.settle(graph, None);
+        }
+    }
+
+    /// Programs before go that no packet is in any more.
+    pub(super) fn end_parts(&mut self, now: u64) {
+        while self.parts_before.len() > super::OLDER_MAX
+            || self.parts_before.front().is_some_and(|(_, until)| *until <= now)
+        {
+            self.parts_before.pop_front();
+        }
+    }
+}
