@@ -1,12 +1,12 @@
 //! IP headers that are right (RFC 1812 §5.2.2).
 
+use crate::contract::plan::{FusedStep, FusedTest, IP_AT};
 use crate::frame::FRAME;
 use crate::frame::Frame;
 use crate::graph::arguments::{Arguments, FromArgument, Ip4, Net4, WordList, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use crate::contract::plan::{FusedStep, FusedTest, IP_AT};
 use crate::graph::packet;
 use crate::wire::ipv4;
 
@@ -101,7 +101,8 @@ impl Engine for CheckIpHeader {
 
     fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
         if usize::from(at.first) + self.offset != usize::from(IP_AT) {
-            let why = format!("an IP header {} bytes behind the frame's beginning", usize::from(at.first) + self.offset);
+            let why =
+                format!("an IP header {} bytes behind the frame's beginning", usize::from(at.first) + self.offset);
             return Err(NoForm::Because(why));
         }
         if self.bad.len() + self.good.len() > ADDRESSES_MAX {

@@ -1,10 +1,10 @@
 //! Packets and bytes are counted on their way.
 
+use crate::contract::plan::FusedStep;
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use crate::contract::plan::FusedStep;
 
 /// `Counter`.
 pub const CLASS: EngineClass = EngineClass {

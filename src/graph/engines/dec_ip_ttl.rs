@@ -1,10 +1,10 @@
 //! A hop is spent (RFC 1812 §5.3.1).
 
+use crate::contract::plan::{FusedStep, FusedTest, IP_AT};
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use crate::contract::plan::{FusedStep, FusedTest, IP_AT};
 use crate::graph::packet;
 
 /// `DecIPTTL`.

@@ -1,10 +1,10 @@
 //! Where packets end that nobody wants.
 
+use crate::contract::plan::FusedStep;
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use crate::contract::plan::FusedStep;
 
 /// `Discard`.
 pub const CLASS: EngineClass = EngineClass {

@@ -1,10 +1,10 @@
 //! An Ethernet header in front.
 
+use crate::contract::plan::{FusedStep, IP_AT};
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use crate::contract::plan::{FusedStep, IP_AT};
 use crate::wire::ethernet::{self, Mac};
 
 /// `EtherEncap`.

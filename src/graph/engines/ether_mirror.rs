@@ -1,10 +1,10 @@
 //! Ethernet addresses change places.
 
+use crate::contract::plan::{FusedStep, IP_AT};
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use crate::contract::plan::{FusedStep, IP_AT};
 
 /// `EtherMirror`.
 pub const CLASS: EngineClass = EngineClass {

@@ -1,10 +1,10 @@
 //! Where the IP header is.
 
+use crate::contract::plan::PLAIN;
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use crate::contract::plan::PLAIN;
 use crate::graph::packet;
 
 /// `MarkIPHeader`.
