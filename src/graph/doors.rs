@@ -134,7 +134,11 @@ impl Graphs {
 
     /// What has passed of a domain's graph since the last time.
     pub fn take_passed(&mut self, core: &mut Core, domain: DomainId) -> CutCounts {
-        self.settle_doors(core);
+        for at in 0..self.doors.len() {
+            if self.doors[at].domain == domain {
+                self.settle_door(core, at);
+            }
+        }
         let at = self.passed.iter().position(|(known, _)| *known == domain);
         at.map_or(CutCounts::default(), |at| self.passed.swap_remove(at).1)
     }

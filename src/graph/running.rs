@@ -138,7 +138,12 @@ impl GraphSpec {
                 self.take.len()
             ));
         }
-        match self.take.iter().enumerate().find(|(at, take)| self.take[..*at].contains(take)) {
+        match self
+            .take
+            .iter()
+            .enumerate()
+            .find(|(at, take)| self.take[..*at].iter().any(|other| other.trim() == take.trim()))
+        {
             Some((_, twice)) => Err(format!("take: '{twice}' stands twice")),
             None => Ok(()),
         }
@@ -331,6 +336,7 @@ mod tests {
             (&["a/ip *", "b/ip *"], TEXT, "take: 'b/ip *' is of b, and the text has no FromDevice(b)"),
             (&["*/ip *"], TEXT, "take: '*/ip *' is of all ports"),
             (&["a/ip *", "a/ip *"], TEXT, "take: 'a/ip *' stands twice"),
+            (&["a/arp", " a/arp"], TEXT, "take: ' a/arp' stands twice"),
             (&["a"], "FromDevice(a) -> ToDump(x);", "'x' is a capture, and a node has none"),
             (&["a"], "FromDevice(a) -> ToHost;", "FromHost and ToHost are not there in a node"),
             (&["a"], "FromDevice(a) -> Quue -> ToDevice(b);", "g:1:18"),

@@ -273,6 +273,14 @@ impl TaughtRules {
             let Some(placed) = self.rules[slot].as_mut().filter(|placed| placed.wanted != wanted) else { continue };
             // A host may have more addresses by now than there is room for.
             let fits = self.cases - placed.cases + cases <= CASES_MAX;
+            if !fits && placed.wanted.is_some() {
+                let rule = &rule.text;
+                tracing::warn!(
+                    rule,
+                    most = CASES_MAX,
+                    "a rule holds for nothing: its host has more addresses than all rules together may have cases"
+                );
+            }
             let (wanted, cases) = if fits { (wanted, cases) } else { (None, 0) };
             self.cases = self.cases - placed.cases + cases;
             (placed.wanted, placed.cases) = (wanted, cases);

@@ -41,6 +41,9 @@ const OLDER_MAX: usize = 8;
 /// How long one may go on that is not the last, in nanoseconds.
 const OLDER_FOR: u64 = 1_000_000_000;
 
+/// How often the kernel's counts are looked at meanwhile, in nanoseconds: that takes a look at each of a graph's channels.
+const SETTLED_EVERY: u64 = 10_000_000;
+
 /// Lines of its engines that a graph keeps for whoever looks.
 const SAID_MAX: usize = 100;
 
@@ -144,6 +147,8 @@ struct Running {
     kernel_packets: u64,
     /// Programs of this generation before one of its engines was written to, and until when they are looked at.
     parts_before: VecDeque<(FusedPart, u64)>,
+    /// When these were looked at last.
+    settled: u64,
 }
 
 /// The graphs of a node.
@@ -290,7 +295,9 @@ impl Running {
 
     /// Generations end that hold nothing any more, or have had their time; and the oldest, if there are more than so many.
     fn end_older(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, most: usize) {
-        if self.older.iter().any(|(older, _)| older.kernel.is_some()) || !self.parts_before.is_empty() {
+        let is_before = !self.parts_before.is_empty() || self.older.iter().any(|(older, _)| older.kernel.is_some());
+        if is_before && turn.now >= self.settled + SETTLED_EVERY {
+            self.settled = turn.now;
             self.settle_kernel(cx);
             self.end_parts(turn.now);
         }
@@ -428,14 +435,14 @@ impl Node {
 
     /// One of them with its engines.
     pub fn graph(&mut self, name: &str) -> Result<ShownGraph, String> {
-        self.settle_graphs();
+        self.settle_graph(name);
         let graphs: Option<&RunningGraphs> = self.environments.get();
         graphs.and_then(|graphs| graphs.find(name)).map(Running::shown).ok_or_else(|| no_graph(name))
     }
 
     /// What an engine of a graph says of itself.
     pub fn read_graph(&mut self, name: &str, engine: &str, handler: &str) -> Result<String, String> {
-        self.settle_graphs();
+        self.settle_graph(name);
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let graph = &graphs.and_then(|graphs| graphs.find(name)).ok_or_else(|| no_graph(name))?.now.graph;
         let at = graph.find(engine).ok_or_else(|| no_engine(name, engine))?;
@@ -450,7 +457,7 @@ impl Node {
         (engine, handler): (&str, &str),
         value: &str,
     ) -> Result<(), String> {
-        self.settle_graphs();
+        self.settle_graph(name);
         let graphs: Option<&mut RunningGraphs> = self.environments.get_mut();
         let graph = graphs.and_then(|graphs| graphs.list.iter_mut().find(|graph| graph.spec.name == name));
         let now = &mut graph.ok_or_else(|| no_graph(name))?.now;

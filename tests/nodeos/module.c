@@ -124,6 +124,7 @@ static void whole(void)
     memset(data, 'x', 100);
     IS(an_pktbufTrim(packet, 10) == AN_OK && an_pktbufData(packet) == data + 10 && data[10] == 'x');
     IS(an_pktbufFree(packet) == AN_OK && an_pktbufFree(packet) == AN_ESTALE && !an_pktbufData(packet));
+    IS(an_pktbufLength(packet, &bytes) == AN_ESTALE && bytes == 100);
     an_Classifier_t classifier = an_classifierCreate(0, self, 0);
     unsigned rule, rules[4];
     IS(classifier && an_classifierAdd(classifier, "udp port 53", 0, &rule) == AN_OK);

@@ -84,7 +84,7 @@ impl RuleWords {
 }
 
 /// The addresses that count, so that what a rule means is the same in whatever order they come.
-fn lowest(all: &[IpAddr]) -> Vec<IpAddr> {
+pub fn lowest(all: &[IpAddr]) -> Vec<IpAddr> {
     let mut sorted = all.to_vec();
     sorted.sort_unstable();
     sorted.dedup();

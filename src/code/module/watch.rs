@@ -1,6 +1,6 @@
 //! A clock that watches a module's functions: each may work for so many milliseconds, as a thread of any process.
 //!
-//! wasmtime compares a number, the epoch, where code loops. A thread raises it every [`TICK`] while a function runs, and sleeps
+//! wasmtime compares a number, the epoch, where code loops. A thread raises it every [`TICK_MS`] while a function runs, and sleeps
 //! when none does: a module that waits costs nothing.
 
 use std::io;
@@ -10,8 +10,8 @@ use std::thread::{Builder, Thread};
 use std::time::Duration;
 use wasmtime::Engine;
 
-/// Time between two numbers.
-const TICK: Duration = Duration::from_millis(50);
+/// Milliseconds between two numbers, at most; a quarter of a function's time, if that is less.
+const TICK_MS: u64 = 50;
 
 /// The clock of one module.
 pub(super) struct Watch {
@@ -31,11 +31,12 @@ impl Watch {
     /// One by which functions have so many milliseconds.
     pub(super) fn start(engine: &Engine, milliseconds: u64) -> io::Result<Watch> {
         let shared = Arc::<Shared>::default();
+        let tick_ms = (milliseconds / 4).clamp(1, TICK_MS);
         let (engine, of_thread) = (engine.clone(), shared.clone());
         let tick = move || {
             loop {
                 if of_thread.works.load(Ordering::SeqCst) {
-                    std::thread::sleep(TICK);
+                    std::thread::sleep(Duration::from_millis(tick_ms));
                     engine.increment_epoch();
                 } else {
                     of_thread.sleeps.store(true, Ordering::SeqCst);
@@ -48,7 +49,7 @@ impl Watch {
         };
         let thread = Builder::new().name("anode-ticks".into()).spawn(tick)?.thread().clone();
         // The first number may be near: so a function is ended before the node would end its domain.
-        let ticks = (milliseconds / TICK.as_millis() as u64).max(1);
+        let ticks = (milliseconds / tick_ms).max(2);
         Ok(Watch { thread, shared, ticks })
     }
 

@@ -30,6 +30,10 @@ impl FusedPart {
     /// instead, if they have gone on there.
     pub fn settle(&mut self, own: &mut Graph, mut next: Option<&mut Graph>) {
         let mut now = self.words.read();
+        // They could not be read: what was seen stays seen, and the next time has it all.
+        if now.len() < usize::from(self.fusion.links.count) {
+            return;
+        }
         now.truncate(self.fusion.links.count.into());
         self.seen.resize(now.len(), 0);
         let more: Vec<u64> = now.iter().zip(&self.seen).map(|(now, seen)| now.saturating_sub(*seen)).collect();

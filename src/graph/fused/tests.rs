@@ -1,9 +1,10 @@
 //! Which graphs have a form in the kernel, and why others have none.
 
-use super::{Fusion, plan};
+use super::{FusedPart, Fusion, GraphWords, plan};
 use crate::contract::plan::{FusedBlock, FusedEnd, FusedStep, KernelPlan};
 use crate::graph::engines;
 use crate::graph::load::load;
+use std::sync::{Arc, Mutex};
 
 fn fused(text: &str) -> Result<Fusion, String> {
     let graph = load(text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
@@ -120,4 +121,28 @@ fn plans_that_do_not_end_or_reach_too_far_are_none() {
     assert!(!bent(&|plan| plan.blocks[0].steps.push(FusedStep::Count(1024))));
     assert!(!bent(&|plan| plan.blocks[0].steps.push(FusedStep::Put(2040, vec![0; 9]))));
     assert!(!bent(&|plan| plan.blocks = vec![block(Vec::new(), FusedEnd::Drop); 513]));
+}
+
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<u64>>);
+
+impl GraphWords for Told {
+    fn read(&self) -> Vec<u64> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+#[test]
+fn counts_that_cannot_be_read_for_once_are_counted_once() {
+    let mut graph = load("FromDevice(a) -> c :: Counter -> Queue -> ToDevice(b);", &[]).unwrap();
+    let fusion = plan(&graph, u32::from).unwrap();
+    let all = vec![3; usize::from(fusion.links.count)];
+    let words = Arc::<Told>::default();
+    let mut part = FusedPart::new(fusion, words.clone());
+    for now in [all.clone(), Vec::new(), all] {
+        *words.0.lock().unwrap() = now;
+        part.settle(&mut graph, None);
+    }
+    let counter = graph.find("c").unwrap();
+    assert_eq!(graph.read(counter, "count").as_deref(), Some("3"));
 }

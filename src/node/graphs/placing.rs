@@ -28,7 +28,7 @@ pub(super) struct Placed {
 }
 
 impl Node {
-    /// Makes the program of a generation ready, if it is to have one, and has its channels lead there; the program before still runs.
+    /// Starts the program of a generation, if it is to have one, and has its channels lead there. If it cannot, all is as before.
     /// An error: it may run in the kernel only, and cannot.
     pub(super) fn place_graph(
         &mut self,
@@ -40,7 +40,7 @@ impl Node {
         let why = match wanted {
             GraphPlace::User => "it is to run in user space".to_owned(),
             GraphPlace::Auto | GraphPlace::Kernel => {
-                match self.load_graph(generation, before).and_then(|slot| self.lead_doors(slot, before, doors)) {
+                match self.load_graph(generation, before).and_then(|slot| self.start_program(slot, before, doors)) {
                     Ok(slot) => return Ok(Placed { slot: Some(slot), why: String::new() }),
                     Err(why) => why,
                 }
@@ -84,8 +84,31 @@ impl Node {
         Err(why)
     }
 
-    /// Has the channels lead to a place that do not yet.
-    fn lead_doors(&mut self, slot: GraphSlot, before: &Before, doors: &[(String, Inlet)]) -> Result<GraphSlot, String> {
+    /// Has the channels lead to a place that do not yet, and the program that was loaded for it run there.
+    fn start_program(
+        &mut self,
+        slot: GraphSlot,
+        before: &Before,
+        doors: &[(String, Inlet)],
+    ) -> Result<GraphSlot, String> {
+        let led = self.lead_doors(slot, before, doors)?;
+        let cx = &mut self.cx;
+        let half = cx.graphs.halves.get_mut(slot.half).ok_or("there is no kernel half")?;
+        if let Err(why) = half.run_graph(slot.place) {
+            led.into_iter().for_each(|channel| cx.graphs.close_door(&mut cx.core, channel));
+            cx.discard_program(slot);
+            return Err(why);
+        }
+        Ok(slot)
+    }
+
+    /// Has the channels lead to a place that do not yet: these.
+    fn lead_doors(
+        &mut self,
+        slot: GraphSlot,
+        before: &Before,
+        doors: &[(String, Inlet)],
+    ) -> Result<Vec<InChanId>, String> {
         let cx = &mut self.cx;
         if channels(doors).next().is_none() {
             cx.discard_program(slot);
@@ -103,14 +126,7 @@ impl Node {
                 }
             }
         }
-        Ok(slot)
-    }
-
-    /// The program of a generation runs from now on.
-    pub(super) fn start_program(&mut self, placed: &Placed) -> Result<(), String> {
-        let Some(slot) = placed.slot else { return Ok(()) };
-        let Some(half) = self.cx.graphs.halves.get_mut(slot.half) else { return Ok(()) };
-        half.run_graph(slot.place).inspect_err(|_| half.discard_graph(slot.place))
+        Ok(led)
     }
 
     /// A graph that had a program there has none any more: all its packets come here.
@@ -123,9 +139,16 @@ impl Node {
         cx.end_program(slot);
     }
 
-    /// The engines of a graph know what the kernel has counted.
+    /// The engines of all graphs know what the kernel has counted.
     pub(super) fn settle_graphs(&mut self) {
         self.ask(|graphs: &mut RunningGraphs, cx| graphs.list.iter_mut().for_each(|graph| graph.settle_kernel(cx)));
+    }
+
+    /// Those of one graph do.
+    pub(super) fn settle_graph(&mut self, name: &str) {
+        self.ask(|graphs: &mut RunningGraphs, cx| {
+            graphs.list.iter_mut().filter(|graph| graph.spec.name == name).for_each(|graph| graph.settle_kernel(cx));
+        });
     }
 
     /// Ports of a graph are others: its program knows them, and its new channels lead there.

@@ -92,7 +92,6 @@ impl Node {
             }
         };
         let placed = self.place_graph(spec.place, &mut generation, &before, &wanted);
-        let placed = placed.and_then(|placed| self.start_program(&placed).map(|()| placed));
         let placed = match placed {
             Ok(placed) => placed,
             Err(why) => {
@@ -325,6 +324,7 @@ impl Node {
                     why,
                     kernel_packets,
                     parts_before,
+                    settled: turn.now,
                 });
                 graphs.renew_places();
                 return 0;
@@ -335,6 +335,8 @@ impl Node {
             graph.settle(cx, turn, 0);
             // What the kernel has counted so far is the engines', which the next ones take over.
             graph.settle_kernel(cx);
+            // What programs before an engine was written to count from now on has no engine by its number any more.
+            graph.parts_before.clear();
             let kept = now.take_over(&mut graph.now);
             let before = core::mem::replace(&mut graph.now, now);
             (graph.spec, graph.doors, graph.slot, graph.why) = (spec, doors, slot, why);

@@ -279,6 +279,8 @@ impl Frame<'_> {
             Kind::Sizes => {
                 within(module, at, 4)?;
                 let slot = self.count.min(self.sizes.len() - 1);
+                // A call that fails leaves what is there.
+                self.sizes[slot].set(number_at(module, at, 4)?);
                 self.asked[slot] = at;
                 self.count = slot + 1;
                 return Ok(self.sizes[slot].as_ptr() as u64);

@@ -20,8 +20,9 @@ pub(super) const PLACES_BYTES: usize = (1 << BUFFER_BITS) * 2048;
 #[derive(Default)]
 struct Window {
     session: Option<Arc<Session>>,
-    /// Where the place of the first buffer is, once there are places.
+    /// Where the place of the first buffer is, once there are places, and how many bytes all have.
     at: Option<u32>,
+    bytes: u32,
     /// For which time each buffer's packet is in its place.
     copied: Vec<Option<u32>>,
 }
@@ -32,13 +33,17 @@ thread_local! {
 
 /// Has the packets be those of a connection; a module has one at a time.
 pub(super) fn connect(session: Arc<Session>) -> Result<(), Error> {
-    let buffers = session.buffers().count();
-    if buffers > 1 << BUFFER_BITS || buffers * session.buffers().size(0) > PLACES_BYTES {
+    let (buffers, size) = (session.buffers().count(), session.buffers().size(0));
+    if buffers > 1 << BUFFER_BITS || buffers * size > PLACES_BYTES {
         return Err(Error::Unsupported);
     }
     WINDOW.with_borrow_mut(|window| {
         window.session = Some(session);
         window.copied = vec![None; buffers];
+        // The places of a connection before are too few for larger buffers, or more of them.
+        let bytes = (buffers * size) as u32;
+        window.at = window.at.filter(|_| window.bytes >= bytes);
+        window.bytes = window.bytes.max(bytes);
     });
     Ok(())
 }
@@ -87,13 +92,15 @@ pub(super) fn data(module: &mut dyn Module, name: u64) -> Result<u32, Error> {
     let place = place(module, &session, packet.buffer)?;
     let at = place + u32::from(extent.start);
     let from = session.buffers().data(packet)?;
-    let to = within(module, at, extent.length.into()).map_err(|_| Error::Memory)?;
+    let size = session.buffers().size(packet.buffer);
+    let to = within(module, place, size).map_err(|_| Error::Memory)?;
     WINDOW.with_borrow_mut(|window| {
         let copied = &mut window.copied[usize::from(packet.buffer)];
         if *copied != Some(packet.generation) {
             *copied = Some(packet.generation);
-            // SAFETY: the packet has so many bytes in its buffer, and its place in the module's memory too.
-            unsafe { core::ptr::copy_nonoverlapping(from, to, extent.length.into()) };
+            // The whole buffer: what is in front of the packet may be wanted again, as after an_pktbufTrim().
+            // SAFETY: `from` is so far behind the beginning of its buffer, which has so many bytes; its place has as many.
+            unsafe { core::ptr::copy_nonoverlapping(from.sub(extent.start.into()), to, size) };
         }
     });
     Ok(at)
@@ -105,7 +112,7 @@ fn place(module: &mut dyn Module, session: &Session, buffer: u16) -> Result<u32,
     let known = WINDOW.with_borrow(|window| window.at);
     let first = match known {
         Some(at) => at,
-        None => module.grow(size * session.buffers().count() as u32).ok_or(Error::Memory)?,
+        None => module.grow(WINDOW.with_borrow(|window| window.bytes)).ok_or(Error::Memory)?,
     };
     WINDOW.with_borrow_mut(|window| window.at = Some(first));
     Ok(first + u32::from(buffer) * size)
