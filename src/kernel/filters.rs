@@ -33,8 +33,8 @@ const _: () = {
 const TAKEN: u32 = 2;
 const SHARED: u32 = 1;
 
-/// Flows of one interface.
-const FLOWS: u32 = 65_536;
+/// Flows of one interface: as many as a node has channels of a kind.
+const FLOWS: u32 = 131_072;
 
 /// The maps: shapes, flows.
 pub(super) const LAYOUT: [(&str, MapShape); 2] = [

@@ -82,7 +82,7 @@ pub const LAYOUT: [(&str, MapShape); 29] = [
 ];
 
 /// Patterns of filters.
-const OWNERS: u32 = 65_536;
+const OWNERS: u32 = 131_072;
 
 /// Name and shape of the maps of channels (`bpf/channel.h`, `bpf/cut.h`), which are pinned nowhere. Budgets and
 /// accounts are those of domains that have channels.

@@ -3,7 +3,7 @@
 //! The build makes the list of them from the header (`build/calls.rs`), with the kinds of what each takes. So what is here is done for
 //! all: a module's addresses become ours when what is there lies within its memory, structures with pointers are laid out anew, and
 //! objects have names of 30 bits, packets too. A function of the module's is a number in its table; beside its argument, of four
-//! bytes, it makes the eight of ours, which come back to [`entries`]. Those call the module that is lent to the thread.
+//! bytes, it makes the eight of ours, which come back to `entries`. Those call the module that is lent to the thread.
 //!
 //! A module has one thread, that of its main function: while it waits for the end of a domain it runs all functions of its domains.
 //! Whatever runs modules implements [`Module`]; nothing here knows what that is.
