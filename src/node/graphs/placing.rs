@@ -91,42 +91,17 @@ impl Node {
         before: &Before,
         doors: &[(String, Inlet)],
     ) -> Result<GraphSlot, String> {
-        let led = self.lead_doors(slot, before, doors)?;
         let cx = &mut self.cx;
-        let half = cx.graphs.halves.get_mut(slot.half).ok_or("there is no kernel half")?;
-        if let Err(why) = half.run_graph(slot.place) {
+        let mut led = Vec::new();
+        let mut started = cx.lead_doors(slot, before.domain, doors, &mut led);
+        if let (Ok(()), Some(half)) = (&started, cx.graphs.halves.get_mut(slot.half)) {
+            started = half.run_graph(slot.place);
+        }
+        if started.is_err() {
             led.into_iter().for_each(|channel| cx.graphs.close_door(&mut cx.core, channel));
             cx.discard_program(slot);
-            return Err(why);
         }
-        Ok(slot)
-    }
-
-    /// Has the channels lead to a place that do not yet: these.
-    fn lead_doors(
-        &mut self,
-        slot: GraphSlot,
-        before: &Before,
-        doors: &[(String, Inlet)],
-    ) -> Result<Vec<InChanId>, String> {
-        let cx = &mut self.cx;
-        if channels(doors).next().is_none() {
-            cx.discard_program(slot);
-            return Err("nothing that it takes comes by the kernel".into());
-        }
-        let mut led = Vec::new();
-        for (take, channel) in channels(doors) {
-            match cx.graphs.open_door(&mut cx.core, channel, before.domain, slot) {
-                Ok(true) => led.push(channel),
-                Ok(false) => {}
-                Err(why) => {
-                    led.into_iter().for_each(|channel| cx.graphs.close_door(&mut cx.core, channel));
-                    cx.discard_program(slot);
-                    return Err(format!("take: '{take}': {why}"));
-                }
-            }
-        }
-        Ok(led)
+        started.map(|()| slot)
     }
 
     /// A graph that had a program there has none any more: all its packets come here.
@@ -207,6 +182,26 @@ impl Node {
 }
 
 impl Cx {
+    /// Has the channels lead to a place that do not yet: these are put into `led`.
+    fn lead_doors(
+        &mut self,
+        slot: GraphSlot,
+        domain: DomainId,
+        doors: &[(String, Inlet)],
+        led: &mut Vec<InChanId>,
+    ) -> Result<(), String> {
+        if channels(doors).next().is_none() {
+            return Err("nothing that it takes comes by the kernel".into());
+        }
+        for (take, channel) in channels(doors) {
+            let opened = self.graphs.open_door(&mut self.core, channel, domain, slot);
+            if opened.map_err(|why| format!("take: '{take}': {why}"))? {
+                led.push(channel);
+            }
+        }
+        Ok(())
+    }
+
     /// The program that was made last for a place is not to run.
     pub(super) fn discard_program(&mut self, slot: GraphSlot) {
         self.graphs.halves.get_mut(slot.half).into_iter().for_each(|half| half.discard_graph(slot.place));
