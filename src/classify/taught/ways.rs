@@ -210,7 +210,11 @@ impl Ways {
         let mut is_new = false;
         for spot in spots {
             match way.spots.iter_mut().find(|(known, _)| known == spot) {
-                Some((_, uses)) => *uses += 1,
+                Some((_, uses)) => {
+                    // Nobody's for a time: the layout may be without it.
+                    is_new |= *uses == 0;
+                    *uses += 1;
+                }
                 None => {
                     is_new = true;
                     way.spots.push((*spot, 1));

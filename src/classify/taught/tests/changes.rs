@@ -133,3 +133,18 @@ fn what_looks_at_too_much_is_refused_and_changes_nothing() {
     let many = (0..200).map(|port| format!("port {port}")).collect::<Vec<_>>().join(" or ");
     assert!(add(&mut classifier, 0, &many).unwrap_err().contains("more than 64"));
 }
+
+/// What a rule looks at tells flows apart again when it comes back, also if the way was written down anew in between.
+#[test]
+fn what_a_rule_looks_at_tells_flows_apart_again_when_it_comes_back() {
+    let mut classifier = classifier(MatchMode::First, 32);
+    let [tcp, udp] = [6, 17].map(|protocol| super::sets::frame([0x0a00_0000, 0x0a00_0001], [1, 2], protocol, &[]));
+    add(&mut classifier, 9, "[ip | *]").unwrap();
+    let number = add(&mut classifier, 0, "ip proto 17").unwrap();
+    classifier.remove(number);
+    // The first rule of those that end there: what tells flows apart is written down, without the protocol.
+    add(&mut classifier, 9, "[ip]").unwrap();
+    let again = add(&mut classifier, 0, "ip proto 17").unwrap();
+    assert_ne!(classifier.find(&tcp), &[again]);
+    assert_eq!(classifier.find(&udp), &[again]);
+}
