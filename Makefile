@@ -4,7 +4,7 @@
 CARGO ?= cargo
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: demo test lint soak fuzz sbom build package bench deps clean
+.PHONY: demo test tests test-clients lint soak fuzz sbom build package bench deps clean
 
 # Only the node: measurements are built by `make build`.
 demo: deps
@@ -16,9 +16,16 @@ build: deps
 
 # All tests. Those that need root or namespaces say SKIPPED and why when they cannot run; with CI set
 # they must run.
-test: deps
+test: tests test-clients
+
+# Of all crates.
+tests: deps
 	@sh tools/deps.sh test
 	$(CARGO) test --workspace --release --locked --no-fail-fast
+
+# Of the clients in other languages, with the node that is built.
+test-clients: deps
+	@sh tools/deps.sh test
 	$(CARGO) build --workspace --release --locked
 	python3 -m unittest discover -s clients/python -v
 

@@ -1,5 +1,6 @@
 //! The program from the command line: commands that do something and end.
 
+mod again;
 mod author;
 mod bad_settings;
 mod bench;

@@ -14,6 +14,9 @@ use std::time::Duration;
 /// The mark of capsules that are sent before the count begins, and of one behind all others.
 pub const WARM: u32 = crate::pace::END;
 
+/// So often a frame is given to an interface whose queue is full.
+const TRIES: u32 = 1 << 20;
+
 /// After so much of it no capsule comes any more.
 pub const SILENCE: Duration = Duration::from_secs(3);
 
@@ -72,8 +75,15 @@ impl Sender {
     pub fn send(&mut self, mark: u32) {
         let end = self.frame.len();
         self.frame[end - 4..].copy_from_slice(&mark.to_be_bytes());
-        let sent = self.batch.send(self.socket.as_fd(), std::iter::once((&self.frame[..], RawAddr::NONE)));
-        assert_eq!(sent.unwrap(), 1, "the interface takes a frame");
+        // Others' streams may fill the interface's queue for a moment.
+        for _ in 0..TRIES {
+            match self.batch.send(self.socket.as_fd(), std::iter::once((&self.frame[..], RawAddr::NONE))) {
+                Ok(1) => return,
+                Err(full) if full.raw_os_error() == Some(libc::ENOBUFS) => {}
+                other => panic!("the interface takes no frame: {other:?}"),
+            }
+        }
+        panic!("the interface's queue stays full");
     }
 }
 
