@@ -8,6 +8,7 @@
 
 mod disciplines;
 mod flows;
+mod forwarding;
 pub(crate) mod sets;
 
 use std::cell::RefCell;
@@ -71,8 +72,9 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     targets(&all, many, report);
     all.extend(disciplines::run(settings, report)?);
     all.extend(flows::run(settings, report)?);
+    all.extend(forwarding::run(settings, report)?);
     let baselines = [&known_flows(KNOWN, 1), LINEAR, &rules(1), &fields(1), CHANGED];
-    report.rows = all.rows(&[&baselines[..], flows::BASELINES].concat());
+    report.rows = all.rows(&[&baselines[..], flows::BASELINES, forwarding::BASELINES].concat());
     report.note(format!(
         "Parse and classify: Ethernet, IPv4 with its checksum, UDP or TCP. Known flows come one by one, or {BATCH} together, read \
          first and then answered; unknown ones in random order of {UNKNOWN}, the flow cache off."

@@ -39,12 +39,14 @@ pub(crate) struct NodeGateway<'a> {
     plan: bool,
     /// Ends of a cut-through channel of its.
     cut: Option<[&'static str; 2]>,
+    /// Whether an environment of its sends on what it gets.
+    passes_on: bool,
 }
 
 impl<'a> NodeGateway<'a> {
     /// A node that knows this code.
     pub(crate) fn new(name: &'static str, bundles: &'a [Bundle]) -> NodeGateway<'a> {
-        NodeGateway { name, bundles, options: Default::default(), plan: false, cut: None }
+        NodeGateway { name, bundles, options: Default::default(), plan: false, cut: None, passes_on: false }
     }
 
     /// The same with more lines in its configuration: some of its own, some in each of its `[[port]]`s.
@@ -62,9 +64,14 @@ impl<'a> NodeGateway<'a> {
         NodeGateway { cut: Some([from, to]), ..self }
     }
 
-    /// Whether it has a cut-through channel.
-    pub(crate) fn cuts_through(&self) -> bool {
-        self.cut.is_some()
+    /// The same with an environment that sends on the payload of what it gets.
+    pub(crate) fn passes_on(self) -> NodeGateway<'a> {
+        NodeGateway { passes_on: true, ..self }
+    }
+
+    /// Whether datagrams go through a channel of its.
+    pub(crate) fn has_channels(&self) -> bool {
+        self.cut.is_some() || self.passes_on
     }
 
     /// Its name in tables.
@@ -116,7 +123,7 @@ impl Gateway for NodeGateway<'_> {
     /// A hop spends one of the bound and enters itself as the previous node; natively the hop limit goes down too.
     fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
         let at = if sent.len() >= FRAME_HEADERS && sent[12..14] == [8, 0] { FRAME_HEADERS } else { 0 };
-        if self.cut.is_some() {
+        if self.has_channels() {
             return check_cut(sent, arrived);
         }
         if self.plan {

@@ -40,7 +40,7 @@ const PORT: u16 = 5000;
 
 const REGIME: &str = "figures 5 and 6, AF_XDP";
 const CROWD_REGIME: &str = "many a-flows, AF_XDP";
-const FLOW: &str = "an a-flow";
+pub(super) const FLOW: &str = "an a-flow";
 const CUT: &str = "UDP cut-through, user half";
 
 /// Targets: an a-flow over a cut-through; many over few.
@@ -67,22 +67,30 @@ struct Flows {
 
 impl Flows {
     fn new(name: &'static str, count: u32, object: &Path) -> Flows {
-        let words = [
-            object.to_string_lossy().into_owned(),
-            "flows".into(),
-            count.to_string(),
-            "if0/ip/udp".into(),
-            INGRESS.peer.to_string(),
-            EGRESS.peer.to_string(),
-            PORT.to_string(),
-            "if1/ip/udp".into(),
-            "*:6000 -> *:*".into(),
-        ];
-        let own = format!(
-            "{FLOWS_ROLE}[[ee]]\nname = \"flows\"\nrole = \"flows\"\nrestart = \"never\"\nlibrary = {words:?}\n"
-        );
-        Flows { node: NodeGateway::new(name, &[]).configured(&own, "xdp = true"), count }
+        let node = NodeGateway::new(name, &[]).configured(&with_flows(count, PORT, object), "xdp = true");
+        Flows { node, count }
     }
+}
+
+/// The configuration of a node with so many a-flows, of which the first has packets from and to this port.
+pub(super) fn with_flows(count: u32, port: u16, object: &Path) -> String {
+    let words = [
+        object.to_string_lossy().into_owned(),
+        "flows".into(),
+        count.to_string(),
+        "if0/ip/udp".into(),
+        INGRESS.peer.to_string(),
+        EGRESS.peer.to_string(),
+        port.to_string(),
+        "if1/ip/udp".into(),
+        "*:6000 -> *:*".into(),
+    ];
+    format!("{FLOWS_ROLE}[[ee]]\nname = \"flows\"\nrole = \"flows\"\nrestart = \"never\"\nlibrary = {words:?}\n")
+}
+
+/// Compiles the environment with the a-flows.
+pub(super) fn object(scratch: &Scratch) -> Result<std::path::PathBuf, Error> {
+    environment(scratch.path(), "flowee", include_str!("../../c/flowee.c"))
 }
 
 impl Gateway for Flows {
@@ -143,7 +151,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
     let programs = Programs::ready()?;
     let kernel = programs.kernel()?;
     let scratch = Scratch::new()?;
-    let object = environment(scratch.path(), "flowee", include_str!("../../c/flowee.c"))?;
+    let object = object(&scratch)?;
     match measure(settings, &programs, &kernel, &object) {
         Ok(all) => {
             judge(&all, settings.quick, report);

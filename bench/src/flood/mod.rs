@@ -153,15 +153,20 @@ impl Channel {
     pub(crate) fn run(&mut self, count: u32, batch: u32) -> Result<(Flow, Vec<u8>), Error> {
         let line = match self.rhythm {
             Rhythm::Flood => self.dialogue.ask(&format!("run {count} {batch}"))?,
-            Rhythm::Fair => self.dialogue.ask(&format!("pace {count} {batch} {INTERVAL_NS}"))?,
+            Rhythm::Fair => return self.offer_seen(count, batch, INTERVAL_NS),
         };
         parse(&line).ok_or(Error::Protocol(line))
     }
 
     /// The same with so much time between the begins of batches.
     pub(crate) fn offer(&mut self, count: u32, batch: u32, interval_ns: u32) -> Result<Flow, Error> {
+        self.offer_seen(count, batch, interval_ns).map(|(flow, _)| flow)
+    }
+
+    /// The same, with the first that arrived.
+    pub(crate) fn offer_seen(&mut self, count: u32, batch: u32, interval_ns: u32) -> Result<(Flow, Vec<u8>), Error> {
         let line = self.dialogue.ask(&format!("pace {count} {batch} {interval_ns}"))?;
-        parse(&line).map(|(flow, _)| flow).ok_or(Error::Protocol(line))
+        parse(&line).ok_or(Error::Protocol(line))
     }
 
     /// Frames of a probe: each that takes turns is among them.
@@ -195,6 +200,13 @@ impl Channel {
 fn offload(site: &Site, on: bool) -> Result<(), Error> {
     let Some(line) = &site.line else { return Ok(()) };
     line.r.run("ethtool", &["-K", "r0", "gro", if on { "on" } else { "off" }], "")
+}
+
+/// Gives r1 this queueing discipline of Linux's, or its usual one.
+fn shape(site: &Site, bucket: Option<&str>) -> Result<(), Error> {
+    let Some(line) = &site.line else { return Ok(()) };
+    let wanted = bucket.unwrap_or("noqueue");
+    line.r.run("sh", &["-c", &format!("tc qdisc replace dev r1 root {wanted}")], "")
 }
 
 /// Forwarding on, and no second look at sources, whatever this host has for its own.

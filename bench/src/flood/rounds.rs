@@ -245,6 +245,7 @@ fn push(series: &mut Series, variants: &[&Variant<'_>], stream: &Stream, done: &
         let through = if variant.drops() { done.flow.sent } else { done.flow.arrived };
         done.flow.cpu_ns as f64 / through.max(1) as f64
     };
+    let is_any_by_process = stream.copied || variants.iter().any(|variant| variant.is_by_process());
     let base =
         variants.iter().zip(done).find(|(variant, _)| variant.drops()).map(|(variant, done)| cost(variant, done));
     for (variant, done) in variants.iter().zip(done) {
@@ -257,7 +258,7 @@ fn push(series: &mut Series, variants: &[&Variant<'_>], stream: &Stream, done: &
         if variant.is_node() {
             add(NODE_CPU, "ns", done.process_ns as f64 / sent);
         }
-        if stream.copied && !variant.drops() {
+        if is_any_by_process && !variant.drops() {
             let both = (done.flow.cpu_ns + done.process_ns) as f64;
             add(ROUTER_AND_NODE_CPU, "ns", both / done.flow.arrived.max(1) as f64);
         }

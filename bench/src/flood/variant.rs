@@ -17,7 +17,7 @@ use super::super::node::{NodeGateway, PATIENCE};
 use super::super::place::Site;
 use super::super::plain::unchanged;
 use super::super::programs;
-use super::{Channel, Rhythm, offload};
+use super::{Channel, Rhythm, offload, shape};
 use anode::code::bundle::Bundle;
 use anode::wire::{Addr, anep, capsule};
 
@@ -42,6 +42,8 @@ pub(crate) struct Variant<'a> {
     by_process: bool,
     /// Whether r0 has GRO without an XDP program.
     gro: bool,
+    /// The token bucket of Linux before r1, as `tc` is told it.
+    bucket: Option<&'a str>,
     /// What puts a copy of each packet before the node's ingress, if that is wanted.
     copier: Option<&'a KernelPrograms>,
     /// Whether somebody captures at the node while it is measured, and who.
@@ -67,8 +69,22 @@ impl<'a> Variant<'a> {
     }
 
     fn new(name: &'static str, way: Way<'a>) -> Variant<'a> {
-        let listener = RefCell::new(None);
-        Variant { name, way, copies: 1, by_process: false, gro: false, copier: None, captured: false, listener }
+        Variant {
+            name,
+            way,
+            copies: 1,
+            by_process: false,
+            gro: false,
+            bucket: None,
+            copier: None,
+            captured: false,
+            listener: RefCell::new(None),
+        }
+    }
+
+    /// The same through a token bucket of its own, as `tc` is told it.
+    pub(crate) fn through(self, bucket: &'a str) -> Variant<'a> {
+        Variant { bucket: Some(bucket), ..self }
     }
 
     /// An XDP program sees the packets first.
@@ -161,6 +177,7 @@ impl<'a> Variant<'a> {
     /// Starts it; what it needs is there when this returns.
     pub(crate) fn start(&self, site: &Site) -> Result<Option<Running>, Error> {
         offload(site, self.gro)?;
+        shape(site, self.bucket)?;
         match &self.way {
             Way::Linux => Ok(None),
             Way::Node(gateway) => {
@@ -261,7 +278,7 @@ impl<'a> Variant<'a> {
     pub(crate) fn check(&self, sent: &[u8], arrived: &[u8]) -> Result<(), String> {
         match &self.way {
             _ if self.copies > 1 => is_child(sent, arrived),
-            Way::Node(gateway) if is_capsule(sent) || gateway.cuts_through() => gateway.check(sent, arrived),
+            Way::Node(gateway) if is_capsule(sent) || gateway.has_channels() => gateway.check(sent, arrived),
             _ => unchanged(sent, arrived),
         }
     }

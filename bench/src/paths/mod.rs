@@ -3,7 +3,7 @@
 
 mod active;
 mod cut;
-mod rate;
+pub(crate) mod rate;
 
 use super::series::Series;
 use super::settings::{QUICK_ROUNDS_MIN, ROUNDS_MIN, Settings};

@@ -6,13 +6,13 @@
 use super::super::Error;
 
 /// How to search.
-pub(super) struct Search {
+pub(crate) struct Search {
     /// The least rate and the most that are tried, in packets a second.
-    pub(super) range: [f64; 2],
+    pub(crate) range: [f64; 2],
     /// Where a search begins of which nothing is known.
-    pub(super) first: f64,
+    pub(crate) first: f64,
     /// The ratio between a rate that does not hold and the one found.
-    pub(super) close: f64,
+    pub(crate) close: f64,
 }
 
 /// The first step where nothing is known; each is the square of the one before.
@@ -20,7 +20,7 @@ const STEP: f64 = 1.4;
 
 impl Search {
     /// The highest rate that `holds`, nearly; 0 if not even the least does. It begins near what was found before.
-    pub(super) fn highest(
+    pub(crate) fn highest(
         &self,
         before: Option<f64>,
         mut holds: impl FnMut(f64) -> Result<bool, Error>,
