@@ -9,6 +9,7 @@
 mod disciplines;
 mod flows;
 mod forwarding;
+mod parts;
 pub(crate) mod sets;
 
 use std::cell::RefCell;
@@ -71,9 +72,10 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     all.extend(changes(settings, many)?);
     targets(&all, many, report);
     all.extend(disciplines::run(settings, report)?);
+    all.extend(parts::run(settings)?);
     all.extend(flows::run(settings, report)?);
     all.extend(forwarding::run(settings, report)?);
-    let baselines = [&known_flows(KNOWN, 1), LINEAR, &rules(1), &fields(1), CHANGED];
+    let baselines = [&known_flows(KNOWN, 1), LINEAR, &rules(1), &fields(1), CHANGED, parts::BASELINE];
     report.rows = all.rows(&[&baselines[..], flows::BASELINES, forwarding::BASELINES].concat());
     report.note(format!(
         "Parse and classify: Ethernet, IPv4 with its checksum, UDP or TCP. Known flows come one by one, or {BATCH} together, read \
