@@ -11,16 +11,14 @@
 #include "user.h"
 #include <stdatomic.h>
 
-enum { BUCKETS = 1024, LATE = 32 };
+enum { BUCKETS = 1024 };
 
 struct user {
     struct an_End end;
     an_Domain_t flow;
+    an_InChan_t in;
     an_OutChan_t out;
     struct count count;
-    /* Packets that came to the control a-flow although this one has begun: put in there, taken out here. */
-    an_PacketBuffer_t late[LATE];
-    atomic_uint put, taken;
     atomic_int gone;
     /* Others of its bucket, and others that have ended. */
     struct user *same, *next;
@@ -42,18 +40,6 @@ static void deliver(an_InChan_t in, an_PacketBuffer_t packet, const struct an_En
     (void)in, (void)ends;
     answer(node, &user->count, packet);
     send_or_free(user->out, 0, packet);
-}
-
-static void catch_up(an_Domain_t flow, void *state)
-{
-    struct user *user = state;
-    (void)flow;
-    while (atomic_load(&user->taken) != atomic_load(&user->put)) {
-        an_PacketBuffer_t packet = user->late[atomic_load(&user->taken) % LATE];
-        atomic_fetch_add(&user->taken, 1);
-        answer(node, &user->count, packet);
-        send_or_free(user->out, 0, packet);
-    }
 }
 
 static void quiet(an_Event_t event, void *arg)
@@ -91,8 +77,6 @@ static void sweep(an_Event_t event, void *arg)
     for (struct user *user = atomic_exchange(&ended, 0), *next; user; user = next) {
         next = user->next;
         an_domainDestroy(user->flow);
-        for (unsigned at = user->taken; at != user->put; at++)
-            an_pktbufFree(user->late[at % LATE]);
         for (struct user **at = bucket_of(&user->end); *at; at = &(*at)->same)
             if (*at == user) {
                 *at = user->same;
@@ -128,23 +112,19 @@ static struct user *begin(const struct an_End *end, const char *text)
 }
 
 /* Hands a packet to the a-flow of a user who has one; 0 if there is none that lives. Behind the first of a burst the others still come to
- * the control a-flow. */
-static int hand_over(const struct an_End *end, an_PacketBuffer_t packet)
+ * the control a-flow: they go on into the channel of their user. */
+static int hand_over(const struct an_Ends *ends, an_PacketBuffer_t packet)
 {
+    const struct an_End *end = &ends->source;
     struct user *user = *bucket_of(end);
     for (; user; user = user->same)
         if (!user->gone && user->end.port == end->port && !memcmp(user->end.address, end->address, 16))
             break;
     if (!user)
         return 0;
-    if (user->put - user->taken >= LATE) {
+    /* It may have ended meanwhile, or have as much to do as may wait. */
+    if (an_inchanPass(user->in, packet, ends))
         an_pktbufFree(packet);
-        return 1;
-    }
-    user->late[user->put % LATE] = packet;
-    atomic_fetch_add(&user->put, 1);
-    /* If it has ended meanwhile the packet goes with it. */
-    an_flowRun(user->flow, catch_up);
     return 1;
 }
 
@@ -155,7 +135,7 @@ static void control(an_InChan_t in, an_PacketBuffer_t packet, const struct an_En
     const struct an_End *from = &ends->source;
     int mapped = !memcmp(from->address, (uint8_t[12]){[10] = 0xff, [11] = 0xff}, 12);
     (void)in, (void)arg;
-    if (hand_over(from, packet))
+    if (hand_over(ends, packet))
         return;
     inet_ntop(mapped ? AF_INET : AF_INET6, from->address + (mapped ? 12 : 0), address, sizeof address);
     snprintf(text, sizeof text, mapped ? "%s:%d" : "[%s]:%d", address, from->port);
@@ -168,7 +148,7 @@ static void control(an_InChan_t in, an_PacketBuffer_t packet, const struct an_En
     }
     an_OutChan_t out = user->out;
     answer(node, &user->count, packet);
-    if (!an_inchanCreate(0, user->flow, 0, protocol, both, 0, deliver, user)) {
+    if (!(user->in = an_inchanCreate(0, user->flow, 0, protocol, both, 0, deliver, user))) {
         an_domainTerminate(user->flow);
         an_pktbufFree(packet);
         return;

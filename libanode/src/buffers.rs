@@ -210,6 +210,12 @@ impl Buffers {
         }
     }
 
+    /// Gives a packet another name: the one that it had means nothing any more.
+    pub fn rename(&self, packet: Packet) -> Result<Packet, Error> {
+        let Extent { start, length } = self.claim(packet)?;
+        self.revive(packet.buffer, start, length).ok_or(Error::Stale)
+    }
+
     /// Gives a packet that was claimed back to the program, under the same name.
     pub fn unclaim(&self, packet: Packet, extent: Extent) {
         let Extent { start, length } = extent;

@@ -515,6 +515,10 @@ an_InChan_t an_inchanCreate(void *mem, an_Domain_t domain, an_DemuxKey_t demuxke
                             an_NetSpec_t netspec, an_ChanRecvFunc deliverfunc, void *deliverarg);
 /** Destroys it: what waits is dropped. When it returns deliverfunc does not run, unless a thread of a domain called. */
 int an_inchanDestroy(an_InChan_t chan);
+/** Has a packet of the program come to an incoming channel of it, as if a port had brought it: deliverfunc gets it in a turn of that
+ * channel's domain, with these ends, or none with 0. So a channel's packets go on into others, with what was done to them in between. A
+ * channel with protspec "passed" has no others. On AN_OK the packet is gone. Otherwise the caller still has it: AN_EAGAIN: 1024 wait. */
+int an_inchanPass(an_InChan_t chan, an_PacketBuffer_t packet, const struct an_Ends *ends);
 
 /* * Creates an outgoing channel; an address that is left open ("*") is given with each packet. AN_EACCES: a source
  * that is not the node's. */

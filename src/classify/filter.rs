@@ -28,6 +28,8 @@ pub enum Filter {
     Fixed(Rule),
     /// Protocols that somebody has taught.
     Taught(Arc<TaughtRule>),
+    /// Nothing that a port brings: packets are passed on to the channel by its own program.
+    Passed,
 }
 
 /// A rule over taught protocols, and of which packets it is asked.
@@ -88,6 +90,7 @@ impl Filter {
         match self {
             Filter::Fixed(rule) => rule.port,
             Filter::Taught(rule) => rule.port,
+            Filter::Passed => None,
         }
     }
 
@@ -96,6 +99,7 @@ impl Filter {
         match self {
             Filter::Fixed(rule) => rule.layer,
             Filter::Taught(rule) => rule.layer,
+            Filter::Passed => Layer::Link,
         }
     }
 
@@ -103,7 +107,7 @@ impl Filter {
     pub fn fixed(&self) -> Option<&Rule> {
         match self {
             Filter::Fixed(rule) => Some(rule),
-            Filter::Taught(_) => None,
+            Filter::Taught(_) | Filter::Passed => None,
         }
     }
 
@@ -112,6 +116,7 @@ impl Filter {
         match self {
             Filter::Fixed(rule) => vec![Watch { rule, is_shared: false }],
             Filter::Taught(rule) => rule.watches.clone(),
+            Filter::Passed => Vec::new(),
         }
     }
 }

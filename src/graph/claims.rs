@@ -125,7 +125,7 @@ impl Channels {
             (Some(taker), None, Filter::Taught(_)) => self.taught.remove(taker.channel),
             (Some(before), Some(after), Filter::Fixed(rule)) => self.demux.replace(rule, *before, *after),
             (Some(before), Some(after), Filter::Taught(_)) => self.taught.replace(before.channel, *after),
-            (None, None, _) => {}
+            (None, None, _) | (_, _, Filter::Passed) => {}
         }
         Ok(())
     }
@@ -134,6 +134,7 @@ impl Channels {
         match rule {
             Filter::Fixed(rule) => self.demux.add(rule, taker),
             Filter::Taught(rule) => self.taught.add(rule, taker),
+            Filter::Passed => Ok(()),
         }
     }
 
@@ -141,7 +142,7 @@ impl Channels {
     pub fn own_taught(&self) -> Vec<(InChanId, Arc<TaughtRule>)> {
         let taught = |(id, channel): (InChanId, &InChan)| match &channel.filter {
             Filter::Taught(rule) => Some((id, rule.clone())),
-            Filter::Fixed(_) => None,
+            Filter::Fixed(_) | Filter::Passed => None,
         };
         self.ins.iter().filter_map(taught).collect()
     }

@@ -24,6 +24,9 @@ use crate::frame::PortId;
 use crate::nodeos::interface::Error;
 use crate::wire::Prefix;
 
+/// The protocol of an incoming channel to which its program passes packets on.
+pub const PASSED: &str = "passed";
+
 /// Parts a protocol from the names of engines behind it.
 pub fn split(protocol: &str) -> (&str, Vec<&str>) {
     let is_base = |word: &&str| matches!(*word, "ip" | "udp" | "tcp" | "anep" | "rule" | "pcap");

@@ -143,6 +143,11 @@ fn a_flows_take_turns_at_the_threads_of_the_domain_above_them() {
 }
 
 #[test]
+fn packets_go_on_into_other_channels_of_their_program() {
+    at_both(|node| node.run("passes", &["-O1", "-g", "-pthread", "-fsanitize=address"]));
+}
+
+#[test]
 fn a_hundred_thousand_a_flows_are_at_one_node() {
     let role = "[[role]]\nname = \"wide\"\n[role.grants]\nchannels = 2\ndomains = 100_001\n\
                 bandwidth = 1_000_000_000\nmemory_bytes = 8_388_608\n";

@@ -1,7 +1,7 @@
 //! Channels: incoming, outgoing, and cut through.
 
 use super::{code, object, spec, text};
-use crate::crew::{Argument, CEnd, Channel, ProcessDomain, ReceiveFunction};
+use crate::crew::{Argument, CEnd, CEnds, Channel, ProcessDomain, ReceiveFunction};
 use crate::error::Error;
 use crate::layout;
 use crate::message::{Answer, Call, ChanSpec, KEY_MAX, KeyTuple};
@@ -146,6 +146,25 @@ pub extern "C" fn an_inchanDestroy(channel: *mut c_void) -> c_int {
         done
     };
     code(destroy())
+}
+
+/// Has a packet come to an incoming channel of the program.
+///
+/// # Safety
+/// `ends` is NULL or leads to both ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_inchanPass(channel: *mut c_void, packet: *mut c_void, ends: *const CEnds) -> c_int {
+    let pass = || {
+        let channel = objects::find::<Channel>(channel)?;
+        let (slot, packet) = objects::packet_of(packet)?;
+        if slot != channel.session.slot() {
+            return Err(Error::Denied);
+        }
+        // SAFETY: the caller's promise.
+        let ends = if ends.is_null() { CEnds::default() } else { unsafe { spec(ends) }? };
+        channel.session.desk().pass(&channel, packet, ends)
+    };
+    code(pass())
 }
 
 /// Creates an outgoing channel.

@@ -393,15 +393,27 @@ impl Desk {
         self.have_done(flow, Job::Flow(function, flow.clone(), state))
     }
 
+    /// Has a packet come to a channel of the program, which somebody else of it has: it has another name from now on.
+    pub fn pass(&self, channel: &Arc<Channel>, packet: Packet, ends: CEnds) -> Result<(), Error> {
+        let session = &channel.session;
+        self.have(channel.domain, || Ok(Job::Packet(channel.clone(), session.buffers().rename(packet)?, ends)))
+    }
+
     fn have_done(&self, domain: &Arc<ProcessDomain>, job: Job) -> Result<(), Error> {
+        self.have(domain.name, || Ok(job))
+    }
+
+    /// Has a thread do what is made only if there is room for it.
+    fn have(&self, domain: u32, job: impl FnOnce() -> Result<Job, Error>) -> Result<(), Error> {
         crate::heap::has_room()?;
         let mut state = self.lock();
-        let crew = state.crews.get(&domain.name).ok_or(Error::Stale)?;
+        let crew = state.crews.get_mut(&domain).ok_or(Error::Stale)?;
         if crew.jobs.len() >= RUNS_MAX {
             return Err(Error::Again);
         }
-        let (workers, idle) = state.workers_of(domain.name).ok_or(Error::Stale)?;
-        state.give(domain.name, job, None).map_err(|_| Error::Memory)?;
+        crew.jobs.try_reserve(1).map_err(|_| Error::Memory)?;
+        let (workers, idle) = state.workers_of(domain).ok_or(Error::Stale)?;
+        state.give(domain, job()?, None).map_err(|_| Error::Memory)?;
         drop(state);
         if idle {
             return Ok(());
@@ -413,7 +425,7 @@ impl Desk {
             return if grows { start_thread(&workers) } else { Ok(()) };
         }
         // It may be this crew's only thread that leads.
-        domain.session.nudge();
+        workers.session.nudge();
         Ok(())
     }
 

@@ -19,6 +19,7 @@ impl Os<'_, '_> {
         let (protocol, engines) = channel::split(&spec.protocol);
         let graph = Graph::chain(&engines)?;
         let filter = match channel::language(protocol) {
+            (channel::PASSED, None) => passed(spec, &graph)?,
             (_, None) => Filter::Fixed(self.fixed(protocol, spec)?),
             (base, Some(language)) => self.taught(domain, (base, language), spec)?,
         };
@@ -102,4 +103,10 @@ impl Os<'_, '_> {
         }
         Ok(())
     }
+}
+
+/// What programs pass on to a channel is no port's: neither addresses nor engines mean anything.
+fn passed(spec: &ChanSpec, graph: &Graph) -> Result<Filter, Error> {
+    let is_bare = spec.address.is_empty() && spec.key.is_empty() && graph.is_empty();
+    if is_bare { Ok(Filter::Passed) } else { Err(Error::Invalid) }
 }
