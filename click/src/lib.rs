@@ -77,6 +77,7 @@ pub mod arguments;
 pub mod check;
 pub mod classes;
 mod code;
+pub mod edit;
 pub mod elaborate;
 pub mod flow;
 pub mod format;

@@ -122,6 +122,8 @@ pub enum Ask {
     },
     /// Runs a graph in the place of that of its name: [`crate::graphs::Applied`].
     ApplyGraph(GraphWish),
+    /// Changes connections of a graph: [`crate::graphs::Applied`].
+    EditGraph(GraphEdit),
     /// A domain with a cut-through channel, in a role.
     Cut(Cut),
     /// Makes a wasm module a PLAN service.
@@ -244,6 +246,7 @@ impl Ask {
             Ask::KillDomain { domain } => (Kind::Session, format!("domain {domain} was ended")),
             Ask::Cut(cut) => (Kind::Session, format!("domain {} was made to cut packets through", cut.title)),
             Ask::ApplyGraph(GraphWish { name, .. }) => (Kind::Node, format!("graph {name} was applied")),
+            Ask::EditGraph(GraphEdit { name, .. }) => (Kind::Node, format!("connections of graph {name} were changed")),
             Ask::WriteGraph { name, handler, value } => {
                 (Kind::Node, format!("graph {name}: {handler}={value} was written"))
             }
@@ -319,6 +322,25 @@ pub struct GraphWish {
     /// Where it is to run: `auto`, `kernel` or `user`; without it as the graph that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
+}
+
+/// What an operator wants to be connected otherwise in a graph: in one step, and all or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphEdit {
+    /// The graph's name.
+    pub name: String,
+    /// Connections that go, as chains: `a [1] -> b`.
+    #[serde(default)]
+    pub disconnect: Vec<String>,
+    /// Engines that go, with what is connected to them.
+    #[serde(default)]
+    pub remove: Vec<String>,
+    /// Statements that come: connections, with the engines that they declare.
+    #[serde(default)]
+    pub connect: Vec<String>,
+    /// The generation that whoever asks has looked at; another one is not changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<u32>,
 }
 
 /// A cut-through channel that an operator wants.

@@ -40,7 +40,7 @@ pub mod ways;
 pub mod wish;
 mod worker;
 
-pub use ask::{Ask, Cut, GraphWish, PROTOCOL, Request, Subject, Taken, WITHIN_MS};
+pub use ask::{Ask, Cut, GraphEdit, GraphWish, PROTOCOL, Request, Subject, Taken, WITHIN_MS};
 use serde::{Deserialize, Serialize};
 
 /// What a node says to a request.

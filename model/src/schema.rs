@@ -51,7 +51,7 @@ pub const ALL: &[Described] = &[
     of::<events::Event>("event", &["node events"]),
     of::<programs::Frame>("frame", &["classify explain"]),
     of::<graphs::Shown>("graph", &["graph show NODE"]),
-    of::<graphs::Applied>("graph-applied", &["graph apply"]),
+    of::<graphs::Applied>("graph-applied", &["graph apply", "graph connect", "graph disconnect"]),
     of::<graphs::Handler>("graph-handler", &["graph read"]),
     of::<Vec<graphs::Graph>>("graphs", &["graph ls"]),
     of::<health::Health>("health", &["node health"]),

@@ -4,6 +4,7 @@
 //! docs/graphs.md has the language and the classes.
 
 mod draw;
+mod edit;
 mod node;
 mod run;
 mod show;
@@ -68,6 +69,10 @@ enum Verb {
     },
     /// Run a text in the place of a graph of a node, or a new one; the node's configuration stays as it is
     Apply(node::ApplyArgs),
+    /// Connect engines of a graph that a node runs, and new ones: 'a -> c :: Counter -> b'
+    Connect(edit::ConnectArgs),
+    /// Take connections of a graph that a node runs away: 'a -> b'
+    Disconnect(edit::DisconnectArgs),
     /// Say how a text differs from a graph that a node runs
     Diff {
         /// The node's name, or its run directory
@@ -137,6 +142,8 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::Show { file, variables, .. } => show::show(&file, &variables)?,
         Verb::Ls { node, json } => node::list(&node, json)?,
         Verb::Apply(arguments) => node::apply(arguments)?,
+        Verb::Connect(arguments) => edit::connect(arguments)?,
+        Verb::Disconnect(arguments) => edit::disconnect(arguments)?,
         Verb::Diff { node, graph, file } => node::diff(&node, &graph, &file)?,
         Verb::Draw(arguments) => node::draw(&arguments)?,
         Verb::Top(arguments) => node::top(&arguments)?,

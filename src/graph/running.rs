@@ -231,7 +231,7 @@ fn check_edges(graph: &Graph, takes: &[String]) -> Result<(), String> {
 }
 
 /// What is wrong with a text, with carets.
-fn shown(name: &str, text: &str, wrong: &[click::diagnostic::Diagnostic]) -> String {
+pub(super) fn shown(name: &str, text: &str, wrong: &[click::diagnostic::Diagnostic]) -> String {
     let mut sources = Sources::default();
     sources.add(name, "", text);
     let cleaned = sources.shown_as(clean::line, clean::blotted);

@@ -3,10 +3,12 @@
 //! Texts are read and engines made here, beside the packets; the worker swaps what is ready between two of them.
 
 use super::control::Handle;
+use crate::clean;
+use crate::graph::load;
 use crate::node::Node;
-use crate::node::graphs::{GraphPlace, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped};
-use model::GraphWish;
+use crate::node::graphs::{GraphPlace, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped, is_base};
 use model::graphs::{Applied, Engine, Graph, Handler, Shown, Wire};
+use model::{Ask, GraphEdit, GraphWish};
 
 /// Where engines run.
 const fn place(in_kernel: bool) -> &'static str {
@@ -40,8 +42,17 @@ pub(super) fn write(handle: &Handle, name: String, handler: String, value: Strin
     Ok(Handler { graph, handler, value })
 }
 
+/// Another graph is to run.
+pub(super) fn change(handle: &Handle, ask: Ask) -> Result<Applied, String> {
+    match ask {
+        Ask::ApplyGraph(wanted) => apply(handle, wanted),
+        Ask::EditGraph(wanted) => edit(handle, &wanted),
+        _ => Err("this changes no graph".into()),
+    }
+}
+
 /// Runs a graph in the place of that of its name, or a new one.
-pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
+fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
     let GraphWish { name, text, role, take, base, place: asked } = wanted;
     let asked = asked.map(|asked| asked.parse()).transpose()?;
     let all = handle.with_node(|node, _| node.graphs())?;
@@ -63,6 +74,16 @@ pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, Strin
     let Swapped { generation, domain, kept, why } = swapped;
     let place = place(why.is_none()).to_owned();
     Ok(Applied { name, domain: domain.0, generation, kept: kept as u64, place, why })
+}
+
+/// Connects engines of a graph otherwise: its text is read, changed and applied, unless somebody else has applied one meanwhile.
+fn edit(handle: &Handle, wanted: &GraphEdit) -> Result<Applied, String> {
+    let name = wanted.name.clone();
+    let before = handle.with_node(move |node, _| node.graph(&name))??;
+    let (name, number) = (wanted.name.clone(), before.status.generation);
+    is_base(wanted.base, number).map_err(|why| format!("graph {}: {why}", clean::shown(&name)))?;
+    let text = load::edit(&wanted.name, &before.text, (&wanted.disconnect, &wanted.remove, &wanted.connect))?;
+    apply(handle, GraphWish { name, text, role: None, take: None, base: Some(number), place: None })
 }
 
 /// The graphs of another configuration run from now on, and these do not any more. One that cannot run leaves the one before it.

@@ -33,7 +33,7 @@ use crate::wire::{Addr, ethernet};
 use core::mem::take;
 use std::collections::VecDeque;
 use swapping::Inlet;
-pub use swapping::Swapped;
+pub use swapping::{Swapped, is_base};
 
 /// Generations of one graph that still hold something, at most; what more hold is dropped.
 const OLDER_MAX: usize = 8;

@@ -220,6 +220,44 @@ fn graph(stand: &Stand) -> Value {
     shown["graph"].clone()
 }
 
+#[test]
+fn connections_of_a_graph_come_and_go_in_one_step() {
+    let Some(stand) = Stand::new("gconnect", GRAPH) else { return };
+    let mut held = Held::default();
+    let shown = held.check("graph", &stand.graph("show", &["fw", "--json"]).stdout);
+    let names = shown["engines"].as_array().unwrap().iter().filter_map(|engine| engine["name"].as_str());
+    let end = names.clone().find(|name| name.starts_with("Discard")).unwrap();
+    let (direct, around) = (format!("c -> {end}"), format!("c -> more :: Counter -> {end}"));
+    let applied = stand.graph("connect", &["fw", &around, "--disconnect", &direct, "--base", "1", "--json"]).stdout;
+    let applied = held.check("graph-applied", &applied);
+    assert_eq!((&applied["generation"], &applied["kept"]), (&2.into(), &3.into()));
+    let a = stand.socket("a", "10.0.1.1:4000");
+    stand.net.control("r").ask(&Ask::Channels).unwrap();
+    a.send_to(b"one", "10.0.2.2:7000").unwrap();
+    let counts = |engine: &str| stand.said("read", &["fw", &format!("{engine}.count")]).trim().to_owned();
+    crate::wait::told(stand.net.dir("r"), "status", |_| (counts("more") == "1").then_some(()));
+    // What would be wrong changes nothing.
+    for (verb, words, why) in [
+        ("connect", &["fw", &direct][..], "'c [0]' is connected twice"),
+        ("connect", &["fw", "c -> moer"], "moer"),
+        ("disconnect", &["fw", "c -> nobody"], "nobody"),
+        ("disconnect", &["fw", &direct], "is no connection of the graph: that output leads to 'more' [0]"),
+        ("disconnect", &["fw", "c -> more"], "output 0 of 'c' is not connected"),
+        ("disconnect", &["fw", &around.replace(" :: Counter", ""), "--base", "1"], "generation"),
+        ("connect", &["nobody", "a -> b"], "nobody"),
+    ] {
+        let Output { status, stderr, .. } = stand.graph(verb, words);
+        let said = String::from_utf8_lossy(&stderr).into_owned();
+        assert!(!status.success() && said.contains(why), "{verb} {words:?}: {said}");
+    }
+    assert_eq!(graph(&stand)["generation"], 2);
+    let said =
+        stand.said("disconnect", &["fw", &format!("c -> more -> {end}"), "--remove", "more", "--connect", &direct]);
+    assert!(said.contains("fw runs in generation 3") && said.contains("3 engines go on"), "{said}");
+    assert_eq!(counts("c"), "1", "the counter goes on");
+    stand.net.status("r");
+}
+
 /// A router becomes another one again and again while packets pass, at this place.
 fn edited(stand: &Stand, place: &str, engines: [&str; 4]) {
     let apply = |paint: u8, between: &str| -> Applied {

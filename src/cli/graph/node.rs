@@ -132,7 +132,11 @@ pub(super) fn apply(arguments: ApplyArgs) -> Result<bool> {
     let Some(text) = checked(&file)? else { return Ok(false) };
     let take = (!take.is_empty()).then_some(take);
     let wish = GraphWish { name, text, role, take, base, place };
-    let applied: Applied = Control::connect(&run_dir(&node))?.asked(&Ask::ApplyGraph(wish))?;
+    said(Control::connect(&run_dir(&node))?.asked(&Ask::ApplyGraph(wish))?, json)
+}
+
+/// Says what runs now.
+pub(super) fn said(applied: Applied, json: bool) -> Result<bool> {
     if json {
         say_json(&applied)?;
         return Ok(true);

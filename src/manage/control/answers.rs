@@ -172,7 +172,7 @@ impl Handle {
             Ask::Graph { name } => ok(&graphs::show(self, name)?),
             Ask::ReadGraph { name, handler } => ok(&graphs::read(self, name, handler)?),
             Ask::WriteGraph { name, handler, value } => ok(&graphs::write(self, name, handler, value)?),
-            Ask::ApplyGraph(wanted) => ok(&graphs::apply(self, wanted)?),
+            Ask::ApplyGraph(_) | Ask::EditGraph(_) => ok(&graphs::change(self, ask)?),
             Ask::Cut(wanted) => ok(&domains::cut(self, wanted)?),
             Ask::LoadService { name, signature, module } => ok(&self.load_service(name, &signature, &module)?),
             Ask::UnloadService { name } => ok(&self.unload_service(name)?),

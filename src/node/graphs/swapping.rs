@@ -43,6 +43,16 @@ fn device(ports: &[Port], name: &str) -> Option<PortId> {
     Some(PortId(at as u16))
 }
 
+/// Refuses whoever has looked at another generation than the one of this number.
+pub fn is_base(base: Option<u32>, number: u32) -> Result<(), String> {
+    match base.filter(|base| *base != number) {
+        Some(base) => Err(format!(
+            "it has generation {number} by now, and you have looked at {base}: somebody else was at it, look again (anode graph diff)"
+        )),
+        None => Ok(()),
+    }
+}
+
 /// A generation that runs from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Swapped {
@@ -131,11 +141,7 @@ impl Node {
 
     fn check_bounds(&self, spec: &GraphSpec, base: Option<u32>) -> Result<(), String> {
         let number = self.generation_of(&spec.name);
-        if let Some(base) = base.filter(|base| *base != number) {
-            return Err(format!(
-                "it has generation {number} by now, and you have looked at {base}: somebody else was at it, look again (anode graph diff)"
-            ));
-        }
+        is_base(base, number)?;
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let Some(graphs) = graphs.filter(|_| !self.cx.is_further()) else {
             return Err("graphs run at the first worker".into());
