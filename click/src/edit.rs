@@ -46,10 +46,8 @@ pub fn edit(source: &str, classes: &dyn Classes, edit: Edit<'_>) -> Result<Strin
         return Err(Refused::Absent(format!("at most {CHANGES_MAX} changes are made in one step")));
     }
     let mut graph = flat(source.to_owned(), classes)?;
-    for chain in disconnect {
-        for wanted in named(&graph, chain, classes)? {
-            take_out(&mut graph, &wanted)?;
-        }
+    for wanted in named(&graph, disconnect, classes)? {
+        take_out(&mut graph, &wanted)?;
     }
     for name in remove {
         remove_element(&mut graph, name)?;
@@ -72,17 +70,20 @@ fn flat(source: String, classes: &dyn Classes) -> Result<Graph, Refused> {
     if mistakes.is_empty() { Ok(graph) } else { Err(Refused::Text(source, mistakes.into_list())) }
 }
 
-/// The connections of a chain of elements that are there.
-fn named(graph: &Graph, chain: &str, classes: &dyn Classes) -> Result<Vec<Connection>, Refused> {
-    let bare = Graph { connections: Vec::new(), ..graph.clone() };
-    let read = flat(format!("{bare}{chain};\n"), classes)?;
-    if let Some(new) = read.elements.get(graph.elements.len()) {
-        return Err(absent(graph, &new.name));
+/// The connections of chains of elements that are there: all are read at once, since a graph may be large.
+fn named(graph: &Graph, chains: &[String], classes: &dyn Classes) -> Result<Vec<Connection>, Refused> {
+    if chains.is_empty() {
+        return Ok(Vec::new());
     }
-    if read.connections.is_empty() {
+    if let Some(chain) = chains.iter().find(|chain| !chain.contains("->") && !chain.contains("=>")) {
         return Err(Refused::Absent(format!("'{chain}' is no connection: 'a -> b' is")));
     }
-    Ok(read.connections)
+    let bare = Graph { connections: Vec::new(), ..graph.clone() };
+    let read = flat(format!("{bare}{};\n", chains.join(";\n")), classes)?;
+    match read.elements.get(graph.elements.len()) {
+        Some(new) => Err(absent(graph, &new.name)),
+        None => Ok(read.connections),
+    }
 }
 
 fn name(graph: &Graph, element: usize) -> &str {

@@ -128,6 +128,12 @@ fn an_object_changes_soft_state_as_a_process_does() {
 }
 
 #[test]
+fn packets_go_on_into_other_channels_of_an_object() {
+    Node::start("tests/nodeos/passes.c", &[]).await_end();
+    Node::at_second_worker("tests/nodeos/passes.c", &[]).await_end();
+}
+
+#[test]
 fn what_is_no_program_is_said_and_the_node_goes_on() {
     let node = Node::start("tests/nodeos/object_without_main.c", &[]);
     let ended = |environment: &Value| environment["state"] == "ended";

@@ -59,9 +59,9 @@ static void block(an_Domain_t of, void *state)
 /* How many packets can be had. */
 static int room(void)
 {
-    static an_PacketBuffer_t all[2048];
+    static an_PacketBuffer_t all[1 << 16];
     int count = 0;
-    while ((all[count] = an_pktbufAlloc(top)))
+    while (count < 1 << 16 && (all[count] = an_pktbufAlloc(top)))
         count++;
     MUST(an_error() == AN_ELIMIT && count > 8);
     for (int at = 0; at < count; at++)
