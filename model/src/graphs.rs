@@ -20,7 +20,7 @@ pub struct Graph {
     pub engines: u64,
     /// Where its packets go through it: `kernel` as far as nothing is unusual about them, or `user`.
     pub place: String,
-    /// Why that is not the kernel.
+    /// Why that is not the kernel, or not for all of its engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Which packets it takes: protocol and address of channels.
@@ -101,7 +101,7 @@ pub struct Applied {
     pub kept: u64,
     /// Where its packets go through it: `kernel` or `user`.
     pub place: String,
-    /// Why that is not the kernel.
+    /// Why that is not the kernel, or not for all of its engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

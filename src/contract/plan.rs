@@ -46,7 +46,7 @@ pub struct FusedBlock {
 }
 
 /// A step. Places are bytes of the frame as it came.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FusedStep {
     /// Counts a packet in this word.
@@ -75,6 +75,8 @@ pub enum FusedEnd {
     Drop,
     /// It leaves by this exit, from this byte on.
     Leave(u16, u16),
+    /// It goes up as it came: nothing has been done to it on any way to here.
+    Up,
 }
 
 /// A test of at most four bytes: it holds if they are there and a part of them is a number from `low` to `high`.
@@ -131,7 +133,7 @@ impl KernelPlan {
                     && within(at, width.into())
                     && reach <= REACH_MAX
             }
-            FusedEnd::Drop => true,
+            FusedEnd::Drop | FusedEnd::Up => true,
             FusedEnd::Leave(exit, first) => usize::from(*exit) < self.exits.len() && *first <= PLAIN,
         };
         ends && block.steps.iter().all(step)

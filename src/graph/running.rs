@@ -297,9 +297,11 @@ impl GraphGeneration {
         }
     }
 
-    /// What it would be as one program in the kernel, or why it is none.
-    pub fn fuse(&self) -> Result<Fusion, String> {
-        fused::plan(&self.graph, |edge| self.ports.get(usize::from(edge)).map_or(u32::MAX, |port| port.0.into()))
+    /// What it would be as one program in the kernel, whole or in parts, or why it is none.
+    pub fn fuse(&self, asked: GraphPlace) -> Result<Fusion, String> {
+        fused::plan(&self.graph, asked != GraphPlace::Kernel, |edge| {
+            self.ports.get(usize::from(edge)).map_or(u32::MAX, |port| port.0.into())
+        })
     }
 
     /// Takes over from the one before.

@@ -193,6 +193,7 @@ impl Writer {
             FusedEnd::To(to) if *to == next => {}
             FusedEnd::To(to) => self.jump(op::JUMP, (0, 0), 0, Goal::Block(*to)),
             FusedEnd::Drop => self.give_back(ENDED),
+            FusedEnd::Up => self.jump(op::JUMP, (0, 0), 0, Goal::AsItCame),
             FusedEnd::If(test, then, otherwise) => {
                 self.test(test, Goal::Block(*otherwise));
                 if *then != next {

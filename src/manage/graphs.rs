@@ -71,8 +71,8 @@ fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
     let swapped = handle.with_node(move |node, turn| node.run_graph(turn, graph, base))??;
     // The ports know what it takes.
     handle.settle()?;
-    let Swapped { generation, domain, kept, why } = swapped;
-    let place = place(why.is_none()).to_owned();
+    let Swapped { generation, domain, kept, in_kernel, why } = swapped;
+    let place = place(in_kernel).to_owned();
     Ok(Applied { name, domain: domain.0, generation, kept: kept as u64, place, why })
 }
 
@@ -148,7 +148,7 @@ fn told(status: GraphStatus) -> Graph {
         older: older as u64,
         engines: engines as u64,
         place: place(in_kernel).to_owned(),
-        why: (!in_kernel).then_some(why),
+        why: (!why.is_empty()).then_some(why),
         take,
         came: traffic.came,
         begun: traffic.begun,

@@ -4,10 +4,14 @@
 //! goes there. `tests/net/graphs.rs` has the same on real interfaces.
 
 use crate::channels::{Ends, PLAIN, datagram, odd, packet};
-use crate::place::{Came, FAR, LEFT, Place, RIGHT, v6};
+use crate::place::{Came, FAR, LEFT, OWN_MACS, Place, RIGHT, v6};
 use anode::core::reason::Reason;
+use anode::frame::{Link, PortId};
 use anode::kernel::KernelChannels;
-use anode::node::graphs::{GraphPlace, GraphSpec, GraphTraffic, ShownGraph};
+use anode::node::graphs::{GraphPlace, GraphSpec, GraphTraffic, ShownGraph, Swapped};
+use anode::node::places::PortPlaced;
+use anode::node::policy::Amendment;
+use anode::topology::{Ceiling, Port};
 use anode::trust::Role;
 use anode::trust::grants::Grants;
 use anode::trust::limits::Limits;
@@ -48,12 +52,17 @@ impl Pair {
 
     /// The graph becomes another one, at both sides.
     fn apply(&mut self, text: &str) -> Result<u32, String> {
+        self.apply_at(GraphPlace::Kernel, text).map(|swapped| {
+            assert_eq!((swapped.in_kernel, swapped.why), (true, None));
+            swapped.generation
+        })
+    }
+
+    fn apply_at(&mut self, place: GraphPlace, text: &str) -> Result<Swapped, String> {
         let alone = spec(GraphPlace::User, text).prepare().unwrap();
         self.place.alone.control(NOW, |node, turn| node.run_graph(turn, alone, None)).unwrap();
-        let above = spec(GraphPlace::Kernel, text).prepare().unwrap();
-        let swapped = self.place.above.control(NOW, |node, turn| node.run_graph(turn, above, None))?;
-        assert_eq!(swapped.why, None);
-        Ok(swapped.generation)
+        let above = spec(place, text).prepare().unwrap();
+        self.place.above.control(NOW, |node, turn| node.run_graph(turn, above, None))
     }
 
     /// What comes of a frame at both sides, which must not differ.
@@ -205,6 +214,76 @@ fn graphs_do_the_same_in_both_halves_and_count_the_same() {
     }
 }
 
+/// Graphs with engines that have no form in the kernel: why packets go up, some engines that are there, and some that are not; handlers.
+type InParts = (&'static str, &'static str, &'static [&'static str], &'static [&'static str], &'static [&'static str]);
+
+const IN_PARTS: &[InParts] = &[
+    (
+        "FromDevice(r0) -> c :: Counter -> MarkIPHeader(14) -> i :: IPClassifier(udp dst port 9, -) -> a :: Counter \
+         -> EtherMirror -> Queue -> ToDevice(r1); i [1] -> b :: Counter -> t :: Tee -> Queue -> ToDevice(r0); \
+         t [1] -> d :: Counter -> Discard;",
+        "t :: Tee has no form there",
+        &["c", "i", "a"],
+        &["b", "t", "d"],
+        &["c.count", "c.byte_count", "a.count", "a.byte_count", "b.count", "b.byte_count", "d.count"],
+    ),
+    // Padding is off before a filter, and a hop is spent before an engine that has no form.
+    (
+        "FromDevice(r0) -> c :: Counter -> Strip(14) -> CheckIPHeader -> b :: Counter -> h :: DecIPTTL \
+         -> i :: IPClassifier(icmp type echo, udp dst port 53, tcp, -) -> ENCAP -> e :: Counter -> Queue -> ToDevice(r1); \
+         i [1] -> ENCAP -> m :: RandomSample(1) -> Queue -> ToDevice(r0); i [2] -> Discard; i [3] -> f :: Counter -> Discard; \
+         h [1] -> x :: Tee -> Discard; x [1] -> Discard;",
+        "m :: RandomSample has no form there; x :: Tee has no form there",
+        &["c", "b", "h", "i", "e", "f"],
+        &["m", "x"],
+        &["c.count", "c.byte_count", "b.byte_count", "h.drops", "e.count", "e.byte_count", "f.count", "f.byte_count"],
+    ),
+    // A test of what has been changed cannot be done before the change: there packets go up.
+    (
+        "FromDevice(r0) -> s :: Classifier(23/11, -) -> Strip(14) -> ENCAP -> k :: Classifier(0/020000000002, -) \
+         -> Queue -> ToDevice(r1); k [1] -> t :: Tee -> Discard; t [1] -> Discard; s [1] -> d :: Counter -> Discard;",
+        "t :: Tee has no form there",
+        &["s", "d"],
+        &["t"],
+        &["d.count", "d.byte_count"],
+    ),
+];
+
+#[test]
+fn packets_of_engines_without_a_form_go_up_as_they_came_and_are_counted_once() {
+    let Some(mut pair) = Pair::new("FromDevice(r0) -> Discard;") else { return };
+    let packets = packets();
+    for (text, why, there, up, handlers) in IN_PARTS {
+        let text = text.replace("ENCAP", ENCAP);
+        let refused = pair.apply_at(GraphPlace::Kernel, &text).unwrap_err();
+        assert!(why.split("; ").any(|why| refused.contains(why)), "{text}: {refused}");
+        let swapped = pair.apply_at(GraphPlace::Auto, &text).unwrap_or_else(|why| panic!("{text}: {why}"));
+        assert!(swapped.in_kernel, "{text}: {swapped:?}");
+        let mut said: Vec<_> = swapped.why.as_deref().unwrap_or_default().split("; ").collect();
+        said.sort_unstable();
+        assert_eq!(said.join("; "), *why, "{text}");
+        let before = pair.in_kernel;
+        for (what, bytes) in &packets {
+            pair.pass(&format!("{text}: {what}"), bytes);
+        }
+        let in_kernel = pair.in_kernel - before;
+        assert!((10..packets.len() as u64).contains(&in_kernel), "{text}: {in_kernel} of {}", packets.len());
+        for handler in *handlers {
+            let (engine, of) = handler.split_once('.').unwrap();
+            pair.read(engine, of);
+        }
+        pair.counts();
+        let [_, both] = pair.shown();
+        let places = |names: &[&str], in_kernel| {
+            let named = both.engines.iter().filter(|engine| names.contains(&&*engine.name)).collect::<Vec<_>>();
+            assert_eq!(named.len(), names.len(), "{text}");
+            named.iter().for_each(|engine| assert_eq!(engine.in_kernel, in_kernel, "{text}: {}", engine.name));
+        };
+        places(there, true);
+        places(up, false);
+    }
+}
+
 #[test]
 fn counts_go_on_in_the_next_generation_and_what_is_written_counts_at_once() {
     let through =
@@ -263,6 +342,7 @@ fn what_cannot_be_in_the_kernel_is_refused_or_runs_in_user_space_and_says_why() 
         let graph = spec(place, text).prepare().unwrap();
         pair.place.above.control(NOW, |node, turn| node.run_graph(turn, graph, None)).unwrap().why
     };
+    // All packets would go up.
     assert_eq!(put(GraphPlace::Auto, shaped), Some("s :: Shaper has no form there".into()));
     assert_eq!(pair.place.kernel(&bytes), Came::Up(bytes.clone()));
     let mut put = |place, text: &str| {
@@ -274,6 +354,52 @@ fn what_cannot_be_in_the_kernel_is_refused_or_runs_in_user_space_and_says_why() 
     assert_eq!(pair.place.kernel(&bytes), Came::Sent(bytes));
     let count = pair.place.above.control(NOW, |node, _| node.read_graph("g", "c", "count"));
     assert_eq!(count.as_deref(), Ok("3"));
+}
+
+#[test]
+fn a_graph_goes_up_when_all_its_packets_would_and_when_its_port_goes_and_comes_back() {
+    let text = "FromDevice(r0) -> c :: Counter -> s :: Switch(0) -> Queue -> ToDevice(r1); \
+                s [1] -> t :: Tee -> Discard; t [1] -> Discard;";
+    let Some(mut pair) = Pair::new(text) else { return };
+    let bytes = datagram(PLAIN, b"plain");
+    let write = |pair: &mut Pair, value: &str| {
+        let Place { alone, above, .. } = &mut pair.place;
+        for user in [alone, above] {
+            user.control(NOW, |node, turn| node.write_graph(turn.now, "g", ("s", "switch"), value)).unwrap();
+        }
+    };
+    let place = |pair: &mut Pair, name: &str| {
+        pair.place.above.control(NOW, |node, turn| {
+            let link = Link::Ethernet { mac: OWN_MACS[1], answers: false };
+            let (name, ceiling) = (name.into(), Ceiling::default());
+            let is = Port { name, link, addresses: Vec::new(), mtu: 1500, bits_per_second: 0, ceiling };
+            node.amend(turn, Amendment { placed: vec![PortPlaced { port: PortId(1), is }], ..Amendment::default() });
+        });
+    };
+    let placed = |pair: &mut Pair| {
+        let [_, both] = pair.shown();
+        (both.status.in_kernel, both.status.why)
+    };
+    for _ in 0..2 {
+        pair.pass("there", &bytes);
+        assert_eq!(placed(&mut pair), (true, String::new()));
+        write(&mut pair, "1");
+        assert_eq!(placed(&mut pair), (false, "t :: Tee has no form there".into()));
+        pair.pass("up", &bytes);
+        write(&mut pair, "0");
+    }
+    pair.pass("there again", &bytes);
+    assert_eq!((pair.in_kernel, pair.read("c", "count").as_str(), pair.counts().came), (3, "5", 5));
+    for _ in 0..2 {
+        place(&mut pair, "other");
+        let (in_kernel, why) = placed(&mut pair);
+        assert!(!in_kernel && why.contains("one of its devices has no kernel half"), "{why}");
+        assert_eq!(pair.place.kernel(&bytes), Came::Up(bytes.clone()));
+        place(&mut pair, "r1");
+        assert_eq!(placed(&mut pair), (true, String::new()));
+        assert_eq!(pair.place.kernel(&bytes), Came::Sent(bytes.clone()));
+    }
+    assert_eq!(pair.place.above.balance().unaccounted(), 0);
 }
 
 #[test]

@@ -52,8 +52,7 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     let Graph { came, begun, left, used, dropped, held, kernel_packets, .. } = graph;
     let Graph { name, domain, role, generation, older, take, place, why, .. } = graph;
     crate::say!("{}: generation {generation}, domain {domain}, role {}", clean::line(&name), clean::line(&role));
-    let why = why.map_or(String::new(), |why| format!(": {}", clean::line(&why)));
-    crate::say!("runs @{place}{why}");
+    crate::say!("runs @{place}{}", why.map_or(String::new(), |why| format!(", {}", not_there(&place, &why))));
     if older > 0 {
         crate::say!("{older} generations before still hold packets");
     }
@@ -144,9 +143,15 @@ pub(super) fn said(applied: Applied, json: bool) -> Result<bool> {
     let Applied { name, generation, kept, place, why, .. } = applied;
     crate::say!("{} runs in generation {generation}, @{place}; {kept} engines go on as they were", clean::line(&name));
     if let Some(why) = why {
-        crate::say!("not in the kernel: {}", clean::line(&why));
+        crate::say!("{}", not_there(&place, &why));
     }
     Ok(true)
+}
+
+/// Why a graph of this place is not in the kernel, or not all of it.
+fn not_there(place: &str, why: &str) -> String {
+    let what = if place == "kernel" { "packets go up to user space where it has no form" } else { "not in the kernel" };
+    format!("{what}: {}", clean::line(why))
 }
 
 /// Prints how a text differs from a graph of a node.

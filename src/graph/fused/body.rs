@@ -1,5 +1,6 @@
 //! What engines say of themselves to be fused: their bodies are put together from the end of the graph to its beginning.
 
+use super::up::{Sinking, only_up};
 use crate::contract::plan::{BLOCKS_MAX, EXITS_MAX, FusedBlock, FusedEnd, FusedStep, FusedTest, IP_AT, PLAIN};
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ pub struct FusedAt {
 
 /// A block that is made already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FusedLabel(u16);
+pub struct FusedLabel(pub(super) u16);
 
 /// Why an engine is not fused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +70,22 @@ pub struct FusedBody<'a> {
     at: u16,
     depth: usize,
     drop: Option<FusedLabel>,
+    /// Why packets go up.
+    raised: Vec<String>,
+}
+
+/// What has been put together.
+pub(super) struct Fused {
+    /// Where packets come in.
+    pub entries: Vec<(u32, u16)>,
+    /// By which ports they leave.
+    pub exits: Vec<u32>,
+    /// In the order in which packets come to them.
+    pub blocks: Vec<FusedBlock>,
+    /// Engines of which there is something, by their numbers.
+    pub engines: Vec<u16>,
+    /// Why packets go up, for each engine at which they do.
+    pub raised: Vec<String>,
 }
 
 /// Engines one behind the other, at most.
@@ -107,8 +124,8 @@ impl FusedAt {
 
 impl<'a> FusedBody<'a> {
     pub(super) fn new(links: &'a FusedLinks, ask: Ask<'a>) -> FusedBody<'a> {
-        let (blocks, known, exits) = (Vec::new(), HashMap::new(), Vec::new());
-        FusedBody { links, ask, blocks, known, exits, at: 0, depth: 0, drop: None }
+        let (blocks, known, exits, raised) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
+        FusedBody { links, ask, blocks, known, exits, at: 0, depth: 0, drop: None, raised }
     }
 
     fn block(&mut self, steps: Vec<FusedStep>, end: FusedEnd) -> Result<FusedLabel, NoForm> {
@@ -128,6 +145,14 @@ impl<'a> FusedBody<'a> {
         let label = self.block(Vec::new(), FusedEnd::Drop)?;
         self.drop = Some(label);
         Ok(label)
+    }
+
+    /// The packet goes up as it came, for this cause.
+    pub(super) fn raise(&mut self, why: String) -> Result<FusedLabel, NoForm> {
+        if !self.raised.contains(&why) {
+            self.raised.push(why);
+        }
+        self.block(Vec::new(), FusedEnd::Up)
     }
 
     /// Some steps, and then what is at a label.
@@ -233,26 +258,38 @@ impl<'a> FusedBody<'a> {
         Ok(label)
     }
 
-    /// Which engines have a body, by their numbers.
-    pub(super) fn fused(&self) -> Vec<u16> {
-        let mut all: Vec<_> = self.known.keys().map(|(engine, ..)| *engine).collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    /// Blocks in the order in which packets come to them, where packets come in, and by which ports they leave.
-    pub(super) fn finish(self, entries: &[(u32, FusedLabel)]) -> (Vec<(u32, u16)>, Vec<u32>, Vec<FusedBlock>) {
-        let last = (self.blocks.len().max(1) - 1) as u16;
+    /// All, for packets that come in here. Without an entry: every packet would go up.
+    pub(super) fn finish(self, entries: &[(u32, FusedLabel)]) -> Result<Fused, NoForm> {
+        let FusedBody { mut blocks, known, exits, raised, .. } = self;
+        let goes_up = only_up(&blocks);
+        let is_up = |label: &FusedLabel| goes_up.get(usize::from(label.0)).copied().unwrap_or(true);
+        if entries.iter().all(|(_, label)| is_up(label)) {
+            return Err(NoForm::Behind(raised.into_iter().next().unwrap_or_default()));
+        }
+        let come = come_to(&blocks, entries);
+        let engines = known.iter().filter_map(|((engine, ..), label)| {
+            let label = label.as_ref().filter(|label| !is_up(label))?;
+            come.get(usize::from(label.0)).copied().unwrap_or(false).then_some(*engine)
+        });
+        let mut engines: Vec<_> = engines.collect();
+        engines.sort_unstable();
+        engines.dedup();
+        let mut entries = entries.to_vec();
+        if let Some(mut sinking) = Sinking::of(&blocks) {
+            for (_, label) in &mut entries {
+                *label = sinking.enter(*label)?;
+            }
+            blocks = sinking.finish();
+        }
+        let last = (blocks.len().max(1) - 1) as u16;
         let turned = |label: u16| last - label.min(last);
-        let mut blocks = self.blocks;
         blocks.reverse();
         for next in blocks.iter_mut().flat_map(nexts) {
             *next = turned(*next);
         }
         let mut entries: Vec<_> = entries.iter().map(|(port, label)| (*port, turned(label.0))).collect();
         reached(&mut entries, &mut blocks);
-        (entries, self.exits, blocks)
+        Ok(Fused { entries, exits, blocks, engines, raised })
     }
 }
 
@@ -261,9 +298,21 @@ fn nexts(block: &mut FusedBlock) -> impl Iterator<Item = &mut u16> {
     let (one, two) = match &mut block.end {
         FusedEnd::To(next) => (Some(next), None),
         FusedEnd::If(_, then, otherwise) => (Some(then), Some(otherwise)),
-        FusedEnd::Drop | FusedEnd::Leave(..) => (None, None),
+        FusedEnd::Drop | FusedEnd::Leave(..) | FusedEnd::Up => (None, None),
     };
     one.into_iter().chain(two)
+}
+
+/// To which blocks packets come; those behind others are first.
+fn come_to(blocks: &[FusedBlock], entries: &[(u32, FusedLabel)]) -> Vec<bool> {
+    let mut come = vec![false; blocks.len()];
+    entries.iter().for_each(|(_, label)| come[usize::from(label.0)] = true);
+    for at in (0..blocks.len()).filter(|at| blocks[*at].end != FusedEnd::Up).rev().collect::<Vec<_>>() {
+        if come[at] {
+            nexts(&mut blocks[at].clone()).for_each(|next| come[usize::from(*next)] = true);
+        }
+    }
+    come
 }
 
 /// Takes out blocks that no packet comes to: the kernel takes no instructions that nothing reaches. Each leads to later ones only.

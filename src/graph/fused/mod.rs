@@ -8,7 +8,7 @@
 //! Where in a packet an engine looks is known when the plan is made: `Strip(14)` moves nothing, and what is behind it looks 14 bytes
 //! further on. The same of a packet's paint. So an engine that is reached in two ways may stand in the plan twice, and Strip, Paint,
 //! Switch and their like cost nothing. Only plain packets come ([`crate::contract::plan`]). All others are the user half's, which has
-//! the same graph.
+//! the same graph; so are those that come to an engine without a form (`up.rs`).
 //!
 //! Bodies are made of steps here and are no functions in C, since a classifier's tests, an engine's bytes and where it looks differ from
 //! graph to graph: as constants of instructions they cost no loads and no calls. What is the same for all graphs is in C (bpf/graph.bpf.c).
@@ -19,6 +19,7 @@ mod part;
 mod plan;
 #[cfg(test)]
 mod tests;
+mod up;
 
 pub use body::{FusedAt, FusedBody, FusedLabel, NoForm};
 pub use part::{FusedPart, GraphWords};

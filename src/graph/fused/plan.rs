@@ -1,6 +1,6 @@
 //! From a graph to the plan of its program in the kernel, or why there is none.
 
-use super::body::{FusedAt, FusedBody, FusedLabel, FusedLinks, NoForm};
+use super::body::{Fused, FusedAt, FusedBody, FusedLabel, FusedLinks, NoForm};
 use crate::contract::GRAPH_WORDS;
 use crate::contract::plan::{KernelPlan, PLAN_BYTES};
 use crate::graph::scratch::Hop;
@@ -13,6 +13,8 @@ pub struct Fusion {
     pub plan: KernelPlan,
     /// Numbers of the engines that packets can come to.
     pub engines: Vec<u16>,
+    /// Why packets go up to the user half, for each engine at which they do.
+    pub raised: Vec<String>,
     pub(super) links: FusedLinks,
 }
 
@@ -46,25 +48,27 @@ fn body(
     body: &mut FusedBody<'_>,
     (engine, input): (u16, u16),
     at: FusedAt,
+    in_parts: bool,
 ) -> Result<FusedLabel, NoForm> {
     let placed = graph.engines().get(usize::from(engine));
     let Some((placed, inner)) = placed.and_then(|placed| Some((placed, placed.engine.as_ref()?))) else {
         return Err(NoForm::Behind("an engine is not there".to_owned()));
     };
-    inner.kernel(input, at, body).map_err(|why| {
-        let named = format!("{} :: {}", placed.name, placed.class.name);
-        NoForm::Behind(match why {
-            NoForm::Class => format!("{named} has no form there"),
-            NoForm::Because(why) => format!("{named}: {why}"),
-            NoForm::Behind(why) => why,
-        })
-    })
+    let named = format!("{} :: {}", placed.name, placed.class.name);
+    let why = match inner.kernel(input, at, body) {
+        Err(NoForm::Class) => format!("{named} has no form there"),
+        Err(NoForm::Because(why)) => format!("{named}: {why}"),
+        made => return made,
+    };
+    if in_parts { body.raise(why) } else { Err(NoForm::Behind(why)) }
 }
 
-/// Fuses a graph whose edges are ports of these numbers; or says why it cannot be done.
-pub fn plan(graph: &Graph, port: impl Fn(u16) -> u32) -> Result<Fusion, String> {
+/// Fuses a graph whose edges are ports of these numbers; or says why it cannot be done. `in_parts`: up to engines that have no form.
+pub fn plan(graph: &Graph, in_parts: bool, port: impl Fn(u16) -> u32) -> Result<Fusion, String> {
     let links = links(graph).ok_or_else(|| format!("its engines would count in more than {GRAPH_WORDS} words"))?;
-    let ask = |made: &mut FusedBody<'_>, engine: u16, input: u16, at: FusedAt| body(graph, made, (engine, input), at);
+    let ask = |made: &mut FusedBody<'_>, engine: u16, input: u16, at: FusedAt| {
+        body(graph, made, (engine, input), at, in_parts)
+    };
     let mut body = FusedBody::new(&links, &ask);
     let mut entries: Vec<(u32, FusedLabel)> = Vec::new();
     for (edge, engine) in graph.entrances() {
@@ -80,12 +84,11 @@ pub fn plan(graph: &Graph, port: impl Fn(u16) -> u32) -> Result<Fusion, String> 
     if entries.is_empty() {
         return Err("nothing comes in by a device".into());
     }
-    let engines = body.fused();
-    let (entries, exits, blocks) = body.finish(&entries);
+    let Fused { entries, exits, blocks, engines, raised } = body.finish(&entries).map_err(said)?;
     let exits = exits.iter().map(|edge| port(*edge as u16)).collect();
     let plan = KernelPlan { entries, exits, blocks };
     if serde_json::to_vec(&plan).is_ok_and(|bytes| bytes.len() <= PLAN_BYTES) && plan.is_sound() {
-        Ok(Fusion { plan, engines, links })
+        Ok(Fusion { plan, engines, raised, links })
     } else {
         Err("it would be too long a program".into())
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 fn fused(text: &str) -> Result<Fusion, String> {
     let graph = load(text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
-    plan(&graph, u32::from)
+    plan(&graph, false, u32::from)
 }
 
 /// A graph around one engine.
@@ -54,7 +54,7 @@ fn what_has_no_form_is_named_with_its_cause() {
         (around("IPClassifier(udp)"), "it looks for an IP header 0 bytes behind"),
     ] {
         let graph = load(&text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
-        let said = plan(&graph, u32::from).err().unwrap_or_default();
+        let said = plan(&graph, false, u32::from).err().unwrap_or_default();
         assert!(said.contains(why), "{text}: {said:?}, not {why:?}");
     }
 }
@@ -135,7 +135,7 @@ impl GraphWords for Told {
 #[test]
 fn counts_that_cannot_be_read_for_once_are_counted_once() {
     let mut graph = load("FromDevice(a) -> c :: Counter -> Queue -> ToDevice(b);", &[]).unwrap();
-    let fusion = plan(&graph, u32::from).unwrap();
+    let fusion = plan(&graph, false, u32::from).unwrap();
     let all = vec![3; usize::from(fusion.links.count)];
     let words = Arc::<Told>::default();
     let mut part = FusedPart::new(fusion, words.clone());

@@ -23,8 +23,19 @@ fn channels(doors: &[(String, Inlet)]) -> impl Iterator<Item = (&str, InChanId)>
 pub(super) struct Placed {
     /// The program's place, if it has one.
     pub slot: Option<GraphSlot>,
-    /// Why it has none.
+    /// Why it has none; or why some of its packets go up.
     pub why: String,
+}
+
+/// Causes that are said of one program, at most.
+const CAUSES: usize = 4;
+
+/// Why packets of a program go up.
+fn raised(part: Option<&FusedPart>) -> String {
+    let all = part.map_or(&[][..], |part| &part.fusion.raised);
+    let more = all.len().saturating_sub(CAUSES);
+    let said = all.iter().take(CAUSES).cloned().collect::<Vec<_>>().join("; ");
+    if more > 0 { format!("{said}; and {more} more") } else { said }
 }
 
 impl Node {
@@ -40,8 +51,9 @@ impl Node {
         let why = match wanted {
             GraphPlace::User => "it is to run in user space".to_owned(),
             GraphPlace::Auto | GraphPlace::Kernel => {
-                match self.load_graph(generation, before).and_then(|slot| self.start_program(slot, before, doors)) {
-                    Ok(slot) => return Ok(Placed { slot: Some(slot), why: String::new() }),
+                let loaded = self.load_graph(wanted, generation, before);
+                match loaded.and_then(|slot| self.start_program(slot, before.domain, doors)) {
+                    Ok(slot) => return Ok(Placed { slot: Some(slot), why: raised(generation.kernel.as_ref()) }),
                     Err(why) => why,
                 }
             }
@@ -53,9 +65,22 @@ impl Node {
         Ok(Placed { slot: None, why })
     }
 
-    fn load_graph(&mut self, generation: &mut GraphGeneration, before: &Before) -> Result<GraphSlot, String> {
+    fn load_graph(
+        &mut self,
+        wanted: GraphPlace,
+        generation: &mut GraphGeneration,
+        before: &Before,
+    ) -> Result<GraphSlot, String> {
+        self.may_load(before.domain)?;
+        let (slot, part) = self.load_fusion(before.slot, generation.fuse(wanted)?)?;
+        generation.kernel = Some(part);
+        Ok(slot)
+    }
+
+    /// Whether a graph's domain may have a program.
+    fn may_load(&mut self, domain: DomainId) -> Result<(), String> {
         let cx = &mut self.cx;
-        let role = cx.core.domains.of(before.domain).map(|domain| domain.role.clone()).ok_or("its domain has ended")?;
+        let role = cx.core.domains.of(domain).map(|domain| domain.role.clone()).ok_or("its domain has ended")?;
         if let Some(why) = role.keeps_out_of_kernel() {
             return Err(why);
         }
@@ -63,19 +88,22 @@ impl Node {
             return Err("no port of this node has a kernel half (kernel = true)".into());
         }
         let graphs: Option<&RunningGraphs> = self.environments.get();
-        let others = graphs.map_or(0, |graphs| graphs.in_kernel(&role.name, before.domain));
+        let others = graphs.map_or(0, |graphs| graphs.in_kernel(&role.name, domain));
         if others >= usize::from(role.grants.kernel_programs) {
             let most = role.grants.kernel_programs;
             return Err(format!("the role {} has {most} programs in the kernel (grants.kernel_programs)", role.name));
         }
-        let fusion = generation.fuse()?;
+        Ok(())
+    }
+
+    /// Loads a program into the place that its graph has, or a new one.
+    fn load_fusion(&mut self, before: Option<GraphSlot>, fusion: Fusion) -> Result<(GraphSlot, FusedPart), String> {
         let halves = self.cx.graphs.halves.iter_mut().enumerate();
         let mut why = "the kernel half of this node has no graphs".to_owned();
-        for (half, it) in halves.filter(|(half, _)| before.slot.is_none_or(|slot| slot.half == *half)) {
-            match it.load_graph(before.slot.map(|slot| slot.place), &fusion.plan) {
+        for (half, it) in halves.filter(|(half, _)| before.is_none_or(|slot| slot.half == *half)) {
+            match it.load_graph(before.map(|slot| slot.place), &fusion.plan) {
                 Ok(Some(LoadedGraph { place, words })) => {
-                    generation.kernel = Some(FusedPart::new(fusion, words));
-                    return Ok(GraphSlot { half, place });
+                    return Ok((GraphSlot { half, place }, FusedPart::new(fusion, words)));
                 }
                 Ok(None) => {}
                 Err(error) => why = error,
@@ -84,16 +112,36 @@ impl Node {
         Err(why)
     }
 
+    /// A graph that runs here goes to the kernel, if it may and can by now.
+    fn enter_kernel(&mut self, name: &str) {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let graph = graphs.and_then(|graphs| graphs.find(name));
+        let graph = graph.filter(|graph| graph.slot.is_none() && graph.spec.place != GraphPlace::User);
+        let Some((domain, doors)) = graph.map(|graph| (graph.domain, graph.doors.clone())) else { return };
+        let fused = graph.map_or(Err(String::new()), |graph| graph.now.fuse(GraphPlace::Auto));
+        let loaded = self.may_load(domain).and(fused).and_then(|fusion| self.load_fusion(None, fusion));
+        let started = loaded.and_then(|(slot, part)| Ok((self.start_program(slot, domain, &doors)?, part)));
+        self.ask(|graphs: &mut RunningGraphs, _| {
+            let Some(graph) = graphs.at(domain).and_then(|at| graphs.list.get_mut(at)) else { return };
+            match started {
+                Ok((slot, part)) => {
+                    (graph.slot, graph.why, graph.now.kernel) = (Some(slot), raised(Some(&part)), Some(part));
+                }
+                Err(why) => graph.why = why,
+            }
+        });
+    }
+
     /// Has the channels lead to a place that do not yet, and the program that was loaded for it run there.
     fn start_program(
         &mut self,
         slot: GraphSlot,
-        before: &Before,
+        domain: DomainId,
         doors: &[(String, Inlet)],
     ) -> Result<GraphSlot, String> {
         let cx = &mut self.cx;
         let mut led = Vec::new();
-        let mut started = cx.lead_doors(slot, before.domain, doors, &mut led);
+        let mut started = cx.lead_doors(slot, domain, doors, &mut led);
         if let (Ok(()), Some(half)) = (&started, cx.graphs.halves.get_mut(slot.half)) {
             started = half.run_graph(slot.place);
         }
@@ -126,13 +174,13 @@ impl Node {
         });
     }
 
-    /// Ports of a graph are others: its program knows them, and its new channels lead there.
+    /// Ports of a graph are others: its program knows them, and its new channels lead there. If it has none, it may have one now.
     pub(super) fn rebind_program(&mut self, now: u64, domain: DomainId) {
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let graph = graphs.and_then(|graphs| graphs.list.get(graphs.at(domain)?));
-        let Some((graph, slot)) = graph.and_then(|graph| Some((graph, graph.slot?))) else { return };
-        let (name, doors) = (graph.spec.name.clone(), graph.doors.clone());
-        for (take, channel) in channels(&doors) {
+        let Some((name, slot)) = graph.map(|graph| (graph.spec.name.clone(), graph.slot)) else { return };
+        let doors = graph.filter(|_| slot.is_some()).map_or(Vec::new(), |graph| graph.doors.clone());
+        for ((take, channel), slot) in channels(&doors).zip(core::iter::repeat(slot).flatten()) {
             let cx = &mut self.cx;
             if let Err(why) = cx.graphs.open_door(&mut cx.core, channel, domain, slot) {
                 tracing::warn!(node = cx.core.name, why, take, "packets of a graph stay in user space");
@@ -147,8 +195,9 @@ impl Node {
         let Some(graph) = graphs.and_then(|graphs| graphs.list.iter_mut().find(|graph| graph.spec.name == name)) else {
             return;
         };
-        let Some((slot, part)) = graph.slot.zip(graph.now.kernel.as_ref()) else { return };
-        let fused = graph.now.fuse();
+        let Some((slot, part)) = graph.slot.zip(graph.now.kernel.as_ref()) else { return self.enter_kernel(name) };
+        // What has been placed whole may be in parts from now on: an engine that was written to is not refused.
+        let fused = graph.now.fuse(GraphPlace::Auto);
         if fused.as_ref().is_ok_and(|fusion| fusion.plan == part.fusion.plan) {
             return;
         }
@@ -158,6 +207,7 @@ impl Node {
         self.ask(|graphs: &mut RunningGraphs, cx| {
             let Some(graph) = graphs.at(domain).and_then(|at| graphs.list.get_mut(at)) else { return };
             graph.settle_kernel(cx);
+            graph.why = raised(part.as_ref());
             if let Some(old) = core::mem::replace(&mut graph.now.kernel, part) {
                 graph.parts_before.push_back((old, now + super::OLDER_FOR));
                 graph.end_parts(now);

@@ -4,7 +4,8 @@
 //! here. A port may go and another one come in its place, so devices and inlets are looked up by their names again when ports have changed.
 
 use super::placing::Placed;
-use super::{OLDER_FOR, OLDER_MAX, Running, RunningGraphs, no_graph};
+use super::shown::no_graph;
+use super::{OLDER_FOR, OLDER_MAX, Running, RunningGraphs};
 use crate::classify::rule::Layer;
 use crate::core::domain::DomainId;
 use crate::frame::{Link, PortId};
@@ -62,7 +63,9 @@ pub struct Swapped {
     pub domain: DomainId,
     /// Engines that have taken over what those of the same names have kept.
     pub kept: usize,
-    /// Why it does not run in the kernel; nothing: it does.
+    /// Whether it runs in the kernel.
+    pub in_kernel: bool,
+    /// Why not, or not all of it.
     pub why: Option<String>,
 }
 
@@ -116,13 +119,13 @@ impl Node {
         if let Some(slot) = before.slot.filter(|_| placed.slot.is_none()) {
             self.leave_kernel(turn.now, slot, before.domain, &before.doors);
         }
-        let why = (!placed.why.is_empty()).then(|| placed.why.clone());
+        let (in_kernel, why) = (placed.slot.is_some(), (!placed.why.is_empty()).then(|| placed.why.clone()));
         let closed: Vec<_> = before.doors.drain(..).filter(|(take, _)| !spec.take.contains(take)).collect();
         let kept = self.put(turn, (spec, wanted, generation), placed, &before);
         self.close_doors(turn, before.domain, &closed);
         let Before { domain, .. } = before;
         tracing::info!(event = "node", node = self.cx.core.name, name, generation = number, kept, "a graph runs");
-        Ok(Swapped { generation: number, domain, kept, why })
+        Ok(Swapped { generation: number, domain, kept, in_kernel, why })
     }
 
     /// Ends a graph with its domain.
