@@ -86,37 +86,66 @@ fn edit(handle: &Handle, wanted: &GraphEdit) -> Result<Applied, String> {
     apply(handle, GraphWish { name, text, role: None, take: None, base: Some(number), place: None })
 }
 
-/// The graphs of another configuration run from now on, and these do not any more. One that cannot run leaves the one before it.
-pub(super) fn renew(handle: &Handle, wanted: Vec<PreparedGraph>, gone: Vec<String>) -> Result<(), String> {
-    handle.with_node(move |node, turn| {
-        for name in gone {
+/// A graph that cannot run, and what there was before: graphs that ran, and names of those that did not.
+pub(super) struct RefusedGraph {
+    pub(super) why: String,
+    before: Vec<GraphSpec>,
+    began: Vec<String>,
+}
+
+impl RefusedGraph {
+    /// What [`renew`] is told for the way back.
+    pub(super) fn before(self) -> Result<(Vec<PreparedGraph>, Vec<String>), String> {
+        let before = self.before.into_iter().map(GraphSpec::prepare);
+        Ok((before.collect::<Result<_, _>>()?, self.began))
+    }
+}
+
+/// The graphs of another configuration run from now on, and these do not any more. With the first that cannot run this ends: whoever asks
+/// goes back to what there was.
+pub(super) fn renew(
+    handle: &Handle,
+    wanted: Vec<PreparedGraph>,
+    gone: Vec<String>,
+) -> Result<Option<RefusedGraph>, String> {
+    let refused = handle.with_node(move |node, turn| {
+        let names = || gone.iter().chain(wanted.iter().map(|graph| &graph.spec().name));
+        let before: Vec<_> = names().filter_map(|name| node.graph(name).ok()).map(spec_of).collect();
+        let is_new = |name: &&String| !before.iter().any(|known| known.name == **name);
+        let began = names().filter(is_new).cloned().collect();
+        for name in &gone {
             // An operator may have ended it before.
-            let _ = node.end_graph(turn, &name);
+            let _ = node.end_graph(turn, name);
         }
         for graph in wanted {
             if runs(node, graph.spec()) {
                 continue;
             }
             let (name, role) = (graph.spec().name.clone(), &graph.spec().role);
-            if node.graphs().iter().any(|before| before.name == name && before.role != *role) {
+            if before.iter().any(|before| before.name == name && before.role != *role) {
                 let _ = node.end_graph(turn, &name);
             }
             if let Err(why) = node.run_graph(turn, graph, None) {
-                tracing::error!(why, "a graph is what it was before this configuration");
+                return Some(RefusedGraph { why, before, began });
             }
         }
+        None
     })?;
     if let Err(error) = handle.settle() {
         tracing::warn!(%error, "what graphs take from now on is not theirs yet");
     }
-    Ok(())
+    Ok(refused)
+}
+
+/// What a graph was asked for as.
+fn spec_of(shown: ShownGraph) -> GraphSpec {
+    let ShownGraph { status: GraphStatus { name, role, take, asked, .. }, text, .. } = shown;
+    GraphSpec { name, role, take, text, place: asked }
 }
 
 /// Whether a graph runs just so.
 fn runs(node: &mut Node, wanted: &GraphSpec) -> bool {
-    node.graph(&wanted.name).is_ok_and(|ShownGraph { status: GraphStatus { role, take, asked, .. }, text, .. }| {
-        (role, take, text, asked) == (wanted.role.clone(), wanted.take.clone(), wanted.text.clone(), wanted.place)
-    })
+    node.graph(&wanted.name).is_ok_and(|shown| spec_of(shown) == *wanted)
 }
 
 /// An engine's name, and the name of one of its handlers.

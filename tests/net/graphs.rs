@@ -190,6 +190,48 @@ fn configured(stand: &Stand, (a, b): (&UdpSocket, &UdpSocket)) {
 }
 
 #[test]
+fn a_configuration_with_a_graph_that_cannot_run_is_taken_back_as_a_whole() {
+    let Some(stand) = Stand::new("gback", GRAPH) else { return };
+    stand.net.control("r").ask(&Ask::Channels).unwrap();
+    let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
+    // An operator has changed it, and packets have passed: this is what must go on.
+    let router = stand.file("router.click", &stand.router(1, ""));
+    stand.said("apply", &["fw", &router]);
+    let mut buffer = [0; 64];
+    a.send_to(b"one", "10.0.2.2:7000").unwrap();
+    assert_eq!(b.recv(&mut buffer).unwrap(), 3);
+    let config = fs::read_to_string(stand.net.dir("r").join("node.toml")).unwrap();
+    let other = "[[graph]]\nname = \"other\"\nrole = \"more\"\ntext = \"TimedSource(1) -> Discard;\"\n";
+    let wrong =
+        "[[graph]]\nname = \"wrong\"\nrole = \"graphs\"\nplace = \"kernel\"\ntext = \"TimedSource(1) -> Discard;\"\n";
+    let more: toml::Table = format!("[[role]]\nname = \"more\"\n{other}{wrong}").parse().unwrap();
+    for (kept, count) in [(true, "2"), (false, "1")] {
+        let mut wanted: toml::Table = config.parse().unwrap();
+        for (key, all) in &more {
+            let known = wanted.get_mut(key).and_then(toml::Value::as_array_mut).unwrap();
+            known.retain(|table| kept || key != "graph" || table["name"].as_str() != Some("fw"));
+            known.extend(all.as_array().unwrap().iter().cloned());
+        }
+        let file = stand.file("wrong.toml", &wanted.to_string());
+        let (done, said) = apply(&stand.net, "r", file.as_ref(), &[]);
+        let why = "graph wrong: it cannot run in the kernel: no port of this node has a kernel half";
+        assert!(
+            !done && said.contains(why) && said.contains("what ran before this configuration runs again"),
+            "{said}"
+        );
+        let listed: Value = serde_json::from_str(&stand.said("ls", &["--json"])).unwrap();
+        assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+        a.send_to(b"on", "10.0.2.2:7000").unwrap();
+        assert_eq!(b.recv(&mut buffer).unwrap(), 2);
+        assert_eq!(stand.said("read", &["fw", "c.count"]).trim(), count, "it goes on, or begins anew if it was to end");
+        // Its role came with that configuration, and went with it.
+        let Output { stderr, .. } = stand.graph("apply", &["new", &router, "--role", "more", "--take", "to-a/ip *"]);
+        assert!(String::from_utf8_lossy(&stderr).contains("more"), "{}", String::from_utf8_lossy(&stderr));
+    }
+    stand.net.status("r");
+}
+
+#[test]
 fn edits_under_load_lose_and_mix_no_packet() {
     let Some(stand) = Stand::new("edits", GRAPH) else { return };
     edited(&stand, "user", ["Null", "Counter", "x :: Counter", "CheckLength(3000)"]);

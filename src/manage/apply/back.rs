@@ -1,13 +1,16 @@
 //! The way back from a configuration that nobody has confirmed, or that an operator takes back.
 //!
-//! It is that of any other configuration. What cannot be taken back at once is tried again soon.
+//! It is that of any other configuration. What cannot be taken back at once is tried again soon. A configuration with a graph that cannot
+//! run goes the same way at once.
 
 use super::applier::lock;
 use super::offered::{Keys, hold_again, offer_again};
 use super::prepared::Prepared;
 use super::reach::Reach;
+use super::wish::Standing;
 use super::{AGAIN, Applying, Before};
 use crate::config::difference;
+use crate::manage::graphs::RefusedGraph;
 use std::time::Instant;
 
 impl Applying {
@@ -15,7 +18,7 @@ impl Applying {
     /// again soon.
     pub(super) fn go_back(&mut self, taker: Option<&str>) -> Result<(), String> {
         let Some(before) = self.before.take() else { return Ok(()) };
-        let (given, returned) = (before.who.clone(), self.return_to(&before, taker));
+        let (given, returned) = (before.who.clone(), self.return_to(&before, taker, None));
         match returned {
             Ok(number) => {
                 let mut board = lock(&self.shared.board);
@@ -53,8 +56,33 @@ impl Applying {
         }
     }
 
-    /// Gives the number of what runs then.
-    fn return_to(&mut self, before: &Before, taker: Option<&str>) -> Result<Option<u64>, String> {
+    /// Back from a configuration with a graph that cannot run: gives why it cannot, and what has come of it.
+    pub(super) fn take_back(&mut self, before: Before, standing: Standing, refused: RefusedGraph) -> String {
+        let why = refused.why.clone();
+        let returned = self.return_to(&before, Some("the node"), Some(refused));
+        let mut board = lock(&self.shared.board);
+        match returned {
+            Ok(number) => {
+                (board.standing, board.deadline) = (Standing { number, ..standing }, None);
+                self.before = None;
+                format!("{why}; what ran before this configuration runs again")
+            }
+            Err(error) => {
+                let deadline = Instant::now() + AGAIN;
+                board.deadline = Some(deadline);
+                self.before = Some(Before { deadline, ..before });
+                format!("{why}; the configuration before is tried again soon, since it cannot run now: {error}")
+            }
+        }
+    }
+
+    /// Gives the number of what runs then; `refused`: graphs run as they did before that, and environments have not changed.
+    fn return_to(
+        &mut self,
+        before: &Before,
+        taker: Option<&str>,
+        refused: Option<RefusedGraph>,
+    ) -> Result<Option<u64>, String> {
         let Before { file, guard, number, .. } = before;
         let (guard, number) = (guard.clone(), *number);
         // Each port has its place again: who has it now was not there before.
@@ -67,12 +95,17 @@ impl Applying {
         };
         let mut prepared = Prepared::of(&self.parts, &file, &changes, &Keys::new(), false)?;
         prepared.amendment.guard = Some(guard);
+        if let Some(refused) = refused {
+            (prepared.graphs, prepared.environments) = (Some(refused.before()?), None);
+        }
         // First of all: what the broker has then is no more than an operator has given.
         let held = offered.and_then(hold_again);
         if let Err(why) = &held {
             tracing::warn!(why, "the broker does not know that the node has gone back");
         }
-        prepared.carry_out(&mut self.parts)?;
+        if let Some(refused) = prepared.carry_out(&mut self.parts)? {
+            tracing::error!(why = refused.why, "a graph does not run again as it did");
+        }
         self.parts.file = file;
         if let Ok(kept) = &held {
             let in_force = self.in_force(&kept.text, kept.partly);

@@ -97,6 +97,7 @@ struct Looked {
 type Ready = Option<(NodeFile, Vec<Change>, Prepared, Reach)>;
 
 /// Where the node goes back to.
+#[derive(Clone)]
 struct Before {
     file: NodeFile,
     guard: Guard,
@@ -295,12 +296,12 @@ impl Applying {
             .map_err(|error| error.to_string())?;
         let (before, guard) = (self.number(), self.parts.guard.clone());
         let running = core::mem::replace(&mut self.parts.file, target);
-        self.stands(
-            kept,
-            manner.within,
-            Before { file: running, guard, number: before, deadline: Instant::now(), who: who.to_owned() },
-        );
-        prepared.carry_out(&mut self.parts)?;
+        let standing = lock(&self.shared.board).standing.clone();
+        let before = Before { file: running, guard, number: before, deadline: Instant::now(), who: who.to_owned() };
+        self.stands(kept, manner.within, before.clone());
+        if let Some(refused) = prepared.carry_out(&mut self.parts)? {
+            return Err(self.take_back(before, standing, refused));
+        }
         // One event, and as many lines as somebody reads.
         tracing::info!(
             event = "node",

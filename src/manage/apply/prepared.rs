@@ -8,7 +8,7 @@ use crate::config::environments::Environment;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
 use crate::manage::extensions::Taught;
-use crate::manage::graphs;
+use crate::manage::graphs::{self, RefusedGraph};
 use crate::manage::worker::Order;
 use crate::node::Classifying;
 use crate::node::graphs::PreparedGraph;
@@ -28,9 +28,9 @@ pub(super) struct Prepared {
     /// What the kernel half may use.
     permille: Option<u32>,
     /// The environments, and the names of those whose table has changed.
-    environments: Option<(Vec<Environment>, BTreeSet<String>)>,
+    pub environments: Option<(Vec<Environment>, BTreeSet<String>)>,
     /// The graphs, and the names of those that are no more.
-    graphs: Option<(Vec<PreparedGraph>, Vec<String>)>,
+    pub graphs: Option<(Vec<PreparedGraph>, Vec<String>)>,
     /// Which neighbour has which number then.
     peers: Option<Peers>,
     /// Ports that come or go, or are others.
@@ -112,8 +112,9 @@ impl Prepared {
         })
     }
 
-    /// Carries it out. An error: the node is going down.
-    pub fn carry_out(self, parts: &mut Parts) -> Result<(), String> {
+    /// Carries it out; or says which graph cannot run, and then environments are as before, and all else is to be taken back. An error:
+    /// the node is going down.
+    pub fn carry_out(self, parts: &mut Parts) -> Result<Option<RefusedGraph>, String> {
         let Prepared { amendment, cpu, permille, environments, graphs, peers, ports, followed: (file, news) } = self;
         // Those who judge first: what a worker asks them from now on is answered by the new policy.
         if let Some(roles) = &amendment.roles {
@@ -149,13 +150,15 @@ impl Prepared {
             tracing::error!(%error, "routes and ports are what they were before this configuration");
         }
         drop(following);
-        if let Some((all, gone)) = graphs {
-            graphs::renew(&parts.handle, all, gone)?;
+        if let Some((all, gone)) = graphs
+            && let Some(refused) = graphs::renew(&parts.handle, all, gone)?
+        {
+            return Ok(Some(refused));
         }
         if let Some((all, changed)) = environments {
             parts.management.renew(all, changed);
         }
-        Ok(())
+        Ok(None)
     }
 }
 
