@@ -6,8 +6,10 @@ use super::given::{Given, Kind, Place};
 use super::helpers::LivingHelpers;
 use super::here::{Home, carry_out, these};
 use super::message::{LocalSocket, OPERATOR_SOCKET, Request};
+use super::paced::Paced;
 use crate::kernel::{Pins, Setting, Settings, own, pins};
 use crate::sys::bpf;
+use crate::sys::clock::Clock;
 use crate::sys::privileges::Identity;
 use crate::sys::realtime;
 use rustix::net::{AddressFamily, SocketType, socket};
@@ -41,6 +43,8 @@ struct Had {
     programs: VecDeque<(u32, String)>,
     /// Sockets.
     given: Given,
+    /// Programs of graphs.
+    graphs: Paced,
     /// Whether the start was a success.
     runs: bool,
 }
@@ -65,6 +69,7 @@ impl Acts {
     /// Does what is asked for, if it may be.
     pub fn carry_out(&self, request: &Request, with: &[OwnedFd]) -> io::Result<Done> {
         self.all().check(request, name_of).map_err(refused)?;
+        self.pace(request).map_err(refused)?;
         let with: Vec<BorrowedFd<'_>> = with.iter().map(AsFd::as_fd).collect();
         let here = || carry_out(request, &with, Home { run_dir: Some(&self.run_dir), user: self.user });
         if let Some((kind, place, name)) = socket_of(request) {
@@ -130,6 +135,14 @@ impl Acts {
                 Ok(Done::default())
             }
             _ => here(),
+        }
+    }
+
+    /// Refuses what is asked for too often.
+    fn pace(&self, request: &Request) -> Result<(), String> {
+        match request {
+            Request::Graph { .. } => self.had().graphs.take(Clock::of_host().now()),
+            _ => Ok(()),
         }
     }
 

@@ -30,6 +30,7 @@ mod jails;
 mod listen;
 pub mod message;
 pub mod operator;
+mod paced;
 pub mod prepare;
 pub mod process;
 pub mod remains;
