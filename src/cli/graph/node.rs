@@ -150,7 +150,7 @@ pub(super) fn said(applied: Applied, json: bool) -> Result<bool> {
 
 /// Why a graph of this place is not in the kernel, or not all of it.
 fn not_there(place: &str, why: &str) -> String {
-    let what = if place == "kernel" { "packets go up to user space where it has no form" } else { "not in the kernel" };
+    let what = if place == "kernel" { "some packets go up to user space" } else { "not in the kernel" };
     format!("{what}: {}", clean::line(why))
 }
 
