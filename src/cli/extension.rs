@@ -4,6 +4,7 @@ use crate::clean;
 use crate::cli::say_json;
 use crate::code::extension::compiled::Offered;
 use crate::code::extension::manifest::{ExtensionManifest, binary, packed};
+use crate::config::extensions::ExtensionFile;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::extensions::described;
 use crate::wire::Digest;
@@ -12,6 +13,7 @@ use clap::Subcommand;
 use model::Ask;
 use model::extensions::{Call, Changed, Extension};
 use model::wish::Wish;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,6 +42,11 @@ enum Verb {
         /// Where the extension is written
         #[arg(short, long)]
         output: PathBuf,
+    },
+    /// Print the table of an extension for a node's configuration
+    Table {
+        /// The module, or its text form, with a manifest in it
+        module: PathBuf,
     },
     /// Load extensions into a running node, all or none, in the order of their needs
     Load {
@@ -78,6 +85,7 @@ enum Verb {
 pub(crate) fn run(args: Args) -> Result<ExitCode> {
     match args.verb {
         Verb::Check { module, json } => check(&module, json)?,
+        Verb::Table { module } => table(&module)?,
         Verb::Pack { module, manifest, output } => pack(&module, &manifest, &output)?,
         Verb::Load { node, modules, json } => {
             let read = |module: &PathBuf| read(module).map(hex::encode);
@@ -123,6 +131,16 @@ fn check(module: &Path, json: bool) -> Result<()> {
         return say_json(&extension);
     }
     say(&extension);
+    Ok(())
+}
+
+/// A table that is the extension by itself: `anode extension table MODULE >> node.toml`.
+fn table(module: &Path) -> Result<()> {
+    let wasm = read(module)?;
+    let offered = Offered::read(&wasm).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
+    let extension = ExtensionFile { name: offered.manifest.name, module: hex::encode(&wasm) };
+    let table = toml::to_string(&BTreeMap::from([("extension", [extension])]))?;
+    crate::say!("{}", table.trim_end());
     Ok(())
 }
 

@@ -20,10 +20,11 @@ use std::fmt;
 use std::path::Path;
 
 /// Lists whose entries have a name: where they are, and the key that has it.
-const NAMED: [(&[&str], &str); 7] = [
+const NAMED: [(&[&str], &str); 8] = [
     (&["role"], "name"),
     (&["ee"], "name"),
     (&["graph"], "name"),
+    (&["extension"], "name"),
     (&["port"], TITLE),
     (&["route"], "to"),
     (&["port", "*", "neighbours"], "address"),
@@ -62,10 +63,12 @@ pub enum Part {
     Environments,
     /// Graphs.
     Graphs,
+    /// Extensions.
+    Extensions,
 }
 
 /// What becomes of a change at a place, and the first that fits counts; `*` stands for any step.
-const PLACES: [(&[&str], Part); 28] = [
+const PLACES: [(&[&str], Part); 29] = [
     (&["role"], Part::Roles),
     (&["route"], Part::Routes),
     (&["entry"], Part::Entry),
@@ -94,6 +97,7 @@ const PLACES: [(&[&str], Part); 28] = [
     (&["port", "*", "discipline"], Part::Sockets),
     (&["ee"], Part::Environments),
     (&["graph"], Part::Graphs),
+    (&["extension"], Part::Extensions),
 ];
 
 /// One change.
@@ -163,6 +167,9 @@ impl Change {
     }
 }
 
+/// Bytes of a text that people are shown whole; of a longer one, as a module is, its beginning.
+const SHOWN_MAX: usize = 1024;
+
 /// A value for people.
 struct Words<'a>(&'a Value);
 
@@ -170,6 +177,10 @@ impl fmt::Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Value::Null => f.write_str("none"),
+            Value::String(text) if text.len() > SHOWN_MAX => {
+                let begin: String = text.chars().take(SHOWN_MAX / 16).collect();
+                write!(f, "{begin}… ({} bytes)", text.len())
+            }
             Value::String(text) => f.write_str(text),
             Value::Object(fields) => f.write_str(&fields.keys().cloned().collect::<Vec<_>>().join(", ")),
             other => write!(f, "{other}"),

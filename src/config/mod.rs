@@ -13,6 +13,7 @@ pub mod difference;
 pub mod discipline;
 pub mod entry;
 pub mod environments;
+pub mod extensions;
 pub mod graphs;
 pub mod guard;
 pub mod half;
@@ -88,6 +89,9 @@ pub struct NodeFile {
     /// Protocols that are taught, and whose packets are whose.
     #[serde(default)]
     pub classify: classify::ClassifyFile,
+    /// Its extensions.
+    #[serde(default, rename = "extension")]
+    pub extensions: Vec<extensions::ExtensionFile>,
     /// Its graphs.
     #[serde(default, rename = "graph")]
     pub graphs: Vec<crate::node::graphs::GraphSpec>,
@@ -323,6 +327,7 @@ impl NodeFile {
         tables.map_err(ConfigError)?;
         file.check_users()?;
         file.prepared_graphs()?;
+        file.extension_modules()?;
         if file.xdp.queues_max == 0 {
             return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }

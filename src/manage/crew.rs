@@ -11,10 +11,10 @@ use crate::config::cpu::{CpuFile, Workers};
 use crate::config::{NodeFile, Plan};
 use crate::frame::WorkerId;
 use crate::graph::half::{SharedHalf, boxed};
-use crate::node::NodeConfig;
 use crate::node::entry::EntryLimits;
 use crate::node::proofs::Guard;
 use crate::node::workers::Joint;
+use crate::node::{Classifying, NodeConfig};
 use crate::seen::ring::Teller;
 use crate::sys::clock::Clock;
 use crate::sys::ethtool;
@@ -36,11 +36,11 @@ pub(super) fn first(
     config: NodeConfig,
     (plan, apps, loader): (Box<crate::ee::plan::Config>, Apps, Loader),
     (way, orders): (Way, Receiver<Order>),
-    (entry, clock): (EntryLimits, Clock),
+    (entry, clock, classifying): (EntryLimits, Clock, Classifying),
 ) -> Result<(Worker, Crew, Arc<cpu::Report>)> {
     let workers = count(&file.cpu, plans);
     file.check_workers(workers)?;
-    let (crew, links) = Crew::of(workers, &config, &way)?;
+    let (crew, links) = Crew::of(workers, &config, &way, classifying.clone())?;
     let cpu = Cpu::new(&file.cpu.of_worker(0, workers));
     let report = cpu.report();
     let parts = Parts {
@@ -51,7 +51,7 @@ pub(super) fn first(
         busy_poll_us: file.xdp.busy_poll_us,
         cpu,
         entry,
-        classifying: file.classify.classifying().map_err(anyhow::Error::msg)?,
+        classifying,
         orders,
         waker: way.waker,
         clock,
@@ -169,6 +169,8 @@ pub(super) struct Crew {
     pub workers: WorkerId,
     /// The way to the first one.
     first: Way,
+    /// What all say of classifying at first.
+    classifying: Classifying,
     seated: Vec<Seated>,
 }
 
@@ -182,7 +184,7 @@ pub(super) struct Running {
 
 impl Crew {
     /// For so many workers, of which the first is reached so; with what that one has of the others.
-    fn of(workers: WorkerId, config: &NodeConfig, first: &Way) -> Result<(Crew, Vec<Link>)> {
+    fn of(workers: WorkerId, config: &NodeConfig, first: &Way, classifying: Classifying) -> Result<(Crew, Vec<Link>)> {
         let joint = (workers > 1).then(|| Joint::new(workers, config.sizes.state_entries));
         let (mut ways, mut inboxes) = (vec![first.clone()], Vec::new());
         for _ in 1..workers {
@@ -194,7 +196,7 @@ impl Crew {
         let own = links.next().unwrap_or_default();
         let others = (1..).zip(ways.into_iter().skip(1)).zip(inboxes).zip(links);
         let seated = others.map(|(((id, way), orders), links)| Seated { id, orders, way, links }).collect();
-        Ok((Crew { joint, workers, first: first.clone(), seated }, own))
+        Ok((Crew { joint, workers, first: first.clone(), classifying, seated }, own))
     }
 
     /// Somebody watches, and is told by each of these, the first by the first worker; before the threads are started.
@@ -227,7 +229,7 @@ impl Crew {
                 busy_poll_us: file.xdp.busy_poll_us,
                 cpu,
                 entry: *entry,
-                classifying: file.classify.classifying().map_err(anyhow::Error::msg)?,
+                classifying: self.classifying.clone(),
                 orders,
                 waker: way.waker.clone(),
                 clock,

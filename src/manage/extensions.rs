@@ -34,6 +34,7 @@ const CALL_FUEL: u64 = 100_000_000;
 enum Order {
     Service(Vec<u8>, Sender<Result<WasmService, String>>),
     Prepare(Vec<Vec<u8>>, Sender<Result<Loading, String>>),
+    Renew(Configured, Sender<Result<Loading, String>>),
     Put(Loading, Sender<()>),
     Leaving(String, bool, Sender<Result<Leaving, String>>),
     Take(Vec<String>, Sender<()>),
@@ -44,6 +45,15 @@ enum Order {
 
 /// Definitions of protocols, and whose they are.
 pub type Taught = (String, String);
+
+/// What a configuration says of extensions beside the one that runs.
+#[derive(Default)]
+pub struct Configured {
+    /// All of its own: their names, their modules, and whether the one that runs says just so.
+    pub all: Vec<(String, Vec<u8>, bool)>,
+    /// Those of the one that runs that are no more, or are others.
+    pub gone: Vec<String>,
+}
 
 /// A call that PLAN programs see.
 pub struct Service {
@@ -63,6 +73,8 @@ pub struct Loading {
     pub services: Vec<Service>,
     /// What all loaded extensions teach then.
     pub taught: Vec<Taught>,
+    /// Those that are loaded no more then, and what PLAN programs saw of them.
+    pub gone: (Vec<String>, Vec<String>),
 }
 
 impl Loading {
@@ -136,6 +148,11 @@ impl Extensions {
         self.ask(|reply| Order::Prepare(modules, reply))?
     }
 
+    /// Makes those of another configuration ready, which take the place of those of the one that runs.
+    pub fn renew(&self, configured: Configured) -> Result<Loading, String> {
+        self.ask(|reply| Order::Renew(configured, reply))?
+    }
+
     /// They are loaded from now on.
     pub fn put(&self, loading: Loading) -> Result<(), String> {
         self.ask(|reply| Order::Put(loading, reply))
@@ -185,7 +202,8 @@ impl State {
         for order in inbox {
             match order {
                 Order::Service(module, reply) => drop(reply.send(WasmService::load(&module))),
-                Order::Prepare(modules, reply) => drop(reply.send(self.prepare(&modules))),
+                Order::Prepare(modules, reply) => drop(reply.send(self.prepare(&modules, Vec::new()))),
+                Order::Renew(configured, reply) => drop(reply.send(self.renew(configured))),
                 Order::Put(loading, reply) => {
                     self.put(loading);
                     let _ = reply.send(());
@@ -209,28 +227,57 @@ impl State {
         teaches.map(|manifest| (manifest.name.clone(), manifest.protocols.clone())).collect()
     }
 
-    fn prepare(&self, modules: &[Vec<u8>]) -> Result<Loading, String> {
+    /// What a configuration says is ready. Who needs what goes comes anew with it, and so has the memory that a module begins with.
+    fn renew(&self, configured: Configured) -> Result<Loading, String> {
+        let Configured { all, gone: left } = configured;
+        let mut gone: Vec<String> = Vec::new();
+        for name in left.iter().filter(|name| self.registry.get(name).is_some()) {
+            gone.extend(
+                self.registry.leaving(name)?.into_iter().filter(|leaving| !gone.contains(leaving)).collect::<Vec<_>>(),
+            );
+        }
+        let is_known = |name: &String| left.contains(name) || all.iter().any(|(known, ..)| known == name);
+        if let Some(loaded) = gone.iter().find(|name| !is_known(name)) {
+            return Err(format!(
+                "{loaded}, which an operator has loaded, needs {}: anode extension unload NODE {loaded}",
+                left.join(" or ")
+            ));
+        }
+        let comes = |(name, _, same): &(String, Vec<u8>, bool)| !same || gone.contains(name);
+        let modules: Vec<_> = all.iter().filter(|of| comes(of)).map(|(_, module, _)| module.clone()).collect();
+        self.prepare(&modules, gone)
+    }
+
+    fn prepare(&self, modules: &[Vec<u8>], gone: Vec<String>) -> Result<Loading, String> {
         let offered = modules.iter().map(|module| Offered::read(module)).collect::<Result<Vec<_>, _>>()?;
         let manifests: Vec<_> = offered.iter().map(|offered| offered.manifest.clone()).collect();
-        let order = self.registry.order(&manifests)?;
+        let order = self.registry.without(&gone).order(&manifests)?;
         let mut offered: Vec<_> = offered.into_iter().map(Some).collect();
+        let stays = |name: &String| !gone.contains(name);
         let mut loading = Loading {
             all: Vec::new(),
-            instances: self.instances.clone(),
+            instances: self
+                .instances
+                .iter()
+                .filter(|(name, _)| stays(name))
+                .map(|(name, it)| (name.clone(), it.clone()))
+                .collect(),
             services: Vec::new(),
-            taught: self.taught(&[]),
+            taught: self.taught(&gone),
+            gone: (gone.clone(), self.services_of(&gone)),
         };
         for offered in order.into_iter().filter_map(|at| offered[at].take()) {
             let known = |name: &str| {
                 let new = loading.all.iter().find(|extension| extension.manifest.name == name);
-                new.or_else(|| Some(&self.registry.get(name)?.1.compiled)).cloned()
+                let old = || self.registry.get(name).filter(|(manifest, _)| stays(&manifest.name));
+                new.or_else(|| Some(&old()?.1.compiled)).cloned()
             };
             let compiled = offered.compile(known)?;
             compiled.instance(&mut loading.instances)?;
             loading.all.push(compiled);
         }
         for extension in &loading.all {
-            loading.services.extend(self.services(extension, &loading.services)?);
+            loading.services.extend(self.services(extension, &loading.services, &gone)?);
             let manifest = &extension.manifest;
             if !manifest.protocols.is_empty() {
                 loading.taught.push((manifest.name.clone(), manifest.protocols.clone()));
@@ -239,12 +286,25 @@ impl State {
         Ok(loading)
     }
 
-    /// What PLAN programs see of an extension; `others` are those of extensions that come with it.
-    fn services(&self, extension: &CompiledExtension, others: &[Service]) -> Result<Vec<Service>, String> {
+    /// What PLAN programs see of these.
+    fn services_of(&self, names: &[String]) -> Vec<String> {
+        let these = self.registry.iter().filter(|(manifest, _)| names.contains(&manifest.name));
+        let services = these.flat_map(|(manifest, _)| &manifest.calls).filter(|call| call.service);
+        services.map(|call| call.name.clone()).collect()
+    }
+
+    /// What PLAN programs see of an extension; `others` are those of extensions that come with it, and those in `gone` go.
+    fn services(
+        &self,
+        extension: &CompiledExtension,
+        others: &[Service],
+        gone: &[String],
+    ) -> Result<Vec<Service>, String> {
         let calls = &extension.manifest.calls;
         let mut services = Vec::new();
         for (at, call) in calls.iter().enumerate().filter(|(_, call)| call.service) {
-            let mut all = self.registry.iter().flat_map(|(manifest, _)| manifest.calls.iter().filter(|it| it.service));
+            let stay = self.registry.iter().filter(|(manifest, _)| !gone.contains(&manifest.name));
+            let mut all = stay.flat_map(|(manifest, _)| manifest.calls.iter().filter(|it| it.service));
             if all.any(|it| it.name == call.name) || others.iter().any(|other| other.name == call.name) {
                 return Err(format!("{}: another extension has a service {}", extension.manifest.name, call.name));
             }
@@ -256,6 +316,7 @@ impl State {
     }
 
     fn put(&mut self, loading: Loading) {
+        self.take(&loading.gone.0);
         self.instances = loading.instances;
         for compiled in loading.all {
             let Some(instance) = self.instances.get(&compiled.manifest.name).cloned() else { continue };
@@ -276,10 +337,7 @@ impl State {
                 others.join(", ")
             ));
         }
-        let gone = self.registry.iter().filter(|(manifest, _)| names.contains(&manifest.name));
-        let services = gone.flat_map(|(manifest, _)| &manifest.calls).filter(|call| call.service);
-        let services = services.map(|call| call.name.clone()).collect();
-        Ok(Leaving { services, taught: self.taught(&names), names })
+        Ok(Leaving { services: self.services_of(&names), taught: self.taught(&names), names })
     }
 
     fn take(&mut self, names: &[String]) {
@@ -359,176 +417,4 @@ pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NAMES: &[u8] = include_bytes!("../../apps/extensions/names.wat");
-    const TUNNELS: &[u8] = include_bytes!("../../apps/extensions/tunnels.wat");
-
-    fn start() -> Extensions {
-        Extensions::start(Clock::start()).unwrap()
-    }
-
-    fn load(extensions: &Extensions, modules: &[&[u8]]) -> Result<Vec<String>, String> {
-        let loading = extensions.prepare(modules.iter().map(|module| module.to_vec()).collect())?;
-        let names = loading.names();
-        extensions.put(loading).map(|()| names)
-    }
-
-    fn call(extensions: &Extensions, call: &str, arguments: &[&str]) -> Result<String, String> {
-        let arguments = arguments.iter().map(ToString::to_string).collect();
-        extensions.call(call.into(), arguments).map(|called| called.value)
-    }
-
-    /// An extension with one function `f` of this body, and what it needs.
-    fn extension(name: &str, kind: &str, (imports, body): (&str, &str), more: &str) -> Vec<u8> {
-        format!(
-            "(module {imports} (memory (export \"memory\") 1) (global (export \"an_buffer\") i32 (i32.const 0))
-               (func (export \"f\") (param i32) (result i32) {body})
-               (@custom \"anode.extension\" \"name = '{name}'\\n{more}\\n[[call]]\\nname = 'f'\\ntype = '{kind}'\"))"
-        )
-        .into_bytes()
-    }
-
-    #[test]
-    fn what_is_no_service_is_refused_and_the_thread_works_on() {
-        let extensions = start();
-        let body = "(memory (export \"memory\") 1) (global (export \"plan_buffer\") i32 (i32.const 64))
-                    (func (export \"service\") (param i32) (result i32) (i32.const 0))";
-        assert!(extensions.service(b"no module".to_vec()).is_err());
-        assert!(extensions.clone().service(format!("(module {body})").into_bytes()).is_ok());
-    }
-
-    #[test]
-    fn extensions_call_each_other_and_go_in_the_order_of_their_needs() {
-        let extensions = start();
-        assert!(
-            load(&extensions, &[TUNNELS]).unwrap_err().contains("needs names.lookup : string -> host: no extension")
-        );
-        assert_eq!(load(&extensions, &[TUNNELS, NAMES]).unwrap(), ["names", "tunnels"]);
-        assert_eq!(call(&extensions, "names.add", &["vtep.west", "10.0.0.9"]).unwrap(), "()");
-        assert_eq!(call(&extensions, "names.add", &["www", "fd00::80"]).unwrap(), "()");
-        assert_eq!(call(&extensions, "names.lookup", &["www"]).unwrap(), "fd00::80");
-        assert_eq!(call(&extensions, "tunnels.end", &["west"]).unwrap(), "10.0.0.9");
-        assert_eq!(call(&extensions, "tunnels.end", &["east"]).unwrap_err(), "tunnels.end: not found");
-        assert_eq!(call(&extensions, "names.remove", &["vtep.west"]).unwrap(), "()");
-        assert!(call(&extensions, "tunnels.end", &["west"]).is_err());
-        assert_eq!(call(&extensions, "names.lookup", &["www"]).unwrap(), "fd00::80", "others stay");
-        let listed = extensions.list().unwrap();
-        assert_eq!((&*listed[1].name, listed[1].called, listed[1].failed), ("tunnels", 3, 2));
-        let refused = extensions.leaving("names".into(), false).unwrap_err();
-        assert_eq!(refused, "names is needed by tunnels: unload first what needs it, or all with --cascade");
-        let leaving = extensions.leaving("names".into(), true).unwrap();
-        assert_eq!(
-            (leaving.names.clone(), leaving.services, leaving.taught),
-            (vec!["tunnels".into(), "names".into()], vec!["end".into()], vec![])
-        );
-        extensions.take(leaving.names).unwrap();
-        assert!(call(&extensions, "names.lookup", &["www"]).unwrap_err().contains("no extension 'names' is loaded"));
-        load(&extensions, &[NAMES]).unwrap();
-        assert_eq!(
-            call(&extensions, "names.lookup", &["www"]).unwrap_err(),
-            "names.lookup: not found",
-            "it began anew"
-        );
-    }
-
-    #[test]
-    fn a_table_of_names_is_full_and_has_its_bounds() {
-        let extensions = start();
-        load(&extensions, &[NAMES]).unwrap();
-        for number in 0..256 {
-            call(&extensions, "names.add", &[&format!("host{number}"), "10.0.0.1"]).unwrap();
-        }
-        assert_eq!(call(&extensions, "names.add", &["one-more", "10.0.0.1"]).unwrap_err(), "names.add: refused");
-        call(&extensions, "names.add", &["host7", "10.0.0.7"]).unwrap();
-        call(&extensions, "names.remove", &["host9"]).unwrap();
-        call(&extensions, "names.add", &[&"x".repeat(32), "10.0.0.8"]).unwrap();
-        assert_eq!(call(&extensions, "names.lookup", &["host7"]).unwrap(), "10.0.0.7");
-        assert_eq!(call(&extensions, "names.lookup", &[&"x".repeat(32)]).unwrap(), "10.0.0.8");
-        assert_eq!(call(&extensions, "names.add", &[&"x".repeat(33), "10.0.0.8"]).unwrap_err(), "names.add: too big");
-    }
-
-    #[test]
-    fn calls_that_trap_loop_or_lie_end_and_nobody_else_is_disturbed() {
-        let extensions = start();
-        let f = |name: &str, body: &str| extension(name, "void -> int", ("", body), "");
-        let seven = "(i64.store (i32.const 0) (i64.const 7)) (i32.const 8)";
-        let of = |name: &str| format!("(import \"{name}\" \"f\" (func $f (param i32) (result i32)))");
-        let needs = |name: &str| format!("needs = ['{name}.f : void -> int']");
-        let passes =
-            |own: &str, other: &str, body: &str| extension(own, "void -> int", (&of(other), body), &needs(other));
-        let all = [
-            f("seven", seven),
-            f("loops", "(loop (br 0)) unreachable"),
-            f("traps", "unreachable"),
-            f("lies", "(i32.const 4)"),
-            f("far", "(i32.const 4097)"),
-            f("says", "(i32.const -77)"),
-            f("deep", "(i32.const 0) (call 0) drop unreachable"),
-            passes("asks", "seven", "(call $f (i32.const 0))"),
-            passes("asks-loop", "loops", "(call $f (i32.const 0))"),
-            passes(
-                "asks-trap",
-                "traps",
-                "(drop (call $f (i32.const 0))) (i64.store (i32.const 0) (i64.const -5)) (i32.const 8)",
-            ),
-            passes("asks-much", "seven", "(call $f (i32.const 4097))"),
-            passes("asks-past", "seven", "(call $f (i32.const -1))"),
-            passes("asks-ever", "seven", "(loop (drop (call $f (i32.const 0))) (br 0)) unreachable"),
-        ];
-        load(&extensions, &all.each_ref().map(|module| &module[..])).unwrap();
-        for (name, expected) in [
-            ("seven", Ok("7")),
-            ("loops", Err("used up its fuel")),
-            ("traps", Err("a trap")),
-            ("lies", Err("not of the type void -> int")),
-            ("far", Err("a trap")),
-            ("says", Err("it says -77")),
-            ("deep", Err("a trap")),
-            ("asks", Ok("7")),
-            ("asks-loop", Err("used up its fuel")),
-            ("asks-trap", Ok("~5")),
-            ("asks-much", Err("too big")),
-            ("asks-past", Err("too big")),
-            ("asks-ever", Err("used up its fuel")),
-            ("seven", Ok("7")),
-        ] {
-            let given = call(&extensions, &format!("{name}.f"), &[]);
-            match expected {
-                Ok(value) => assert_eq!(given.as_deref(), Ok(value), "{name}"),
-                Err(why) => assert!(given.as_ref().is_err_and(|said| said.contains(why)), "{name}: {given:?}"),
-            }
-        }
-        for (named, why) in
-            [("seven", "is named EXTENSION.CALL"), ("seven.g", "it has: f"), ("eight.f", "no extension 'eight'")]
-        {
-            assert!(call(&extensions, named, &[]).unwrap_err().contains(why), "{named}");
-        }
-        assert!(call(&extensions, "seven.f", &["1"]).unwrap_err().contains("1 arguments are given"));
-    }
-
-    #[test]
-    fn modules_that_are_no_extensions_are_refused_and_nothing_of_their_list_is_loaded() {
-        let extensions = start();
-        let fine = extension("fine", "void -> int", ("", "(i32.const 0)"), "");
-        let f = |kind: &str, imports: &str, more: &str| extension("bad", kind, (imports, "(i32.const 0)"), more);
-        let service = "[[call]]\\nname = 'g'\\ntype = 'void -> int'";
-        for (module, why) in [
-            (b"no module".to_vec(), "expected `(`"),
-            (b"(module)".to_vec(), "no custom section 'anode.extension'"),
-            (f("void", "", ""), "no function's type"),
-            (f("void -> int", "(import \"env\" \"x\" (func))", ""), "imports env.x"),
-            (f("void -> int", "(import \"fine\" \"f\" (func (param i32) (result i32)))", ""), "imports fine.f"),
-            (f("void -> int", "", service), "exports no function 'g'"),
-            (f("void -> int", "", "needs = ['fine.f : void -> host']"), "fine.f is of type void -> int"),
-            (vec![b' '; 65_537], "at most 65536 bytes"),
-        ] {
-            let refused = load(&extensions, &[&fine, &module]).unwrap_err();
-            assert!(refused.contains(why), "{why}: {refused}");
-            assert!(extensions.list().unwrap().is_empty());
-        }
-        load(&extensions, &[&fine]).unwrap();
-        assert!(load(&extensions, &[&fine]).unwrap_err().contains("loaded already"));
-    }
-}
+mod tests;

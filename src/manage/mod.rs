@@ -63,6 +63,7 @@ use crate::wire::Digest;
 use anyhow::{Context, Result};
 use connections::Connections;
 use control::Handle;
+use extensions::Extensions;
 use files::Files;
 use follow::choice::Choices;
 use followed::FollowedHosts;
@@ -77,7 +78,7 @@ pub use signals::{keep_signals, obey_signals};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use undo::{Undo, remove_sockets};
 use watchdog::Watchdog;
@@ -142,8 +143,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let ((orders, inbox), connections) = (channel(), Connections::default());
     let apps = listen_for_apps(file, &dir.join("apps.sock"), &connections)?;
     let (routing, way) = (config.clone(), Way { orders: orders.clone(), waker: waker.clone() });
-    let own = (Box::new(plan), apps, loader);
-    let (mut worker, crew, cpu_report) = crew::first((file, &plans), config, own, (way, inbox), (entry, clock))?;
+    let (own, start) = ((Box::new(plan), apps, loader), (entry, clock));
+    let (mut worker, crew, cpu_report, keeper) = first((file, &plans), config, own, (way, inbox), start)?;
     let guard = Guard { unix_ns: config::guard::unix_ns(clock.now()), ..guard };
     worker.set_guard(guard.clone(), revocations.signed());
     worker.set_meters(meters);
@@ -163,7 +164,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let accounts = cpu_report.accounts();
     let handle =
         handle.with_cpu(cpu_report).with_rules(followed.clone()).with_links(links.clone()).with_files(files.clone());
-    let handle = handle.with_revocations(revocations).with_extensions(extensions::Extensions::start(clock)?);
+    let handle = handle.with_revocations(revocations).with_extensions(keeper);
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_watching(watching).with_others(crew.others()).with_connections(connections);
     let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
@@ -184,6 +185,24 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     undo.done();
     let beside = Beside { steering: xdp.own, report: xdp.report, recent, settings, captures };
     Ok(Assembled { worker, crew, handle, half, beside, management, stop, run_dir: dir })
+}
+
+/// The first worker and the others, which know what extensions of the configuration teach; with those who keep these.
+fn first(
+    (file, plans): (&NodeFile, &[Plan]),
+    config: NodeConfig,
+    own: (Box<crate::ee::plan::Config>, apps::Apps, loader::Loader),
+    way: (Way, Receiver<Order>),
+    (entry, clock): (EntryLimits, Clock),
+) -> Result<(Worker, crew::Crew, Arc<cpu::Report>, Extensions)> {
+    let keeper = Extensions::start(clock)?;
+    let mut extended =
+        keeper.prepare(file.extension_modules()?).map_err(|why| anyhow::anyhow!("[[extension]]: {why}"))?;
+    let classifying = apply::taught_by(file, &extended.taught).map_err(anyhow::Error::msg)?;
+    let (mut worker, crew, report) = crew::first((file, plans), config, own, way, (entry, clock, classifying))?;
+    worker.offer(std::mem::take(&mut extended.services)).map_err(anyhow::Error::msg)?;
+    keeper.put(extended).map_err(anyhow::Error::msg)?;
+    Ok((worker, crew, report, keeper))
 }
 
 /// The kernel half, if there is one; without it no port has it by choice.

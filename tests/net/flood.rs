@@ -132,6 +132,17 @@ fn of_a_flood_beside_extensions_that_come_and_go_nothing_is_lost_by_them() {
             let unloaded: Changed = control.asked(&Ask::Configure { what }).unwrap();
             assert_eq!(unloaded.names, ["tunnels", "names"]);
         }
+        // The same by configurations.
+        for round in 0..6 {
+            let path = write(&net, round);
+            if round % 2 == 0 {
+                let table = |name| format!("[[extension]]\nname = \"{name}\"\nmodule = \"{}\"\n", module(name));
+                let text = std::fs::read_to_string(&path).unwrap() + &table("tunnels") + &table("names");
+                std::fs::write(&path, text).unwrap();
+            }
+            let (done, said) = apply(&net, "r", &path, &[]);
+            assert!(done && said.contains("extension tunnels\n"), "{said}");
+        }
     });
     only_by_a_flood(&status);
 }

@@ -1,5 +1,6 @@
 //! Extensions of a running node, as operators load, call and unload them; what is printed is as its schema says.
 
+use crate::apply::{apply, file as other_file};
 use crate::held::{Held, OF_EXTENSIONS, printed};
 use crate::single::{ANODE, Node};
 use std::collections::BTreeSet;
@@ -58,4 +59,62 @@ fn extensions_are_loaded_called_and_unloaded_and_plan_programs_see_their_service
     assert!(said.contains("a service end is loaded already"), "{said}");
     assert_eq!(printed(&["extension", "ls", run]), b"", "none of them is there");
     assert_eq!(held.0, BTreeSet::from(OF_EXTENSIONS), "something was held against each schema");
+}
+
+/// The table of an extension that comes with anode.
+fn table(name: &str) -> String {
+    String::from_utf8(printed(&["extension", "table", &file(name)])).unwrap()
+}
+
+#[test]
+fn extensions_of_a_configuration_are_there_from_the_start_and_come_and_go_with_it() {
+    let node = Node::start(&format!("[[role]]\nname = \"guests\"\n{}{}", table("tunnels"), table("names")));
+    let run = node.run_dir().display().to_string();
+    let run = run.as_str();
+    let call = |words: &[&str]| String::from_utf8(printed(&[&["node", "call", run], words].concat())).unwrap();
+    let services = || node.control().status().unwrap()["plan"]["services"].to_string();
+    let names = || {
+        let listed: serde_json::Value = serde_json::from_slice(&printed(&["extension", "ls", run, "--json"])).unwrap();
+        listed.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!((names(), services().contains("\"end\"")), (vec!["names".into(), "tunnels".into()], true));
+    call(&["names.add", "vtep.west", "10.0.0.9"]);
+    assert_eq!(call(&["tunnels.end", "west"]), "10.0.0.9\n");
+    for words in [&["extension", "unload", run, "tunnels"][..], &["extension", "unload", run, "names", "--cascade"]] {
+        let said = refused(words);
+        assert!(said.contains("tunnels is an [[extension]] of the configuration"), "{words:?}: {said}");
+    }
+    // What has not changed goes on as it is; what others need does not go alone.
+    let without_any = other_file(&node, "none.toml", "");
+    let with = |name: &str, tables: &str| other_file(&node, name, &format!("[[role]]\nname = \"guests\"\n{tables}"));
+    let alone = with("alone.toml", &table("names"));
+    let (done, said) = apply(&with("broken.toml", &table("tunnels")), &[]);
+    assert!(
+        !done && said.contains("tunnels needs names.lookup : string -> host: no extension 'names' is loaded"),
+        "{said}"
+    );
+    let (done, said) = apply(&alone, &[]);
+    assert!(done && said.contains("- extension tunnels"), "{said}");
+    assert_eq!((names(), services().contains("\"end\"")), (vec!["names".to_owned()], false));
+    assert_eq!(call(&["names.lookup", "vtep.west"]), "10.0.0.9\n", "its memory is what it was");
+    // Operators may load what needs it; then it stays.
+    printed(&["extension", "load", run, &file("tunnels")]);
+    let (done, said) = apply(&without_any, &[]);
+    assert!(!done && said.contains("tunnels, which an operator has loaded, needs names"), "{said}");
+    let (done, said) = node.anode(&["node", "rollback"]);
+    assert!(!done && said.contains("an extension tunnels is loaded already: unload it first"), "{said}");
+    printed(&["extension", "unload", run, "tunnels"]);
+    let (done, said) = node.anode(&["node", "rollback"]);
+    assert!(done && said.contains("+ extension tunnels"), "{said}");
+    assert_eq!((call(&["tunnels.end", "west"]), services().contains("\"end\"")), ("10.0.0.9\n".into(), true));
+    // Another module has a memory of its own, and so have those that need it.
+    let changed = std::fs::read_to_string(file("names")).unwrap().replace("256 names", "about 256 names");
+    let text = format!("[[extension]]\nname = \"names\"\nmodule = '''\n{changed}'''\n{}", table("tunnels"));
+    let (done, said) = apply(&with("changed.toml", &text), &[]);
+    assert!(done && said.contains("extension names module: 0061736d"), "{said}");
+    assert!(said.contains("bytes) → ;; Names of hosts"), "{said}");
+    assert!(refused(&["node", "call", run, "tunnels.end", "west"]).contains("not found"), "its table is empty");
+    let (done, said) = apply(&without_any, &[]);
+    assert!(done, "{said}");
+    assert_eq!((names(), services().contains("\"end\"")), (vec![], false));
 }

@@ -43,6 +43,14 @@ impl<T> Registry<T> {
         self.all.iter_mut().find(|(manifest, _)| manifest.name == name)
     }
 
+    /// Which ones there are when these have gone.
+    pub fn without(&self, gone: &[String]) -> Registry<()> {
+        let stay = self.all.iter().filter(|(manifest, _)| !gone.contains(&manifest.name));
+        let all: Vec<_> = stay.map(|(manifest, _)| (manifest.clone(), ())).collect();
+        let depths = all.iter().filter_map(|(manifest, ())| self.depths.get_key_value(&manifest.name));
+        Registry { depths: depths.map(|(name, depth)| (name.clone(), *depth)).collect(), all }
+    }
+
     /// There is none of this name: which ones there are.
     pub fn unknown(&self, name: &str) -> String {
         let names: Vec<_> = self.all.iter().map(|(manifest, _)| &*manifest.name).collect();

@@ -5,7 +5,7 @@ use super::PlanOs;
 use super::evaluate::{At, raise};
 use crate::code::extension::call_type::{CallType, Unfit};
 use crate::code::extension::instance::CallFailure;
-use plan::eval::{self, Fault};
+use plan::eval::{self, Builtin, Fault};
 use plan::name::Name;
 use plan::value::Value;
 
@@ -14,6 +14,15 @@ pub const SERVICES_MAX: usize = 64;
 
 /// Fuel for one step of evaluation.
 const FUEL_PER_STEP: u64 = 8;
+
+/// The name of a service that may be loaded.
+pub(super) fn service(name: &str) -> Result<Name, String> {
+    let name = Name::new(name).filter(|name| !name.is_none()).ok_or_else(|| format!("'{name}' is no name"))?;
+    if !matches!(name.meaning(), None | Some(plan::name::Core::Service(_))) || Builtin::of(&name).is_some() {
+        return Err(format!("{name} cannot be a service of this node"));
+    }
+    Ok(name)
+}
 
 /// What a loaded service does.
 pub trait LoadedService: Send {

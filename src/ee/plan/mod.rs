@@ -69,8 +69,7 @@ use outbox::Outbox;
 pub use outside::{Brought, Install, Wish};
 use peers::Peers;
 use pieces::{Lost, MessagePieces, Taken};
-use plan::eval::{Builtin, Machine};
-use plan::name::Name;
+use plan::eval::Machine;
 use plan::packet::{Outline, View, ViewMut};
 use plan::value::Host;
 use ports::Ports;
@@ -210,16 +209,29 @@ impl Plan {
 
     /// A service of this name is there from now on; one of the same name gives way. The error says why it cannot be.
     pub fn load(&mut self, name: &str, signature: CallType, service: Box<dyn LoadedService>) -> Result<(), String> {
-        let name = Name::new(name).filter(|name| !name.is_none()).ok_or_else(|| format!("'{name}' is no name"))?;
-        if !matches!(name.meaning(), None | Some(plan::name::Core::Service(_))) || Builtin::of(&name).is_some() {
-            return Err(format!("{name} cannot be a service of this node"));
-        }
+        let name = loaded::service(name)?;
         if self.loaded.len() >= loaded::SERVICES_MAX && !self.loaded.iter().any(|loaded| loaded.name == name) {
             return Err(format!("{} services are loaded; unload one", self.loaded.len()));
         }
         self.loaded.retain(|loaded| loaded.name != name);
         self.loaded.push(Loaded::new(name, signature, service));
         self.link_again();
+        Ok(())
+    }
+
+    /// Whether services of these names can be loaded when those have gone.
+    pub fn fits(&self, gone: &[String], new: &[String]) -> Result<(), String> {
+        let stay: Vec<&str> = self.loaded.iter().map(|loaded| loaded.name.as_str()).collect();
+        let stay: Vec<&str> = stay.into_iter().filter(|name| !gone.iter().any(|it| it == name)).collect();
+        for name in new {
+            loaded::service(name)?;
+            if stay.contains(&&**name) {
+                return Err(format!("a service {name} is loaded already: anode plan unload-service"));
+            }
+        }
+        if stay.len() + new.len() > loaded::SERVICES_MAX {
+            return Err(format!("{} services are loaded, {} at most: unload some", stay.len(), loaded::SERVICES_MAX));
+        }
         Ok(())
     }
 

@@ -1,4 +1,5 @@
 //! Extensions are loaded and unloaded by the thread that applies configurations, so that both agree on the protocols that are taught.
+//! Those of a configuration come and go with it, all that can fail before anything else of it has changed.
 //!
 //! ```text
 //! modules ─▶ prepared: read, in order, compiled ─▶ protocols with the configuration's ─▶ services in the node ─▶ taught ─▶ there
@@ -9,23 +10,14 @@
 
 use super::Applying;
 use super::applier::Answer;
-use super::prepared::{all_readable, classifying};
+use super::prepared::{all_readable, classifying, without};
+use crate::config::extensions::MODULES_MAX;
 use crate::manage::extensions::{Leaving, Service};
+use crate::node::Classifying;
 use crate::node::policy::Amendment;
-use crate::node::{Classifying, Node};
 use model::extensions::Changed;
 use model::wish::Done;
 use std::time::Duration;
-
-/// Bytes of modules that are loaded together.
-const MODULES_MAX: usize = 400 << 10;
-
-/// PLAN programs see these services no more.
-fn without(node: &mut Node, services: &[String]) {
-    for name in services {
-        node.unload_service(name);
-    }
-}
 
 impl Applying {
     /// Loads extensions, all or none.
@@ -57,6 +49,12 @@ impl Applying {
         let extensions = self.parts.handle.extensions()?.clone();
         let before = extensions.protocols()?;
         let Leaving { names, services, taught } = extensions.leaving(name, cascade)?;
+        let own = |name: &&String| self.parts.file.extensions.iter().any(|extension| extension.name == **name);
+        if let Some(name) = names.iter().find(own) {
+            return Err(format!(
+                "{name} is an [[extension]] of the configuration: apply one without it (anode node apply)"
+            ));
+        }
         if taught != before {
             let classifying = classifying(&self.parts, &self.parts.file, &taught)?;
             if !cascade {

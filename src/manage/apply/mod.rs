@@ -37,6 +37,7 @@ use model::wish::{Confirmed, Difference};
 use offered::{Keys, history, keys_of, offer, one_before, shown};
 pub use peers::Peers;
 use prepared::Prepared;
+pub(super) use prepared::taught_by;
 use reach::Reach;
 use std::io;
 use std::sync::Arc;

@@ -1,18 +1,18 @@
 //! A configuration that is ready to be taken over: all that can fail has been done, and nothing has changed yet.
 
 use super::ports::Ports;
-use super::{Keys, Parts, Peers};
+use super::{Handle, Keys, Parts, Peers};
 use crate::config::cpu::CpuFile;
 use crate::config::difference::{Change, Part};
 use crate::config::environments::Environment;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
-use crate::manage::extensions::Taught;
+use crate::manage::extensions::{Configured, Extensions, Loading, Service, Taught};
 use crate::manage::graphs::{self, RefusedGraph};
 use crate::manage::worker::Order;
-use crate::node::Classifying;
 use crate::node::graphs::PreparedGraph;
 use crate::node::policy::Amendment;
+use crate::node::{Classifying, Node};
 use crate::topology::Ceiling;
 use crate::trust::Roles;
 use std::collections::BTreeSet;
@@ -31,6 +31,8 @@ pub(super) struct Prepared {
     pub environments: Option<(Vec<Environment>, BTreeSet<String>)>,
     /// The graphs, and the names of those that are no more.
     pub graphs: Option<(Vec<PreparedGraph>, Vec<String>)>,
+    /// The extensions that come and go, and those who keep them.
+    extensions: Option<(Extensions, Loading)>,
     /// Which neighbour has which number then.
     peers: Option<Peers>,
     /// Ports that come or go, or are others.
@@ -63,7 +65,10 @@ impl Prepared {
             let limits = file.entry.limits()?;
             (amendment.entry, prepared_entry) = (Some(limits), Some(limits.permille));
         }
-        amendment.classifying = has(Part::Classify).then(|| classifying_of(parts, file)).transpose()?;
+        let extensions = has(Part::Extensions).then(|| renewed(parts, file)).transpose()?;
+        let loading = extensions.as_ref().map(|(_, loading)| loading);
+        let classified = has(Part::Classify) || loading.is_some();
+        amendment.classifying = classified.then(|| classifying_of(parts, file, loading)).transpose()?;
         let (is, was) = (&file.cpu, &parts.file.cpu);
         amendment.scheduler = (is.scheduler != was.scheduler).then(|| is.scheduler.unwrap_or_default());
         let weights = (is.capsules_weight, is.plan_weight);
@@ -87,12 +92,8 @@ impl Prepared {
             let interval = |at: usize| saying.iter().find(|(port, _)| *port == at).map(|(_, interval)| *interval);
             amendment.hellos = (0..file.ports.len()).map(|at| (PortId(at as u16), interval(at))).collect();
         }
-        let environments = (has(Part::Environments) || has(Part::Roles)).then(|| {
-            let of = |change: &&Change| change.part == Some(Part::Environments);
-            let names = changes.iter().filter(of).filter_map(|change| change.place.get(1).cloned()).collect();
-            let checked = file.check_workers(parts.handle.workers()).and_then(|()| file.environments(&roles));
-            Ok::<_, String>((checked.map_err(said)?, names))
-        });
+        let environments =
+            (has(Part::Environments) || has(Part::Roles)).then(|| environments_of(parts, file, &roles, changes));
         let (routes, limits) = (has(Part::Routes) || has(Part::Neighbours), has(Part::Ports) || has(Part::Guard));
         if routes {
             let following = parts.following.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,6 +107,7 @@ impl Prepared {
             permille: prepared_entry,
             environments: environments.transpose()?,
             graphs: has(Part::Graphs).then(|| graphs_of(parts, file)).transpose()?,
+            extensions,
             peers,
             ports,
             followed: (file.clone(), (routes, limits)),
@@ -115,7 +117,8 @@ impl Prepared {
     /// Carries it out; or says which graph cannot run, and then environments are as before, and all else is to be taken back. An error:
     /// the node is going down.
     pub fn carry_out(self, parts: &mut Parts) -> Result<Option<RefusedGraph>, String> {
-        let Prepared { amendment, cpu, permille, environments, graphs, peers, ports, followed: (file, news) } = self;
+        let Prepared { amendment, cpu, permille, environments, graphs, extensions, peers, ports, followed } = self;
+        let (file, news) = followed;
         // Those who judge first: what a worker asks them from now on is answered by the new policy.
         if let Some(roles) = &amendment.roles {
             parts.roles.replace(roles.clone());
@@ -135,6 +138,9 @@ impl Prepared {
         let still = parts.handle.homes().still();
         parts.handle.with_each(move |node, turn| node.amend(turn, amendment.clone()))?;
         drop(still);
+        if let Some((keeper, loading)) = extensions {
+            put(&parts.handle, &keeper, loading)?;
+        }
         let moves = ports.place(&parts.handle, &file)?;
         if let Some(cpu) = cpu {
             parts.handle.order_each(|worker, workers| Order::Share(cpu.of_worker(worker, workers)))?;
@@ -162,6 +168,19 @@ impl Prepared {
     }
 }
 
+/// The environments that run then, and the names of those whose table has changed.
+fn environments_of(
+    parts: &Parts,
+    file: &NodeFile,
+    roles: &Roles,
+    changes: &[Change],
+) -> Result<(Vec<Environment>, BTreeSet<String>), String> {
+    let of = |change: &&Change| change.part == Some(Part::Environments);
+    let names = changes.iter().filter(of).filter_map(|change| change.place.get(1).cloned()).collect();
+    let checked = file.check_workers(parts.handle.workers()).and_then(|()| file.environments(roles));
+    Ok((checked.map_err(|error| error.to_string())?, names))
+}
+
 /// The graphs that run then, and the names of those that do not any more.
 fn graphs_of(parts: &Parts, file: &NodeFile) -> Result<(Vec<PreparedGraph>, Vec<String>), String> {
     let goes = |name: &String| !file.graphs.iter().any(|graph| graph.name == *name);
@@ -169,23 +188,70 @@ fn graphs_of(parts: &Parts, file: &NodeFile) -> Result<(Vec<PreparedGraph>, Vec<
     Ok((file.prepared_graphs().map_err(|error| error.to_string())?, gone))
 }
 
+/// Those of another configuration, ready to take the place of those of the one that runs, and who keeps them.
+fn renewed(parts: &Parts, file: &NodeFile) -> Result<(Extensions, Loading), String> {
+    let modules = file.extension_modules().map_err(|error| error.to_string())?;
+    let is_same = |name: &String| {
+        let of = |file: &NodeFile| file.extensions.iter().find(|extension| extension.name == *name).cloned();
+        of(&parts.file) == of(file)
+    };
+    let names = |file: &NodeFile| file.extensions.iter().map(|extension| extension.name.clone()).collect::<Vec<_>>();
+    let all = names(file).into_iter().zip(modules).map(|(name, module)| (is_same(&name), name, module));
+    let all = all.map(|(same, name, module)| (name, module, same)).collect();
+    let gone = names(&parts.file).into_iter().filter(|name| !is_same(name)).collect();
+    let extensions = parts.handle.extensions()?.clone();
+    let loading = extensions.renew(Configured { all, gone }).map_err(|why| format!("[[extension]]: {why}"))?;
+    let new: Vec<String> = loading.services.iter().map(|service| service.name.clone()).collect();
+    let gone = loading.gone.1.clone();
+    let fits = parts.handle.with_node(move |node, _| node.services_fit(&gone, &new))?;
+    fits.map_err(|why| format!("[[extension]]: {why}"))?;
+    Ok((extensions, loading))
+}
+
+/// They have taken it; what they teach is taught.
+fn put(handle: &Handle, extensions: &Extensions, mut loading: Loading) -> Result<(), String> {
+    let (services, gone) = (core::mem::take(&mut loading.services), loading.gone.1.clone());
+    handle.with_node(move |node, _| {
+        without(node, &gone);
+        for Service { name, kind, what } in services {
+            if let Err(why) = node.load_service(&name, kind, what) {
+                tracing::error!(name, why, "PLAN programs do not see a service of an extension");
+            }
+        }
+    })?;
+    extensions.put(loading)
+}
+
+/// PLAN programs see these services no more.
+pub(super) fn without(node: &mut Node, services: &[String]) {
+    for name in services {
+        node.unload_service(name);
+    }
+}
+
 /// Protocols that are taught then, by the configuration and by extensions. All rules of channels must still mean something.
-fn classifying_of(parts: &Parts, file: &NodeFile) -> Result<Classifying, String> {
-    let classifying = classifying(parts, file, &parts.handle.extensions()?.protocols()?)?;
+fn classifying_of(parts: &Parts, file: &NodeFile, loading: Option<&Loading>) -> Result<Classifying, String> {
+    let classifying = match loading {
+        Some(loading) => classifying(parts, file, &loading.taught)?,
+        None => classifying(parts, file, &parts.handle.extensions()?.protocols()?)?,
+    };
     all_readable(parts, &classifying).map_err(|why| format!("[classify]: {why}"))?;
     Ok(classifying)
 }
 
 /// What the configuration says of classifying, with protocols of extensions, and what is known of hosts.
 pub(super) fn classifying(parts: &Parts, file: &NodeFile, taught: &[Taught]) -> Result<Classifying, String> {
-    let mut classifying = file.classify.classifying()?;
+    let mut classifying = taught_by(file, taught)?;
     if let Some(hosts) = parts.handle.hosts() {
         classifying.words = Arc::new(classifying.words.with_found(&hosts.found()));
     }
-    for (name, text) in taught {
-        classifying = classifying.and(&format!("extension {name}, protocols"), text)?;
-    }
     Ok(classifying)
+}
+
+/// The same before anything is known of hosts.
+pub(in crate::manage) fn taught_by(file: &NodeFile, taught: &[Taught]) -> Result<Classifying, String> {
+    let own = file.classify.classifying()?;
+    taught.iter().try_fold(own, |all, (name, text)| all.and(&format!("extension {name}, protocols"), text))
 }
 
 /// Refuses what would leave rules of channels without a meaning.

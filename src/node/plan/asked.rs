@@ -89,6 +89,15 @@ impl Node {
         speaker.plan.load(name, signature, service)
     }
 
+    /// Whether PLAN services of these names can be loaded when those have gone; the error says which one cannot be, and why.
+    pub fn services_fit(&mut self, gone: &[String], new: &[String]) -> Result<(), String> {
+        if new.is_empty() {
+            return Ok(());
+        }
+        let speaker: &mut Speaker = self.environments.get_mut().ok_or("this node does not speak PLAN")?;
+        speaker.plan.fits(gone, new)
+    }
+
     /// Whether a PLAN service of this name was loaded.
     pub fn has_service(&mut self, name: &str) -> bool {
         self.ask(|speaker: &mut Speaker, _| speaker.plan.has_loaded(name)).unwrap_or(false)

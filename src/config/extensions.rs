@@ -1,0 +1,104 @@
+//! `[[extension]]`: extensions that a node has from its start.
+//!
+//! The module stands in the configuration itself, as text or in hexadecimal: a running node opens no other files, and what an operator
+//! applies is all that it has to be sent. What they need of each other is looked at when the file is read; they need nothing of those
+//! that operators load later.
+
+use super::{ConfigError, NodeFile, wrong};
+use crate::code::extension::compiled::Offered;
+use crate::code::extension::manifest::binary;
+use crate::code::extension::registry::Registry;
+use serde::{Deserialize, Serialize};
+
+/// Bytes of all modules of a node's configuration, as of those that are loaded together.
+pub const MODULES_MAX: usize = 400 << 10;
+
+/// An extension of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExtensionFile {
+    /// Its name, which is that in its manifest.
+    pub name: String,
+    /// Its module with the manifest in it: in the text form of WebAssembly, or in hexadecimal digits.
+    pub module: String,
+}
+
+impl ExtensionFile {
+    /// The module's bytes, and what they are.
+    fn offered(&self) -> Result<(Vec<u8>, Offered), String> {
+        let given = hex::decode(self.module.trim()).unwrap_or_else(|_| self.module.clone().into_bytes());
+        let module = binary(&given)?.into_owned();
+        let offered = Offered::read(&module)?;
+        let name = &offered.manifest.name;
+        if *name == self.name { Ok((module, offered)) } else { Err(format!("its manifest calls it {name}")) }
+    }
+}
+
+impl NodeFile {
+    /// The extensions' modules, or what is wrong with them.
+    pub fn extension_modules(&self) -> Result<Vec<Vec<u8>>, ConfigError> {
+        let (mut modules, mut manifests) = (Vec::new(), Vec::new());
+        for extension in &self.extensions {
+            let said = |why| ConfigError(format!("[[extension]] {}: {why}", extension.name.escape_debug()));
+            let (module, offered) = extension.offered().map_err(said)?;
+            manifests.push(offered.manifest);
+            modules.push(module);
+        }
+        let length: usize = modules.iter().map(Vec::len).sum();
+        if length > MODULES_MAX {
+            return wrong(format!("[[extension]]: all modules have {length} bytes, and {MODULES_MAX} at most"));
+        }
+        let order = Registry::<()>::default().order(&manifests);
+        order.map_err(|why| ConfigError(format!("[[extension]]: {why}")))?;
+        Ok(modules)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(extensions: &str) -> Option<String> {
+        let head = "name = \"a\"\n[[port]]\nudp = \"127.0.0.1:0\"\naddress = [\"10.0.0.1/24\"]\n";
+        NodeFile::parse(&format!("{head}{extensions}")).err().map(|error| error.to_string())
+    }
+
+    /// An extension that needs these calls, as text.
+    fn module(name: &str, needs: &str) -> String {
+        format!(
+            "(module (memory (export \"memory\") 1) (global (export \"an_buffer\") i32 (i32.const 0))
+               (func (export \"f\") (param i32) (result i32) (i32.const 0))
+               (@custom \"anode.extension\" \"name = '{name}'\\nneeds = [{needs}]\\n[[call]]\\nname = 'f'\\ntype = 'void -> int'\"))"
+        )
+    }
+
+    fn table(name: &str, module: &str) -> String {
+        format!("[[extension]]\nname = \"{name}\"\nmodule = \"\"\"\n{}\"\"\"\n", module.replace('\\', "\\\\"))
+    }
+
+    #[test]
+    fn extensions_are_checked_when_the_file_is_read() {
+        let of = |name: &str, needs: &str| table(name, &module(name, needs));
+        let (plain, need) = (of("plain", ""), |name: &str, kind: &str| format!("'{name}.f : {kind}'"));
+        let digits = table("plain", &hex::encode(wat::parse_str(module("plain", "")).unwrap()));
+        for fine in [&plain, &digits, &format!("{}{plain}", of("other", &need("plain", "void -> int")))] {
+            assert_eq!(refused(fine), None, "{fine}");
+        }
+        let ring = of("a", &need("b", "void -> int")) + &of("b", &need("a", "void -> int"));
+        let chain = of("a", &need("b", "void -> int")) + &of("b", &need("c", "void -> int"));
+        for (extensions, why) in [
+            (format!("{plain}{digits}"), "[[extension]]: two extensions are called plain"),
+            (table("other", &module("plain", "")), "[[extension]] other: its manifest calls it plain"),
+            (ring, "extensions need each other in a ring: a needs b needs a"),
+            (chain, "a, which is needed: b needs c.f : void -> int: no extension 'c' is loaded"),
+            (of("a", &need("plain", "void -> host")) + &plain, "plain.f is of type void -> int"),
+            (table("plain", "(module)"), "[[extension]] plain: the module has no custom section"),
+            (table("plain", "0061736d"), "[[extension]] plain: "),
+            (table("plain", "(modul"), "[[extension]] plain: "),
+            (plain.replace("module", "text"), "unknown field `text`"),
+        ] {
+            let said = refused(&extensions).unwrap_or_default();
+            assert!(said.contains(why), "{said}, not {why}");
+        }
+    }
+}
