@@ -204,11 +204,13 @@ fn a_configuration_with_a_graph_that_cannot_run_is_taken_back_as_a_whole() {
     let other = "[[graph]]\nname = \"other\"\nrole = \"more\"\ntext = \"TimedSource(1) -> Discard;\"\n";
     let wrong =
         "[[graph]]\nname = \"wrong\"\nrole = \"graphs\"\nplace = \"kernel\"\ntext = \"TimedSource(1) -> Discard;\"\n";
-    let more: toml::Table = format!("[[role]]\nname = \"more\"\n{other}{wrong}").parse().unwrap();
+    let module = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/apps/extensions/names.wat")).unwrap();
+    let extension = format!("[[extension]]\nname = \"names\"\nmodule = '''\n{module}'''\n");
+    let more: toml::Table = format!("[[role]]\nname = \"more\"\n{other}{wrong}{extension}").parse().unwrap();
     for (kept, count) in [(true, "2"), (false, "1")] {
         let mut wanted: toml::Table = config.parse().unwrap();
         for (key, all) in &more {
-            let known = wanted.get_mut(key).and_then(toml::Value::as_array_mut).unwrap();
+            let known = wanted.entry(key).or_insert_with(|| toml::Value::Array(Vec::new())).as_array_mut().unwrap();
             known.retain(|table| kept || key != "graph" || table["name"].as_str() != Some("fw"));
             known.extend(all.as_array().unwrap().iter().cloned());
         }
@@ -224,6 +226,9 @@ fn a_configuration_with_a_graph_that_cannot_run_is_taken_back_as_a_whole() {
         a.send_to(b"on", "10.0.2.2:7000").unwrap();
         assert_eq!(b.recv(&mut buffer).unwrap(), 2);
         assert_eq!(stand.said("read", &["fw", "c.count"]).trim(), count, "it goes on, or begins anew if it was to end");
+        let extensions =
+            Command::new(ANODE).args(["extension", "ls", "--json"]).arg(stand.net.dir("r")).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&extensions.stdout).trim(), "[]");
         // Its role came with that configuration, and went with it.
         let Output { stderr, .. } = stand.graph("apply", &["new", &router, "--role", "more", "--take", "to-a/ip *"]);
         assert!(String::from_utf8_lossy(&stderr).contains("more"), "{}", String::from_utf8_lossy(&stderr));
