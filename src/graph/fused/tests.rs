@@ -146,3 +146,18 @@ fn counts_that_cannot_be_read_for_once_are_counted_once() {
     let counter = graph.find("c").unwrap();
     assert_eq!(graph.read(counter, "count").as_deref(), Some("3"));
 }
+
+/// Each test doubles the ways, and behind the last one all of them go up without a block of their own.
+#[test]
+fn ways_to_engines_without_a_form_are_bounded() {
+    let mut text = String::from("FromDevice(a) -> c0 :: Classifier(0/01, -);\n");
+    for at in 0..40 {
+        let next = at + 1;
+        text += &format!("c{at} [0] -> Counter -> c{next} :: Classifier(0/01, -); c{at} [1] -> c{next};\n");
+    }
+    text += "q :: Queue -> ToDevice(b); c40 [0] -> m :: EtherMirror -> t :: Classifier(0/01, -); c40 [1] -> m; \
+             t [0] -> q; t [1] -> Queue -> Shaper(9) -> Unqueue -> q;";
+    let graph = load(&text, &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let said = plan(&graph, true, u32::from).err().unwrap_or_default();
+    assert!(said.contains("ways lead to engines without a form"), "{said}");
+}

@@ -21,11 +21,15 @@ const HOP: (u16, u16) = (IP_AT + 8, IP_AT + 12);
 /// Bytes in which the length of the IP packet is.
 const LENGTH: (u16, u16) = (IP_AT + 2, IP_AT + 4);
 
+/// Ways to blocks that are looked at, at most: their number may grow with the power of tests, and most make no block.
+const WAYS_MAX: usize = 8 * BLOCKS_MAX;
+
 /// Blocks on which packets may go up, made anew. All lists of blocks have those behind others first.
 pub(super) struct Sinking<'a> {
     old: &'a [FusedBlock],
-    /// Whether a packet that comes to a block may go up.
+    /// Whether a packet that comes to a block may go up, and whether each does.
     may: Vec<bool>,
+    must: Vec<bool>,
     made: Vec<FusedBlock>,
     /// What was made of a block with steps that wait before it.
     known: HashMap<(u16, Vec<FusedStep>), u16>,
@@ -82,7 +86,8 @@ impl<'a> Sinking<'a> {
     /// Of these blocks; nothing: no packet goes up from any.
     pub(super) fn of(old: &'a [FusedBlock]) -> Option<Sinking<'a>> {
         let may = ends(old, false);
-        may.contains(&true).then(|| Sinking { old, may, made: Vec::new(), known: HashMap::new(), up: None })
+        let (must, made, known) = (only_up(old), Vec::new(), HashMap::new());
+        may.contains(&true).then_some(Sinking { old, may, must, made, known, up: None })
     }
 
     /// What a block is from now on, for packets that come in there.
@@ -118,6 +123,9 @@ impl<'a> Sinking<'a> {
         if let Some(known) = self.known.get(&key) {
             return Ok(*known);
         }
+        if self.known.len() >= WAYS_MAX {
+            return Err(NoForm::Behind(format!("more than {WAYS_MAX} ways lead to engines without a form there")));
+        }
         let made = self.make(at, &key.1)?;
         self.known.insert(key, made);
         Ok(made)
@@ -125,6 +133,9 @@ impl<'a> Sinking<'a> {
 
     fn make(&mut self, at: u16, waiting: &[FusedStep]) -> Result<u16, NoForm> {
         let Some(FusedBlock { steps, end }) = self.old.get(usize::from(at)).cloned() else { return self.up() };
+        if self.must.get(usize::from(at)).copied().unwrap_or(true) {
+            return self.up();
+        }
         if !self.may.get(usize::from(at)).copied().unwrap_or(true) {
             return self.go_on(at, waiting, steps, &end);
         }
