@@ -191,6 +191,7 @@ _FUNCTIONS = {
         ],
     ),
     "an_inchanDestroy": (ctypes.c_int, [_object]),
+    "an_inchanPass": (ctypes.c_int, [_object, _object, ctypes.POINTER(_Ends)]),
     "an_outchanCreate": (
         _object,
         [ctypes.c_void_p, _object, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(_NetSpec)],
@@ -317,6 +318,15 @@ class OutChannel(_Object):
 
 class InChannel(_Object):
     """Packets come by it."""
+
+    def pass_on(self, packet, ends=None):
+        """Has a packet come by this channel, of which another one's function has it; ends: (source, destination), each (address, port)."""
+        told = ctypes.byref(_Ends(*[_end(*end) if end else _End() for end in ends])) if ends else None
+        handle = packet.take()
+        code = self._lib.an_inchanPass(self.handle, handle, told)
+        if code != OK:
+            packet._handle = handle
+            self._check(code)
 
 
 def _value(words):

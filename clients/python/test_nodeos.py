@@ -130,6 +130,21 @@ class Binding(unittest.TestCase):
             node.domain.out_channel("if0/anep", "type 401").send(b"hello", to=("10.0.0.2", 0))
             self.assertEqual(came.get(timeout=PATIENCE), b"HELLO!")
 
+    def test_packets_go_on_into_other_channels(self):
+        came = queue.Queue()
+        with self.connect(role="ee") as node:
+            flow = node.domain.flow(title="behind")
+            behind = flow.in_channel("passed", "", lambda packet, ends: came.put((bytes(packet.data), ends[0])))
+            ends = (("10.0.0.9", 7), None)
+            node.domain.in_channel("if1/anep", "type 405", lambda packet, _: behind.pass_on(packet, ends))
+            node.domain.out_channel("if0/anep", "type 405").send(b"onward", to=("10.0.0.2", 0))
+            data, source = came.get(timeout=PATIENCE)
+            self.assertEqual((data, source[1]), (b"onward", 7))
+            behind.destroy()
+            packet = node.domain.packet()
+            self.refuses(nodeos.ESTALE, behind.pass_on, packet)
+            packet.free()
+
     def test_a_flows_compute_by_the_threads_of_the_domain_above(self):
         came, ran = queue.Queue(), queue.Queue()
         with self.connect(role="ee") as node:
