@@ -1,10 +1,10 @@
 //! An a-flow beside Linux as a forwarder: CPU time of a packet, and the highest rate without loss of a link that is shaped. Example: a
-//! port sends at most 100 Mbit/s, as figure 8 of Bowman's paper has it, and Linux does the same by its token bucket.
+//! port sends at most 100 Mbit/s, and Linux does the same by its token bucket.
 //!
 //! Generator, router and sink are those of `anode bench paths`: generator on one CPU, all else on another.
 
 use super::super::compile::{KernelPrograms, Programs};
-use super::super::flood::{Channel, Flood, ROUTER_AND_NODE_CPU, Rhythm, Stream, Variant};
+use super::super::flood::{Channel, Flood, ROUTER_AND_NODE_CPU, Rhythm, Stream, Variant, interval_ns};
 use super::super::line::IP_UDP;
 use super::super::node::{NodeGateway, PATIENCE};
 use super::super::paths::rate::Search;
@@ -46,6 +46,8 @@ const FEW: u32 = 8;
 const TRIAL: u32 = 1 << 14;
 const QUICK_TRIAL: u32 = 1 << 12;
 const PROBE: u32 = 64;
+/// Trials at one rate of which one must be without loss.
+const TRIES: usize = 2;
 const SEARCH: Search = Search { range: [CARRIED / 2.0, CARRIED * 2.0], first: CARRIED, close: 1.005 };
 const REGIME: &str = "a link of 100 Mbit/s";
 const RATE: &str = "highest rate without loss";
@@ -117,10 +119,7 @@ fn shaped(
             open(&mut channel, variant, &sent)?;
             let key = key(variant.name, RATE, "packets/s");
             let before = series.values(&key).last().copied();
-            let rate = SEARCH.highest(before, |rate| {
-                let mut whole = || channel.offer(trial, FEW, interval(rate)).map(|flow| flow.arrived == flow.sent);
-                Ok(whole()? || whole()?)
-            })?;
+            let rate = SEARCH.highest(before, |rate| channel.is_whole((trial, FEW), rate, TRIES))?;
             series.push(key, rate);
             super::super::gateway::end_all(running);
         }
@@ -129,16 +128,11 @@ fn shaped(
     Ok(series)
 }
 
-/// Nanoseconds between the begins of bursts.
-fn interval(rate: f64) -> u32 {
-    (f64::from(FEW) * 1e9 / rate) as u32
-}
-
 /// Waits until frames come through at half of what the link carries, and looks at one of them.
 fn open(channel: &mut Channel, variant: &Variant<'_>, sent: &[u8]) -> Result<(), Error> {
     let limit = Instant::now() + PATIENCE;
     loop {
-        let (flow, arrived) = channel.offer_seen(PROBE, FEW, interval(CARRIED / 2.0))?;
+        let (flow, arrived) = channel.offer_seen(PROBE, FEW, interval_ns(FEW, CARRIED / 2.0))?;
         if flow.arrived == flow.sent {
             let wrong = |what| Error::Wrong { gateway: variant.name.into(), what };
             return variant.check(sent, &arrived).map_err(wrong);
@@ -165,6 +159,6 @@ mod tests {
     fn the_rates_that_are_tried_are_about_what_the_link_carries() {
         let [least, most] = SEARCH.range;
         assert!(least < CARRIED && CARRIED < most && (8_600.0..8_700.0).contains(&CARRIED));
-        assert_eq!(interval(8_000.0), 1_000_000);
+        assert_eq!(interval_ns(FEW, 8_000.0), 1_000_000);
     }
 }

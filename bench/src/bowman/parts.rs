@@ -4,11 +4,10 @@
 //! Packets are in memory. The last row is the whole way through a node: a program in its process gets the payload and sends it at once, so
 //! it has headers of the way out as well.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use anode::classify::taught::classifier::MatchMode;
-use anode::frame::FramePool;
+use anode::frame::{Frame, FramePool};
 use anode::schedule::{PathScheduler, Policy, Share};
 
 use super::super::micro::Micro;
@@ -68,37 +67,41 @@ impl Queues {
     }
 }
 
+/// Buffers for packets in turn.
+struct Buffers<'a> {
+    pool: FramePool,
+    sample: &'a [Vec<u8>],
+    next: usize,
+}
+
+impl Buffers<'_> {
+    /// Takes one for the next packet, and gives it back when this is done with it.
+    fn one<R>(&mut self, work: impl FnOnce(&Frame) -> R) -> R {
+        self.next = (self.next + 1) % self.sample.len();
+        let mut frame = self.pool.take();
+        frame.fill(&self.sample[self.next]);
+        let done = work(&frame);
+        self.pool.give(frame);
+        done
+    }
+}
+
 /// Measures them.
 pub(super) fn run(settings: &Settings) -> Result<Series, Error> {
     let mut chance = Chance::new(5);
     let rules = access_list(FEW, &mut chance);
     let sample = packets(&rules, KNOWN, &mut chance);
-    let stand = RefCell::new(Stand::new(&texts(&rules), sample.clone(), MatchMode::First, KNOWN)?);
-    let mut pool = FramePool::new(2048, 32);
-    let mut next = 0;
-    let mut allocate = || {
-        next = (next + 1) % sample.len();
-        let mut frame = pool.take();
-        frame.fill(&sample[next]);
-        let length = frame.len();
-        pool.give(frame);
-        length
-    };
-    let mut again = FramePool::new(2048, 32);
+    let mut stand = Stand::new(&texts(&rules), Vec::new(), MatchMode::First, KNOWN)?;
+    let mut buffers = [0; 2].map(|_| Buffers { pool: FramePool::new(2048, 32), sample: &sample, next: 0 });
+    let [alone, found] = &mut buffers;
     let (mut queues, mut way) = (Queues::new(), Way::new(Policy::Wfq, DOMAINS, SIZE)?);
-    let packets = &sample;
-    let mut at = 0;
     let micro = Micro::new(REGIME, None)
-        .variant(ALLOCATE, &mut allocate)
+        .variant(ALLOCATE, || alone.one(Frame::len))
         .variant(CLASSIFY, || {
-            at = (at + 1) % packets.len();
-            let mut frame = again.take();
-            frame.fill(&packets[at]);
-            let classifier = &mut stand.borrow_mut().classifier;
-            let found = classifier.find(frame.bytes()).first().copied();
-            let owner = found.and_then(|number| classifier.owner(number).copied());
-            again.give(frame);
-            owner
+            found.one(|frame| {
+                let first = stand.classifier.find(frame.bytes()).first().copied();
+                first.and_then(|number| stand.classifier.owner(number).copied())
+            })
         })
         .variant(QUEUE, || queues.one())
         .variant(ALL, || way.pass());

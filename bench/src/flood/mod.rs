@@ -169,6 +169,17 @@ impl Channel {
         parse(&line).ok_or(Error::Protocol(line))
     }
 
+    /// Whether all frames arrive at a rate, so many in batches, in one of so many trials.
+    pub(crate) fn is_whole(&mut self, (count, batch): (u32, u32), rate: f64, tries: usize) -> Result<bool, Error> {
+        for _ in 0..tries {
+            let flow = self.offer(count, batch, interval_ns(batch, rate))?;
+            if flow.arrived == flow.sent {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Frames of a probe: each that takes turns is among them.
     pub(crate) fn probed(&self) -> u32 {
         let least = if self.rhythm == Rhythm::Fair { FAIR_PROBE } else { PROBE };
@@ -195,6 +206,11 @@ impl Channel {
     }
 }
 
+/// Nanoseconds between the begins of batches at a rate.
+pub(crate) fn interval_ns(batch: u32, rate: f64) -> u32 {
+    (f64::from(batch) * 1e9 / rate) as u32
+}
+
 /// Whether r0 builds packets of the stack's kind from frames that it is handed, though it has no XDP program. Only so
 /// does Linux see them; where a program is to forward them, a loss would be hidden by it.
 fn offload(site: &Site, on: bool) -> Result<(), Error> {
@@ -202,11 +218,10 @@ fn offload(site: &Site, on: bool) -> Result<(), Error> {
     line.r.run("ethtool", &["-K", "r0", "gro", if on { "on" } else { "off" }], "")
 }
 
-/// Gives r1 this queueing discipline of Linux's, or its usual one.
-fn shape(site: &Site, bucket: Option<&str>) -> Result<(), Error> {
+/// Gives r1 this queueing discipline of Linux's, for as long as the line is there.
+fn shape(site: &Site, bucket: &str) -> Result<(), Error> {
     let Some(line) = &site.line else { return Ok(()) };
-    let wanted = bucket.unwrap_or("noqueue");
-    line.r.run("sh", &["-c", &format!("tc qdisc replace dev r1 root {wanted}")], "")
+    line.r.run("sh", &["-c", &format!("tc qdisc replace dev r1 root {bucket}")], "")
 }
 
 /// Forwarding on, and no second look at sources, whatever this host has for its own.

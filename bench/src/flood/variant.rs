@@ -177,7 +177,7 @@ impl<'a> Variant<'a> {
     /// Starts it; what it needs is there when this returns.
     pub(crate) fn start(&self, site: &Site) -> Result<Option<Running>, Error> {
         offload(site, self.gro)?;
-        shape(site, self.bucket)?;
+        self.bucket.map_or(Ok(()), |bucket| shape(site, bucket))?;
         match &self.way {
             Way::Linux => Ok(None),
             Way::Node(gateway) => {

@@ -107,7 +107,7 @@ fn throughput(
         return Ok(());
     }
     let quick = settings.quick;
-    let (sizes, search) = if quick { (&SIZES[..1], QUICK_SEARCH) } else { (SIZES, SEARCH) };
+    let (sizes, search, trial) = if quick { (&SIZES[..1], QUICK_SEARCH, QUICK_TRIAL) } else { (SIZES, SEARCH, TRIAL) };
     for size in sizes {
         let stream = Stream { rhythm: Rhythm::Fair, ..Stream::ordinary(size + HEADERS, BATCH).summed() };
         let (regime, size) = (format!("batches of {BATCH}, two CPUs"), Some(stream.size as u32));
@@ -118,7 +118,7 @@ fn throughput(
         let sent = channel.load(&stream, &[])?;
         variant.warm(channel, running.as_deref_mut(), 1, &sent)?;
         let before = series.values(&key).last().map(|millions| millions * 1e6);
-        let rate = search.highest(before, |rate| is_whole(channel, quick, rate))?;
+        let rate = search.highest(before, |rate| channel.is_whole((trial, BATCH), rate, TRIES))?;
         series.push(key, rate / 1e6);
     }
     Ok(())
@@ -136,18 +136,6 @@ fn describe(quick: bool, rates: &Series, report: &mut Report) {
             (search.close - 1.0) * 100.0
         ),
     });
-}
-
-/// Whether all frames arrive at a rate.
-fn is_whole(channel: &mut Channel, quick: bool, rate: f64) -> Result<bool, Error> {
-    let (count, interval) = (if quick { QUICK_TRIAL } else { TRIAL }, (f64::from(BATCH) * 1e9 / rate) as u32);
-    for _ in 0..TRIES {
-        let flow = channel.offer(count, BATCH, interval)?;
-        if flow.arrived == flow.sent {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 #[cfg(test)]
