@@ -5,7 +5,7 @@
 
 use crate::classes::Classes;
 use crate::diagnostic::Diagnostic;
-use crate::elaborate::elaborate;
+use crate::elaborate::{Loose, elaborate};
 use crate::flow::{ElementPorts, infer};
 use crate::graph::Graph;
 use crate::mistakes::Mistakes;
@@ -36,17 +36,27 @@ pub fn check(source: &str, classes: &dyn Classes) -> Checked {
 
 /// Checks a configuration with variables of the caller's, which go before those that it defines itself: name and value.
 pub fn check_with(source: &str, classes: &dyn Classes, definitions: &[(&str, &str)]) -> Checked {
+    let (graph, loose) = match flat(source, classes, definitions) {
+        Ok(flat) => flat,
+        Err(diagnostics) => return Checked { graph: None, diagnostics },
+    };
+    let mut mistakes = Mistakes::default();
+    let ports = infer(&graph, classes, &loose, &mut mistakes);
+    let diagnostics = mistakes.into_list();
+    Checked { graph: diagnostics.is_empty().then_some(CheckedGraph { graph, ports }), diagnostics }
+}
+
+/// The flat graph of a configuration whose form and names are right, and its ports that end in a compound.
+pub(crate) fn flat(
+    source: &str,
+    classes: &dyn Classes,
+    definitions: &[(&str, &str)],
+) -> Result<(Graph, Loose), Vec<Diagnostic>> {
     let parsed = parse(source);
     if !parsed.diagnostics.is_empty() {
-        return Checked { graph: None, diagnostics: parsed.diagnostics };
+        return Err(parsed.diagnostics);
     }
     let mut mistakes = Mistakes::default();
-    let (graph, loose) = elaborate(source, &parsed.statements, classes, definitions, &mut mistakes);
-    let mut checked = None;
-    if mistakes.is_empty() {
-        let ports = infer(&graph, classes, &loose, &mut mistakes);
-        checked = Some(CheckedGraph { graph, ports });
-    }
-    let diagnostics = mistakes.into_list();
-    Checked { graph: checked.filter(|_| diagnostics.is_empty()), diagnostics }
+    let flat = elaborate(source, &parsed.statements, classes, definitions, &mut mistakes);
+    if mistakes.is_empty() { Ok(flat) } else { Err(mistakes.into_list()) }
 }

@@ -8,12 +8,10 @@
 //! The text becomes its flat graph, in which each element has the name that is shown for it, and that without what goes and with what
 //! comes is the new text. What it means is checked as every text is ([`check()`](crate::check())).
 
+use crate::check;
 use crate::classes::{Classes, nearest};
 use crate::diagnostic::Diagnostic;
-use crate::elaborate::elaborate;
 use crate::graph::{Connection, Graph};
-use crate::mistakes::Mistakes;
-use crate::syntax::parse;
 use std::fmt::Write as _;
 
 /// Changes of one step, at most.
@@ -61,13 +59,7 @@ pub fn edit(source: &str, classes: &dyn Classes, edit: Edit<'_>) -> Result<Strin
 
 /// The flat graph of a text.
 fn flat(source: String, classes: &dyn Classes) -> Result<Graph, Refused> {
-    let parsed = parse(&source);
-    if !parsed.diagnostics.is_empty() {
-        return Err(Refused::Text(source, parsed.diagnostics));
-    }
-    let mut mistakes = Mistakes::default();
-    let (graph, _) = elaborate(&source, &parsed.statements, classes, &[], &mut mistakes);
-    if mistakes.is_empty() { Ok(graph) } else { Err(Refused::Text(source, mistakes.into_list())) }
+    check::flat(&source, classes, &[]).map(|(graph, _)| graph).map_err(|wrong| Refused::Text(source, wrong))
 }
 
 /// The connections of chains of elements that are there: all are read at once, since a graph may be large.
@@ -86,10 +78,6 @@ fn named(graph: &Graph, chains: &[String], classes: &dyn Classes) -> Result<Vec<
     }
 }
 
-fn name(graph: &Graph, element: usize) -> &str {
-    graph.elements.get(element).map_or("", |element| &element.name)
-}
-
 fn absent(graph: &Graph, wanted: &str) -> Refused {
     let near = nearest(wanted, graph.elements.iter().map(|element| &*element.name));
     let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
@@ -99,10 +87,10 @@ fn absent(graph: &Graph, wanted: &str) -> Refused {
 fn take_out(graph: &mut Graph, wanted: &Connection) -> Result<(), Refused> {
     let is = |known: &Connection| (known.from, known.to) == (wanted.from, wanted.to);
     let Some(at) = graph.connections.iter().position(is) else {
-        let (from, to) = (name(graph, wanted.from.element), name(graph, wanted.to.element));
+        let (from, to) = (graph.name(wanted.from), graph.name(wanted.to));
         let leads = graph.connections.iter().find(|known| known.from == wanted.from);
-        let leads = leads
-            .map_or("nowhere".into(), |known| format!("to '{}' [{}]", name(graph, known.to.element), known.to.port));
+        let leads =
+            leads.map_or("nowhere".into(), |known| format!("to '{}' [{}]", graph.name(known.to), known.to.port));
         return Err(Refused::Absent(format!(
             "'{from}' [{}] -> [{}] '{to}' is no connection of the graph: that output leads {leads}",
             wanted.from.port, wanted.to.port

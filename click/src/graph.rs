@@ -55,6 +55,13 @@ pub struct Connection {
     pub span: Span,
 }
 
+impl Graph {
+    /// The name of the element of a port.
+    pub fn name(&self, hop: Hop) -> &str {
+        self.elements.get(hop.element).map_or("", |element| &element.name)
+    }
+}
+
 fn list(f: &mut fmt::Formatter<'_>, arguments: &[Argument]) -> fmt::Result {
     for (at, argument) in arguments.iter().enumerate() {
         write!(f, "{}{}", if at > 0 { ", " } else { "" }, argument.text)?;
@@ -85,8 +92,7 @@ impl fmt::Display for Graph {
             f.write_str(";\n")?;
         }
         for Connection { from, to, .. } in &self.connections {
-            let name = |hop: &Hop| self.elements.get(hop.element).map_or("", |element| element.name.as_str());
-            write!(f, "{}", name(from))?;
+            write!(f, "{}", self.name(*from))?;
             if from.port > 0 {
                 write!(f, " [{}]", from.port)?;
             }
@@ -94,7 +100,7 @@ impl fmt::Display for Graph {
             if to.port > 0 {
                 write!(f, "[{}] ", to.port)?;
             }
-            writeln!(f, "{};", name(to))?;
+            writeln!(f, "{};", self.name(*to))?;
         }
         Ok(())
     }

@@ -7,17 +7,14 @@ use super::arguments::{AddressNames, Arguments, FromArgument, Net4, words_of};
 use super::class::{EngineClass, Make};
 use super::engine::{GraphLink, Placed};
 use super::engines;
-use super::running::shown;
 use super::scratch::Hop;
 use super::table::Graph;
-use crate::clean;
 use crate::frame::PortId;
 use crate::wire::ethernet::Mac;
 use click::check::CheckedGraph;
 use click::check_with;
 use click::classes::{Class, Classes, Processing};
 use click::diagnostic::Diagnostic;
-use click::edit::{Edit, Refused};
 use click::graph::{Element, Hop as ClickHop};
 use std::collections::HashMap;
 
@@ -70,19 +67,6 @@ pub fn load(text: &str, variables: &[(&str, &str)]) -> Result<Graph, Vec<Diagnos
         Some(graph) => build(&graph),
         None => Err(checked.diagnostics),
     }
-}
-
-/// The text of a graph without some connections and engines, and with others; nothing is made of it yet.
-pub fn edit(
-    name: &str,
-    text: &str,
-    (disconnect, remove, connect): (&[String], &[String], &[String]),
-) -> Result<String, String> {
-    let changes = Edit { disconnect, remove, connect };
-    click::edit::edit(text, &ClassTable::default(), changes).map_err(|refused| match refused {
-        Refused::Text(text, wrong) => format!("graph {}: {}", clean::shown(name), shown(name, &text, &wrong)),
-        Refused::Absent(why) => format!("graph {}: {}", clean::shown(name), clean::shown(&why)),
-    })
 }
 
 /// Makes the engines of a checked graph, and links them.

@@ -11,13 +11,14 @@
 
 use super::edges::EdgeKind;
 use super::fused::{self, FusedPart, Fusion};
-use super::load;
+use super::load::{self, ClassTable};
 use super::scratch::Scratch;
 use super::table::Graph;
 use crate::clean;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, FramePool, PortId};
 use click::diagnostic::{Severity, render_all};
+use click::edit::{Edit, Refused, edit};
 use click::source::Sources;
 
 /// Graphs of one node, at most.
@@ -122,6 +123,16 @@ impl GraphSpec {
         let graph = load::load(&self.text, &[]).map_err(|wrong| named(shown(&self.name, &self.text, &wrong)))?;
         check_edges(&graph, &self.take).map_err(named)?;
         Ok(PreparedGraph { spec: self, graph })
+    }
+
+    /// Its text without some connections and engines, and with others; nothing is made of it yet.
+    pub fn edited(&self, changes: Edit<'_>) -> Result<String, String> {
+        let why = |refused| match refused {
+            Refused::Text(text, wrong) => shown(&self.name, &text, &wrong),
+            Refused::Absent(why) => clean::shown(&why).to_string(),
+        };
+        let edited = edit(&self.text, &ClassTable::default(), changes);
+        edited.map_err(|refused| format!("graph {}: {}", clean::shown(&self.name), why(refused)))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -231,7 +242,7 @@ fn check_edges(graph: &Graph, takes: &[String]) -> Result<(), String> {
 }
 
 /// What is wrong with a text, with carets.
-pub(super) fn shown(name: &str, text: &str, wrong: &[click::diagnostic::Diagnostic]) -> String {
+fn shown(name: &str, text: &str, wrong: &[click::diagnostic::Diagnostic]) -> String {
     let mut sources = Sources::default();
     sources.add(name, "", text);
     let cleaned = sources.shown_as(clean::line, clean::blotted);

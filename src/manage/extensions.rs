@@ -16,6 +16,7 @@ use crate::code::extension::manifest::ExtensionManifest;
 use crate::code::extension::registry::Registry;
 use crate::ee::plan::LoadedService;
 use crate::ee::plan::wasm::WasmService;
+use crate::node::Node;
 use crate::sys::clock::Clock;
 use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
@@ -63,6 +64,29 @@ pub struct Service {
     pub kind: CallType,
     /// What does it: an instance of its own, with all that it needs.
     pub what: Box<dyn LoadedService>,
+}
+
+/// PLAN programs see these calls from now on, or none of them.
+pub fn offer(node: &mut Node, services: Vec<Service>) -> Result<(), String> {
+    if let Some(twice) = services.iter().find(|service| node.has_service(&service.name)) {
+        return Err(format!("a service {} is loaded already: anode plan unload-service", twice.name));
+    }
+    let mut done = Vec::new();
+    for Service { name, kind, what } in services {
+        if let Err(why) = node.load_service(&name, kind, what) {
+            withdraw(node, &done);
+            return Err(format!("the service {name}: {why}"));
+        }
+        done.push(name);
+    }
+    Ok(())
+}
+
+/// They see these no more.
+pub fn withdraw(node: &mut Node, services: &[String]) {
+    for name in services {
+        node.unload_service(name);
+    }
 }
 
 /// Extensions that can be loaded.

@@ -4,11 +4,11 @@
 
 use super::control::Handle;
 use crate::clean;
-use crate::graph::load;
 use crate::node::Node;
 use crate::node::graphs::{GraphPlace, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped, is_base};
+use click::edit::Edit;
 use model::graphs::{Applied, Engine, Graph, Handler, Shown, Wire};
-use model::{Ask, GraphEdit, GraphWish};
+use model::{GraphEdit, GraphWish};
 
 /// Where engines run.
 const fn place(in_kernel: bool) -> &'static str {
@@ -42,17 +42,8 @@ pub(super) fn write(handle: &Handle, name: String, handler: String, value: Strin
     Ok(Handler { graph, handler, value })
 }
 
-/// Another graph is to run.
-pub(super) fn change(handle: &Handle, ask: Ask) -> Result<Applied, String> {
-    match ask {
-        Ask::ApplyGraph(wanted) => apply(handle, wanted),
-        Ask::EditGraph(wanted) => edit(handle, &wanted),
-        _ => Err("this changes no graph".into()),
-    }
-}
-
 /// Runs a graph in the place of that of its name, or a new one.
-fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
+pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
     let GraphWish { name, text, role, take, base, place: asked } = wanted;
     let asked = asked.map(|asked| asked.parse()).transpose()?;
     let all = handle.with_node(|node, _| node.graphs())?;
@@ -77,12 +68,14 @@ fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
 }
 
 /// Connects engines of a graph otherwise: its text is read, changed and applied, unless somebody else has applied one meanwhile.
-fn edit(handle: &Handle, wanted: &GraphEdit) -> Result<Applied, String> {
-    let name = wanted.name.clone();
-    let before = handle.with_node(move |node, _| node.graph(&name))??;
-    let (name, number) = (wanted.name.clone(), before.status.generation);
-    is_base(wanted.base, number).map_err(|why| format!("graph {}: {why}", clean::shown(&name)))?;
-    let text = load::edit(&wanted.name, &before.text, (&wanted.disconnect, &wanted.remove, &wanted.connect))?;
+pub(super) fn edit(handle: &Handle, wanted: GraphEdit) -> Result<Applied, String> {
+    let GraphEdit { name, disconnect, remove, connect, base } = wanted;
+    let of = name.clone();
+    let before = handle.with_node(move |node, _| node.graph(&of))??;
+    let number = before.status.generation;
+    is_base(base, number).map_err(|why| format!("graph {}: {why}", clean::shown(&name)))?;
+    let changes = Edit { disconnect: &disconnect, remove: &remove, connect: &connect };
+    let text = spec_of(before).edited(changes)?;
     apply(handle, GraphWish { name, text, role: None, take: None, base: Some(number), place: None })
 }
 

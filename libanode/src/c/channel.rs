@@ -1,6 +1,7 @@
 //! Channels: incoming, outgoing, and cut through.
 
 use super::{code, object, spec, text};
+use crate::buffers::Packet;
 use crate::crew::{Argument, CEnd, CEnds, Channel, ProcessDomain, ReceiveFunction};
 use crate::error::Error;
 use crate::layout;
@@ -91,6 +92,12 @@ unsafe fn channel(
     Ok(ChanSpec { protocol, address, key, max_threads, bandwidth: net.bandwidth.into(), buffers })
 }
 
+/// A packet of a session.
+fn packet_of(packet: *mut c_void, session: &Session) -> Result<Packet, Error> {
+    let (slot, packet) = objects::packet_of(packet)?;
+    if slot == session.slot() { Ok(packet) } else { Err(Error::Denied) }
+}
+
 /// Creates an incoming channel.
 ///
 /// # Safety
@@ -156,10 +163,7 @@ pub extern "C" fn an_inchanDestroy(channel: *mut c_void) -> c_int {
 pub unsafe extern "C" fn an_inchanPass(channel: *mut c_void, packet: *mut c_void, ends: *const CEnds) -> c_int {
     let pass = || {
         let channel = objects::find::<Channel>(channel)?;
-        let (slot, packet) = objects::packet_of(packet)?;
-        if slot != channel.session.slot() {
-            return Err(Error::Denied);
-        }
+        let packet = packet_of(packet, &channel.session)?;
         // SAFETY: the caller's promise.
         let ends = if ends.is_null() { CEnds::default() } else { unsafe { spec(ends) }? };
         channel.session.desk().pass(&channel, packet, ends)
@@ -212,10 +216,7 @@ pub extern "C" fn an_outchanDestroy(channel: *mut c_void) -> c_int {
 pub unsafe extern "C" fn an_outchanSend(channel: *mut c_void, to: *const CEnd, packet: *mut c_void) -> c_int {
     let send = || {
         let channel = objects::find::<OutChan>(channel)?;
-        let (slot, packet) = objects::packet_of(packet)?;
-        if slot != channel.session.slot() {
-            return Err(Error::Denied);
-        }
+        let packet = packet_of(packet, &channel.session)?;
         // SAFETY: the caller's promise.
         let to = if to.is_null() { None } else { Some(unsafe { spec(to) }?) };
         channel.session.send(packet, channel.name, channel.domain, to.map(|end| (end.address, end.port)))

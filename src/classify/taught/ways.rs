@@ -210,11 +210,7 @@ impl Ways {
         let mut is_new = false;
         for spot in spots {
             match way.spots.iter_mut().find(|(known, _)| known == spot) {
-                Some((_, uses)) => {
-                    // Nobody's for a time: the layout may be without it.
-                    is_new |= *uses == 0;
-                    *uses += 1;
-                }
+                Some((_, uses)) => *uses += 1,
                 None => {
                     is_new = true;
                     way.spots.push((*spot, 1));
@@ -222,7 +218,6 @@ impl Ways {
             }
         }
         if is_new {
-            way.spots.retain(|(_, uses)| *uses > 0);
             self.renew(at);
         }
     }
@@ -235,6 +230,8 @@ impl Ways {
         for (spot, uses) in &mut way.spots {
             *uses -= u32::from(spots.contains(spot));
         }
+        // What nobody looks at is not known any more, so that it is new when it comes back. The layout may have it for a while.
+        way.spots.retain(|(_, uses)| *uses > 0);
         let mut at = at;
         while at != ROOT && self.one(at).uses == 0 && self.one(at).children.is_empty() {
             let parent = self.one(at).parent;
@@ -296,7 +293,7 @@ impl Ways {
         };
         for at in self.up(at) {
             let way = self.one(at);
-            for (spot, _) in way.spots.iter().filter(|(_, uses)| *uses > 0) {
+            for (spot, _) in &way.spots {
                 add(spot.header, spot.bits.byte, spot.bits.bit, spot.bits.count);
                 if !spot.inside {
                     layout.reach.push((spot.header, spot.bits.end() as u32));

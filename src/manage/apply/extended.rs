@@ -10,9 +10,9 @@
 
 use super::Applying;
 use super::applier::Answer;
-use super::prepared::{all_readable, classifying, without};
+use super::prepared::{all_readable, classifying};
 use crate::config::extensions::MODULES_MAX;
-use crate::manage::extensions::{Leaving, Service};
+use crate::manage::extensions::{Leaving, offer, withdraw};
 use crate::node::Classifying;
 use crate::node::policy::Amendment;
 use model::extensions::Changed;
@@ -33,7 +33,7 @@ impl Applying {
         all_readable(&self.parts, &classifying)?;
         let services = core::mem::take(&mut loading.services);
         let teaches = !loading.taught.is_empty();
-        self.offer_services(services)?;
+        self.parts.handle.with_node(move |node, _| offer(node, services))??;
         if teaches {
             self.teach(classifying)?;
         }
@@ -62,28 +62,10 @@ impl Applying {
             }
             self.teach(classifying)?;
         }
-        self.parts.handle.with_node(move |node, _| without(node, &services))?;
+        self.parts.handle.with_node(move |node, _| withdraw(node, &services))?;
         extensions.take(names.clone())?;
         tracing::info!(event = "code", who, names = names.join(", "), "extensions unloaded");
         Ok(Done::Extensions(Changed { names }))
-    }
-
-    /// PLAN programs see these calls from now on, or none of them.
-    fn offer_services(&self, services: Vec<Service>) -> Result<(), String> {
-        self.parts.handle.with_node(move |node, _| {
-            if let Some(twice) = services.iter().find(|service| node.has_service(&service.name)) {
-                return Err(format!("a service {} is loaded already: anode plan unload-service", twice.name));
-            }
-            let mut done = Vec::new();
-            for Service { name, kind, what } in services {
-                if let Err(why) = node.load_service(&name, kind, what) {
-                    without(node, &done);
-                    return Err(format!("the service {name}: {why}"));
-                }
-                done.push(name);
-            }
-            Ok(())
-        })?
     }
 
     /// Rules mean what is known of hosts by now. Until when somebody is to look again.

@@ -98,7 +98,6 @@ struct Looked {
 type Ready = Option<(NodeFile, Vec<Change>, Prepared, Reach)>;
 
 /// Where the node goes back to.
-#[derive(Clone)]
 struct Before {
     file: NodeFile,
     guard: Guard,
@@ -299,9 +298,12 @@ impl Applying {
         let running = core::mem::replace(&mut self.parts.file, target);
         let standing = lock(&self.shared.board).standing.clone();
         let before = Before { file: running, guard, number: before, deadline: Instant::now(), who: who.to_owned() };
-        self.stands(kept, manner.within, before.clone());
+        let deadline = self.stands(kept, manner.within);
         if let Some(refused) = prepared.carry_out(&mut self.parts)? {
             return Err(self.take_back(before, standing, refused));
+        }
+        if let Some(deadline) = deadline {
+            self.before = Some(Before { deadline, ..before });
         }
         // One event, and as many lines as somebody reads.
         tracing::info!(
@@ -326,7 +328,7 @@ impl Applying {
     }
 
     /// This is what runs from now on, and to be confirmed within that time, if it is to be.
-    fn stands(&mut self, kept: &Kept, within: Option<Duration>, before: Before) {
+    fn stands(&mut self, kept: &Kept, within: Option<Duration>) -> Option<Instant> {
         let mut board = lock(&self.shared.board);
         board.standing = Standing {
             number: Some(kept.number),
@@ -334,10 +336,9 @@ impl Applying {
             applied: board.standing.applied + 1,
             ..board.standing.clone()
         };
-        if let Some(deadline) = within.map(|within| Instant::now() + within) {
-            board.deadline = Some(deadline);
-            self.before = Some(Before { deadline, ..before });
-        }
+        let deadline = within.map(|within| Instant::now() + within);
+        board.deadline = deadline.or(board.deadline);
+        deadline
     }
 
     /// What is wanted, and how it differs from what runs; the same as somebody has looked at just before.

@@ -7,12 +7,12 @@ use crate::config::difference::{Change, Part};
 use crate::config::environments::Environment;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
-use crate::manage::extensions::{Configured, Extensions, Loading, Service, Taught};
+use crate::manage::extensions::{Configured, Extensions, Loading, Taught, offer, withdraw};
 use crate::manage::graphs::{self, RefusedGraph};
 use crate::manage::worker::Order;
+use crate::node::Classifying;
 use crate::node::graphs::PreparedGraph;
 use crate::node::policy::Amendment;
-use crate::node::{Classifying, Node};
 use crate::topology::Ceiling;
 use crate::trust::Roles;
 use std::collections::BTreeSet;
@@ -191,14 +191,11 @@ fn graphs_of(parts: &Parts, file: &NodeFile) -> Result<(Vec<PreparedGraph>, Vec<
 /// Those of another configuration, ready to take the place of those of the one that runs, and who keeps them.
 fn renewed(parts: &Parts, file: &NodeFile) -> Result<(Extensions, Loading), String> {
     let modules = file.extension_modules().map_err(|error| error.to_string())?;
-    let is_same = |name: &String| {
-        let of = |file: &NodeFile| file.extensions.iter().find(|extension| extension.name == *name).cloned();
-        of(&parts.file) == of(file)
-    };
-    let names = |file: &NodeFile| file.extensions.iter().map(|extension| extension.name.clone()).collect::<Vec<_>>();
-    let all = names(file).into_iter().zip(modules).map(|(name, module)| (is_same(&name), name, module));
-    let all = all.map(|(same, name, module)| (name, module, same)).collect();
-    let gone = names(&parts.file).into_iter().filter(|name| !is_same(name)).collect();
+    let runs = &parts.file.extensions;
+    let all = file.extensions.iter().zip(modules);
+    let all = all.map(|(extension, module)| (extension.name.clone(), module, runs.contains(extension))).collect();
+    let gone = runs.iter().filter(|extension| !file.extensions.contains(extension));
+    let gone = gone.map(|extension| extension.name.clone()).collect();
     let extensions = parts.handle.extensions()?.clone();
     let loading = extensions.renew(Configured { all, gone }).map_err(|why| format!("[[extension]]: {why}"))?;
     let new: Vec<String> = loading.services.iter().map(|service| service.name.clone()).collect();
@@ -212,21 +209,12 @@ fn renewed(parts: &Parts, file: &NodeFile) -> Result<(Extensions, Loading), Stri
 fn put(handle: &Handle, extensions: &Extensions, mut loading: Loading) -> Result<(), String> {
     let (services, gone) = (core::mem::take(&mut loading.services), loading.gone.1.clone());
     handle.with_node(move |node, _| {
-        without(node, &gone);
-        for Service { name, kind, what } in services {
-            if let Err(why) = node.load_service(&name, kind, what) {
-                tracing::error!(name, why, "PLAN programs do not see a service of an extension");
-            }
+        withdraw(node, &gone);
+        if let Err(why) = offer(node, services) {
+            tracing::error!(why, "PLAN programs do not see services of extensions");
         }
     })?;
     extensions.put(loading)
-}
-
-/// PLAN programs see these services no more.
-pub(super) fn without(node: &mut Node, services: &[String]) {
-    for name in services {
-        node.unload_service(name);
-    }
 }
 
 /// Protocols that are taught then, by the configuration and by extensions. All rules of channels must still mean something.

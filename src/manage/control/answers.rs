@@ -139,10 +139,7 @@ impl Handle {
     fn answered(&self, ask: Ask, who: &str) -> Result<String, String> {
         Ok(match ask {
             Ask::Status => ok(&self.status()?),
-            Ask::Log => {
-                let lines = self.lines()?;
-                ok(&lines.iter().map(|line| self.sources.line(line)).collect::<Vec<_>>())
-            }
+            Ask::Log => ok(&self.lines()?.iter().map(|line| self.sources.line(line)).collect::<Vec<_>>()),
             Ask::Journal => ok(&journal::lines(self)?),
             Ask::AddCode { bundle } => ok(&self.add_code(&bundle)?),
             Ask::RemoveCode { name } => ok(&self.remove_code(&name)?),
@@ -172,7 +169,8 @@ impl Handle {
             Ask::Graph { name } => ok(&graphs::show(self, name)?),
             Ask::ReadGraph { name, handler } => ok(&graphs::read(self, name, handler)?),
             Ask::WriteGraph { name, handler, value } => ok(&graphs::write(self, name, handler, value)?),
-            Ask::ApplyGraph(_) | Ask::EditGraph(_) => ok(&graphs::change(self, ask)?),
+            Ask::ApplyGraph(wanted) => ok(&graphs::apply(self, wanted)?),
+            Ask::EditGraph(wanted) => ok(&graphs::edit(self, wanted)?),
             Ask::Cut(wanted) => ok(&domains::cut(self, wanted)?),
             Ask::LoadService { name, signature, module } => ok(&self.load_service(name, &signature, &module)?),
             Ask::UnloadService { name } => ok(&self.unload_service(name)?),

@@ -11,7 +11,7 @@ use crate::frame::WorkerId;
 use crate::graph::half::ChannelHalf;
 use crate::kernel::Settings;
 use crate::link::meter::LinkMeter;
-use crate::manage::extensions::Service;
+use crate::manage::extensions::{Service, offer};
 use crate::manage::kernel::Left;
 use crate::manage::ports::{OpenPort, Opener, close_all, open_all};
 use crate::node::graphs::PreparedGraph;
@@ -56,12 +56,7 @@ impl Worker {
 
     /// PLAN programs see these calls of extensions from the start.
     pub fn offer(&mut self, services: Vec<Service>) -> Result<(), String> {
-        services.into_iter().try_for_each(|Service { name, kind, what }| {
-            self.driver
-                .node
-                .load_service(&name, kind, what)
-                .map_err(|why| format!("[[extension]]: the service {name}: {why}"))
-        })
+        offer(&mut self.driver.node, services).map_err(|why| format!("[[extension]]: {why}"))
     }
 
     /// Waits until the ports take what there are channels for: what a graph takes goes to nobody else once the node is up. Only those

@@ -117,8 +117,8 @@ impl Node {
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let graph = graphs.and_then(|graphs| graphs.find(name));
         let graph = graph.filter(|graph| graph.slot.is_none() && graph.spec.place != GraphPlace::User);
-        let Some((domain, doors)) = graph.map(|graph| (graph.domain, graph.doors.clone())) else { return };
-        let fused = graph.map_or(Err(String::new()), |graph| graph.now.fuse(GraphPlace::Auto));
+        let Some(graph) = graph else { return };
+        let (domain, doors, fused) = (graph.domain, graph.doors.clone(), graph.now.fuse(GraphPlace::Auto));
         let loaded = self.may_load(domain).and(fused).and_then(|fusion| self.load_fusion(None, fusion));
         let started = loaded.and_then(|(slot, part)| Ok((self.start_program(slot, domain, &doors)?, part)));
         self.ask(|graphs: &mut RunningGraphs, _| {
@@ -178,12 +178,14 @@ impl Node {
     pub(super) fn rebind_program(&mut self, now: u64, domain: DomainId) {
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let graph = graphs.and_then(|graphs| graphs.list.get(graphs.at(domain)?));
-        let Some((name, slot)) = graph.map(|graph| (graph.spec.name.clone(), graph.slot)) else { return };
-        let doors = graph.filter(|_| slot.is_some()).map_or(Vec::new(), |graph| graph.doors.clone());
-        for ((take, channel), slot) in channels(&doors).zip(core::iter::repeat(slot).flatten()) {
+        let Some(graph) = graph else { return };
+        let (name, led) = (graph.spec.name.clone(), graph.slot.map(|slot| (slot, graph.doors.clone())));
+        if let Some((slot, doors)) = led {
             let cx = &mut self.cx;
-            if let Err(why) = cx.graphs.open_door(&mut cx.core, channel, domain, slot) {
-                tracing::warn!(node = cx.core.name, why, take, "packets of a graph stay in user space");
+            for (take, channel) in channels(&doors) {
+                if let Err(why) = cx.graphs.open_door(&mut cx.core, channel, domain, slot) {
+                    tracing::warn!(node = cx.core.name, why, take, "packets of a graph stay in user space");
+                }
             }
         }
         self.renew_program(now, &name);
