@@ -101,6 +101,13 @@ pub enum What<A> {
         /// The bound that it had.
         bound: u32,
     },
+    /// An engine of a graph had it, or one of its copies.
+    Met {
+        /// The graph.
+        graph: String,
+        /// The engine, with the names of the compound elements that it is in.
+        engine: String,
+    },
     /// The node dropped it.
     Dropped {
         /// Why: a drop reason.

@@ -12,11 +12,12 @@
 use super::class::EngineClass;
 use super::edges::GraphEdges;
 use super::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use super::scratch::{Hop, Scratch};
+use super::scratch::{Hop, MET_MAX, Scratch};
 use crate::core::reason::Reason;
 use crate::frame::assembly::{Assemblies, AssemblyLimits};
 use crate::frame::{Frame, FramePool, Notes, Payer, PortId};
 use crate::wire::Addr;
+use std::sync::Arc;
 
 /// From a domain towards the network.
 pub const OUTWARD: u16 = 0;
@@ -210,7 +211,7 @@ pub struct Placed {
     /// Its class.
     pub class: &'static EngineClass,
     /// Its name.
-    pub name: Box<str>,
+    pub name: Arc<str>,
     /// Itself, unless it is being asked.
     pub(super) engine: Option<Box<dyn Engine>>,
     /// Behind its outputs.
@@ -259,6 +260,22 @@ impl<'a> GraphCx<'a> {
             link.packets += packets;
             link.to
         })
+    }
+
+    /// This engine has a packet that came to it.
+    #[inline]
+    pub(super) fn met(&mut self, frame: &Frame) {
+        if self.scratch.is_watched {
+            self.note_met(frame.trace);
+        }
+    }
+
+    #[cold]
+    fn note_met(&mut self, trace: u64) {
+        let place = self.engines.get(usize::from(self.at));
+        if let Some(place) = place.filter(|_| trace != 0 && self.scratch.met.len() < MET_MAX) {
+            self.scratch.met.push((trace, place.name.clone()));
+        }
     }
 
     /// So many packets that were kept have gone.
@@ -311,7 +328,7 @@ impl<'a> GraphCx<'a> {
         let mut frame = self.begin();
         let before = of.extent().0;
         frame.fill(of.bytes());
-        frame.notes = of.notes;
+        (frame.notes, frame.trace) = (of.notes, of.trace);
         // The header is as far from the packet's beginning as it was.
         let moved = (i32::from(of.notes.network) - before as i32) + frame.extent().0 as i32;
         frame.notes.network = if of.notes.network == 0 { 0 } else { moved.clamp(0, u16::MAX.into()) as u16 };
@@ -344,6 +361,7 @@ impl<'a> GraphCx<'a> {
                 link.packets += 1;
             }
         }
+        frame.iter().for_each(|frame| self.met(frame));
         frame
     }
 

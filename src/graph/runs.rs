@@ -28,6 +28,7 @@ pub(super) fn settle(cx: &mut GraphCx<'_>, down_to: usize) {
             };
             let mark = cx.scratch.between.len();
             cx.at = at;
+            cx.met(&frame);
             let pushed = engine.push(input, frame, cx);
             if let Some(place) = cx.engines.get_mut(usize::from(at)) {
                 place.engine = Some(engine);
@@ -165,6 +166,37 @@ mod tests {
         let wires: Vec<_> = graph.wires().iter().map(|wire| (wire.from, wire.packets)).collect();
         let counts = (scratch.begun, scratch.used, graph.held(), &scratch.said);
         format!("{out:?}\n{dropped:?}\n{wires:?}\n{counts:?}")
+    }
+
+    #[test]
+    fn who_is_followed_is_told_of_at_each_engine_and_at_the_same_ones_alone_and_together() {
+        let text = "FromDevice(a) -> c :: Classifier(0/00, -) -> t :: Tee -> q :: Queue -> s :: Shaper(1000000) \
+                    -> d :: ToDevice(b); t [1] -> n :: Counter -> x :: Discard; c [1] -> m :: CheckLength(60) -> x;";
+        for is_run in [false, true] {
+            let mut graph = load(text, &[]).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+            let mut pool = FramePool::new(FRAME, 16);
+            let mut scratch = Scratch { is_watched: true, ..Scratch::default() };
+            // The last one is not among those that are followed.
+            let sample = [([0; 60], 7), ([1; 60], 8), ([0; 60], 0)];
+            let frames = sample.map(|(bytes, trace)| {
+                let mut frame = Frame::from_bytes(&bytes);
+                frame.trace = trace;
+                frame
+            });
+            if is_run {
+                graph.receive_all(PortId(0), &mut frames.into_iter().collect(), 1, &mut pool, &mut scratch);
+            } else {
+                frames.into_iter().for_each(|frame| graph.receive(frame, 1, &mut pool, &mut scratch));
+            }
+            while graph.work(1, &mut pool, &mut scratch) {}
+            let of = |number| {
+                let met = scratch.met.iter().filter(|(trace, _)| *trace == number);
+                met.map(|(_, engine)| &**engine).collect::<Vec<_>>()
+            };
+            assert_eq!(of(7), ["FromDevice@1", "c", "t", "q", "n", "x", "s", "d"], "{is_run}");
+            assert_eq!(of(8), ["FromDevice@1", "c", "m", "x"], "{is_run}");
+            assert_eq!(scratch.met.len(), 12, "{is_run}");
+        }
     }
 
     #[test]

@@ -2,9 +2,13 @@
 
 use crate::core::reason::Reason;
 use crate::frame::Frame;
+use std::sync::Arc;
 
 /// Packets that come out or end at once: what one packet may become.
 pub const AT_ONCE_MAX: usize = 16_384;
+
+/// Engines that packets have met, at most, until they are told of: what is beyond is missing in their stories.
+pub(super) const MET_MAX: usize = 1 << 16;
 
 /// Where a packet goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,10 @@ pub struct Scratch {
     pub wake: u64,
     /// Whether the graph holds all that it may: nothing begins by itself then.
     pub no_room: bool,
+    /// Whether somebody follows packets, and which engines those have met that have a number: this, and the engine's name.
+    pub is_watched: bool,
+    /// See [`Scratch::is_watched`].
+    pub met: Vec<(u64, Arc<str>)>,
     /// Lines that engines have printed, and how many had no room.
     pub said: Vec<String>,
     /// See [`Scratch::said`].
@@ -67,6 +75,8 @@ impl Default for Scratch {
             used: 0,
             wake: u64::MAX,
             no_room: false,
+            is_watched: false,
+            met: Vec::new(),
             said: Vec::new(),
             unsaid: 0,
         }

@@ -6,6 +6,7 @@
 use super::scratch::Hop;
 use super::table::Graph;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A connection, with what has gone over it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ impl Graph {
     /// Takes over what engines of the same names and classes keep in `before`; how many of them there are in both.
     pub fn take_over(&mut self, before: &mut Graph) -> usize {
         let places = before.engines.iter().enumerate().map(|(at, placed)| (placed.name.clone(), at));
-        let places: HashMap<Box<str>, usize> = places.collect();
+        let places: HashMap<Arc<str>, usize> = places.collect();
         let mut both = 0;
         for placed in &mut self.engines {
             let known = places.get(&placed.name).and_then(|at| before.engines.get_mut(*at));

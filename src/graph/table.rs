@@ -123,8 +123,8 @@ impl Graph {
         scratch: &mut Scratch,
     ) {
         let mut entrances = self.entrances.iter().filter(|(known, _)| *known == port).map(|(_, engine)| *engine);
-        let (Some(engine), None) = (entrances.next(), entrances.next()) else {
-            // To several engines, or to none: each has a copy of one packet before the next comes.
+        let (Some(engine), None, false) = (entrances.next(), entrances.next(), scratch.is_watched) else {
+            // To several engines, or to none: each has a copy of one packet before the next comes. And those that are followed go alone.
             for mut frame in frames.drain(..) {
                 frame.port = port;
                 self.receive(frame, now, pool, scratch);
@@ -151,7 +151,7 @@ impl Graph {
             let copied = next.as_ref().filter(|_| entrances.peek().is_some()).map(|frame| {
                 let mut copy = pool.take();
                 copy.fill(frame.bytes());
-                (copy.port, copy.notes) = (frame.port, frame.notes);
+                (copy.port, copy.notes, copy.trace) = (frame.port, frame.notes, frame.trace);
                 scratch.begun += 1;
                 copy
             });

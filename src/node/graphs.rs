@@ -32,6 +32,7 @@ use crate::wire::{Addr, ethernet};
 use core::mem::take;
 pub use shown::{GraphEngine, GraphStatus, GraphTraffic, ShownGraph};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use swapping::Inlet;
 pub use swapping::{Swapped, is_base};
 
@@ -53,6 +54,8 @@ const TAG: usize = 4;
 /// A graph that runs.
 struct Running {
     spec: GraphSpec,
+    /// Its name, for stories of packets.
+    name: Arc<str>,
     domain: DomainId,
     /// By what its packets come, for each thing that it takes.
     doors: Vec<(String, Inlet)>,
@@ -183,6 +186,7 @@ impl Running {
     /// What has come in this turn goes in.
     fn receive(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         let room = self.room(cx) / BUFFER;
+        self.scratch.is_watched = turn.out.traced;
         while !self.came.is_empty() {
             let fits = room.saturating_sub(self.traffic.held).min(self.came.len() as u64) as usize;
             if fits == 0 && self.traffic.held > 0 {
@@ -203,6 +207,7 @@ impl Running {
 
     /// Engines have their turns, in all generations that are due.
     fn work(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.scratch.is_watched = turn.out.traced;
         self.scratch.no_room = self.traffic.held * BUFFER > self.room(cx);
         for at in 0..self.older.len() {
             if let Some((older, _)) = self.older.get_mut(at).filter(|(older, _)| older.wake <= turn.now) {
@@ -258,6 +263,9 @@ impl Running {
         traffic.held = (traffic.held + came + begun).saturating_sub(ended);
         traffic.dropped += lost + scratch.dropped.len() as u64;
         cx.count_lost(*domain, &mut scratch.lost);
+        for (trace, engine) in scratch.met.drain(..) {
+            turn.out.event(trace, EventKind::Met(self.name.clone(), engine));
+        }
         for (frame, reason) in scratch.dropped.drain(..) {
             cx.drop_in(turn, frame, reason, *domain);
         }

@@ -193,7 +193,7 @@ pub enum KernelOrder {
 }
 
 /// Something that happened to a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The packet.
     pub trace: u64,
@@ -202,7 +202,7 @@ pub struct Event {
 }
 
 /// Events of a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// It came in by a port.
     Received(PortId),
@@ -232,4 +232,6 @@ pub enum EventKind {
     Dropped(Reason),
     /// It is this domain's, which pays for what comes of it.
     Charged(DomainId),
+    /// An engine of a graph had it: the names of both.
+    Met(Arc<str>, Arc<str>),
 }

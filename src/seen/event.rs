@@ -9,9 +9,9 @@ use crate::node::{Event, EventKind};
 
 const NOWHERE: PortId = PortId(NO_PORT);
 
-/// The record of an event: its head, and hands the bytes behind it over.
+/// The record of an event: its head, and hands the bytes behind it over, which are of two pieces.
 #[inline]
-pub fn of_event<R>(at: u64, event: &Event, tell: impl FnOnce([u64; HEAD], &[u8]) -> R) -> R {
+pub fn of_event<R>(at: u64, event: &Event, tell: impl FnOnce([u64; HEAD], &[u8], &[u8]) -> R) -> R {
     let none: &[u8] = &[];
     let (detail, PortId(port), more, bytes) = match &event.kind {
         EventKind::Received(port) => (RECEIVED, *port, 0, none),
@@ -28,6 +28,8 @@ pub fn of_event<R>(at: u64, event: &Event, tell: impl FnOnce([u64; HEAD], &[u8])
         EventKind::Clamped(port, bound) => (CLAMPED, *port, u64::from(*bound), none),
         EventKind::Dropped(reason) => (DROPPED, NOWHERE, 0, reason.name().as_bytes()),
         EventKind::Charged(domain) => (CHARGED, NOWHERE, u64::from(domain.0), none),
+        EventKind::Met(graph, _) => (MET, NOWHERE, graph.len() as u64, graph.as_bytes()),
     };
-    tell(head(EVENT, detail, port, at, event.trace, more), bytes)
+    let behind = if let EventKind::Met(_, engine) = &event.kind { engine.as_bytes() } else { none };
+    tell(head(EVENT, detail, port, at, event.trace, more), bytes, behind)
 }

@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn a_frame_has_the_end_of_its_packet_and_so_has_what_leaves() {
         let event = |tell: Tell<'_>, trace, kind| {
-            of_event(20, &Event { trace, kind }, |head, bytes| tell(head, bytes, &[]));
+            of_event(20, &Event { trace, kind }, |head, bytes, behind| tell(head, bytes, behind));
         };
         let bytes = told(|tell| {
             tell(record::head(CAME, 0, 0, 10, 7, 0), &[1; 60], &[]);

@@ -45,6 +45,9 @@ pub mod kernel {
 /// Bytes of the name of a reason: a reader keeps many, and whoever writes may be somebody else's process.
 const REASON_MAX: usize = 64;
 
+/// Bytes of the name of a graph, or of an engine, which may stand in many compound elements.
+const NAME_MAX: usize = 256;
+
 /// The port of a record that is of none.
 pub const NO_PORT: u16 = u16::MAX;
 
@@ -63,6 +66,7 @@ pub(super) const DELIVERED: u8 = 11;
 pub(super) const CLAMPED: u8 = 12;
 pub(super) const DROPPED: u8 = 13;
 pub(super) const CHARGED: u8 = 14;
+pub(super) const MET: u8 = 15;
 
 /// The head of a record; [`super::ring::Teller::tell`] adds the length.
 #[inline]
@@ -137,6 +141,7 @@ pub enum Happened {
     Clamped(u16, u32),
     Dropped(String),
     Charged(u32),
+    Met(String, String),
 }
 
 /// What the kernel half has done with a frame.
@@ -234,10 +239,19 @@ fn happened(detail: u8, port: u16, more: u64, bytes: &[u8]) -> Option<Happened> 
         FORWARDED => Happened::Forwarded(port, Addr(*bytes.first_chunk()?)),
         DELIVERED => Happened::Delivered(more as u16),
         CLAMPED => Happened::Clamped(port, more as u32),
-        DROPPED => Happened::Dropped(String::from_utf8_lossy(&bytes[..bytes.len().min(REASON_MAX)]).into_owned()),
+        DROPPED => Happened::Dropped(text(bytes, REASON_MAX)),
         CHARGED => Happened::Charged(more as u32),
+        MET => {
+            let (graph, engine) = bytes.split_at_checked(more as usize)?;
+            Happened::Met(text(graph, NAME_MAX), text(engine, NAME_MAX))
+        }
         _ => return None,
     })
+}
+
+/// The text in some bytes, cut after so many.
+fn text(bytes: &[u8], most: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned()
 }
 
 #[cfg(test)]

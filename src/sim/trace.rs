@@ -59,6 +59,7 @@ impl Tracer {
             EventKind::Delivered(port) => What::Delivered { port },
             EventKind::Clamped(port, bound) => What::Clamped { port: port.0, bound },
             EventKind::Dropped(reason) => What::Dropped { reason: reason.name().into() },
+            EventKind::Met(graph, engine) => What::Met { graph: graph.to_string(), engine: engine.to_string() },
         };
         self.write(at, node, packet, what);
     }

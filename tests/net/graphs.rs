@@ -3,12 +3,13 @@
 use crate::apply::apply;
 use crate::held::{Held, OF_GRAPHS};
 use crate::running::{ANODE, HOSTS, PATIENCE, Running, in_kernel};
+use crate::seen::Client;
 use model::graphs::Applied;
 use model::{Ask, GraphWish};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::net::UdpSocket;
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -234,6 +235,32 @@ fn a_configuration_with_a_graph_that_cannot_run_is_taken_back_as_a_whole() {
         assert!(String::from_utf8_lossy(&stderr).contains("more"), "{}", String::from_utf8_lossy(&stderr));
     }
     stand.net.status("r");
+}
+
+#[test]
+fn the_story_of_a_packet_names_the_engines_that_it_met() {
+    let Some(stand) = Stand::new("gstory", GRAPH) else { return };
+    let copied = stand.router(7, " -> t :: Tee -> CheckLength(3000)") + "t [1] -> copies :: Counter -> Discard;\n";
+    let copied = stand.file("copied.click", &copied);
+    stand.said("apply", &["fw", &copied]);
+    let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
+    let dir = stand.net.dir("r").to_str().unwrap();
+    let mut client = Client::start(&["packet", "explain", "domain=fw", "--node", dir, "--wait", "2"]);
+    let mut says = client.child.stdout.take().unwrap();
+    a.send_to(b"one", "10.0.2.2:7000").unwrap();
+    b.recv(&mut [0; 64]).unwrap();
+    client.last();
+    let mut story = String::new();
+    says.read_to_string(&mut story).unwrap();
+    let met = |line: &str| Some(line.split_once("meets engine ")?.1.strip_suffix(" of graph fw")?.to_owned());
+    let met: Vec<String> = story.lines().filter_map(met).collect();
+    let way = |names: &[&str]| {
+        let mut rest = met.iter();
+        names.iter().all(|name| rest.any(|met| met.starts_with(name)))
+    };
+    assert!(way(&["FromDevice@", "c", "Paint@", "t", "last", "DecIPTTL@", "q", "ToDevice@"]), "{story}");
+    assert!(way(&["t", "copies", "Discard@"]), "so does its copy: {story}");
+    assert!(story.contains("goes on by port "), "{story}");
 }
 
 #[test]

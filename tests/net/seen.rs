@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 /// A client that watches, once it does.
-struct Client {
-    child: Child,
+pub(crate) struct Client {
+    pub(crate) child: Child,
     says: BufReader<ChildStderr>,
 }
 
 impl Client {
-    fn start(command: &[&str]) -> Client {
+    pub(crate) fn start(command: &[&str]) -> Client {
         let mut client = Command::new(ANODE);
         client.args(command).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = client.spawn().unwrap();
@@ -32,7 +32,7 @@ impl Client {
     }
 
     /// Its last line, when it has ended well.
-    fn last(mut self) -> String {
+    pub(crate) fn last(mut self) -> String {
         let status = wait::ended(&mut self.child);
         let mut rest = String::new();
         std::io::Read::read_to_string(&mut self.says, &mut rest).unwrap();

@@ -53,7 +53,10 @@ const ROWS: &[Row] = &[
     ("seen", &["contract", "clean", "wire", "frame", "classify", "core", "node"]),
     (
         "sim",
-        &["wire", "frame", "link", "trust", "labfile", "topology", "classify", "core", "code", "ee", "node", "driver"],
+        &[
+            "clean", "wire", "frame", "link", "trust", "labfile", "topology", "classify", "core", "code", "ee", "node",
+            "driver",
+        ],
     ),
     (
         "config",

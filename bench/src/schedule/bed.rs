@@ -265,7 +265,7 @@ impl Bed {
     /// Tells the events since the last time.
     pub(super) fn tell_events(&mut self, teller: &mut Teller) {
         for event in self.driver.out.events.drain(..) {
-            of_event(self.skipped, &event, |head, bytes| teller.tell(head, bytes, &[]));
+            of_event(self.skipped, &event, |head, bytes, behind| teller.tell(head, bytes, behind));
         }
     }
 

@@ -320,6 +320,7 @@ impl Numbers<'_> {
             Happened::Delivered(port) => What::Delivered { port: *port },
             Happened::Clamped(port, bound) => What::Clamped { port: *port, bound: *bound },
             Happened::Dropped(reason) => What::Dropped { reason: reason.clone() },
+            Happened::Met(graph, engine) => What::Met { graph: graph.clone(), engine: engine.clone() },
         };
         self.say(now, node, packet, what);
     }

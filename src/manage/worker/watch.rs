@@ -51,9 +51,9 @@ impl Watchers {
 
     #[cold]
     pub(super) fn tell_event(&mut self, event: &Event) {
-        of_event(self.now, event, |head, bytes| {
+        of_event(self.now, event, |head, bytes, behind| {
             for watcher in self.tellers.iter_mut().filter(|watcher| watcher.wants(event.trace)) {
-                watcher.teller.tell(head, bytes, &[]);
+                watcher.teller.tell(head, bytes, behind);
             }
         });
     }

@@ -319,6 +319,7 @@ impl Node {
                 let came = Vec::with_capacity(RUN_MAX);
                 let (charged, kernel_packets, parts_before) = (0, 0, VecDeque::new());
                 graphs.list.push(Running {
+                    name: spec.name.as_str().into(),
                     spec,
                     domain,
                     doors,
