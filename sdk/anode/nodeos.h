@@ -532,7 +532,7 @@ int an_outchanDestroy(an_OutChan_t chan);
 int an_outchanSend(an_OutChan_t chan, const struct an_End *to, an_PacketBuffer_t packet);
 
 /** Joins two channels of one domain: packets go from one to the other without the program; both stay objects. AN_EEXIST: from
- * is joined already. */
+ * is joined already. AN_EINVAL: from has protspec "passed": what programs pass on goes to functions of theirs. */
 an_CutChan_t an_cutchanConcat(void *mem, an_InChan_t from, an_OutChan_t to);
 /** Creates a cut-through channel from the specifications of its ends; they go with it. */
 an_CutChan_t an_cutchanCreate(void *mem, an_Domain_t domain, an_DemuxKey_t demuxkey, const char *inprotspec,

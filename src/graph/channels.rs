@@ -361,6 +361,10 @@ impl Channels {
         if source.form.cut().is_some() {
             return Err(Error::Exists);
         }
+        // A program passes packets on to a function of its own, so none would come here.
+        if matches!(source.filter, Filter::Passed) {
+            return Err(Error::Invalid);
+        }
         // What is routed keeps its headers, so nothing can be done to it.
         let routed = (source.filter.layer(), sink.target.layer) == (Layer::Ip, Layer::Ip);
         if routed && !(source.graph.is_empty() && sink.graph.is_empty()) {

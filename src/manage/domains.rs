@@ -8,6 +8,7 @@ use crate::core::domain::DomainId;
 use crate::frame::WorkerId;
 use crate::kernel::KernelUsage;
 use crate::node::{Ended, EndedBy};
+use crate::nodeos::channel::PASSED;
 use crate::nodeos::interface::{ChanSpec, NetSpec, NodeOs};
 use model::Cut;
 use model::code::{Freed, Made, Moved};
@@ -76,6 +77,11 @@ pub(super) fn list(handle: &Handle) -> Result<Domains, String> {
 
 /// Makes a domain with a cut-through channel for an operator. It lives until somebody ends it, or the node ends.
 pub(super) fn cut(handle: &Handle, wanted: Cut) -> Result<Made, String> {
+    if wanted.from[0] == PASSED {
+        return Err(format!(
+            "no cut-through channel: {PASSED}: programs pass packets on to functions of their own, no port does; name a port"
+        ));
+    }
     let domain = handle.with_node(move |node, turn| {
         let domain = node.add_environment(&wanted.title, &wanted.role)?;
         let spec = |[protocol, address]: [String; 2]| ChanSpec { protocol, address, ..ChanSpec::default() };

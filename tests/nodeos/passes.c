@@ -101,6 +101,8 @@ int main(void)
     MUST(third = an_inchanCreate(0, top, 0, "passed", 0, 0, at_last, 0));
     an_OutChan_t out = an_outchanCreate(0, top, "if0/anep", "type 240", 0);
     MUST(out);
+    FAILS(AN_EINVAL, an_cutchanConcat(0, third, out));
+    FAILS(AN_EINVAL, an_cutchanCreate(0, top, 0, "passed", 0, "if0/ip", "*", 0));
     struct an_End to = {.address = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 2}};
     for (int at = 0; at < 3; at++) {
         an_PacketBuffer_t packet = an_pktbufAlloc(top);

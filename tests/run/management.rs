@@ -136,6 +136,8 @@ fn a_process_that_fails_is_started_again_in_a_new_domain_and_one_that_does_not_i
 #[test]
 fn a_cut_that_cannot_be_is_refused_by_the_end_that_is_meant() {
     let node = start("");
+    let (done, text) = node.anode(&["channel", "cut", "passed *", "if0/ip *", "--role", "ee"]);
+    assert!(!done && text.contains("passed: programs pass packets on"), "{text}");
     let (done, text) = node.anode(&["channel", "cut", "if7/ip 10.0.2.0/24", "if8/ip * proto 17", "--role", "ee"]);
     let why = "no cut-through channel: if7/ip 10.0.2.0/24: no interface, route or file of this name";
     assert!(!done && text.contains(why), "{text}");
