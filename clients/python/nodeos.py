@@ -167,6 +167,7 @@ _FUNCTIONS = {
     "an_storeRemove": (ctypes.c_int, [_object]),
     "an_storeGet": (ctypes.c_int, [_object, _object, *_bytes, ctypes.c_void_p, ctypes.c_size_t, _size, _number]),
     "an_storePut": (ctypes.c_int, [_object, *_bytes, *_bytes, _number, _number]),
+    "an_storeRegister": (ctypes.c_int, [_object, *_bytes, *_bytes, _number, _number]),
     "an_storeDelete": (ctypes.c_int, [_object, *_bytes, _number, _number]),
     "an_storeList": (ctypes.c_int, [_object, _object, *_bytes, _Key, ctypes.c_void_p]),
     "an_storeShare": (ctypes.c_int, [_object, ctypes.c_char_p, ctypes.c_int]),
@@ -375,12 +376,15 @@ class Store(_Object):
 
     def put(self, key, value, expected=None):
         """Keeps a value; expected: only if this version is there (0: nothing). The new version."""
+        return self._keep(self._lib.an_storePut, key, value, expected)
+
+    def register(self, key, value, expected=None):
+        """The same until the domain ends that has opened the store."""
+        return self._keep(self._lib.an_storeRegister, key, value, expected)
+
+    def _keep(self, call, key, value, expected):
         version = ctypes.c_uint64()
-        self._check(
-            self._lib.an_storePut(
-                self.handle, key, len(key), value, len(value), _expected(expected), ctypes.byref(version)
-            )
-        )
+        self._check(call(self.handle, key, len(key), value, len(value), _expected(expected), ctypes.byref(version)))
         return version.value
 
     def delete(self, key, expected=None):

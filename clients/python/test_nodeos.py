@@ -221,6 +221,21 @@ class Binding(unittest.TestCase):
             self.refuses(nodeos.ELIMIT, names.put, b"large", bytes(5000))
             seen.close()
 
+    def test_what_is_registered_ends_with_its_domain(self):
+        with self.connect(role="ee", title="directory") as registry:
+            names = registry.domain.store("services", size=4096)
+            names.share("*", "write")
+            with self.connect(role="ee", title="resolver") as service:
+                theirs = service.domain.store("services", holder="directory")
+                self.assertEqual(theirs.register(b"dns", b"10.0.0.7:53", expected=0), 1)
+                self.refuses(nodeos.ECHANGED, theirs.register, b"dns", b"", expected=0)
+                theirs.put(b"stays", b"")
+                below = service.domain.domain()
+                below.store("services", holder="directory").register(b"ntp", b"")
+                self.assertEqual([key for key, _, _ in names.keys()], [b"dns", b"ntp", b"stays"])
+                below.terminate()
+                self.assertEqual([key for key, _, _ in names.keys()], [b"dns", b"stays"])
+
     def test_the_registry_of_the_page_works(self):
         with open(os.path.join(ROOT, "docs", "nodeos.md"), encoding="utf-8") as file:
             (example,) = re.findall(r"```python\n(.*?)```", file.read(), re.S)

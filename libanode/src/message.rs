@@ -556,6 +556,11 @@ messages! {
         47 WatchDestroy { /** For which. */ domain: u32, /** Which. */ watch: u32 }
         /// Asks what has changed.
         48 WatchRead { /** For which. */ domain: u32, /** Which. */ watch: u32 }
+        /// Keeps a value under a key until the domain ends.
+        49 StoreRegister {
+            /** With which it ends. */ domain: u32, /** The store. */ store: u32, /** The key. */ key: StoreKey,
+            /** What. */ value: StoreValue, /** Only if this is there. */ expected: Option<u64>
+        }
     }
 }
 

@@ -45,6 +45,9 @@ pub struct Key {
     pub version: u64,
     /// Bytes of its value.
     pub bytes: u32,
+    /// The domain with which it ends, if it does: one that has registered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub domain: Option<u32>,
 }
 
 /// Some keys of a store in their order.
@@ -78,6 +81,8 @@ pub struct Stores {
     pub stores: u64,
     /// Keys in them.
     pub keys: u64,
+    /// Those that end with the domain that has put them.
+    pub registered: u64,
     /// Bytes that they hold.
     pub bytes: u64,
     /// Snapshots.

@@ -443,6 +443,11 @@ int an_storeGet(an_Store_t store, an_Snapshot_t snapshot, const void *key, size_
  * AN_ECHANGED: another version is there. AN_ELIMIT: the store is full. */
 int an_storePut(an_Store_t store, const void *key, size_t keybytes, const void *value, size_t bytes, const uint64_t *expected,
                 uint64_t *version);
+/** The same, until the domain ends for which the store was opened: that of a process, an a-flow's, any. Then the key is taken away, and
+ * watches tell so; if somebody else has put or registered it since, it is his. AN_ELIMIT: also 1024 of a store that end with one domain.
+ * AN_ENOSYS: the store is persistent. */
+int an_storeRegister(an_Store_t store, const void *key, size_t keybytes, const void *value, size_t bytes, const uint64_t *expected,
+                     uint64_t *version);
 /** Takes a key and its value away. AN_ENOENT: there is none. */
 int an_storeDelete(an_Store_t store, const void *key, size_t keybytes, const uint64_t *expected, uint64_t *version);
 /** Calls func for each key that begins with prefix, in their order, in this call. The list of a store that changes meanwhile has each

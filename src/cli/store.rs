@@ -101,8 +101,9 @@ fn keys(node: &str, store: &str, prefix: &str, json: bool) -> anyhow::Result<()>
         if json {
             all.extend(keys);
         } else {
-            for Key { key, version, bytes } in keys {
-                crate::say!("{:40} {bytes:>10} {version:>10}", clean::line(&key));
+            for Key { key, version, bytes, domain } in keys {
+                let ends = domain.map(|domain| format!(" ends with domain {domain}")).unwrap_or_default();
+                crate::say!("{:40} {bytes:>10} {version:>10}{ends}", clean::line(&key));
             }
         }
         if next.is_none() {

@@ -29,6 +29,8 @@ const UNTOLD_MAX: usize = 1024;
 pub struct BegunAsk {
     /// Who asks.
     pub user: StoreUser,
+    /// Whether it may leave something that ends with the domain.
+    pub leaves: bool,
     taken: u64,
 }
 
@@ -48,12 +50,10 @@ impl Os<'_, '_> {
             }
             pools.charge(domain, taken)?;
         }
-        if let (StoreAsk::Open { .. } | StoreAsk::Watch { .. } | StoreAsk::Snapshot { .. }, Some(domain)) =
-            (ask, self.cx.core.domains.of(domain))
-        {
+        if let Some(domain) = self.cx.core.domains.of(domain).filter(|_| ask.leaves()) {
             domain.has_stores = true;
         }
-        Ok(BegunAsk { user: StoreUser { domain, holder }, taken })
+        Ok(BegunAsk { user: StoreUser { domain, holder }, leaves: ask.leaves(), taken })
     }
 
     /// Whether the stores are here.

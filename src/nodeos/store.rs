@@ -19,6 +19,7 @@ pub mod bounds;
 mod contents;
 mod holding;
 pub mod journal;
+mod registered;
 pub mod replay;
 mod watches;
 

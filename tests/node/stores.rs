@@ -138,3 +138,36 @@ fn a_watcher_is_called_when_the_call_that_changes_has_returned() {
     bed.turn(|node, turn| node.end_domain(turn, two, true));
     assert!(reader.0.lock().unwrap().is_empty());
 }
+
+#[test]
+fn what_a_flow_registers_in_another_s_store_ends_with_the_flow_and_who_watches_is_told() {
+    let mut bed = Bed::new(Policy::Fifo);
+    let reader = Reader::default();
+    let (one, two) = (attach(&mut bed, "one", &reader), attach(&mut bed, "two", &Reader::default()));
+    let spec = DomainSpec { title: "flow".into(), ..DomainSpec::default() };
+    let flow = bed.turn(|node, turn| node.with_os(turn, two, |os| os.domain_create(two, &spec))).unwrap();
+    let store = open(&mut bed, one, None, Some(StoreSpec::default())).unwrap();
+    let register = |key: &[u8]| match put(store, key) {
+        StoreAsk::Put { store, key, value, expected } => StoreAsk::Register { store, key, value, expected },
+        other => other,
+    };
+    assert_eq!(ask(&mut bed, flow, register(b"f")), Err(Error::Denied));
+    let before = bed.driver.node.resources();
+    let share = StoreAsk::Share { store, with: "two".into(), access: Access::Write };
+    assert_eq!(ask(&mut bed, one, share), Ok(StoreReply::Done));
+    // It has opened nothing; what it knows is the store's number.
+    assert_eq!(ask(&mut bed, flow, register(b"f")), Ok(StoreReply::Version(1)));
+    assert_eq!(ask(&mut bed, two, register(b"t")), Ok(StoreReply::Version(2)));
+    assert_eq!((held(&mut bed, one), held(&mut bed, two)), (STORE_BYTES, 0), "who has made it pays");
+    watch(&mut bed, one, store);
+    bed.turn(|node, turn| node.end_domain(turn, flow, true));
+    let told = std::mem::take(&mut *reader.0.lock().unwrap());
+    let [Ok(StoreReply::Changes(changes, 0))] = told.as_slice() else { panic!("{told:?}") };
+    assert_eq!(changes.iter().map(|change| (&*change.key, change.deleted)).collect::<Vec<_>>(), [(&b"f"[..], true)]);
+    let get = |key: &[u8]| StoreAsk::Get { store, snapshot: None, key: key.into() };
+    assert_eq!(ask(&mut bed, one, get(b"f")), Err(Error::Unknown));
+    assert!(ask(&mut bed, one, get(b"t")).is_ok());
+    bed.turn(|node, turn| node.end_domain(turn, two, true));
+    assert_eq!(ask(&mut bed, one, get(b"t")), Err(Error::Unknown));
+    assert_eq!(bed.driver.node.resources().stores, before.stores + 1, "the watch");
+}

@@ -114,6 +114,8 @@ static void whole(void)
     IS(an_stateAdd(self, 7, 5, 1000, &number) == AN_OK && number == 5);
     an_Store_t store = an_storeOpen(0, self, 0, "names", &(struct an_StoreSpec){.bytes = 4096});
     IS(store && an_storePut(store, "key", 3, "value", 5, 0, &version) == AN_OK && version == 1);
+    IS(an_storeRegister(store, "here", 4, "", 0, &version, 0) == AN_ECHANGED);
+    IS(an_storeRegister(store, "here", 4, "", 0, 0, &version) == AN_OK && version == 2);
     char value[8];
     size_t bytes = 0;
     IS(an_storeGet(store, 0, "key", 3, value, sizeof value, &bytes, &version) == AN_OK && bytes == 5);

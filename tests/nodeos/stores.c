@@ -185,6 +185,44 @@ static void registry(void)
     MUST(an_watchDestroy(watch) == AN_OK && an_watchDestroy(watch) == AN_ESTALE && an_storeClose(theirs) == AN_OK);
 }
 
+/* What is registered ends with who has done it: a domain, an a-flow, a process. */
+static void registered(void)
+{
+    struct an_StoreSpec spec = {.bytes = 4096}, kept = {.bytes = 4096, .flags = AN_STORE_PERSISTENT};
+    an_Node_t gamma = connect_as("gamma");
+    an_Domain_t ends[] = {an_domainCreate(0, other, 0, 0), an_flowCreate(0, other, 0), an_domainSelf(gamma)};
+    an_Store_t names = an_storeOpen(0, own, 0, "services", &spec), of[3];
+    uint64_t none = 0, version = 0;
+    size_t bytes;
+    int seen = atomic_load(&changed);
+    MUST(names && an_storeShare(names, "beta", AN_ACCESS_WRITE) == AN_OK && an_storeShare(names, "gamma", AN_ACCESS_READ) == AN_OK);
+    an_Watch_t watch = an_watchCreate(0, names, "s", 1, on_change, &told);
+    MUST(watch);
+    for (int at = 0; at < 3; at++) {
+        char key[] = {'s', '-', (char)('0' + at)};
+        MUST(ends[at] && (of[at] = an_storeOpen(0, ends[at], "alpha", "services", 0)));
+        if (at == 2) {
+            MUST(an_storeRegister(of[at], key, 3, "here", 4, &none, 0) == AN_EACCES);
+            MUST(an_storeShare(names, "gamma", AN_ACCESS_WRITE) == AN_OK);
+        }
+        MUST(an_storeRegister(of[at], key, 3, "here", 4, &none, &version) == AN_OK && version > 0);
+        MUST(an_storeRegister(of[at], key, 3, "here", 4, &none, 0) == AN_ECHANGED);
+        await_count(&changed, ++seen);
+    }
+    MUST(an_storePut(of[0], "plain", 5, "", 0, 0, 0) == AN_OK);
+    MUST(an_domainDestroy(ends[0]) == AN_OK && an_storeGet(names, 0, "s-0", 3, 0, 0, &bytes, 0) == AN_ENOENT);
+    await_count(&changed, ++seen);
+    MUST(an_storeGet(names, 0, "plain", 5, 0, 0, &bytes, 0) == AN_OK);
+    MUST(an_domainDestroy(ends[1]) == AN_OK && an_storeGet(names, 0, "s-1", 3, 0, 0, &bytes, 0) == AN_ENOENT);
+    await_count(&changed, ++seen);
+    MUST(an_nodeDisconnect(gamma) == AN_OK);
+    await_count(&changed, ++seen);
+    MUST(an_storeGet(names, 0, "s-2", 3, 0, 0, &bytes, 0) == AN_ENOENT);
+    MUST(an_watchDestroy(watch) == AN_OK && an_storeRemove(names) == AN_OK);
+    if ((names = an_storeOpen(0, own, 0, "forever", &kept)))
+        MUST(an_storeRegister(names, "k", 1, "v", 1, 0, 0) == AN_ENOSYS && an_storeRemove(names) == AN_OK);
+}
+
 /* With its domain ends a store, and what it holds of its domain's memory. */
 static void endings(void)
 {
@@ -214,6 +252,7 @@ int main(void)
     lists_and_snapshots();
     together();
     registry();
+    registered();
     endings();
     MUST(an_storeRemove(store) == AN_OK && an_storeRemove(store) == AN_ESTALE);
     MUST(an_nodeDisconnect(alpha) == AN_OK && an_nodeDisconnect(beta) == AN_OK);

@@ -50,6 +50,8 @@ int main(int count_of_words, char **words)
         return 2;
     }
     if (!strcmp(words[1], "write")) {
+        an_Store_t said = an_storeOpen(0, domain, 0, "said", &(struct an_StoreSpec){.bytes = 4096});
+        MUST(said && an_storePut(said, "kept", 4, "", 0, 0, 0) == AN_OK && an_storeRegister(said, "writer", 6, "here", 4, 0, 0) == AN_OK);
         uint32_t from = count_of_words > 2 ? (uint32_t)atoi(words[2]) : 1;
         for (uint32_t number = from;; number++)
             put(store, number);

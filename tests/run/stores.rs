@@ -105,6 +105,18 @@ fn an_operator_lists_stores_and_looks_into_them() {
     let keys = of("store-keys", &["store", "ls", "keeper/numbers", "--prefix", "0x01000000", "--json"]);
     let key = &keys[0];
     assert_eq!((&key["key"], &key["version"], &key["bytes"]), (&"0x01000000".into(), &1.into(), &700.into()), "{keys}");
+    let domain = json(&["domain", "ls", "--json"])["domains"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["title"] == "keeper")
+        .unwrap()["id"]
+        .clone();
+    let said = of("store-keys", &["store", "ls", "keeper/said", "--json"]);
+    assert_eq!(said[0]["domain"], Value::Null, "{said}");
+    assert_eq!((&said[1]["key"], &said[1]["domain"]), (&"writer".into(), &domain), "{said}");
+    let (done, text) = node.anode(&["store", "ls", "keeper/said"]);
+    assert!(done && text.contains(&format!("ends with domain {domain}")), "{text}");
     let value = of("store-value", &["store", "get", "keeper/numbers", "0x01000000", "--json"]);
     assert_eq!(
         (&value["bytes"], value["value"].as_str()),
@@ -112,7 +124,13 @@ fn an_operator_lists_stores_and_looks_into_them() {
     );
     assert_eq!(held.0, BTreeSet::from(OF_STORES), "something was held against each schema");
     let status = json(&["node", "status", "--json"]);
-    assert!(status["stores"]["stores"] == 1 && status["stores"]["keys"].as_u64() >= Some(1), "{}", status["stores"]);
+    assert!(
+        status["stores"]["stores"] == 2
+            && status["stores"]["registered"] == 1
+            && status["stores"]["keys"].as_u64() >= Some(1),
+        "{}",
+        status["stores"]
+    );
     let (done, said) = node.anode(&["store", "ls"]);
     assert!(done && said.contains("keeper/numbers"), "{said}");
     for (words, why) in [

@@ -229,6 +229,29 @@ pub unsafe extern "C" fn an_storePut(
     code(unsafe { change(store, expected, version, call) })
 }
 
+/// Keeps a value under a key until the domain ends for which the store was opened.
+///
+/// # Safety
+/// As [`an_storePut`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn an_storeRegister(
+    store: *mut c_void,
+    key: *const c_void,
+    keybytes: usize,
+    value: *const c_void,
+    length: usize,
+    expected: *const u64,
+    version: *mut u64,
+) -> c_int {
+    let call = |found: &Plain, expected| {
+        // SAFETY: the caller's promise.
+        let (key, value) = unsafe { (key_of(key, keybytes)?, StoreValue(bytes(value, length, STORE_VALUE_MAX)?)) };
+        Ok(Call::StoreRegister { domain: found.domain, store: found.name, key, value, expected })
+    };
+    // SAFETY: the same.
+    code(unsafe { change(store, expected, version, call) })
+}
+
 /// Takes a key away.
 ///
 /// # Safety

@@ -32,7 +32,12 @@ pub(super) fn value_of(stores: &Stores, (holder, name): (&str, &str), key: &[u8]
 /// A page in words.
 pub(super) fn told_keys(reply: StoreReply) -> Keys {
     let StoreReply::Keys(keys, next) = reply else { return Keys { keys: Vec::new(), next: None } };
-    let key = |StoreEntry { key, version, bytes }: StoreEntry| Key { key: shown(&key), version, bytes };
+    let key = |StoreEntry { key, version, bytes, domain }: StoreEntry| Key {
+        key: shown(&key),
+        version,
+        bytes,
+        domain: domain.map(|domain| domain.0),
+    };
     Keys { keys: keys.into_iter().map(key).collect(), next: next.map(|key| shown(&key)) }
 }
 

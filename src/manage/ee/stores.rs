@@ -42,6 +42,10 @@ pub fn asked(call: &Call) -> Option<Result<(DomainId, StoreAsk), Error>> {
             let value = value.0.as_slice().into();
             (domain, StoreAsk::Put { store: StoreId(*store), key: key(of), value, expected: *expected })
         }
+        Call::StoreRegister { domain, store, key: of, value, expected } => {
+            let value = value.0.as_slice().into();
+            (domain, StoreAsk::Register { store: StoreId(*store), key: key(of), value, expected: *expected })
+        }
         Call::StoreDelete { domain, store, key: of, expected } => {
             (domain, StoreAsk::Delete { store: StoreId(*store), key: key(of), expected: *expected })
         }
@@ -177,9 +181,9 @@ fn go_on(
     let user = begun.user.clone();
     let outcome = ways.at_first(move |node, turn| work(node, turn, &user))?;
     let domain = begun.user.domain;
-    let makes = outcome.used > 0 || matches!(outcome.reply, Ok(StoreReply::Snapshot(..)));
+    let leaves = begun.leaves;
     let done = ways.at_home(move |os| os.end_store(begun, outcome))?;
-    if makes && done == Err(Error::Stale) {
+    if leaves && done == Err(Error::Stale) {
         ways.at_first(move |node, turn| node.end_stores(turn, &[domain]))?;
     }
     done

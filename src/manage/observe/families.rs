@@ -228,6 +228,15 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_store_keys", Gauge, &[], "Keys in them.", |all, say| {
         say(&[], Whole(all.status.stores.keys));
     }),
+    family!(
+        "anode_store_registered_keys",
+        Gauge,
+        &[],
+        "Those that end with the domain that has put them.",
+        |all, say| {
+            say(&[], Whole(all.status.stores.registered));
+        }
+    ),
     family!("anode_store_bytes", Gauge, &[], "Bytes that they hold.", |all, say| {
         say(&[], Whole(all.status.stores.bytes));
     }),

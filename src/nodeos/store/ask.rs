@@ -97,6 +97,17 @@ pub enum StoreAsk {
         /// Only if this is the version there; 0: nothing.
         expected: Option<u64>,
     },
+    /// Keeps a value until the asking domain ends, or somebody changes it.
+    Register {
+        /// In which.
+        store: StoreId,
+        /// Under this key.
+        key: StoreKey,
+        /// What.
+        value: StoreValue,
+        /// Only if this is the version there; 0: nothing.
+        expected: Option<u64>,
+    },
     /// Takes away what there is under a key.
     Delete {
         /// In which.
@@ -171,6 +182,14 @@ impl StoreAsk {
             _ => Ok(0),
         }
     }
+
+    /// Whether there is something then that ends with the asking domain.
+    pub fn leaves(&self) -> bool {
+        matches!(
+            self,
+            StoreAsk::Open { .. } | StoreAsk::Watch { .. } | StoreAsk::Snapshot { .. } | StoreAsk::Register { .. }
+        )
+    }
 }
 
 /// A key in a list.
@@ -182,6 +201,8 @@ pub struct StoreEntry {
     pub version: u64,
     /// Bytes of its value.
     pub bytes: u32,
+    /// The domain with which it ends, if it does.
+    pub domain: Option<DomainId>,
 }
 
 /// A change that a watch tells of.

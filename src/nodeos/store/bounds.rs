@@ -14,6 +14,9 @@ pub const VALUE_BYTES_MAX: usize = 64 << 10;
 /// What each entry counts besides its key and its value, in bytes: the tree around it.
 pub const ENTRY_BYTES: u64 = 128;
 
+/// Entries of one store that end with the same domain: so many changes its end makes at once, at most.
+pub const REGISTERED_MAX: usize = 1024;
+
 /// Bytes of a store whose maker does not say how many.
 pub const STORE_BYTES: u64 = 64 << 10;
 

@@ -6,8 +6,10 @@
 //! more goes a few keys at a time.
 
 use super::ask::{ENTRY_BYTES, PAGE_BYTES_MAX, PAGE_KEYS_MAX, SCAN_MAX, StoreEntry, StoreKey, StoreValue};
+use super::registered::Registered;
+use crate::core::domain::DomainId;
 use libanode::error::Error;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 
 /// An entry of now.
@@ -15,6 +17,8 @@ use std::ops::Bound;
 struct Current {
     version: u64,
     value: StoreValue,
+    /// The domain with which it ends, if it does.
+    domain: Option<DomainId>,
 }
 
 /// An entry as it was from one change until another.
@@ -30,6 +34,7 @@ struct Former {
 pub struct Contents {
     now: BTreeMap<StoreKey, Current>,
     former: BTreeMap<StoreKey, Vec<Former>>,
+    registered: Registered,
     /// The number of the last change.
     version: u64,
     /// What is held, of now and of before.
@@ -41,6 +46,11 @@ pub struct Contents {
     from: Option<StoreKey>,
 }
 
+/// What counts of an entry that is there now.
+fn cost_now(key: &[u8], current: &Current) -> u64 {
+    cost(key, &current.value) + current.domain.map_or(0, |_| Registered::cost(key))
+}
+
 fn cost(key: &[u8], value: &[u8]) -> u64 {
     ENTRY_BYTES + key.len() as u64 + value.len() as u64
 }
@@ -49,7 +59,10 @@ impl Contents {
     /// Those of a store that was kept, after so many changes. Nothing if they are more than so many bytes.
     pub fn restore(version: u64, entries: BTreeMap<StoreKey, (u64, StoreValue)>, limit: u64) -> Option<Contents> {
         let bytes = entries.iter().map(|(key, (_, value))| cost(key, value)).sum();
-        let now = entries.into_iter().map(|(key, (version, value))| (key, Current { version, value })).collect();
+        let now = entries
+            .into_iter()
+            .map(|(key, (version, value))| (key, Current { version, value, domain: None }))
+            .collect();
         (bytes <= limit).then_some(Contents { now, version, bytes, ..Contents::default() })
     }
 
@@ -81,20 +94,25 @@ impl Contents {
         self.snapshots.last_key_value().is_some_and(|(last, _)| *last >= version)
     }
 
-    /// Whether a value can be put; says the number that the change would have.
+    /// Whether a value can be put, to end with a domain or not; says the number that the change would have.
     pub(super) fn may_put(
         &mut self,
-        key: &[u8],
-        value: &[u8],
+        (key, value): (&[u8], &[u8]),
         expected: Option<u64>,
         limit: u64,
+        domain: Option<DomainId>,
     ) -> Result<u64, Error> {
         self.has_version(key, expected)?;
         let given = match self.now.get(key) {
-            Some(current) if !self.is_seen(current.version) => cost(key, &current.value),
-            _ => 0,
+            Some(current) if !self.is_seen(current.version) => cost_now(key, current),
+            Some(current) => cost_now(key, current) - cost(key, &current.value),
+            None => 0,
         };
-        let fits = |bytes: u64| bytes - given + cost(key, value) <= limit;
+        let more = cost(key, value) + domain.map_or(0, |_| Registered::cost(key));
+        if domain.is_some_and(|domain| !self.registered.has_room(domain, key)) {
+            return Err(Error::Limit);
+        }
+        let fits = |bytes: u64| bytes - given + more <= limit;
         if !fits(self.bytes) {
             // What nobody sees any more makes room at once.
             self.look(usize::MAX);
@@ -103,12 +121,32 @@ impl Contents {
     }
 
     /// Puts a value for which there is room.
-    pub(super) fn put(&mut self, key: StoreKey, value: StoreValue) -> u64 {
+    pub(super) fn put(&mut self, key: StoreKey, value: StoreValue, domain: Option<DomainId>) -> u64 {
         self.take_now(&key);
         self.version += 1;
-        self.bytes += cost(&key, &value);
-        self.now.insert(key, Current { version: self.version, value });
+        let current = Current { version: self.version, value, domain };
+        self.bytes += cost_now(&key, &current);
+        if let Some(domain) = domain {
+            self.registered.add(domain, key.clone());
+        }
+        self.now.insert(key, current);
         self.version
+    }
+
+    /// Domains have ended, and what they have registered with them: the keys, and the numbers of the changes.
+    pub(super) fn end_domains(&mut self, domains: &HashSet<DomainId>) -> Vec<(StoreKey, u64)> {
+        let keys = self.registered.of(domains);
+        keys.into_iter()
+            .map(|key| {
+                let version = self.delete(&key);
+                (key, version)
+            })
+            .collect()
+    }
+
+    /// How many entries end with domains.
+    pub(super) fn registered(&self) -> usize {
+        self.registered.len()
     }
 
     /// Whether a key can be deleted; says the number that the change would have.
@@ -126,7 +164,11 @@ impl Contents {
 
     /// Takes the entry of now away that the next change replaces.
     fn take_now(&mut self, key: &[u8]) {
-        let Some((key, Current { version: from, value })) = self.now.remove_entry(key) else { return };
+        let Some((key, Current { version: from, value, domain })) = self.now.remove_entry(key) else { return };
+        if let Some(domain) = domain {
+            self.registered.remove(domain, &key);
+            self.bytes -= Registered::cost(&key);
+        }
         if self.is_seen(from) {
             let former = Former { from, until: self.version + 1, value };
             self.former.entry(key).or_default().push(former);
@@ -180,7 +222,8 @@ impl Contents {
                 if found.len() == PAGE_KEYS_MAX || bytes > PAGE_BYTES_MAX {
                     break;
                 }
-                found.push(StoreEntry { key: key.clone(), version, bytes: value.len() as u32 });
+                let domain = self.now.get(key).filter(|current| current.version == version).and_then(|now| now.domain);
+                found.push(StoreEntry { key: key.clone(), version, bytes: value.len() as u32, domain });
             }
             last = Some(key.clone());
         }
@@ -237,7 +280,12 @@ impl Contents {
 
     /// Lets so many entries go; how many there were.
     pub(super) fn shrink(&mut self, entries: usize) -> usize {
-        let now = (0..entries).map_while(|_| self.now.pop_first()).count();
+        let next = |_| {
+            let (key, current) = self.now.pop_first()?;
+            current.domain.iter().for_each(|domain| self.registered.remove(*domain, &key));
+            Some(())
+        };
+        let now = (0..entries).map_while(next).count();
         now + (now..entries).map_while(|_| self.former.pop_first()).count()
     }
 }

@@ -5,8 +5,8 @@
 
 use super::ask::{
     KEY_BYTES_MAX, OF_DOMAIN_MAX, SNAPSHOTS_MAX, STORES_MAX, SnapshotId, StoreAsk, StoreChange, StoreFacts, StoreId,
-    StoreKey, StoreReply, StoreSpec, StoreUser, VALUE_BYTES_MAX, WATCH_BYTES, WATCHES_MAX, WatchId, check_key,
-    check_name,
+    StoreKey, StoreReply, StoreSpec, StoreUser, StoreValue, VALUE_BYTES_MAX, WATCH_BYTES, WATCHES_MAX, WatchId,
+    check_key, check_name,
 };
 use super::contents::Contents;
 use super::watches::{Signal, Watching};
@@ -69,6 +69,8 @@ pub struct StoreCounts {
     pub stores: usize,
     /// Keys in them.
     pub keys: u64,
+    /// Those that end with the domain that has put them.
+    pub registered: u64,
     /// Bytes that they hold.
     pub bytes: u64,
     /// Snapshots.
@@ -155,7 +157,7 @@ impl Stores {
             StoreAsk::Put { store, key, value, expected } => {
                 checked(key, value)?;
                 let store = self.writable(user, *store, true)?;
-                store.contents.may_put(key, value, *expected, store.limit)
+                store.contents.may_put((key, value), *expected, store.limit, None)
             }
             StoreAsk::Delete { store, key, expected } => {
                 self.writable(user, *store, true)?.contents.may_delete(key, *expected)
@@ -201,11 +203,16 @@ impl Stores {
             }
             StoreAsk::Put { store, key, value, expected } => {
                 checked(key, value)?;
-                let found = self.writable(user, *store, kept)?;
-                found.contents.may_put(key, value, *expected, found.limit)?;
-                let version = found.contents.put(key.clone(), value.clone());
-                self.note(now, *store, StoreChange { key: key.clone(), version, deleted: false });
-                Ok(StoreReply::Version(version))
+                self.writable(user, *store, kept)?;
+                self.put(now, *store, (key, value), *expected, None)
+            }
+            StoreAsk::Register { store, key, value, expected } => {
+                checked(key, value)?;
+                if self.writable(user, *store, true)?.persistent {
+                    // What is kept for ever ends with nobody.
+                    return Err(Error::Unsupported);
+                }
+                self.put(now, *store, (key, value), *expected, Some(user.domain))
             }
             StoreAsk::Delete { store, key, expected } => {
                 let found = self.writable(user, *store, kept)?;
@@ -230,15 +237,26 @@ impl Stores {
                 }
                 found.sharing.share(with, *access).map(|()| StoreReply::Done)
             }
-            StoreAsk::Facts { store } => {
-                let found = self.readable(user, *store)?;
-                Ok(StoreReply::Facts(found.facts()))
-            }
             other => self.attempt_object(user, other, outcome),
         }
     }
 
-    /// What is asked of snapshots and watches.
+    fn put(
+        &mut self,
+        now: u64,
+        store: StoreId,
+        (key, value): (&StoreKey, &StoreValue),
+        expected: Option<u64>,
+        domain: Option<DomainId>,
+    ) -> Result<StoreReply, Error> {
+        let found = self.stores.get_mut(store).ok_or(Error::Stale)?;
+        found.contents.may_put((key, value), expected, found.limit, domain)?;
+        let version = found.contents.put(key.clone(), value.clone(), domain);
+        self.note(now, store, StoreChange { key: key.clone(), version, deleted: false });
+        Ok(StoreReply::Version(version))
+    }
+
+    /// What is asked of a store as a whole, of snapshots and watches.
     fn attempt_object(
         &mut self,
         user: &StoreUser,
@@ -246,6 +264,7 @@ impl Stores {
         outcome: &mut StoreOutcome,
     ) -> Result<StoreReply, Error> {
         match ask {
+            StoreAsk::Facts { store } => Ok(StoreReply::Facts(self.readable(user, *store)?.facts())),
             StoreAsk::Snapshot { store } => {
                 let of_domain = self.snapshots.iter().filter(|(_, snap)| snap.domain == user.domain).count();
                 let found = self.readable(user, *store)?;
@@ -442,7 +461,8 @@ impl Stores {
         }
     }
 
-    /// Domains have ended: so have their stores, snapshots and watches. Their memory is theirs no more. How many stores there were.
+    /// Domains have ended: so have their stores, snapshots and watches, and what they have registered in others' stores. Their memory is
+    /// theirs no more. How many stores there were.
     pub fn end_domains(&mut self, now: u64, domains: &[DomainId]) -> usize {
         let domains: HashSet<_> = domains.iter().copied().collect();
         let watches: Vec<_> = of(&self.watches, |watch| domains.contains(&watch.domain));
@@ -455,6 +475,12 @@ impl Stores {
         }
         let stores: Vec<_> = of(&self.stores, |store| domains.contains(&store.owner));
         stores.iter().for_each(|id| self.end(now, *id));
+        for id in of(&self.stores, |store| store.contents.registered() > 0) {
+            let gone = self.stores.get_mut(id).map(|store| store.contents.end_domains(&domains));
+            for (key, version) in gone.into_iter().flatten() {
+                self.note(now, id, StoreChange { key, version, deleted: true });
+            }
+        }
         stores.len()
     }
 
@@ -504,6 +530,7 @@ impl Stores {
         StoreCounts {
             stores: self.stores.len(),
             keys: sum(|store| store.contents.keys() as u64),
+            registered: sum(|store| store.contents.registered() as u64),
             bytes: sum(|store| store.contents.bytes()),
             snapshots: self.snapshots.len(),
             watches: self.watches.len(),

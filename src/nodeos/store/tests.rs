@@ -7,7 +7,7 @@ use crate::core::domain::DomainId;
 use crate::nodeos::file::{Access, Sharing};
 use crate::nodeos::interface::Error;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const SECOND: u64 = 1_000_000_000;
@@ -32,6 +32,10 @@ fn made(stores: &mut Stores, bytes: u64) -> (StoreUser, StoreId) {
 
 fn put(store: StoreId, key: &[u8], value: &[u8], expected: Option<u64>) -> StoreAsk {
     StoreAsk::Put { store, key: key.into(), value: value.into(), expected }
+}
+
+fn register(store: StoreId, key: &[u8], value: &[u8], expected: Option<u64>) -> StoreAsk {
+    StoreAsk::Register { store, key: key.into(), value: value.into(), expected }
 }
 
 fn get(store: StoreId, key: &[u8], snapshot: Option<SnapshotId>) -> StoreAsk {
@@ -232,6 +236,76 @@ fn a_million_keys_end_at_the_bounds() {
 }
 
 #[test]
+fn what_a_domain_has_registered_ends_with_it_unless_it_is_another_s_by_then() {
+    let mut stores = Stores::default();
+    let (owner, store) = made(&mut stores, 1 << 20);
+    let (one, two, stranger) = (user(2, "b"), user(3, "b"), user(4, "c"));
+    let share = StoreAsk::Share { store, with: "b".into(), access: Access::Write };
+    assert!(stores.ask(0, &owner, &share, false).reply.is_ok());
+    assert_eq!(stores.ask(0, &stranger, &register(store, b"k", b"v", None), false).reply, Err(Error::Denied));
+    for (at, key) in [&b"dns"[..], b"log", b"ntp", b"web"].into_iter().enumerate() {
+        let version = Ok(StoreReply::Version(at as u64 + 1));
+        assert_eq!(stores.ask(0, &one, &register(store, key, b"one", Some(0)), false).reply, version);
+    }
+    assert_eq!(stores.ask(0, &two, &register(store, b"ntp", b"two", Some(0)), false).reply, Err(Error::Changed));
+    assert!(stores.ask(0, &two, &register(store, b"ntp", b"two", Some(3)), false).reply.is_ok());
+    assert!(stores.ask(0, &owner, &put(store, b"web", b"stays", None), false).reply.is_ok());
+    assert_eq!(stores.counts().registered, 3);
+    let domains = |stores: &mut Stores| {
+        let entries = all(stores, &owner, store, None, b"").into_iter();
+        entries.map(|entry| (entry.key.to_vec(), entry.domain.map(|domain| domain.0))).collect::<Vec<_>>()
+    };
+    let [dns, log, ntp, web] = [b"dns", b"log", b"ntp", b"web"].map(|key| key.to_vec());
+    let all_four = [(dns, Some(2)), (log.clone(), Some(2)), (ntp.clone(), Some(3)), (web.clone(), None)];
+    assert_eq!(domains(&mut stores), all_four);
+    let (id, before) = (watch(&mut stores, &owner, store, b"d"), snapshot(&mut stores, &owner, store));
+    assert_eq!(stores.end_domains(0, &[one.domain]), 0);
+    assert_eq!(domains(&mut stores), [(ntp, Some(3)), (web.clone(), None)]);
+    assert_eq!(stores.signals().len(), 1, "who watches is told");
+    let change = StoreChange { key: b"dns".as_slice().into(), version: 7, deleted: true };
+    let changes = stores.ask(0, &owner, &StoreAsk::Changes { watch: id }, false).reply;
+    assert_eq!(changes, Ok(StoreReply::Changes(vec![change], 0)));
+    let then = stores.ask(0, &owner, &get(store, &log, Some(before)), false).reply;
+    assert_eq!(then, Ok(StoreReply::Found(2, b"one".as_slice().into())), "a snapshot sees it");
+    // Of many domains that end, too.
+    let many: Vec<_> = (3..2000).map(DomainId).collect();
+    stores.end_domains(0, &many);
+    assert_eq!((domains(&mut stores), stores.counts().registered), (vec![(web, None)], 0));
+    assert!(stores.ask(0, &owner, &StoreAsk::SnapshotEnd { snapshot: before }, false).reply.is_ok());
+    stores.sweep(0);
+    assert_eq!(stores.counts().bytes, ENTRY_BYTES + 8, "web stays");
+}
+
+#[test]
+fn what_ends_with_one_domain_is_few_and_counts_its_keys_twice() {
+    let mut stores = Stores::default();
+    let (owner, store) = made(&mut stores, 1 << 20);
+    for at in 0..REGISTERED_MAX as u32 {
+        assert!(stores.ask(0, &owner, &register(store, &at.to_be_bytes(), b"", None), false).reply.is_ok());
+    }
+    assert_eq!(stores.counts().bytes, REGISTERED_MAX as u64 * (ENTRY_BYTES + 8));
+    let more = register(store, b"more", b"", None);
+    assert_eq!(stores.ask(0, &owner, &more, false).reply, Err(Error::Limit));
+    assert!(stores.ask(0, &owner, &register(store, &[0; 4], b"again", None), false).reply.is_ok());
+    assert!(stores.ask(0, &user(7, "a"), &more, false).reply.is_ok(), "another domain has its own");
+    assert_eq!(stores.counts().refused, 1);
+    let spec = StoreSpec { bytes: ENTRY_BYTES + 20, ..StoreSpec::default() };
+    let Ok(StoreReply::Store(small, _)) = stores.ask(0, &owner, &open("small", Some(spec)), false).reply else {
+        panic!()
+    };
+    let over = register(small, &[1; 10], b"v", None);
+    assert_eq!(stores.ask(0, &owner, &over, false).reply, Err(Error::Limit), "a byte too much");
+    assert!(stores.ask(0, &owner, &put(small, &[1; 10], b"v", None), false).reply.is_ok());
+    assert!(stores.ask(0, &owner, &register(small, &[1; 10], b"", None), false).reply.is_ok());
+    // A store that ends lets go what was registered in it as all else.
+    stores.end_domains(0, &[owner.domain]);
+    while !stores.is_empty() {
+        stores.sweep(0);
+    }
+    assert_eq!(stores.end_domains(0, &[DomainId(7)]), 0);
+}
+
+#[test]
 fn snapshots_watches_and_stores_of_one_domain_are_few() {
     let mut stores = Stores::default();
     let (owner, store) = made(&mut stores, 0);
@@ -310,6 +384,8 @@ fn what_outlives_the_node_is_changed_by_who_keeps_it() {
         assert_eq!(stores.ask(0, &owner, ask, false).reply, Err(Error::Invalid), "{ask:?}");
         assert!(stores.check(&owner, ask).is_ok(), "{ask:?}");
     }
+    let registered = stores.ask(0, &owner, &register(store, b"k", b"v", None), false).reply;
+    assert_eq!(registered, Err(Error::Unsupported), "it would outlive its domain");
     assert_eq!(stores.check(&owner, &ask), Ok(1));
     assert_eq!(stores.check(&user(2, "b"), &ask), Err(Error::Denied));
     assert_eq!(stores.ask(0, &owner, &ask, true).reply, Ok(StoreReply::Version(1)));
@@ -389,6 +465,8 @@ fn every_damaged_byte_of_a_journal_is_noticed() {
 #[derive(Clone, Debug)]
 enum Step {
     Put(u8, Vec<u8>, bool),
+    Register(u8, Vec<u8>),
+    EndOther,
     Delete(u8),
     Snapshot,
     End(usize),
@@ -399,6 +477,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0u8..12, prop::collection::vec(any::<u8>(), 0..40), any::<bool>()).prop_map(|(k, v, e)| Step::Put(k, v, e)),
+        3 => (0u8..12, prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(k, v)| Step::Register(k, v)),
+        1 => Just(Step::EndOther),
         2 => (0u8..12).prop_map(Step::Delete),
         1 => Just(Step::Snapshot),
         1 => any::<usize>().prop_map(Step::End),
@@ -433,6 +513,14 @@ fn same(stores: &mut Stores, user: &StoreUser, store: StoreId, at: Option<Snapsh
     }
 }
 
+/// Whether a value was kept, with the next number; otherwise there was no room.
+fn kept(reply: Result<StoreReply, Error>, changes: &mut u64) -> bool {
+    let kept = reply.is_ok();
+    *changes += u64::from(kept);
+    assert_eq!(reply, if kept { Ok(StoreReply::Version(*changes)) } else { Err(Error::Limit) });
+    kept
+}
+
 proptest! {
     /// A store and its snapshots hold what a model holds, and bytes are counted for what is held alone.
     #[test]
@@ -440,24 +528,35 @@ proptest! {
         let mut stores = Stores::default();
         let (owner, store) = made(&mut stores, 2500);
         let (mut model, mut snapshots, mut changes) = (Model::new(), Vec::<(SnapshotId, Model)>::new(), 0);
+        let (other, mut registered) = (user(2, "a"), BTreeSet::new());
         for step in steps {
             match step {
                 Step::Put(number, value, expect) => {
                     let key = key_of(number);
                     let there = model.get(&key).map_or(0, |(version, _)| *version);
-                    match stores.ask(0, &owner, &put(store, &key, &value, expect.then_some(there)), false).reply {
-                        Ok(StoreReply::Version(version)) => {
-                            changes += 1;
-                            prop_assert_eq!(version, changes);
-                            model.insert(key, (version, value));
-                        }
-                        other => prop_assert_eq!(other, Err(Error::Limit)),
+                    let ask = put(store, &key, &value, expect.then_some(there));
+                    if kept(stores.ask(0, &owner, &ask, false).reply, &mut changes) {
+                        registered.remove(&key);
+                        model.insert(key, (changes, value));
                     }
+                }
+                Step::Register(number, value) => {
+                    let key = key_of(number);
+                    if kept(stores.ask(0, &other, &register(store, &key, &value, None), false).reply, &mut changes) {
+                        registered.insert(key.clone());
+                        model.insert(key, (changes, value));
+                    }
+                }
+                Step::EndOther => {
+                    changes += registered.len() as u64;
+                    stores.end_domains(0, &[other.domain]);
+                    std::mem::take(&mut registered).iter().for_each(|key| drop(model.remove(key)));
                 }
                 Step::Delete(number) => {
                     let key = key_of(number);
                     let ask = StoreAsk::Delete { store, key: key.clone().into(), expected: None };
                     let deleted = stores.ask(0, &owner, &ask, false).reply;
+                    registered.remove(&key);
                     match model.remove(&key) {
                         Some(_) => {
                             changes += 1;
@@ -492,6 +591,7 @@ proptest! {
         }
         stores.sweep(0);
         let held: u64 = model.iter().map(|(key, (_, value))| ENTRY_BYTES + (key.len() + value.len()) as u64).sum();
-        prop_assert_eq!(stores.counts().bytes, held);
+        let twice: u64 = registered.iter().map(|key| key.len() as u64).sum();
+        prop_assert_eq!((stores.counts().bytes, stores.counts().registered), (held + twice, registered.len() as u64));
     }
 }
