@@ -22,8 +22,10 @@ pub struct ClassifyFile {
     pub protocols: String,
     /// Hosts that rules may name, with their addresses.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
-    /// Hosts that rules may name, and whose addresses the system's resolver knows.
+    /// Hosts that rules may name, and whose addresses the system's resolver knows, or the name service.
     pub resolve: Vec<String>,
+    /// The name service that knows them instead: a call of an extension, EXTENSION.CALL, of the type `string -> host`.
+    pub name_service: Option<String>,
     /// Numbers that rules may name.
     pub constants: BTreeMap<String, u64>,
 }

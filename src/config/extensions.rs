@@ -6,12 +6,15 @@
 
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::extension::compiled::Offered;
-use crate::code::extension::manifest::binary;
-use crate::code::extension::registry::Registry;
+use crate::code::extension::manifest::{ExtensionManifest, Need, binary};
+use crate::code::extension::registry::{Registry, fits};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of all modules of a node's configuration, as of those that are loaded together.
 pub const MODULES_MAX: usize = 400 << 10;
+
+/// The type of a name service.
+const HOST_OF_NAME: &str = "string -> host";
 
 /// An extension of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +53,22 @@ impl NodeFile {
         }
         let order = Registry::<()>::default().order(&manifests);
         order.map_err(|why| ConfigError(format!("[[extension]]: {why}")))?;
+        self.check_name_service(&manifests)?;
         Ok(modules)
+    }
+
+    /// Whoever is asked for hosts is there as long as the configuration is, and gives hosts.
+    fn check_name_service(&self, manifests: &[ExtensionManifest]) -> Result<(), ConfigError> {
+        let Some(service) = &self.classify.name_service else { return Ok(()) };
+        let said = |why: String| wrong(format!("[classify] name_service = '{}': {why}", service.escape_debug()));
+        let need: Need = match format!("{service} : {HOST_OF_NAME}").parse() {
+            Ok(need) => need,
+            Err(_) => return said("it is written EXTENSION.CALL, as names.lookup".into()),
+        };
+        let Some(manifest) = manifests.iter().find(|manifest| manifest.name == need.extension) else {
+            return said(format!("there is no [[extension]] {} in this configuration", need.extension));
+        };
+        fits(manifest, &need).or_else(|why| said(format!("{why}; a name service is of type {HOST_OF_NAME}")))
     }
 }
 
@@ -84,6 +102,7 @@ mod tests {
         for fine in [&plain, &digits, &format!("{}{plain}", of("other", &need("plain", "void -> int")))] {
             assert_eq!(refused(fine), None, "{fine}");
         }
+        let service = |call: &str| format!("[classify]\nname_service = \"{call}\"\n");
         let ring = of("a", &need("b", "void -> int")) + &of("b", &need("a", "void -> int"));
         let chain = of("a", &need("b", "void -> int")) + &of("b", &need("c", "void -> int"));
         for (extensions, why) in [
@@ -96,6 +115,10 @@ mod tests {
             (table("plain", "0061736d"), "[[extension]] plain: "),
             (table("plain", "(modul"), "[[extension]] plain: "),
             (plain.replace("module", "text"), "unknown field `text`"),
+            (service("f") + &plain, "[classify] name_service = 'f': it is written EXTENSION.CALL"),
+            (service("names.f") + &plain, "there is no [[extension]] names in this configuration"),
+            (service("plain.g") + &plain, "plain has no call g; it has f; a name service is of type string -> host"),
+            (service("plain.f") + &plain, "plain.f is of type void -> int; a name service is of type string -> host"),
         ] {
             let said = refused(&extensions).unwrap_or_default();
             assert!(said.contains(why), "{said}, not {why}");

@@ -23,6 +23,7 @@ use crate::wire::Digest;
 use model::extensions::{Call, Called, Extension};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
+use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, PoisonError};
 
@@ -205,6 +206,12 @@ impl Extensions {
     /// Calls EXTENSION.CALL for somebody.
     pub fn call(&self, call: String, arguments: Vec<String>) -> Result<Called, String> {
         self.ask(|reply| Order::Call(call, arguments, reply))?
+    }
+
+    /// The address of a host that the name service EXTENSION.CALL knows.
+    pub fn host(&self, call: &str, name: &str) -> Result<IpAddr, String> {
+        let called = self.call(call.to_owned(), vec![name.to_owned()])?;
+        called.value.parse().map_err(|_| format!("{call}: '{}' is no address", called.value))
     }
 }
 

@@ -230,7 +230,8 @@ fn with_applier(
     clock: Clock,
 ) -> Result<Handle> {
     let (file, peers) = (file.clone(), apply::Peers::of(file));
-    let handle = handle.with_hosts(FollowedHosts::start()?);
+    let handle =
+        handle.clone().with_hosts(FollowedHosts::start(handle.extensions().map_err(anyhow::Error::msg)?.clone())?);
     let parts = apply::Parts { file, guard, peers, handle: handle.clone(), roles, following, management, clock };
     Ok(handle.with_applier(Arc::new(apply::Applier::start(parts)?)))
 }

@@ -11,7 +11,7 @@ use anode::graph::taught::Classifying;
 use anode::node::policy::Amendment;
 use anode::nodeos::interface::ChanSpec;
 use model::Ask;
-use model::extensions::Changed;
+use model::extensions::{Called, Changed};
 use model::wish::Wish;
 use std::io::ErrorKind;
 use std::net::UdpSocket;
@@ -176,4 +176,48 @@ fn an_extension_teaches_a_protocol_whose_packets_a_process_gets_and_stays_while_
     assert_ne!(holding(), "of channels");
     configure(Wish::Load { modules }).unwrap();
     come(40..60);
+}
+
+#[test]
+fn a_rule_follows_what_an_extension_says_of_a_host() {
+    let names = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/apps/extensions/names.wat")).unwrap();
+    let classify = "[classify]\nresolve = [\"sender\"]\nname_service = \"names.lookup\"\n";
+    let config = format!("{ROLE}{classify}[[extension]]\nname = \"names\"\nmodule = \'\'\'\n{names}\'\'\'\n");
+    let Some(line) = Line::start_with("named", &config) else { return };
+    let rule = "[ip (src = sender) | udp (dport = 2001) | *]";
+    let arguments = ["ee", "if0/ip/udp/rule", rule, "if1/ip/udp", "*:6000 -> 10.0.2.2:7000"];
+    let _forwarder = line.run("forwarder", crate::build::Linked::Shared, &arguments);
+    let (a, b) = (line.socket("a", "10.0.1.1:4000"), line.socket("b", "10.0.2.2:7000"));
+    let linux = line.socket("r", "10.0.1.2:2001");
+    let at = |host: &str, is_theirs: bool| {
+        let mut control = line.net.control("r");
+        let call = Ask::Call { call: "names.add".into(), arguments: vec!["sender".into(), host.into()] };
+        control.asked::<Called>(&call).unwrap();
+        let frame = concat!(
+            "0200000000010200000000020800", // Ethernet
+            "4500001d000000004011",
+            "64ce",
+            "0a0001010a000102", // IPv4
+            "0fa007d100090000",
+            "00", // UDP
+        );
+        crate::wait::unannounced("a status does not say what rules mean", || {
+            let explained = line.net.anode("r", &["classify", "explain", frame]);
+            if (explained["whose"] == "of channels") == is_theirs { Ok(()) } else { Err(explained.to_string()) }
+        });
+    };
+    at("10.0.1.1", true);
+    let mut buffer = [0; 8];
+    for number in 0..20 {
+        a.send_to(&[number], "10.0.1.2:2001").unwrap();
+        assert_eq!((b.recv(&mut buffer).unwrap(), buffer[0]), (1, number));
+    }
+    // The host is another one: its packets are Linux's alone, which has had the others too.
+    at("10.0.1.9", false);
+    a.send_to(&[20], "10.0.1.2:2001").unwrap();
+    assert_eq!(up_to(&linux, &[20]).len(), 21);
+    at("10.0.1.1", true);
+    a.send_to(&[21], "10.0.1.2:2001").unwrap();
+    assert_eq!((b.recv(&mut buffer).unwrap(), buffer[0]), (1, 21));
+    assert_eq!(line.net.status("r")["unaccounted"], 0);
 }

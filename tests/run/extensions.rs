@@ -3,6 +3,7 @@
 use crate::apply::{apply, file as other_file};
 use crate::held::{Held, OF_EXTENSIONS, printed};
 use crate::single::{ANODE, Node};
+use crate::wait;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -117,4 +118,58 @@ fn extensions_of_a_configuration_are_there_from_the_start_and_come_and_go_with_i
     let (done, said) = apply(&without_any, &[]);
     assert!(done, "{said}");
     assert_eq!((names(), services().contains("\"end\"")), (vec![], false));
+}
+
+/// Whether a channel's rule holds for a datagram from 10.0.0.N to port 2001.
+fn holds(run: &str, last: u8) -> bool {
+    let frame = format!(
+        "020000000001020000000002080045000020000000004011{:04x}0a0000{last:02x}0a000002000907d1000c000011030007",
+        0x66cc - u16::from(last)
+    );
+    let explained = printed(&["classify", "explain", &frame, "--node", run, "--json"]);
+    serde_json::from_slice::<serde_json::Value>(&explained).unwrap()["rules"][0]["holds"] == true
+}
+
+#[test]
+fn rules_ask_an_extension_for_hosts_and_one_that_fails_changes_nothing() {
+    let role = "[[role]]\nname = \"ee\"\ngrants = { channels = 8, bandwidth = 1_000_000 }\n";
+    let with = |extension: &str| {
+        format!("{role}[classify]\nresolve = [\"www\"]\nname_service = \"names.lookup\"\n{extension}")
+    };
+    let node = Node::start(&with(&table("names")));
+    let run = node.run_dir().display().to_string();
+    let run = run.as_str();
+    let rule = "*/ip/udp/rule [ip (src = www) | udp (dport = 2001) | *]";
+    printed(&["channel", "cut", run, rule, "*/ip/udp *:9 -> 10.0.0.9:9", "--role", "ee"]);
+    assert!(!holds(run, 7), "nobody knows the host");
+    let add = |last: u8| {
+        printed(&["node", "call", run, "names.add", "www", &format!("10.0.0.{last}")]);
+        wait::unannounced("a status does not say what rules mean", || {
+            holds(run, last).then_some(()).ok_or(String::new())
+        });
+    };
+    add(7);
+    add(8);
+    assert!(!holds(run, 7), "the host is another one now");
+    let said = refused(&["extension", "unload", run, "names", "--cascade"]);
+    assert!(said.contains("names is an [[extension]] of the configuration"), "{said}");
+    let (done, said) = apply(&other_file(&node, "without.toml", &with("")), &[]);
+    assert!(!done && said.contains("there is no [[extension]] names in this configuration"), "{said}");
+    let hosts = |of: &str| node.control().status().unwrap()["rule_hosts"][of].as_u64().unwrap();
+    // One whose look-ups trap, loop, say no or are no host leaves what was found last.
+    for body in ["(unreachable)", "(loop $on (br $on)) (i32.const 0)", "(i32.const -1)", "(i32.const 8)"] {
+        let module = format!(
+            "(module (memory (export \"memory\") 1) (global (export \"an_buffer\") i32 (i32.const 0))
+               (func (export \"lookup\") (param i32) (result i32) {body})
+               (@custom \"anode.extension\" \"name = 'names'\\n[[call]]\\nname = 'lookup'\\ntype = 'string -> host'\"))"
+        );
+        let (failed, text) = (hosts("failed"), format!("[[extension]]\nname = \"names\"\nmodule = '''\n{module}'''\n"));
+        let (done, said) = apply(&other_file(&node, "bad.toml", &with(&text)), &[]);
+        assert!(done, "{said}");
+        node.until(|| (hosts("failed") > failed).then_some(()));
+        assert_eq!((holds(run, 8), hosts("hosts"), hosts("unknown")), (true, 1, 0), "{body}");
+    }
+    let (done, said) = apply(&other_file(&node, "good.toml", &with(&table("names"))), &[]);
+    assert!(done, "{said}");
+    add(9);
 }

@@ -156,7 +156,7 @@ fn depth(manifest: &ExtensionManifest, known: &BTreeMap<String, usize>) -> usize
 }
 
 /// Whether an extension has a call that another one needs.
-fn fits(other: &ExtensionManifest, need: &Need) -> Result<(), String> {
+pub fn fits(other: &ExtensionManifest, need: &Need) -> Result<(), String> {
     let Some(at) = other.call(&need.call) else {
         let calls: Vec<_> = other.calls.iter().map(|call| &*call.name).collect();
         let calls = if calls.is_empty() { "no calls".into() } else { calls.join(", ") };

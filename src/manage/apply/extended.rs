@@ -71,7 +71,8 @@ impl Applying {
     /// Rules mean what is known of hosts by now. Until when somebody is to look again.
     pub(super) fn follow_hosts(&self) -> Option<Duration> {
         let hosts = self.parts.handle.hosts()?;
-        hosts.follow(&self.parts.file.classify.resolve);
+        let classify = &self.parts.file.classify;
+        hosts.follow(&classify.resolve, classify.name_service.as_ref());
         if hosts.take_news() {
             let taught = self.parts.handle.extensions().and_then(|extensions| extensions.protocols());
             let classifying = taught.and_then(|taught| classifying(&self.parts, &self.parts.file, &taught));

@@ -214,7 +214,9 @@ fn put(handle: &Handle, extensions: &Extensions, mut loading: Loading) -> Result
             tracing::error!(why, "PLAN programs do not see services of extensions");
         }
     })?;
-    extensions.put(loading)
+    extensions.put(loading)?;
+    handle.hosts().iter().for_each(|hosts| hosts.ask_again());
+    Ok(())
 }
 
 /// Protocols that are taught then, by the configuration and by extensions. All rules of channels must still mean something.

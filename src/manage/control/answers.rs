@@ -16,6 +16,7 @@ use crate::trust::Revocation;
 use crate::wire::Digest;
 use crate::wire::revocation::Repr;
 use model::code::{Named, Removed, Retried};
+use model::extensions::Called;
 use model::revoked::Ended;
 use model::stores::meant;
 use model::{Answer, Ask, Taken};
@@ -88,6 +89,19 @@ impl Handle {
         let called = name.clone();
         let was = self.with_node(move |node, _| node.unload_service(&called))?;
         if was { Ok(Named { name }) } else { Err(format!("no service {name} was loaded")) }
+    }
+
+    /// Calls an extension; what it is told may be what the name service knows.
+    fn call_extension(&self, call: String, arguments: Vec<String>) -> Result<Called, String> {
+        let extensions = self.extensions()?;
+        let extension = call.split('.').next().unwrap_or_default().to_owned();
+        let called = extensions.call(call, arguments);
+        if let Some((hosts, service)) = self.hosts().and_then(|hosts| Some((hosts, hosts.service()?)))
+            && extensions.leaving(extension, true).is_ok_and(|leaving| leaving.names.contains(&service))
+        {
+            hosts.ask_again();
+        }
+        called
     }
 
     fn revoke(&self, taken: &Taken) -> Result<Ended, String> {
@@ -175,7 +189,7 @@ impl Handle {
             Ask::LoadService { name, signature, module } => ok(&self.load_service(name, &signature, &module)?),
             Ask::UnloadService { name } => ok(&self.unload_service(name)?),
             Ask::Extensions => ok(&self.extensions()?.list()?),
-            Ask::Call { call, arguments } => ok(&self.extensions()?.call(call, arguments)?),
+            Ask::Call { call, arguments } => ok(&self.call_extension(call, arguments)?),
             Ask::Revoke(taken) => ok(&self.revoke(&taken)?),
             Ask::Revoked => {
                 let revocations = self.revocations.as_deref().ok_or("this node remembers no revocations")?;
