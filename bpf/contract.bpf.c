@@ -58,6 +58,8 @@ SHARED(cut_flow);
 SHARED(cut_usage);
 SHARED(lengths);
 SHARED(fib);
+SHARED(graph_found);
+SHARED(graph_key);
 SHARED(graph_words);
 SHARED(key);
 SHARED(owners);

@@ -47,6 +47,22 @@ struct graph_words {
     u64 word[GRAPH_WORDS];
 };
 
+/* Key of map `graph_table`: an engine, and what it looks for. */
+struct graph_key {
+    u32 engine, word[4];
+};
+
+/* Map `graph_table`: what the engines of one generation of a graph know of flows and stations. */
+struct graph_found {
+    /* New ends of a flow as they stand in a packet (source, destination, ports), or a link address. */
+    u8 bytes[16];
+    u32 output;
+    /* What the new ends add to the sums of IP and of the transport. */
+    u16 of_ip, of_transport;
+    /* When a packet was of it last, and until when it holds, in nanoseconds of the kernel's coarse clock. */
+    u64 used, until;
+};
+
 /* Map `cut_usage`, for each CPU: what has gone through a cut-through channel. */
 struct cut_usage {
     /* Its packets within the budget, and bytes of all frames; `passed_up`: left to the user half, not among them;

@@ -11,6 +11,9 @@ pub const BLOCKS_MAX: usize = 512;
 /// Devices of one plan, at most: each is looked at before the first engine.
 pub const EXITS_MAX: usize = 16;
 
+/// Outputs of one look-up, at most.
+pub const FOUND_MAX: usize = 16;
+
 /// Bytes of a plan in a message, at most.
 pub const PLAN_BYTES: usize = 64 << 10;
 
@@ -19,6 +22,9 @@ pub const IP_AT: u16 = 14;
 
 /// Bytes that every plain packet has: headers of Ethernet and IPv4.
 pub const PLAIN: u16 = IP_AT + 20;
+
+/// Bytes of what is found in a program's table.
+pub const FOUND_BYTES: usize = 16;
 
 /// The last byte of a frame that a plan names, and one.
 const REACH_MAX: u16 = 2048;
@@ -61,6 +67,10 @@ pub enum FusedStep {
     Trim,
     /// Takes one off the time to live, and carries the header's sum over.
     SpendHop,
+    /// Gives the packet the ends that were found for its flow, and carries its sums over.
+    Readdress,
+    /// Writes so many of the first bytes of what was found for where the packet goes next, at a place.
+    PutFound(u16, u8),
 }
 
 /// What is next.
@@ -77,6 +87,37 @@ pub enum FusedEnd {
     Leave(u16, u16),
     /// It goes up as it came: nothing has been done to it on any way to here.
     Up,
+    /// It is looked up in the table of the program, and goes where that says.
+    Find {
+        /// Whose entry.
+        engine: u16,
+        /// By what.
+        key: FusedKey,
+        /// The blocks of its outputs.
+        outputs: Vec<u16>,
+        /// The block if there is none, or none any more.
+        otherwise: u16,
+    },
+}
+
+/// By what a packet is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FusedKey {
+    /// The ends of its flow: only of UDP, and of TCP that does not end.
+    Ends,
+    /// The IPv4 address that it goes to next.
+    Next(FusedNext),
+}
+
+/// Where the IPv4 address is that a packet goes to next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FusedNext {
+    /// At a byte of the frame as it came.
+    Frame(u16),
+    /// At a byte of what was found for its flow.
+    Flow(u16),
 }
 
 /// A test of at most four bytes: it holds if they are there and a part of them is a number from `low` to `high`.
@@ -120,7 +161,8 @@ impl KernelPlan {
             FusedStep::Bytes(to, from) => word(*to) && *from <= PLAIN,
             FusedStep::Put(place, bytes) => within(*place, bytes.len()),
             FusedStep::Mirror(place) => within(*place, 12),
-            FusedStep::Trim | FusedStep::SpendHop => true,
+            FusedStep::Trim | FusedStep::SpendHop | FusedStep::Readdress => true,
+            FusedStep::PutFound(place, bytes) => within(*place, (*bytes).into()) && usize::from(*bytes) <= FOUND_BYTES,
         };
         let ends = match &block.end {
             FusedEnd::To(next) => later(*next),
@@ -132,6 +174,15 @@ impl KernelPlan {
                     && shift < 32
                     && within(at, width.into())
                     && reach <= REACH_MAX
+            }
+            FusedEnd::Find { key, outputs, otherwise, .. } => {
+                let is_there = match *key {
+                    FusedKey::Ends => true,
+                    FusedKey::Next(FusedNext::Frame(at)) => within(at, 4),
+                    FusedKey::Next(FusedNext::Flow(at)) => usize::from(at) + 4 <= FOUND_BYTES,
+                };
+                let count = (1..=FOUND_MAX).contains(&outputs.len());
+                is_there && count && later(*otherwise) && outputs.iter().all(|output| later(*output))
             }
             FusedEnd::Drop | FusedEnd::Up => true,
             FusedEnd::Leave(exit, first) => usize::from(*exit) < self.exits.len() && *first <= PLAIN,

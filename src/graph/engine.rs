@@ -11,7 +11,7 @@
 
 use super::class::EngineClass;
 use super::edges::GraphEdges;
-use super::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
+use super::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
 use super::scratch::{Hop, MET_MAX, Scratch};
 use crate::core::reason::Reason;
 use crate::frame::assembly::{Assemblies, AssemblyLimits};
@@ -164,6 +164,11 @@ pub trait Engine: Send {
     /// It is told what has been counted there since it was told last.
     fn add_kernel(&mut self, words: &[u64]) {
         let _ = words;
+    }
+
+    /// It is told of its part of the table of its program, or that there is none; nothing of it is in there yet.
+    fn meet_table(&mut self, table: Option<EngineTable>) {
+        let _ = table;
     }
 
     /// Itself, for [`Engine::take_state`].

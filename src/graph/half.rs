@@ -6,7 +6,7 @@
 //! there is one account.
 
 use super::exit::Target;
-use super::fused::GraphWords;
+use super::fused::{GraphTable, GraphWords};
 use crate::classify::rule::Rule;
 use crate::contract::plan::KernelPlan;
 use crate::core::domain::DomainId;
@@ -64,6 +64,8 @@ pub struct LoadedGraph {
     pub place: u32,
     /// What it counts.
     pub words: Arc<dyn GraphWords>,
+    /// What it looks up, if it does.
+    pub table: Option<Arc<dyn GraphTable>>,
 }
 
 /// What looks at frames before the node does, for several workers: one call at a time.

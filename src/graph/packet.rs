@@ -159,6 +159,12 @@ impl FlowEnds {
                 place.copy_from_slice(&word);
             }
         }
+        // None becomes 0 by being carried over, which would say that there is none (RFC 768).
+        if let Some(sum) = transport.filter(|_| has_sum && self.protocol == protocol::UDP)
+            && let Some(none @ [0, 0]) = bytes.get_mut(sum..sum + 2)
+        {
+            none.fill(0xff);
+        }
     }
 }
 

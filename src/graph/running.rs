@@ -112,7 +112,7 @@ pub struct GraphGeneration {
     /// When it has something to do.
     pub wake: u64,
     /// Its part in the kernel, if it has one.
-    pub kernel: Option<FusedPart>,
+    kernel: Option<FusedPart>,
 }
 
 impl GraphSpec {
@@ -306,6 +306,25 @@ impl GraphGeneration {
                 self.edges[at] = edge;
             }
         }
+    }
+
+    /// Its part in the kernel, if it has one.
+    pub fn kernel(&self) -> Option<&FusedPart> {
+        self.kernel.as_ref()
+    }
+
+    /// Its part in the kernel, with its engines.
+    pub fn kernel_and_graph(&mut self) -> (Option<&mut FusedPart>, &mut Graph) {
+        (self.kernel.as_mut(), &mut self.graph)
+    }
+
+    /// It has another part in the kernel, or none, and its engines know what they may put there; gives back the part before.
+    pub fn set_kernel(&mut self, part: Option<FusedPart>) -> Option<FusedPart> {
+        for (at, placed) in (0..).zip(&mut self.graph.engines) {
+            let table = part.as_ref().and_then(|part| part.table_of(at));
+            placed.engine.iter_mut().for_each(|engine| engine.meet_table(table.clone()));
+        }
+        core::mem::replace(&mut self.kernel, part)
     }
 
     /// What it would be as one program in the kernel, whole or in parts, or why it is none.

@@ -24,6 +24,8 @@ const AS_IT_CAME: i32 = 1;
 /// Bytes of the longest header in front of an IP packet that leaves.
 const HEADER: i32 = 14;
 
+mod look_up;
+
 /// Opcodes (RFC 9669).
 mod op {
     pub const LOAD: [u8; 5] = [0, 0x71, 0x69, 0, 0x61];
@@ -69,6 +71,11 @@ const INTERFACE: i16 = 12;
 /// Places on the stack, below register 10.
 const WORDS: i16 = -8;
 const KEY: i16 = -16;
+/// What was found for its flow, and for where it goes next.
+const FLOW: i16 = -24;
+const STATION: i16 = -32;
+/// What is looked for.
+const LOOKED_FOR: i16 = -56;
 
 /// Where a jump leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +207,10 @@ impl Writer {
                     self.jump(op::JUMP, (0, 0), 0, Goal::Block(*then));
                 }
             }
+            FusedEnd::Find { engine, key, outputs, otherwise } => {
+                self.find(*engine, *key, Goal::Block(*otherwise));
+                self.goes_by(*key, outputs, Goal::Block(*otherwise));
+            }
             FusedEnd::Leave(exit, first) => {
                 let interface = exits.get(usize::from(*exit)).copied().unwrap_or(0);
                 self.long(0, u64::from(interface) | u64::from(*first) << 32);
@@ -304,7 +315,20 @@ impl Writer {
                 self.registers(op::MOVE, 9, 3);
             }
             FusedStep::SpendHop => self.spend_hop(),
+            FusedStep::Readdress => self.readdress(),
+            FusedStep::PutFound(at, bytes) => self.put_found(*at, *bytes),
         }
+    }
+
+    /// The sum in a register becomes a checksum; register 4 is used.
+    fn fold(&mut self, register: u8) {
+        for _ in 0..2 {
+            self.registers(op::MOVE, 4, register);
+            self.number(op::SHIFT_RIGHT, 4, 16);
+            self.number(op::AND, register, 0xffff);
+            self.registers(op::ADD_REGISTER, register, 4);
+        }
+        self.number(op::XOR, register, 0xffff);
     }
 
     /// RFC 1624, equation 3, for the word of time to live and protocol, which is in this order in memory.
@@ -319,13 +343,7 @@ impl Writer {
         self.number(op::XOR, 3, 0xffff);
         self.registers(op::ADD_REGISTER, 3, 1);
         self.registers(op::ADD_REGISTER, 3, 2);
-        for _ in 0..2 {
-            self.registers(op::MOVE, 4, 3);
-            self.number(op::SHIFT_RIGHT, 4, 16);
-            self.number(op::AND, 3, 0xffff);
-            self.registers(op::ADD_REGISTER, 3, 4);
-        }
-        self.number(op::XOR, 3, 0xffff);
+        self.fold(3);
         self.put(op::STORE[2], 7, 3, sum, 0);
         self.put(op::STORE[2], 7, 2, life, 0);
     }

@@ -9,13 +9,14 @@
 //! pinned nowhere: without this process the user half has nobody, and the packets are Linux's.
 
 use super::channels::{Before, KernelChannels};
+use super::graph_table::{KernelTable, TABLE_MAP};
 use super::layout::GRAPH_MAP;
 use super::maps::sums;
 use super::own;
-use crate::contract::plan::KernelPlan;
+use crate::contract::plan::{FusedEnd, KernelPlan};
 use crate::contract::{GRAPH_WORDS, GRAPHS};
 use crate::frame::PortId;
-use crate::graph::fused::GraphWords;
+use crate::graph::fused::{GraphTable, GraphWords};
 use crate::graph::half::LoadedGraph;
 use crate::sys::bpf::{Map, Program};
 use std::io;
@@ -87,8 +88,11 @@ impl KernelChannels {
         let Before::Half(half) = &self.before else { return Ok(None) };
         let plan = self.with_interfaces(plan)?;
         let words = own::map(GRAPH_MAP.0, GRAPH_MAP.1)?;
-        let find = |name: &str| match name {
+        let looks = plan.blocks.iter().any(|block| matches!(block.end, FusedEnd::Find { .. }));
+        let table = looks.then(|| own::map(TABLE_MAP.0, TABLE_MAP.1)).transpose()?;
+        let find = |name: &str| match (name, &table) {
             _ if name == GRAPH_MAP.0 => Ok(words.as_fd()),
+            (_, Some(table)) if name == TABLE_MAP.0 => Ok(table.as_fd()),
             _ => self.maps.descriptor(name).or_else(|_| half.maps().descriptor(name)),
         };
         let program = own::graph(&plan, find)?;
@@ -97,7 +101,8 @@ impl KernelChannels {
         let place = place.or_else(|| self.graphs.take()).ok_or_else(full)?;
         let known = self.graphs.of(place).ok_or_else(|| io::Error::other("no graph has this place"))?;
         known.next = Some(program);
-        Ok(Some(LoadedGraph { place, words: Arc::new(CountedWords(words)) }))
+        let table = table.map(|map| Arc::new(KernelTable(map)) as Arc<dyn GraphTable>);
+        Ok(Some(LoadedGraph { place, words: Arc::new(CountedWords(words)), table }))
     }
 
     pub(super) fn run_program(&mut self, place: u32) -> io::Result<()> {

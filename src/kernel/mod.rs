@@ -14,6 +14,7 @@ mod error;
 mod filters;
 pub mod found;
 mod fuse;
+mod graph_table;
 mod graphs;
 pub mod half;
 mod layout;

@@ -4,6 +4,7 @@
 //! nothing else. So a program in the kernel was compiled with this program, or is mobile code linked by the loader.
 
 pub use super::found::is_taken;
+use super::graph_table::TABLE_MAP;
 use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN, SEEN_OUT, WAY_TO_FOUND};
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, GRAPH_MAP, SEEN_MAPS, SETS_OF_LINKS, layout};
 use super::maps::Maps;
@@ -28,7 +29,7 @@ pub fn knows_map(name: &str, shape: MapShape) -> bool {
         LINKS => MapShape { entries: 1, ..shape } == MapShape { entries: 1, ..DEVICES } && shape.entries <= SENDS,
         state::NAME => state::is_shape(shape),
         _ => {
-            let others = [program_slots::LAYOUT, redirects::LAYOUT, GRAPH_MAP].into_iter().chain(SEEN_MAPS);
+            let others = [program_slots::LAYOUT, redirects::LAYOUT, GRAPH_MAP, TABLE_MAP].into_iter().chain(SEEN_MAPS);
             layouts || filters::LAYOUT.into_iter().chain(others).any(listed)
         }
     }

@@ -226,7 +226,7 @@ impl Running {
 
     /// Generations end that hold nothing any more, or have had their time; and the oldest, if there are more than so many.
     fn end_older(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, most: usize) {
-        let is_before = !self.parts_before.is_empty() || self.older.iter().any(|(older, _)| older.kernel.is_some());
+        let is_before = !self.parts_before.is_empty() || self.older.iter().any(|(older, _)| older.kernel().is_some());
         if is_before && turn.now >= self.settled + SETTLED_EVERY {
             self.settled = turn.now;
             self.settle_kernel(cx);
@@ -236,7 +236,7 @@ impl Running {
         let mut left = all;
         for _ in 0..all {
             let Some((mut older, until)) = self.older.pop_front() else { break };
-            if (older.graph.held() > 0 || older.kernel.is_some()) && until > turn.now && left <= most {
+            if (older.graph.held() > 0 || older.kernel().is_some()) && until > turn.now && left <= most {
                 self.older.push_back((older, until));
                 continue;
             }

@@ -3,7 +3,12 @@
 use crate::frame::Frame;
 use crate::graph::arguments::{AddressNames, FromArgument, Ip4, Span64};
 use crate::graph::class::{EngineClass, Make};
+#[cfg(test)]
+mod tests;
+
+use crate::contract::plan::{FOUND_BYTES, FusedKey, FusedStep};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{EngineTable, TableEntry, FusedAt, FusedBody, FusedLabel, KEY, NoForm};
 use crate::graph::packet;
 use crate::wire::arp;
 use crate::wire::ethernet::{self, Mac, ethertype};
@@ -51,6 +56,8 @@ struct Station {
     since: u64,
     asked: u64,
     waiting: VecDeque<Frame>,
+    /// Whether its packets need not come here.
+    in_kernel: bool,
 }
 
 struct ArpQuerier {
@@ -65,13 +72,16 @@ struct ArpQuerier {
     held: u64,
     drops: u64,
     queries: u64,
+    /// Where its program in the kernel looks stations up.
+    table: Option<EngineTable>,
 }
 
 impl Default for ArpQuerier {
     fn default() -> ArpQuerier {
         let own = (Ip4::default(), Mac([0; 6]));
         let stations = HashMap::new();
-        ArpQuerier { own, capacity: 0, timeout: 0, stations, now: 0, forgets_at: 0, held: 0, drops: 0, queries: 0 }
+        let (held, drops, queries, table) = (0, 0, 0, None);
+        ArpQuerier { own, capacity: 0, timeout: 0, stations, now: 0, forgets_at: 0, held, drops, queries, table }
     }
 }
 
@@ -96,7 +106,10 @@ impl Engine for ArpQuerier {
         let (now, timeout) = (cx.now, self.timeout);
         let known = self.stations.get(&to).filter(|station| station.since.saturating_add(timeout) > now);
         match known.and_then(|station| Some((station.mac?, station.waiting.is_empty()))) {
-            Some((mac, true)) => self.seal(frame, mac),
+            Some((mac, true)) => {
+                self.show(to, mac, now);
+                self.seal(frame, mac)
+            }
             Some((mac, false)) => {
                 self.release(to, mac, cx);
                 self.seal(frame, mac)
@@ -146,9 +159,27 @@ impl Engine for ArpQuerier {
                 let station = self.stations.entry(ip).or_default();
                 // What waits for it leaves before the next packet to it.
                 (station.mac, station.since) = (Some(mac), self.now);
+                self.hide(ip);
                 Ok(())
             }
         })
+    }
+
+    fn meet_table(&mut self, table: Option<EngineTable>) {
+        self.table = table;
+        self.stations.values_mut().for_each(|station| station.in_kernel = false);
+    }
+
+    fn kernel(&self, input: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if input == 1 {
+            return Err(NoForm::Because("answers are heard in user space".to_owned()));
+        }
+        at.plain_ip()?;
+        let sealed = body.to(0, FusedAt { first: 0, ..at })?;
+        let own = [&self.own.1.0[..], &ethertype::IPV4.to_be_bytes()].concat();
+        let sealed = body.steps(vec![FusedStep::PutFound(0, 6), FusedStep::Put(6, own)], sealed)?;
+        let next = FusedKey::Next(at.next.unwrap_or(at.receiver()));
+        body.look_up(next, &[sealed], "it asks there for stations that it does not know")
     }
 
     /// Who is known, and what waits for those who are not, if it has the same addresses and as much room.
@@ -159,6 +190,7 @@ impl Engine for ArpQuerier {
         {
             self.stations = core::mem::take(&mut before.stations);
             self.held = core::mem::take(&mut before.held);
+            self.stations.values_mut().for_each(|station| station.in_kernel = false);
             (self.drops, self.queries) = (before.drops, before.queries);
         }
     }
@@ -169,6 +201,34 @@ impl Engine for ArpQuerier {
 }
 
 impl ArpQuerier {
+    fn key(station: Ip4) -> [u8; KEY] {
+        let mut key = [0; KEY];
+        key[..4].copy_from_slice(&station.0);
+        key
+    }
+
+    /// Packets to a station that is known need not come here.
+    fn show(&mut self, to: Ip4, mac: Mac, now: u64) {
+        let Some((table, station)) = self.table.as_ref().zip(self.stations.get_mut(&to)) else { return };
+        if !station.in_kernel {
+            let mut bytes = [0; FOUND_BYTES];
+            bytes[..6].copy_from_slice(&mac.0);
+            let lasts = station.since.saturating_add(self.timeout) - now;
+            // If there is no room, it is not tried again for each packet.
+            table.put(ArpQuerier::key(to), &TableEntry { bytes, lasts, ..TableEntry::default() });
+            station.in_kernel = true;
+        }
+    }
+
+    /// Who has a station's address may be another one now.
+    fn hide(&mut self, to: Ip4) {
+        if let Some((table, station)) = self.table.as_ref().zip(self.stations.get_mut(&to))
+            && core::mem::take(&mut station.in_kernel)
+        {
+            table.remove(ArpQuerier::key(to));
+        }
+    }
+
     /// An Ethernet header in front of an IP packet.
     fn seal(&self, mut frame: Frame, to: Mac) -> Pushed {
         let at = packet::ip_at(&frame);
@@ -191,6 +251,7 @@ impl ArpQuerier {
                 return Pushed::thrown(frame);
             }
         }
+        self.hide(to);
         self.forgets_at = self.forgets_at.min(cx.now.saturating_add(PATIENCE));
         let station = self.stations.entry(to).or_default();
         let gave_up = station.waiting.is_empty() && station.since + PATIENCE <= cx.now;
@@ -218,15 +279,16 @@ impl ArpQuerier {
 
     /// Forgets who is not known any more, and who has not answered for long, with what waits for those.
     fn forget(&mut self, cx: &mut GraphCx<'_>) {
-        let (now, timeout, own) = (cx.now, self.timeout, &mut self.held);
+        let (now, timeout, own, table) = (cx.now, self.timeout, &mut self.held, &self.table);
         let (mut given_up, mut next) = (0, u64::MAX);
-        self.stations.retain(|_, station| {
+        self.stations.retain(|ip, station| {
             let patience = if station.mac.is_some() { timeout } else { PATIENCE };
             let until = station.since.saturating_add(patience);
             if until > now {
                 next = next.min(until);
                 return true;
             }
+            table.iter().filter(|_| station.in_kernel).for_each(|table| table.remove(ArpQuerier::key(*ip)));
             given_up += station.waiting.len() as u64;
             *own -= station.waiting.len() as u64;
             station.waiting.drain(..).for_each(|frame| cx.throw(frame));
@@ -270,6 +332,7 @@ impl ArpQuerier {
             return;
         }
         (station.mac, station.since) = (Some(said.sender_mac), cx.now);
+        self.hide(Ip4(said.sender_ip));
         self.release(Ip4(said.sender_ip), said.sender_mac, cx);
     }
 
@@ -284,70 +347,5 @@ impl ArpQuerier {
                 Pushed::Kept | Pushed::Used(_) => {}
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::frame::{FRAME, Frame, FramePool, PortId};
-    use crate::graph::load::load;
-    use crate::graph::scratch::Scratch;
-    use crate::graph::table::Graph;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    struct Rig(Graph, FramePool, Scratch);
-
-    impl Rig {
-        fn new(arguments: &str) -> Rig {
-            let text = format!(
-                "FromDevice(a) -> MarkIPHeader(0) -> [0] q :: ARPQuerier(10.0.0.1, 02:00:00:00:00:01, {arguments}); \
-                 FromDevice(b) -> [1] q; q -> Queue -> ToDevice(a);"
-            );
-            let graph = load(&text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
-            Rig(graph, FramePool::new(FRAME, 16), Scratch::default())
-        }
-
-        /// A packet to 10.0.1.`to`; the link addresses of what leaves, and what has been dropped.
-        fn send(&mut self, to: u8, now: u64) -> (Vec<Vec<u8>>, usize) {
-            let Rig(graph, pool, scratch) = self;
-            let mut bytes = vec![0; 20];
-            (bytes[0], bytes[3], bytes[16], bytes[18], bytes[19]) = (0x45, 20, 10, 1, to);
-            let mut frame = Frame::from_bytes(&bytes);
-            frame.port = PortId(0);
-            graph.receive(frame, now, pool, scratch);
-            while graph.work(now, pool, scratch) {}
-            let out = scratch.out.drain(..).map(|frame| frame.bytes()[..6].to_vec()).collect();
-            (out, scratch.dropped.drain(..).count())
-        }
-
-        fn write(&mut self, value: &str) -> Result<(), String> {
-            self.0.write(self.0.find("q").unwrap(), "insert", value).unwrap()
-        }
-    }
-
-    #[test]
-    fn who_is_inserted_is_known_and_what_waited_for_him_leaves_first() {
-        let mut rig = Rig::new("TIMEOUT 0, CAPACITY 2");
-        assert_eq!(rig.send(2, SECOND).0, [[255; 6]], "a question");
-        for (wrong, why) in [("", "as 10.0.0.2"), ("10.0.1.2", "as"), ("10.0.1.2 02:00:00:00:00:02 x", "as")] {
-            assert!(rig.write(wrong).unwrap_err().contains(why), "{wrong}");
-        }
-        rig.write("10.0.1.2 02:00:00:00:00:02").unwrap();
-        let known = vec![2, 0, 0, 0, 0, 2];
-        assert_eq!(rig.send(2, 2 * SECOND).0, [known.clone(), known.clone()]);
-        assert_eq!((rig.send(2, 10_000 * SECOND).0, rig.0.held()), (vec![known], 0), "with no timeout for ever");
-        rig.write("10.0.1.3 02:00:00:00:00:03").unwrap();
-        assert!(rig.write("10.0.1.4 02:00:00:00:00:04").unwrap_err().contains("2 addresses, which are all"));
-    }
-
-    #[test]
-    fn a_full_table_makes_room_when_somebody_has_not_answered_for_long_enough() {
-        let mut rig = Rig::new("CAPACITY 3");
-        (1..=3).for_each(|to| assert_eq!(rig.send(to, u64::from(to) * SECOND).1, 0));
-        assert_eq!(rig.send(4, 3 * SECOND), (vec![], 1), "all three are still asked for");
-        assert_eq!(rig.send(4, 4 * SECOND), (vec![vec![255; 6]], 1), "what waited for the first is given up");
-        assert_eq!(rig.send(5, 4 * SECOND + 1), (vec![], 1));
-        assert_eq!(rig.send(5, 5 * SECOND), (vec![vec![255; 6]], 1));
     }
 }

@@ -1,18 +1,22 @@
 //! Other ends for flows: network address translation (RFC 3022).
 
+mod flows;
+
+use crate::contract::plan::{FOUND_MAX, FusedKey, FusedNext, FusedStep};
 use crate::frame::Frame;
 use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Span64, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::graph::packet::{self, FlowEnds};
-use std::collections::HashMap;
+use flows::{Flow, Flows};
 
 /// `IPRewriter`.
 pub const CLASS: EngineClass = EngineClass {
     name: "IPRewriter",
     doc: "Gives TCP and UDP flows other addresses and ports, and their answers the first ones back. \
           IPRewriter(INPUT0, ...): drop, pass OUTPUT, keep FOUT ROUT, or pattern SADDR SPORT DADDR DPORT FOUT \
-          ROUT. Handlers: mappings, nmappings, mapping_failures",
+          ROUT. Handlers: mappings, nmappings, kernel_mappings, mapping_failures",
     make: Make::with("1-/1-", "h/h", "x/x", make),
 };
 
@@ -82,12 +86,8 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
         args.say_all(format!("'{}' has {} inputs", args.name, args.ports.0), format!("{} are described", inputs.len()));
         wrong = true;
     }
-    let timeouts = [tcp.0, done.0, udp.0];
-    let capacity = capacity.min(FLOWS_MAX) as usize;
-    (!wrong).then(|| {
-        Box::new(IpRewriter { inputs, timeouts, capacity, flows: HashMap::new(), failures: 0, swept: 0 })
-            as Box<dyn Engine>
-    })
+    let flows = Flows::new([tcp.0, done.0, udp.0], capacity.min(FLOWS_MAX) as usize);
+    (!wrong).then(|| Box::new(IpRewriter { inputs, flows, failures: 0 }) as Box<dyn Engine>)
 }
 
 fn seconds(count: u64) -> Span64 {
@@ -141,34 +141,16 @@ impl Input {
     }
 }
 
-/// A flow in one direction.
-#[derive(Clone, Copy)]
-struct Flow {
-    becomes: FlowEnds,
-    output: u16,
-    used: u64,
-    /// Whether its connection is ending.
-    ends: bool,
-}
-
 struct IpRewriter {
     inputs: Vec<Input>,
-    /// Of TCP, of TCP that ends, of UDP.
-    timeouts: [u64; 3],
-    capacity: usize,
-    /// Both directions of each.
-    flows: HashMap<FlowEnds, Flow>,
+    flows: Flows,
     failures: u64,
-    swept: u64,
 }
-
-/// Time between two sweeps because a table is full: a flood of new flows does not make each packet a sweep.
-const SWEEP: u64 = 100_000_000;
 
 impl Engine for IpRewriter {
     fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         let ends = FlowEnds::of(packet::from_ip(&frame));
-        let known = ends.and_then(|ends| self.flow(ends, cx.now));
+        let known = ends.and_then(|ends| self.flows.find(&ends, cx.now));
         let found = match (known, self.inputs.get(usize::from(input)), ends) {
             (Some(flow), ..) => Some(flow),
             (None, Some(Input::Pass(output)), _) => return Pushed::To(*output, frame),
@@ -180,7 +162,7 @@ impl Engine for IpRewriter {
         if flow.becomes.protocol == packet::protocol::TCP {
             let flags = frame.bytes().get(at + header + 13).copied().unwrap_or(0);
             if flags & 0x05 != 0 {
-                self.end(flow);
+                self.flows.end(flow);
             }
         }
         flow.becomes.write(packet::from_ip_mut(&mut frame));
@@ -190,7 +172,8 @@ impl Engine for IpRewriter {
 
     fn read(&self, handler: &str) -> Option<String> {
         match handler {
-            "nmappings" | "size" => Some((self.flows.len() / 2).to_string()),
+            "nmappings" | "size" => Some(self.flows.len().to_string()),
+            "kernel_mappings" => Some(self.flows.in_kernel().to_string()),
             "mapping_failures" => Some(self.failures.to_string()),
             "mappings" | "table" => {
                 let end = |(address, port): (Ip4, u16)| format!("{address}:{port}");
@@ -205,7 +188,7 @@ impl Engine for IpRewriter {
                         flow.output
                     )
                 };
-                let mut lines: Vec<_> = self.flows.iter().map(line).collect();
+                let mut lines: Vec<_> = self.flows.all().map(line).collect();
                 lines.sort();
                 Some(lines.join("\n"))
             }
@@ -213,12 +196,30 @@ impl Engine for IpRewriter {
         }
     }
 
+    fn meet_table(&mut self, table: Option<EngineTable>) {
+        self.flows.meet(table);
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        at.plain_ip()?;
+        if usize::from(body.outputs()) > FOUND_MAX {
+            return Err(NoForm::Because(format!("it has more than {FOUND_MAX} outputs")));
+        }
+        let behind = FusedAt { next: Some(FusedNext::Flow(4)), is_readdressed: true, ..at };
+        let mut outputs = Vec::new();
+        for output in 0..body.outputs() {
+            let label = body.to(output, behind)?;
+            outputs.push(body.steps(vec![FusedStep::Readdress], label)?);
+        }
+        body.look_up(FusedKey::Ends, &outputs, "flows begin and end in user space")
+    }
+
     fn take_state(&mut self, before: &mut dyn Engine) {
         // Flows go on if they would become the same, and leave by the same outputs.
         if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<IpRewriter>())
             && self.inputs.iter().map(Input::first).eq(before.inputs.iter().map(Input::first))
         {
-            self.flows = core::mem::take(&mut before.flows);
+            self.flows.take(&mut before.flows);
             self.inputs.clone_from(&before.inputs);
         }
     }
@@ -229,53 +230,24 @@ impl Engine for IpRewriter {
 }
 
 impl IpRewriter {
-    fn flow(&mut self, ends: FlowEnds, now: u64) -> Option<Flow> {
-        let timeouts = self.timeouts;
-        let flow = self.flows.get_mut(&ends).filter(|flow| flow.is_used(timeouts, now))?;
-        flow.used = now;
-        Some(*flow)
-    }
-
-    /// Both directions of a flow end soon.
-    fn end(&mut self, flow: Flow) {
-        let back = flow.becomes.reversed();
-        let first = self.flows.get_mut(&back).map(|back| {
-            back.ends = true;
-            back.becomes.reversed()
-        });
-        if let Some(flow) = first.and_then(|first| self.flows.get_mut(&first)) {
-            flow.ends = true;
-        }
-    }
-
     /// A new flow, with its answers; nothing if there is no room or no free port for it.
     fn begin(&mut self, input: usize, ends: FlowEnds, now: u64) -> Option<Flow> {
-        if self.flows.len() / 2 >= self.capacity && self.swept + SWEEP <= now {
-            self.swept = now;
-            let timeouts = self.timeouts;
-            self.flows.retain(|_, flow| flow.is_used(timeouts, now));
-        }
-        let made = if self.flows.len() / 2 >= self.capacity { None } else { self.make(input, ends, now) };
-        let Some((becomes, (forward, back))) = made else {
+        let made = if self.flows.has_room(now) { self.make(input, ends, now) } else { None };
+        let Some((becomes, outputs)) = made else {
             self.failures += 1;
             return None;
         };
-        let flow = Flow { becomes, output: forward, used: now, ends: false };
-        self.flows.insert(ends, flow);
-        self.flows.insert(becomes.reversed(), Flow { becomes: ends.reversed(), output: back, ..flow });
-        Some(flow)
+        Some(self.flows.begin(ends, becomes, outputs, now))
     }
 
     fn make(&mut self, input: usize, ends: FlowEnds, now: u64) -> Option<(FlowEnds, (u16, u16))> {
-        let (flows, timeouts) = (&self.flows, self.timeouts);
-        let is_free =
-            |becomes: FlowEnds| !flows.get(&becomes.reversed()).is_some_and(|flow| flow.is_used(timeouts, now));
+        let flows = &mut self.flows;
         match self.inputs.get_mut(input)? {
-            Input::Keep(forward, back) => is_free(ends).then_some((ends, (*forward, *back))),
+            Input::Keep(forward, back) => flows.is_free(&ends.reversed(), now).then_some((ends, (*forward, *back))),
             Input::Pattern(pattern) => {
                 let tries = pattern.ports.map_or(1, |(first, last)| u32::from(last - first) + 1).min(TRIES_MAX);
                 (0..tries)
-                    .find_map(|_| Some(pattern.of(ends)).filter(|becomes| is_free(*becomes)))
+                    .find_map(|_| Some(pattern.of(ends)).filter(|becomes| flows.is_free(&becomes.reversed(), now)))
                     .map(|it| (it, pattern.outputs))
             }
             Input::Drop | Input::Pass(_) => None,
@@ -285,17 +257,6 @@ impl IpRewriter {
 
 /// Ports that are tried for one flow, at most.
 const TRIES_MAX: u32 = 64;
-
-impl Flow {
-    fn is_used(&self, [tcp, done, udp]: [u64; 3], now: u64) -> bool {
-        let timeout = match (self.becomes.protocol, self.ends) {
-            (packet::protocol::TCP, true) => done,
-            (packet::protocol::TCP, false) => tcp,
-            _ => udp,
-        };
-        self.used + timeout > now
-    }
-}
 
 impl Pattern {
     /// What a flow becomes, with the next port.

@@ -1,6 +1,6 @@
 //! Where the IP header is.
 
-use crate::contract::plan::PLAIN;
+use crate::contract::plan::{IP_AT, PLAIN};
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
@@ -28,6 +28,8 @@ impl Engine for MarkIpHeader {
     fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
         let network = at.first.checked_add(self.0).filter(|network| *network < PLAIN);
         let network = network.ok_or_else(|| NoForm::Because(format!("an IP header {} bytes on", self.0)))?;
-        body.to(0, FusedAt { network: Some(network), ..at })
+        // Of another header nobody looks there for where the packet goes.
+        let next = if network == IP_AT { Some(at.receiver()) } else { at.next };
+        body.to(0, FusedAt { network: Some(network), next, ..at })
     }
 }

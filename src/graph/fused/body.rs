@@ -1,7 +1,9 @@
 //! What engines say of themselves to be fused: their bodies are put together from the end of the graph to its beginning.
 
 use super::up::{Sinking, only_up};
-use crate::contract::plan::{BLOCKS_MAX, EXITS_MAX, FusedBlock, FusedEnd, FusedStep, FusedTest, IP_AT, PLAIN};
+use crate::contract::plan::{
+    BLOCKS_MAX, EXITS_MAX, FusedBlock, FusedEnd, FusedKey, FusedNext, FusedStep, FusedTest, IP_AT, PLAIN,
+};
 use std::collections::HashMap;
 
 /// What is known of each packet that comes to an engine.
@@ -13,6 +15,10 @@ pub struct FusedAt {
     pub network: Option<u16>,
     /// Its paint.
     pub paint: u8,
+    /// Where the address is that was noted as where it goes next, if one was.
+    pub next: Option<FusedNext>,
+    /// Whether its flow was found, and its ends are those that were.
+    pub is_readdressed: bool,
 }
 
 /// A block that is made already.
@@ -72,6 +78,8 @@ pub struct FusedBody<'a> {
     drop: Option<FusedLabel>,
     /// Why packets go up.
     raised: Vec<String>,
+    /// Why those go up that the engine which was asked last does not find.
+    pub(super) unknown: Option<String>,
 }
 
 /// What has been put together.
@@ -107,6 +115,11 @@ impl FusedAt {
         Err(NoForm::Because(why))
     }
 
+    /// Where its receiver's address is.
+    pub fn receiver(&self) -> FusedNext {
+        if self.is_readdressed { FusedNext::Flow(4) } else { FusedNext::Frame(IP_AT + 16) }
+    }
+
     /// The same packet with so many bytes fewer in front.
     pub fn strip(self, bytes: u16) -> Result<FusedAt, NoForm> {
         let first = self.first.checked_add(bytes).filter(|first| *first <= PLAIN);
@@ -125,7 +138,7 @@ impl FusedAt {
 impl<'a> FusedBody<'a> {
     pub(super) fn new(links: &'a FusedLinks, ask: Ask<'a>) -> FusedBody<'a> {
         let (blocks, known, exits, raised) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        FusedBody { links, ask, blocks, known, exits, at: 0, depth: 0, drop: None, raised }
+        FusedBody { links, ask, blocks, known, exits, at: 0, depth: 0, drop: None, raised, unknown: None }
     }
 
     fn block(&mut self, steps: Vec<FusedStep>, end: FusedEnd) -> Result<FusedLabel, NoForm> {
@@ -147,11 +160,16 @@ impl<'a> FusedBody<'a> {
         Ok(label)
     }
 
-    /// The packet goes up as it came, for this cause.
-    pub(super) fn raise(&mut self, why: String) -> Result<FusedLabel, NoForm> {
+    /// This is a cause for which packets go up.
+    pub(super) fn note_raised(&mut self, why: String) {
         if !self.raised.contains(&why) {
             self.raised.push(why);
         }
+    }
+
+    /// The packet goes up as it came, for this cause.
+    pub(super) fn raise(&mut self, why: String) -> Result<FusedLabel, NoForm> {
+        self.note_raised(why);
         self.block(Vec::new(), FusedEnd::Up)
     }
 
@@ -197,6 +215,14 @@ impl<'a> FusedBody<'a> {
             end = from;
         }
         Ok(label)
+    }
+
+    /// Looks a packet up in this engine's part of the table: by one of these outputs, as is found; it goes up if nothing is.
+    pub fn look_up(&mut self, key: FusedKey, outputs: &[FusedLabel], why: &str) -> Result<FusedLabel, NoForm> {
+        let up = self.block(Vec::new(), FusedEnd::Up)?;
+        self.unknown = Some(why.to_owned());
+        let outputs = outputs.iter().map(|label| label.0).collect();
+        self.block(Vec::new(), FusedEnd::Find { engine: self.at, key, outputs, otherwise: up.0 })
     }
 
     /// One of this engine's own words.
@@ -295,12 +321,13 @@ impl<'a> FusedBody<'a> {
 
 /// Where a block leads.
 fn nexts(block: &mut FusedBlock) -> impl Iterator<Item = &mut u16> {
-    let (one, two) = match &mut block.end {
-        FusedEnd::To(next) => (Some(next), None),
-        FusedEnd::If(_, then, otherwise) => (Some(then), Some(otherwise)),
-        FusedEnd::Drop | FusedEnd::Leave(..) | FusedEnd::Up => (None, None),
+    let (one, two, more) = match &mut block.end {
+        FusedEnd::To(next) => (Some(next), None, &mut [][..]),
+        FusedEnd::If(_, then, otherwise) => (Some(then), Some(otherwise), &mut [][..]),
+        FusedEnd::Find { outputs, otherwise, .. } => (Some(otherwise), None, outputs.as_mut_slice()),
+        FusedEnd::Drop | FusedEnd::Leave(..) | FusedEnd::Up => (None, None, &mut [][..]),
     };
-    one.into_iter().chain(two)
+    one.into_iter().chain(two).chain(more)
 }
 
 /// To which blocks packets come; those behind others are first.

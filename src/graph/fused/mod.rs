@@ -15,6 +15,7 @@
 
 mod body;
 mod filters;
+mod look_up;
 mod part;
 mod plan;
 #[cfg(test)]
@@ -22,5 +23,6 @@ mod tests;
 mod up;
 
 pub use body::{FusedAt, FusedBody, FusedLabel, NoForm};
+pub use look_up::{EngineTable, GraphTable, KEY, TableEntry};
 pub use part::{FusedPart, GraphWords};
 pub use plan::{Fusion, plan};

@@ -1,5 +1,6 @@
 //! What the kernel has counted of a generation of a graph goes to its engines: they know the sum of both halves.
 
+use super::look_up::{EngineTable, GraphTable};
 use super::plan::Fusion;
 use crate::graph::table::Graph;
 use std::sync::Arc;
@@ -16,14 +17,22 @@ pub struct FusedPart {
     /// What runs there.
     pub fusion: Fusion,
     words: Arc<dyn GraphWords>,
+    /// What it looks up, if it does.
+    table: Option<Arc<dyn GraphTable>>,
     /// What the engines know of it.
     seen: Vec<u64>,
 }
 
 impl FusedPart {
     /// One that has counted nothing yet.
-    pub fn new(fusion: Fusion, words: Arc<dyn GraphWords>) -> FusedPart {
-        FusedPart { fusion, words, seen: Vec::new() }
+    pub fn new(fusion: Fusion, words: Arc<dyn GraphWords>, table: Option<Arc<dyn GraphTable>>) -> FusedPart {
+        FusedPart { fusion, words, table, seen: Vec::new() }
+    }
+
+    /// The part of the table of an engine that is there.
+    pub(crate) fn table_of(&self, engine: u16) -> Option<EngineTable> {
+        let table = self.table.clone().filter(|_| self.fusion.engines.contains(&engine))?;
+        Some(EngineTable { table, engine })
     }
 
     /// Tells the engines of `own`, the graph that it was made of, what has come since; those of the same names and classes in `next`

@@ -58,7 +58,11 @@ fn body(
     let why = match inner.kernel(input, at, body) {
         Err(NoForm::Class) => format!("{named} has no form there"),
         Err(NoForm::Because(why)) => format!("{named}: {why}"),
-        made => return made,
+        made => {
+            let unknown = body.unknown.take();
+            unknown.into_iter().for_each(|why| body.note_raised(format!("{named}: {why}")));
+            return made;
+        }
     };
     if in_parts { body.raise(why) } else { Err(NoForm::Behind(why)) }
 }

@@ -1,7 +1,7 @@
 //! Which graphs have a form in the kernel, and why others have none.
 
 use super::{FusedPart, Fusion, GraphWords, plan};
-use crate::contract::plan::{FusedBlock, FusedEnd, FusedStep, KernelPlan};
+use crate::contract::plan::{FusedBlock, FusedEnd, FusedKey, FusedNext, FusedStep, KernelPlan};
 use crate::graph::engines;
 use crate::graph::load::load;
 use std::sync::{Arc, Mutex};
@@ -52,6 +52,8 @@ fn what_has_no_form_is_named_with_its_cause() {
         ("FromDevice(a) -> Discard; FromDevice(a) -> Discard;".to_owned(), "come in at two places"),
         ("Idle -> Discard;".to_owned(), "nothing comes in by a device"),
         (around("IPClassifier(udp)"), "it looks for an IP header 0 bytes behind"),
+        (around("GetIPAddress(2)"), "it looks at byte 2 of the frame, where no address is"),
+        (around("GetIPAddress(29)"), "byte 29 of the frame"),
     ] {
         let graph = load(&text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
         let said = plan(&graph, false, u32::from).err().unwrap_or_default();
@@ -61,6 +63,7 @@ fn what_has_no_form_is_named_with_its_cause() {
 
 /// The list in docs/graphs.md.
 const CLASSES: &[(&str, &str)] = &[
+    ("ARPQuerier", "MarkIPHeader(14) -> [0] q :: ARPQuerier(10.0.0.1, 02:00:00:00:00:01); Idle -> [1] q; q"),
     ("CheckIPHeader", "CheckIPHeader(14)"),
     ("CheckPaint", "CheckPaint(0)"),
     ("Classifier", "Classifier(12/0800)"),
@@ -69,8 +72,10 @@ const CLASSES: &[(&str, &str)] = &[
     ("EtherEncap", "Strip(14) -> EtherEncap(0x800, 02:00:00:00:00:01, 02:00:00:00:00:02)"),
     ("EtherMirror", "EtherMirror"),
     ("FrontDropQueue", "FrontDropQueue"),
+    ("GetIPAddress", "GetIPAddress(30)"),
     ("IPClassifier", "MarkIPHeader(14) -> IPClassifier(udp or icmp type echo)"),
     ("IPFilter", "MarkIPHeader(14) -> IPFilter(deny src 10.0.0.0/8 && tcp dst port 80, allow all)"),
+    ("IPRewriter", "MarkIPHeader(14) -> IPRewriter(pattern 10.0.0.1 1024-65535 - - 0 0)"),
     ("MarkIPHeader", "MarkIPHeader(14)"),
     ("Null", "Null"),
     ("Paint", "Paint(1)"),
@@ -121,6 +126,14 @@ fn plans_that_do_not_end_or_reach_too_far_are_none() {
     assert!(!bent(&|plan| plan.blocks[0].steps.push(FusedStep::Count(1024))));
     assert!(!bent(&|plan| plan.blocks[0].steps.push(FusedStep::Put(2040, vec![0; 9]))));
     assert!(!bent(&|plan| plan.blocks = vec![block(Vec::new(), FusedEnd::Drop); 513]));
+    assert!(!bent(&|plan| plan.blocks[0].steps.push(FusedStep::PutFound(0, 17))));
+    let find = |key, outputs: &[u16]| {
+        let end = FusedEnd::Find { engine: 0, key, outputs: outputs.to_vec(), otherwise: 1 };
+        bent(&|plan| plan.blocks[0].end = end.clone())
+    };
+    assert!(find(FusedKey::Ends, &[1]) && find(FusedKey::Next(FusedNext::Flow(12)), &[1, 1]));
+    assert!(!find(FusedKey::Ends, &[]) && !find(FusedKey::Ends, &[0]) && !find(FusedKey::Ends, &[1; 17]));
+    assert!(!find(FusedKey::Next(FusedNext::Flow(13)), &[1]) && !find(FusedKey::Next(FusedNext::Frame(2045)), &[1]));
 }
 
 #[derive(Debug, Default)]
@@ -138,7 +151,7 @@ fn counts_that_cannot_be_read_for_once_are_counted_once() {
     let fusion = plan(&graph, false, u32::from).unwrap();
     let all = vec![3; usize::from(fusion.links.count)];
     let words = Arc::<Told>::default();
-    let mut part = FusedPart::new(fusion, words.clone());
+    let mut part = FusedPart::new(fusion, words.clone(), None);
     for now in [all.clone(), Vec::new(), all] {
         *words.0.lock().unwrap() = now;
         part.settle(&mut graph, None);

@@ -12,11 +12,12 @@
 //! one of the user half alone, in the one generation that it passes there, and in its counts; whatever becomes of the program meanwhile.
 
 use super::body::{FusedLabel, NoForm};
+use super::look_up::{may_precede, rewrites};
 use crate::contract::plan::{BLOCKS_MAX, FusedBlock, FusedEnd, FusedStep, FusedTest, IP_AT};
 use std::collections::HashMap;
 
-/// Bytes of the IP header that a hop changes: time to live and protocol, sum.
-const HOP: (u16, u16) = (IP_AT + 8, IP_AT + 12);
+/// Bytes of the IP header that a hop changes: time to live, sum.
+const HOP: [(u16, usize); 2] = [(IP_AT + 8, 1), (IP_AT + 10, 2)];
 
 /// Bytes in which the length of the IP packet is.
 const LENGTH: (u16, u16) = (IP_AT + 2, IP_AT + 4);
@@ -47,6 +48,8 @@ fn ends(blocks: &[FusedBlock], all: bool) -> Vec<bool> {
             FusedEnd::To(next) => of(next),
             FusedEnd::If(_, then, otherwise) if all => of(then) && of(otherwise),
             FusedEnd::If(_, then, otherwise) => of(then) || of(otherwise),
+            FusedEnd::Find { outputs, otherwise, .. } if all => of(otherwise) && outputs.iter().all(of),
+            FusedEnd::Find { outputs, otherwise, .. } => of(otherwise) || outputs.iter().any(of),
         });
     }
     found
@@ -67,7 +70,8 @@ fn changes(step: &FusedStep, bytes: (u16, u16)) -> bool {
         FusedStep::Count(_) | FusedStep::Bytes(..) | FusedStep::Trim => false,
         FusedStep::Put(at, put) => meets(*at, put.len(), bytes),
         FusedStep::Mirror(at) => meets(*at, 12, bytes),
-        FusedStep::SpendHop => meets(HOP.0, usize::from(HOP.1 - HOP.0), bytes),
+        FusedStep::SpendHop => HOP.iter().any(|(at, count)| meets(*at, *count, bytes)),
+        FusedStep::Readdress | FusedStep::PutFound(..) => rewrites(step, |at, count| meets(at, count, bytes)),
     }
 }
 
@@ -150,6 +154,15 @@ impl<'a> Sinking<'a> {
                 }
                 self.block(Vec::new(), FusedEnd::If(test, then, otherwise))
             }
+            FusedEnd::Find { engine, key, outputs, otherwise } => {
+                if !may_precede(key, &waiting, changes) {
+                    return self.up();
+                }
+                let otherwise = self.sink(otherwise, waiting.clone())?;
+                let outputs = outputs.into_iter().map(|output| self.sink(output, waiting.clone()));
+                let outputs = outputs.collect::<Result<_, _>>()?;
+                self.block(Vec::new(), FusedEnd::Find { engine, key, outputs, otherwise })
+            }
             FusedEnd::Up | FusedEnd::Drop | FusedEnd::Leave(..) => self.up(),
         }
     }
@@ -165,6 +178,11 @@ impl<'a> Sinking<'a> {
             FusedEnd::If(test, then, otherwise) => {
                 let (otherwise, then) = (self.sink(*otherwise, Vec::new())?, self.sink(*then, Vec::new())?);
                 FusedEnd::If(*test, then, otherwise)
+            }
+            FusedEnd::Find { engine, key, outputs, otherwise } => {
+                let otherwise = self.sink(*otherwise, Vec::new())?;
+                let outputs = outputs.iter().map(|output| self.sink(*output, Vec::new())).collect::<Result<_, _>>()?;
+                FusedEnd::Find { engine: *engine, key: *key, outputs, otherwise }
             }
             other => other.clone(),
         };

@@ -53,12 +53,12 @@ impl Node {
             GraphPlace::Auto | GraphPlace::Kernel => {
                 let loaded = self.load_graph(wanted, generation, before);
                 match loaded.and_then(|slot| self.start_program(slot, before.domain, doors)) {
-                    Ok(slot) => return Ok(Placed { slot: Some(slot), why: raised(generation.kernel.as_ref()) }),
+                    Ok(slot) => return Ok(Placed { slot: Some(slot), why: raised(generation.kernel()) }),
                     Err(why) => why,
                 }
             }
         };
-        generation.kernel = None;
+        generation.set_kernel(None);
         if wanted == GraphPlace::Kernel {
             return Err(format!("it cannot run in the kernel: {why}; place = \"auto\" runs it in user space then"));
         }
@@ -73,7 +73,7 @@ impl Node {
     ) -> Result<GraphSlot, String> {
         self.may_load(before.domain)?;
         let (slot, part) = self.load_fusion(before.slot, generation.fuse(wanted)?)?;
-        generation.kernel = Some(part);
+        generation.set_kernel(Some(part));
         Ok(slot)
     }
 
@@ -102,8 +102,8 @@ impl Node {
         let mut why = "the kernel half of this node has no graphs".to_owned();
         for (half, it) in halves.filter(|(half, _)| before.is_none_or(|slot| slot.half == *half)) {
             match it.load_graph(before.map(|slot| slot.place), &fusion.plan) {
-                Ok(Some(LoadedGraph { place, words })) => {
-                    return Ok((GraphSlot { half, place }, FusedPart::new(fusion, words)));
+                Ok(Some(LoadedGraph { place, words, table })) => {
+                    return Ok((GraphSlot { half, place }, FusedPart::new(fusion, words, table)));
                 }
                 Ok(None) => {}
                 Err(error) => why = error,
@@ -125,7 +125,8 @@ impl Node {
             let Some(graph) = graphs.at(domain).and_then(|at| graphs.list.get_mut(at)) else { return };
             match started {
                 Ok((slot, part)) => {
-                    (graph.slot, graph.why, graph.now.kernel) = (Some(slot), raised(Some(&part)), Some(part));
+                    (graph.slot, graph.why) = (Some(slot), raised(Some(&part)));
+                    graph.now.set_kernel(Some(part));
                 }
                 Err(why) => graph.why = why,
             }
@@ -197,7 +198,7 @@ impl Node {
         let Some(graph) = graphs.and_then(|graphs| graphs.list.iter_mut().find(|graph| graph.spec.name == name)) else {
             return;
         };
-        let Some((slot, part)) = graph.slot.zip(graph.now.kernel.as_ref()) else { return self.enter_kernel(name) };
+        let Some((slot, part)) = graph.slot.zip(graph.now.kernel()) else { return self.enter_kernel(name) };
         // What has been placed whole may be in parts from now on: an engine that was written to is not refused.
         let fused = graph.now.fuse(GraphPlace::Auto);
         if fused.as_ref().is_ok_and(|fusion| fusion.plan == part.fusion.plan) {
@@ -210,7 +211,7 @@ impl Node {
             let Some(graph) = graphs.at(domain).and_then(|at| graphs.list.get_mut(at)) else { return };
             graph.settle_kernel(cx);
             graph.why = raised(part.as_ref());
-            if let Some(old) = core::mem::replace(&mut graph.now.kernel, part) {
+            if let Some(old) = graph.now.set_kernel(part) {
                 graph.parts_before.push_back((old, now + super::OLDER_FOR));
                 graph.end_parts(now);
             }
@@ -227,9 +228,9 @@ impl Node {
     fn replace_program(&mut self, slot: GraphSlot, fusion: Fusion) -> Result<FusedPart, String> {
         let half = self.cx.graphs.halves.get_mut(slot.half).ok_or("there is no kernel half")?;
         let loaded = half.load_graph(Some(slot.place), &fusion.plan)?;
-        let words = loaded.ok_or("the kernel half of this node has no graphs")?.words;
+        let loaded = loaded.ok_or("the kernel half of this node has no graphs")?;
         half.run_graph(slot.place)?;
-        Ok(FusedPart::new(fusion, words))
+        Ok(FusedPart::new(fusion, loaded.words, loaded.table))
     }
 }
 
@@ -282,13 +283,13 @@ impl Running {
         *kernel_packets += more.packets;
         traffic.left += more.sent;
         traffic.dropped += more.over_domain + more.broken;
-        let GraphGeneration { graph, kernel, .. } = now;
+        let (kernel, graph) = now.kernel_and_graph();
         for (part, _) in parts_before.iter_mut() {
             part.settle(graph, None);
         }
         for (before, _) in older.iter_mut() {
-            if let Some(part) = &mut before.kernel {
-                part.settle(&mut before.graph, Some(graph));
+            if let (Some(part), own) = before.kernel_and_graph() {
+                part.settle(own, Some(graph));
             }
         }
         if let Some(part) = kernel {

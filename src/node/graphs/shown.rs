@@ -101,7 +101,7 @@ impl Running {
 
     pub(super) fn shown(&self) -> ShownGraph {
         let graph = &self.now.graph;
-        let fused = self.now.kernel.as_ref().map_or(&[][..], |part| &part.fusion.engines);
+        let fused = self.now.kernel().map_or(&[][..], |part| &part.fusion.engines);
         let engine = |(at, placed): (u16, &Placed)| GraphEngine {
             name: placed.name.to_string(),
             class: placed.class.name,
