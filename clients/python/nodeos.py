@@ -178,6 +178,14 @@ _FUNCTIONS = {
     "an_watchCreate": (_object, [ctypes.c_void_p, _object, *_bytes, _Happen, ctypes.c_void_p]),
     "an_watchDestroy": (ctypes.c_int, [_object]),
     "an_watchRead": (ctypes.c_int, [_object, _Change, ctypes.c_void_p, _number]),
+    "an_streamListen": (_object, [ctypes.c_void_p, _object, ctypes.c_char_p]),
+    "an_streamChanDestroy": (ctypes.c_int, [_object]),
+    "an_streamAccept": (_object, [ctypes.c_void_p, _object, ctypes.c_int64, ctypes.POINTER(_Ends)]),
+    "an_streamConnect": (_object, [ctypes.c_void_p, _object, ctypes.c_char_p]),
+    "an_streamRead": (ctypes.c_int, [_object, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int64, _size]),
+    "an_streamWrite": (ctypes.c_int, [_object, *_bytes, ctypes.c_int64, _size]),
+    "an_streamFinish": (ctypes.c_int, [_object]),
+    "an_streamClose": (ctypes.c_int, [_object]),
     "an_inchanCreate": (
         _object,
         [
@@ -328,6 +336,37 @@ class InChannel(_Object):
         if code != OK:
             packet._handle = handle
             self._check(code)
+
+
+class Stream(_Object):
+    """A TCP stream: bytes both ways."""
+
+    close = _Object.destroy
+
+    def read(self, most=65536, wait_ms=-1):
+        """Some bytes, at most so many; none at the end. EAGAIN: none came in time."""
+        room, done = ctypes.create_string_buffer(most), ctypes.c_size_t()
+        self._check(self._lib.an_streamRead(self.handle, room, most, wait_ms, ctypes.byref(done)))
+        return room.raw[: done.value]
+
+    def write(self, data, wait_ms=-1):
+        """Writes all of it. EAGAIN: there was no room for all in time."""
+        done = ctypes.c_size_t()
+        self._check(self._lib.an_streamWrite(self.handle, data, len(data), wait_ms, ctypes.byref(done)))
+
+    def finish(self):
+        """Nothing more is written; the other end may go on."""
+        self._check(self._lib.an_streamFinish(self.handle))
+
+
+class StreamChannel(_Object):
+    """TCP streams come by it."""
+
+    def accept(self, wait_ms=-1):
+        """The next stream, and the address and port of who has begun it. EAGAIN: none came in time."""
+        ends = _Ends()
+        handle = self._lib.an_streamAccept(None, self.handle, wait_ms, ctypes.byref(ends))
+        return Stream(self._lib, handle, "an_streamClose"), _pair(ends.source)
 
 
 def _value(words):
@@ -572,6 +611,15 @@ class Domain(_Object):
         channel = OutChannel(self._lib, handle, "an_outchanDestroy")
         channel.domain = self
         return channel
+
+    def listen(self, address):
+        """A channel for TCP streams at "10.0.1.2:8000", if its role lets it listen there."""
+        handle = self._lib.an_streamListen(None, self.handle, address.encode())
+        return StreamChannel(self._lib, handle, "an_streamChanDestroy")
+
+    def connect(self, address):
+        """A TCP stream to "10.0.2.2:80", if its role leads there; what comes of it is told when it is read."""
+        return Stream(self._lib, self._lib.an_streamConnect(None, self.handle, address.encode()), "an_streamClose")
 
     def event(self, delay_ms, happen):
         """Has happen() called once in so many milliseconds."""

@@ -42,6 +42,9 @@ bandwidth = 1_000_000_000
 memory_bytes = 67_108_864
 files = 10
 file_bytes = 1_000_000
+[role.streams]
+listen = ["127.0.0.1:{third}"]
+connect = ["127.0.0.1:{third}"]
 """
 
 
@@ -50,6 +53,12 @@ def free_ports():
         one.bind(("127.0.0.1", 0))
         other.bind(("127.0.0.1", 0))
         return one.getsockname()[1], other.getsockname()[1]
+
+
+def free_tcp_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 def wait_for(path, process):
@@ -83,9 +92,10 @@ class Binding(unittest.TestCase):
         cls.lib = nodeos.library(found[0])
         cls.dir = tempfile.TemporaryDirectory()
         first, second = free_ports()
+        cls.listened = free_tcp_port()
         config = os.path.join(cls.dir.name, "n.toml")
         with open(config, "w", encoding="utf-8") as file:
-            file.write(CONFIG.format(dir=cls.dir.name, first=first, second=second))
+            file.write(CONFIG.format(dir=cls.dir.name, first=first, second=second, third=cls.listened))
         cls.node = subprocess.Popen([NODE, "node", "run", config], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         cls.path = os.path.join(cls.dir.name, "nodeos.sock")
         cls.addClassCleanup(cls.dir.cleanup)
@@ -235,6 +245,30 @@ class Binding(unittest.TestCase):
                 self.assertEqual([key for key, _, _ in names.keys()], [b"dns", b"ntp", b"stays"])
                 below.terminate()
                 self.assertEqual([key for key, _, _ in names.keys()], [b"dns", b"stays"])
+
+    def test_streams_have_bytes_both_ways(self):
+        with self.connect(role="ee") as node:
+            channel = node.domain.listen(f"127.0.0.1:{self.listened}")
+            self.refuses(nodeos.EACCES, node.domain.listen, "127.0.0.1:1")
+            self.refuses(nodeos.EAGAIN, channel.accept, wait_ms=0)
+            stream = node.domain.connect(f"127.0.0.1:{self.listened}")
+            other, who = channel.accept()
+            self.assertEqual(who[0], "127.0.0.1")
+            stream.write(b"there")
+            stream.finish()
+            self.assertEqual((other.read(), other.read()), (b"there", b""))
+            other.write(b"back")
+            other.close()
+            self.assertEqual((stream.read(), stream.read()), (b"back", b""))
+            stream.close()
+            with socket.create_connection(("127.0.0.1", self.listened), timeout=PATIENCE) as outside:
+                inside, who = channel.accept()
+                self.assertEqual(who, outside.getsockname())
+                outside.sendall(b"hello")
+                self.assertEqual(inside.read(), b"hello")
+            channel.destroy()
+        with self.connect() as anyone:
+            self.refuses(nodeos.EACCES, anyone.domain.connect, f"127.0.0.1:{self.listened}")
 
     def test_the_registry_of_the_page_works(self):
         with open(os.path.join(ROOT, "docs", "nodeos.md"), encoding="utf-8") as file:

@@ -12,6 +12,7 @@
 //! it out and has its buffer again. `docs/nodeos.md` is the reference.
 #![warn(missing_docs)]
 
+pub mod arrival;
 pub mod buffers;
 pub mod c;
 mod classify;

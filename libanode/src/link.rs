@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::message::{Answer, Call};
 use crate::ring::Nonsense;
 use crate::session::Session;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
@@ -28,6 +29,10 @@ pub trait Link: Send + Sync {
     }
     /// Carries out a call; an error only if the connection has broken.
     fn call(&self, call: &Call) -> Result<Answer, Error>;
+    /// The same where a socket may come with the answer.
+    fn call_for(&self, _call: &Call) -> Result<(Answer, Option<OwnedFd>), Error> {
+        Ok((Answer::Refused { error: Error::Unsupported }, None))
+    }
     /// Keeps others from calling meanwhile, where calls are made one at a time.
     fn hold_calls(&self) -> Option<MutexGuard<'_, ()>> {
         None

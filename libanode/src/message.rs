@@ -556,6 +556,12 @@ messages! {
         47 WatchDestroy { /** For which. */ domain: u32, /** Which. */ watch: u32 }
         /// Asks what has changed.
         48 WatchRead { /** For which. */ domain: u32, /** Which. */ watch: u32 }
+        /// Has streams be listened for: the answer comes with a socket, over which they come.
+        50 StreamListen { /** For which. */ domain: u32, /** Where. */ address: String }
+        /// Begins a stream: the answer comes with its socket.
+        51 StreamConnect { /** For which. */ domain: u32, /** Whereto. */ address: String }
+        /// Asks why a stream has ended.
+        52 StreamWhy { /** Which. */ stream: u32 }
         /// Keeps a value under a key until the domain ends.
         49 StoreRegister {
             /** With which it ends. */ domain: u32, /** The store. */ store: u32, /** The key. */ key: StoreKey,

@@ -11,6 +11,7 @@ use crate::heap::Heap;
 use crate::numbers::Numbers;
 use crate::session::Session;
 use core::ffi::c_void;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// Bytes of the memory that stands for an object in the explicit model, and their alignment. Only its address is used.
@@ -47,6 +48,21 @@ pub struct Plain {
     /// The node's name of it.
     pub name: u32,
 }
+
+/// A TCP stream, by the socket that the node has given for it.
+pub struct Socket {
+    /// Its session.
+    pub session: Arc<Session>,
+    /// Its domain.
+    pub domain: u32,
+    /// The node's name of it.
+    pub name: u32,
+    /// The socket.
+    pub fd: OwnedFd,
+}
+
+/// A channel that TCP streams come by.
+pub struct StreamChan(pub Socket);
 
 /// A channel that packets go through.
 pub struct CutChan {
@@ -97,6 +113,10 @@ pub enum Object {
     Heap(Arc<Heap>),
     /// A classifier.
     Classifier(Arc<OwnClassifier>),
+    /// A TCP stream.
+    Stream(Arc<Socket>),
+    /// A channel for some.
+    StreamChan(Arc<StreamChan>),
 }
 
 impl Object {
@@ -114,6 +134,8 @@ impl Object {
             }
             Object::Watch(watch) => Some((&watch.session, watch.domain)),
             Object::Classifier(own) => Some((&own.session, own.domain)),
+            Object::Stream(stream) => Some((&stream.session, stream.domain)),
+            Object::StreamChan(chan) => Some((&chan.0.session, chan.0.domain)),
             Object::Heap(heap) => Some((heap.session(), heap.domain())),
         }
     }
@@ -136,7 +158,7 @@ macro_rules! kinds {
 }
 
 kinds! { Session = Node ProcessDomain = Domain Channel = In OutChan = Out CutChan = Cut Event = Event Credential = Credential Heap = Heap
-Watch = Watch OwnClassifier = Classifier }
+Watch = Watch OwnClassifier = Classifier Socket = Stream StreamChan = StreamChan }
 
 /// A memory pool, a file, a store or a snapshot: the same to the library, but not to programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -122,18 +122,7 @@ impl SeqPacket {
 
     /// Receives one message with the descriptors that came with it; 0 bytes when the other end is gone.
     pub fn receive_with(&self, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let receive =
-            || recvmsg(&self.fd, &mut [IoSliceMut::new(&mut *buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC);
-        let came = behind_reset(receive, |came| came.bytes == 0)?;
-        let mut descriptors = Vec::new();
-        for message in ancillary.drain() {
-            if let RecvAncillaryMessage::ScmRights(list) = message {
-                descriptors.extend(list);
-            }
-        }
-        Ok((came.bytes, descriptors))
+        receive_by(&self.fd, buffer, RecvFlags::CMSG_CLOEXEC)
     }
 
     /// Waits until a message is there or the other end is gone; false if neither happens in this time.
@@ -152,6 +141,25 @@ impl SeqPacket {
             }
         }
     }
+}
+
+/// Receives one message of a connection that is there now, with the descriptors that came with it; 0 bytes when the other end is gone.
+pub fn receive_now(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    receive_by(fd, buffer, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
+}
+
+fn receive_by(fd: &OwnedFd, buffer: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let receive = || recvmsg(fd, &mut [IoSliceMut::new(&mut *buffer)], &mut ancillary, flags);
+    let came = behind_reset(receive, |came| came.bytes == 0)?;
+    let mut descriptors = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(list) = message {
+            descriptors.extend(list);
+        }
+    }
+    Ok((came.bytes, descriptors))
 }
 
 impl AsFd for SeqPacket {

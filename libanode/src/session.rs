@@ -9,6 +9,7 @@ use crate::message::{Answer, Call};
 use crate::ring::Nonsense;
 use crate::wire::{Place, Wire};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -168,6 +169,22 @@ impl Session {
         match self.link.call(call) {
             Ok(Answer::Refused { error }) => Err(error),
             Ok(answer) => then(answer),
+            Err(error) => {
+                drop(held);
+                self.end();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a call whose answer may come with a socket.
+    pub fn call_for(&self, call: &Call) -> Result<(Answer, Option<OwnedFd>), Error> {
+        crate::heap::has_room()?;
+        let held = self.link.hold_calls();
+        self.living()?;
+        match self.link.call_for(call) {
+            Ok((Answer::Refused { error }, _)) => Err(error),
+            Ok(answered) => Ok(answered),
             Err(error) => {
                 drop(held);
                 self.end();

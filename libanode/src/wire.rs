@@ -207,18 +207,23 @@ impl Link for Wire {
     }
 
     fn call(&self, call: &Call) -> Result<Answer, Error> {
+        self.call_for(call).map(|(answer, _)| answer)
+    }
+
+    fn call_for(&self, call: &Call) -> Result<(Answer, Option<OwnedFd>), Error> {
         let number = self.number.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let mut message = Vec::with_capacity(256);
         call.encode(number, &mut message);
         if message.len() > MESSAGE_MAX {
-            return Ok(Answer::Refused { error: Error::Invalid });
+            return Ok((Answer::Refused { error: Error::Invalid }, None));
         }
         let answer = self.socket.send(&message).ok().and_then(|()| {
             message.resize(MESSAGE_MAX, 0);
-            let length = receive(&self.socket, &mut message).ok()?.0;
-            Answer::decode(&message[..length]).filter(|(answered, _)| *answered == number)
+            let (length, descriptors) = receive(&self.socket, &mut message).ok()?;
+            let (answered, answer) = Answer::decode(&message[..length])?;
+            (answered == number).then(|| (answer, descriptors.into_iter().next()))
         });
-        answer.map(|(_, answer)| answer).ok_or(Error::Ended)
+        answer.ok_or(Error::Ended)
     }
 
     fn hold_calls(&self) -> Option<MutexGuard<'_, ()>> {

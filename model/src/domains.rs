@@ -200,7 +200,7 @@ pub struct Security {
 pub struct Channel {
     /// Its number, among those of its kind.
     pub id: u32,
-    /// `in`, `out` or `cut`.
+    /// `in`, `out` or `cut`; of TCP streams `listen` or `stream`.
     pub kind: String,
     /// Who pays.
     pub domain: u32,
@@ -213,11 +213,11 @@ pub struct Channel {
     /// The port, if it is bound to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<String>,
-    /// Packets that have gone through it.
+    /// Packets that have gone through it; of one that listens the streams that were accepted.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Packets that were dropped at it.
+    /// Packets that were dropped at it; streams that were refused.
     pub dropped: u64,
     /// Of a cut-through channel, packets that passed by the kernel half.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -63,6 +63,8 @@ pub struct Status {
     pub kernel: Option<Kernel>,
     /// Connections to its sockets.
     pub connections: Connections,
+    /// TCP streams of environments.
+    pub streams: Streams,
     /// How its configuration stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<crate::wish::Standing>,
@@ -92,6 +94,24 @@ pub struct Status {
     /// Per worker, if there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Worker>,
+}
+
+/// TCP streams of environments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Streams {
+    /// Streams, and channels that listen for some.
+    pub open: u64,
+    /// Streams that others have begun.
+    pub accepted: u64,
+    /// Streams that environments have begun.
+    pub connected: u64,
+    /// Streams that went beyond a bound, or where the role does not lead.
+    pub refused: u64,
+    /// Bytes that came by them.
+    pub bytes_in: u64,
+    /// Bytes that were sent by them.
+    pub bytes_out: u64,
 }
 
 /// Fields of [`Status`] that count nothing, or what another one counts.

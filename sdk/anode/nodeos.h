@@ -131,6 +131,10 @@ typedef struct an_Store *an_Store_t;
 typedef struct an_Snapshot *an_Snapshot_t;
 /** Tells of changes in a store. */
 typedef struct an_Watch *an_Watch_t;
+/** TCP streams come by it. */
+typedef struct an_StreamChan *an_StreamChan_t;
+/** Bytes both ways, in order, until an end. */
+typedef struct an_Stream *an_Stream_t;
 
 /** Protocols that the program teaches, and rules over them. */
 typedef struct an_Classifier *an_Classifier_t;
@@ -544,6 +548,36 @@ an_CutChan_t an_cutchanCreate(void *mem, an_Domain_t domain, an_DemuxKey_t demux
                               const char *inaddrspec, const char *outprotspec, const char *outaddrspec, an_NetSpec_t netspec);
 /** Destroys it: the packets of an incoming channel that was joined come to its function again. */
 int an_cutchanDestroy(an_CutChan_t chan);
+
+/* ---- TCP streams ---- */
+
+/* The system's stack has the streams, the node hands their bytes over: a program needs no network for them, and reaches nobody but whom its
+ * role's [role.streams] names; by default nobody. Whoever does not read slows down who writes. They end with their domain. Calls that wait
+ * do so for so many milliseconds, or for ever (-1); while a function of a domain waits, so do the domain's packets. In the node's process
+ * there are none (AN_ENOSYS). */
+
+/** Opens a channel at an address of this host, for whoever connects: "10.0.1.2:8000", "[fd00::1]:80", "*:80" (all of IPv4). AN_EACCES: the
+ * role does not let it. AN_EEXIST: somebody listens there. AN_ENOENT: no such address here. AN_ELIMIT: as many channels and streams as
+ * the role grants, no bandwidth, or no memory: 64 KiB each. AN_ENOSPC: the node has no more. */
+an_StreamChan_t an_streamListen(void *mem, an_Domain_t domain, const char *addrspec);
+/** Closes it; its streams stay. */
+int an_streamChanDestroy(an_StreamChan_t chan);
+/** Waits for a stream, which goes with the channel's domain; its ends to *ends, which may be 0. AN_EAGAIN: none came in time.
+ * AN_ESTALE: the channel has ended. */
+an_Stream_t an_streamAccept(void *mem, an_StreamChan_t chan, int64_t milliseconds, struct an_Ends *ends);
+/** Begins a stream to an address and port. It may be written to at once; what comes of it is told by an_streamRead(). AN_EACCES: the
+ * role does not lead there. AN_EAGAIN: as many have begun in this second as the role grants. AN_ELIMIT, AN_ENOSPC: as
+ * an_streamListen(). */
+an_Stream_t an_streamConnect(void *mem, an_Domain_t domain, const char *addrspec);
+/** Reads up to so many bytes, at least one; how many, into *done: 0 at the end. AN_EAGAIN: none came in time. AN_ENOENT: nobody
+ * listens, or no route. AN_EIO: the stream has broken, or the node has ended it. */
+int an_streamRead(an_Stream_t stream, void *into, size_t bytes, int64_t milliseconds, size_t *done);
+/** Writes all of these bytes. AN_EAGAIN: there was no room in time; *done says how many went. AN_EIO and so on: as an_streamRead(). */
+int an_streamWrite(an_Stream_t stream, const void *from, size_t bytes, int64_t milliseconds, size_t *done);
+/** Nothing more is written: the other end reads the end, and may go on. */
+int an_streamFinish(an_Stream_t stream);
+/** Closes it: who waits for it is woken. What was written is sent. */
+int an_streamClose(an_Stream_t stream);
 
 /* ---- classifiers ---- */
 

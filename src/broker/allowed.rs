@@ -6,6 +6,7 @@ use crate::kernel::{found, own};
 use crate::sys::packet::{BLOCK_MIN, RING};
 use crate::trust::CodeForm;
 use crate::trust::limits::Limits;
+use crate::trust::streams::StreamGrants;
 use std::net::SocketAddr;
 
 /// The first number of a port that asks for no privilege.
@@ -26,6 +27,8 @@ pub struct Allowed {
     udp: Vec<SocketAddr>,
     /// Where PLAN ports do.
     tcp: Option<SocketAddr>,
+    /// Streams of roles.
+    streams: Vec<StreamGrants>,
     /// Whether there is a kernel half.
     kernel: bool,
     /// Whether there are AF_XDP sockets, and for how long drivers are polled for them.
@@ -55,6 +58,7 @@ impl Allowed {
             interfaces: native().filter_map(|port| port.packet.clone()).collect(),
             udp: file.ports.iter().filter_map(|port| port.udp).collect(),
             tcp: file.plan.tcp,
+            streams: file.roles.iter().map(|role| role.streams.clone()).collect(),
             kernel: file.has_half(),
             xdp: native().any(|port| port.xdp).then_some(file.xdp.busy_poll_us),
             trusted: file.roles.iter().any(|role| role.kernel == CodeForm::Trusted),
@@ -102,7 +106,13 @@ impl Allowed {
             | Request::Neighbour { interface: index, .. }
             | Request::Attach { interface: index, .. } => interface(*index),
             Request::Udp { at, .. } => only(self.has_udp(at), "no such overlay port"),
-            Request::Tcp { at } => only(self.tcp == Some(*at), "no such [plan] tcp"),
+            Request::Tcp { at } => {
+                let of_streams = self.streams.iter().any(|streams| streams.may_listen(at));
+                only(of_streams || self.tcp == Some(*at), "no such [plan] tcp, nor [role.streams] listen")
+            }
+            Request::Connect { at } => {
+                only(self.streams.iter().any(|streams| streams.may_connect(at)), "no such [role.streams] connect")
+            }
             Request::Map { name, shape } => {
                 let shape = own::shape_of(*shape);
                 let known = shape.is_some_and(|shape| own::knows_map(name, shape));

@@ -11,7 +11,7 @@ use crate::sys::bpf::Program;
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::packet::Room;
 use crate::sys::privileges::Identity;
-use crate::sys::{netlink, packet, realtime, udp, xsk};
+use crate::sys::{netlink, packet, realtime, tcp, udp, xsk};
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
@@ -48,6 +48,7 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
         Request::Discovery { interface } => DiscoverySocket::raw(*interface)?.map_or_else(Done::default, Done::of),
         Request::Udp { at, shared } => Done::of(udp::bind(*at, *shared)?),
         Request::Tcp { at } => Done::of(TcpListener::bind(at)?.into()),
+        Request::Connect { at } => Done::of(tcp::connect(*at)?),
         Request::Listen { socket } => Done::of(listen_here(run_dir()?, *socket, home.user)?),
         Request::Map { name, shape } => {
             let shape = own::shape_of(*shape).ok_or(io::ErrorKind::InvalidInput)?;

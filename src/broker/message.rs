@@ -73,9 +73,14 @@ pub enum Request {
         /// Whether it shares the datagrams with others of this node: each has those of its neighbours.
         shared: bool,
     },
-    /// A TCP socket that listens for PLAN ports.
+    /// A TCP socket that listens: for PLAN ports, or for streams of environments.
     Tcp {
         /// Where.
+        at: SocketAddr,
+    },
+    /// A TCP socket that is being connected, for a stream of an environment.
+    Connect {
+        /// Whereto.
         at: SocketAddr,
     },
     /// A socket that listens in the node's run directory.

@@ -45,5 +45,5 @@ pub use jails::jails_of;
 pub use listen::listen;
 pub use message::{Answer, Helper, Lane, LocalSocket, MORE, NAMES_MAX, Pin, PinRequest, Place, Request, Shape, Wanted};
 pub use prepare::reach;
-pub use sockets::{discovery, packet, register, tcp, udp, xdp};
+pub use sockets::{connect, discovery, packet, register, tcp, udp, xdp};
 pub use start::begin;

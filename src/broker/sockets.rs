@@ -54,3 +54,8 @@ pub fn udp(at: SocketAddr, shared: bool) -> io::Result<OwnedFd> {
 pub fn tcp(at: SocketAddr) -> io::Result<OwnedFd> {
     ask(&Request::Tcp { at }, &[])?.descriptor()
 }
+
+/// A TCP socket that is being connected: it can be written to when that is done, and its error says what came of it.
+pub fn connect(at: SocketAddr) -> io::Result<OwnedFd> {
+    ask(&Request::Connect { at }, &[])?.descriptor()
+}

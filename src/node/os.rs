@@ -6,6 +6,7 @@
 
 mod filters;
 mod founding;
+mod streams;
 
 use super::ending::EndedBy;
 pub use super::ending::{ChannelCounts, Ended, Resources};

@@ -32,6 +32,7 @@ pub mod realtime;
 mod ring;
 pub use libanode::seqpacket;
 pub mod shared_object;
+pub mod tcp;
 pub mod threads;
 pub mod udp;
 pub mod watch;

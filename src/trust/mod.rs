@@ -26,6 +26,7 @@ mod secret;
 mod security;
 mod set;
 mod statement;
+pub mod streams;
 
 pub use credential::{
     BLOCKS_MAX, CREDENTIAL_MAX, Credential, CredentialRefusal, Question, Restrictions, Terms, Verified,

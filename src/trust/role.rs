@@ -9,6 +9,7 @@ use super::grants::Grants;
 use super::limits::Limits;
 use super::refused::RefusedTokens;
 use super::security::{Decisions, Table};
+use super::streams::StreamGrants;
 use crate::abi::{Kind, SYMBOLS, symbol};
 use core::fmt;
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,9 @@ pub struct Role {
     /// What its domains get besides: processor, memory, threads, channels, events, files.
     #[serde(default)]
     pub grants: Grants,
+    /// The TCP streams that its domains may have.
+    #[serde(default)]
+    pub streams: StreamGrants,
 }
 
 /// In which form code runs in the kernel.
@@ -89,6 +93,7 @@ impl Role {
             services: Vec::new(),
             limits,
             grants: Grants::default(),
+            streams: StreamGrants::default(),
         }
     }
 
@@ -333,6 +338,7 @@ impl Role {
                 "role {name}: representations: at least one of wasm, bpf, native; only anyone, whom nobody trusts, may have none"
             ));
         }
-        self.limits.check().and_then(|()| self.grants.check()).map_err(|why| format!("role {name}: {why}"))
+        let checked = self.limits.check().and_then(|()| self.grants.check()).and_then(|()| self.streams.check());
+        checked.map_err(|why| format!("role {name}: {why}"))
     }
 }

@@ -296,6 +296,7 @@ impl Role {
         }
         number("limits", self.limits.exceed(&other.limits))
             .or_else(|| number("grants", self.grants.exceed(&other.grants)))
+            .or_else(|| self.streams.exceed(&other.streams))
     }
 }
 
@@ -314,6 +315,7 @@ mod tests {
             role("name = \"free\"\nkernel = \"trusted\""),
             role("name = \"mute\"\nsymbols = [\"an_now\"]"),
             role("name = \"busy\"\nlimits = { packets_per_second = 6_000_000 }"),
+            role("name = \"far\"\nstreams = { connect = [\"10.0.2.0/24:80\"] }"),
             role("name = \"hasty\"\ngrants = { weight = 9_000, deadline_us = 100 }"),
         ])
         .unwrap()
@@ -333,6 +335,7 @@ mod tests {
             (Some("store"), Err("more than ee, in which its creator acts: grants.files is 6, not 5")),
             (Some("fast"), Err("the representation native")),
             (Some("free"), Err("the trusted form")),
+            (Some("far"), Err("streams.connect has 10.0.2.0/24:80")),
             (Some("hasty"), Err("grants.deadline_us is 100, not 0")),
             (Some("busy"), Err("limits.packets_per_second is 6000000, not 5000000")),
         ] {
@@ -347,7 +350,7 @@ mod tests {
         assert!(why.to_string().contains("it has the call an_"), "{why}");
         assert!(roles.environment("n", "x", "nobody").is_err());
         let counts = roles.decided();
-        assert_eq!((counts.domains_granted, counts.domains_refused), (7, 8));
+        assert_eq!((counts.domains_granted, counts.domains_refused), (7, 9));
     }
 
     #[test]

@@ -47,6 +47,7 @@ mod schemas;
 mod seen;
 mod sender;
 mod shared_hook;
+mod streams;
 mod stuck;
 mod tiers;
 mod together;

@@ -115,6 +115,8 @@ static void whole(void)
     an_Store_t store = an_storeOpen(0, self, 0, "names", &(struct an_StoreSpec){.bytes = 4096});
     IS(store && an_storePut(store, "key", 3, "value", 5, 0, &version) == AN_OK && version == 1);
     IS(an_storeRegister(store, "here", 4, "", 0, &version, 0) == AN_ECHANGED);
+    IS(!an_streamConnect(0, self, "127.0.0.1:80") && an_error() == AN_EACCES && !an_streamListen(0, self, "") && an_error() == AN_EINVAL);
+    IS(an_streamRead((an_Stream_t)store, &number, 8, 0, &(size_t){0}) == AN_EINVAL);
     IS(an_storeRegister(store, "here", 4, "", 0, 0, &version) == AN_OK && version == 2);
     char value[8];
     size_t bytes = 0;

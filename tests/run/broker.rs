@@ -39,6 +39,7 @@ fn requests() -> Vec<Request> {
         Request::Discovery { interface: 2 },
         Request::Udp { at: "127.0.0.1:4001".parse().unwrap(), shared: false },
         Request::Tcp { at: "[::1]:4002".parse().unwrap() },
+        Request::Connect { at: "10.0.2.9:80".parse().unwrap() },
         Request::Listen { socket: LocalSocket::Control },
         Request::Map { name: "zero_map".into(), shape },
         Request::Program { name: "ingress".into() },
@@ -136,7 +137,8 @@ proptest! {
 
 /// A node with an interface, a kernel half, an overlay port and an environment.
 const NODE: &str = "name = \"a\"\nroutes = \"kernel\"\n[[port]]\npacket = \"eth7\"\nkernel = true\n\
-    [[port]]\nudp = \"127.0.0.1:4001\"\naddress = [\"10.0.0.1/24\"]\n[[ee]]\nname = \"f\"\ncommand = [\"sh\"]\n";
+    [[port]]\nudp = \"127.0.0.1:4001\"\naddress = [\"10.0.0.1/24\"]\n[[ee]]\nname = \"f\"\ncommand = [\"sh\"]\n\
+    [[role]]\nname = \"s\"\n[role.streams]\nlisten = [\"10.0.0.1:8000\"]\nconnect = [\"10.0.2.0/24:80\"]\n";
 
 #[test]
 fn a_node_gets_what_its_configuration_has_and_no_more() {
@@ -160,6 +162,9 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
     for (request, why) in [
         (Request::Udp { at: "127.0.0.1:53".parse().unwrap(), shared: false }, "no such overlay port"),
         (Request::Tcp { at: "127.0.0.1:80".parse().unwrap() }, "no such [plan] tcp"),
+        (Request::Tcp { at: "10.0.0.1:8001".parse().unwrap() }, "nor [role.streams] listen"),
+        (Request::Connect { at: "10.0.3.9:80".parse().unwrap() }, "no such [role.streams] connect"),
+        (Request::Connect { at: "10.0.0.1:8000".parse().unwrap() }, "no such [role.streams] connect"),
         (Request::Start { environment: "g".into() }, "no such [[ee]]"),
         (Request::Set { setting: "gro".into(), interface: "eth2".into(), on: false }, "eth2 is no interface"),
         (Request::Xdp { busy_poll_us: 0 }, "no such AF_XDP socket"),
@@ -186,6 +191,8 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
         packet(7),
         Request::Attach { interface: 7, place: Place::Ingress },
         Request::Udp { at: "127.0.0.1:4001".parse().unwrap(), shared: false },
+        Request::Tcp { at: "10.0.0.1:8000".parse().unwrap() },
+        Request::Connect { at: "10.0.2.9:80".parse().unwrap() },
         Request::Map { name: "zero_map".into(), shape: Shape { kind: 2, key: 4, value: 4, entries: 1 } },
         Request::Map { name: "state_map".into(), shape: state },
         Request::Helper { kind: Helper::Loader },
@@ -198,6 +205,10 @@ fn a_node_gets_what_its_configuration_has_and_no_more() {
     for request in [packet(7), Request::Program { name: "ingress".into() }, Request::Helper { kind: Helper::Loader }] {
         assert!(checked(overlay, &request).is_err(), "{request:?}");
     }
+}
+
+#[test]
+fn programs_stand_where_they_belong() {
     let allowed = Allowed::by(&NodeFile::parse(NODE).unwrap());
     for (program, place, may) in [
         (Some("ingress"), Place::Driver, true),

@@ -46,6 +46,7 @@ mod shares;
 #[path = "../running/single.rs"]
 mod single;
 mod stores;
+mod streams;
 #[path = "../running/wait.rs"]
 mod wait;
 mod ways_back;

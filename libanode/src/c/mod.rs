@@ -15,6 +15,7 @@ mod node;
 mod packet;
 mod state;
 mod store;
+mod stream;
 
 pub use classifier::OwnClassifier;
 

@@ -165,6 +165,13 @@ fn describe_role(role: &Role) {
         limits.verified_instructions
     );
     crate::say!("    {}", describe_grants(&role.grants));
+    for (what, places) in [("listens at", &role.streams.listen), ("connects to", &role.streams.connect)] {
+        if !places.is_empty() {
+            let places: Vec<_> = places.iter().map(ToString::to_string).collect();
+            let (most, begin) = (role.streams.streams, role.streams.per_second);
+            crate::say!("    TCP streams: {what} {} ({most} at a time, {begin}/s)", places.join(", "));
+        }
+    }
     if limits.over_budget == OverBudget::Remove {
         crate::say!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);
     }

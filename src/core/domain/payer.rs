@@ -79,6 +79,8 @@ pub struct Rest {
     pub channels: u32,
     /// Whether it may have something in the node's stores.
     pub has_stores: bool,
+    /// What ends its TCP streams when it goes with the domain, if it may have had some.
+    pub streams: Option<Box<dyn core::any::Any + Send + Sync>>,
     /// Its grants at its creation.
     pub role: Arc<Role>,
     /// Domains below it, however deep.
@@ -156,6 +158,7 @@ impl Domain {
             trapped: None,
             channels: 0,
             has_stores: false,
+            streams: None,
             role: Role::of_node(),
             below: 0,
             parent: None,

@@ -120,7 +120,9 @@ impl Handle {
         let channels = self.channel_list()?;
         // What is listed is open when it is told: the ports have it too.
         self.settle()?;
-        Ok(channels.iter().map(told::channel).collect())
+        let mut all: Vec<_> = channels.iter().map(told::channel).collect();
+        all.extend(self.streams.rows().iter().map(told::stream));
+        Ok(all)
     }
 
     /// What a frame in hexadecimal would be.

@@ -8,7 +8,7 @@ use crate::frame::WorkerId;
 use crate::kernel::KernelHalf;
 use crate::manage::apply::wish::{Done, Fulfils, Reply, Wish};
 use crate::manage::connections::Connections;
-use crate::manage::ee::KeptStores;
+use crate::manage::ee::{KeptStores, Streams};
 use crate::manage::extensions::Extensions;
 use crate::manage::files::Files;
 use crate::manage::followed::FollowedHosts;
@@ -74,6 +74,7 @@ pub struct Handle {
     pub(super) management: Option<Arc<Management>>,
     pub(super) files: Option<Arc<Files>>,
     pub(super) kept: Option<Arc<KeptStores>>,
+    pub(in crate::manage) streams: Streams,
     pub(in crate::manage) revocations: Option<Arc<Revocations>>,
     pub(super) extensions: Option<Extensions>,
     pub(super) hosts: Option<FollowedHosts>,
@@ -106,6 +107,7 @@ impl Handle {
             management,
             files,
             kept: None,
+            streams: Streams::default(),
             revocations,
             extensions,
             hosts,

@@ -56,6 +56,11 @@ impl Costs {
         self.home.replace(home);
     }
 
+    /// Whose they are.
+    pub fn holder(&self) -> Holder {
+        self.holder
+    }
+
     /// Where the domains are that it calls for.
     pub fn home(&self) -> Home {
         self.home.borrow().clone()

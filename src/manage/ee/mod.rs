@@ -18,12 +18,14 @@ mod kept;
 mod object;
 mod seats;
 mod stores;
+mod streams;
 
 pub use accounts::{Account, AccountCounts, Accounts};
 pub use birth::attend;
 pub use desk::{Desk, MovedProcesses};
 pub use half::Half;
 pub use object::{Entrance, ObjectHost};
+pub use streams::{StreamRow, Streams};
 
 use super::control::Handle;
 use super::homes::Home;
@@ -219,9 +221,17 @@ fn start(connection: SeqPacket, acceptor: Acceptor, peer: Peer, seat: Seat) {
 }
 
 fn answer(connection: &SeqPacket, number: u32, answer: &Answer) -> io::Result<()> {
+    message_with(connection, number, answer, None)
+}
+
+/// An answer, with a socket if one was asked for.
+fn message_with(connection: &SeqPacket, number: u32, answer: &Answer, socket: Option<&OwnedFd>) -> io::Result<()> {
     let mut message = Vec::new();
     answer.encode(number, &mut message);
-    connection.send(&message)
+    match socket {
+        Some(socket) => connection.send_with(&message, &[socket.as_fd()]),
+        None => connection.send(&message),
+    }
 }
 
 fn refuse(connection: &SeqPacket, number: u32, error: Error) {
@@ -238,6 +248,8 @@ struct Session<'a> {
     /// What its processes use.
     kept: Option<Arc<Kept>>,
     opened: Opened,
+    /// Who hands the bytes of its streams over, if it has had one.
+    relay: Option<streams::Relay>,
     costs: &'a Costs,
     /// The domain of the environment that the node has started, which pays for the session's end.
     above: Option<DomainId>,
@@ -279,6 +291,7 @@ impl<'a> Session<'a> {
             domain,
             kept,
             opened,
+            relay: None,
             costs,
             above: peer.member().map(|member| member.domain),
         };
@@ -317,6 +330,10 @@ impl<'a> Session<'a> {
                 // Also what nobody sends: nothing, when the other end is gone.
                 return Ok(());
             };
+            if let Some((result, socket)) = self.stream_call(&call) {
+                message_with(&self.connection, number, &result, socket.as_ref())?;
+                continue;
+            }
             let result = self.execute(call);
             answer(&self.connection, number, &result)?;
         }

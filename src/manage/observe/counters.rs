@@ -53,6 +53,7 @@ impl Handle {
             plan: node.plan.as_ref().map(told).transpose()?,
             kernel: half.as_ref().map(of_kernel).transpose()?,
             connections: self.connections.status(),
+            streams: self.streams.totals().status(),
             configuration: self.applier.as_ref().map(|applier| applier.standing()),
             loader: told(&self.shelf.status()?)?,
             rule_hosts: self.hosts().map(FollowedHosts::counts).filter(|counts| counts.hosts > 0),

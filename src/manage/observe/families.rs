@@ -275,6 +275,31 @@ pub const FAMILIES: &[Family] = &[
             each_queue(all.status, |labels, queue| say(labels, Whole(queue.dropped)));
         }
     ),
+    family!(
+        "anode_streams",
+        Gauge,
+        &[],
+        "TCP streams of environments, and channels that listen for some.",
+        |all, say| {
+            say(&[], Whole(all.status.streams.open));
+        }
+    ),
+    family!("anode_streams_total", Counter, &["how"], "Those that have begun, or were refused.", |all, say| {
+        let of = &all.status.streams;
+        say(&["accepted"], Whole(of.accepted));
+        say(&["connected"], Whole(of.connected));
+        say(&["refused"], Whole(of.refused));
+    }),
+    family!(
+        "anode_stream_bytes_total",
+        Counter,
+        &["direction"],
+        "Bytes that came, and were sent, by them.",
+        |all, say| {
+            say(&["in"], Whole(all.status.streams.bytes_in));
+            say(&["out"], Whole(all.status.streams.bytes_out));
+        }
+    ),
     family!("anode_connections_refused_total", Counter, SOCKET, "Connections that found no place.", |all, say| {
         each_socket(all.status, say, |of| of.refused);
     }),

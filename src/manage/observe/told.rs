@@ -8,6 +8,7 @@ use crate::core::log::Trap;
 use crate::core::memory_pool::PoolStatus;
 use crate::core::reason::{self, Reason};
 use crate::kernel::KernelUsage;
+use crate::manage::ee::StreamRow;
 use crate::node::domains::{ChannelStatus, DomainStatus};
 use crate::node::entry::EntryCounts;
 use crate::node::status::{CodeStatus, HelloStatus, NeighbourStatus, PortStatus};
@@ -366,6 +367,25 @@ pub fn channel(of: &ChannelStatus) -> domains::Channel {
         dropped: traffic.dropped,
         in_kernel: *in_kernel,
         idle: idle.clone(),
+    }
+}
+
+/// A TCP stream, or a channel that listens for some.
+pub fn stream(of: &StreamRow) -> domains::Channel {
+    let [accepted, bytes, refused] = of.counts;
+    domains::Channel {
+        id: of.number,
+        kind: of.kind.into(),
+        domain: of.domain.0,
+        title: of.title.to_string(),
+        protocol: "tcp".into(),
+        address: of.address.clone(),
+        port: None,
+        packets: accepted,
+        bytes,
+        dropped: refused,
+        in_kernel: None,
+        idle: None,
     }
 }
 

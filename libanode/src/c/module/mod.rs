@@ -26,6 +26,7 @@ use super::node::*;
 use super::packet::*;
 use super::state::*;
 use super::store::*;
+use super::stream::*;
 use super::{an_error, an_objectSize, an_strerror};
 use crate::objects::{NARROW, OBJECTS};
 use core::cell::Cell;
