@@ -18,6 +18,8 @@ pub struct Extension {
     pub protocols: String,
     /// Its calls.
     pub calls: Vec<Call>,
+    /// Classes of engines that graphs may have of it.
+    pub engines: Vec<OfferedEngine>,
     /// How often operators have called it.
     pub called: u64,
     /// Calls of those that gave nothing.
@@ -38,6 +40,17 @@ pub struct Call {
     pub about: String,
     /// Whether PLAN programs see it, too.
     pub service: bool,
+}
+
+/// A class of engines of an extension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OfferedEngine {
+    /// Its name in graphs.
+    pub name: String,
+    /// Its ports, in Click's codes.
+    pub ports: String,
+    /// What it does.
+    pub about: String,
 }
 
 /// What a call has given.

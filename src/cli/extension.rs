@@ -5,13 +5,15 @@ use crate::cli::say_json;
 use crate::code::extension::compiled::Offered;
 use crate::code::extension::manifest::{ExtensionManifest, binary, packed};
 use crate::config::extensions::ExtensionFile;
+use crate::graph::class::BroughtClasses;
 use crate::manage::client::{Control, run_dir};
-use crate::manage::extensions::described;
+use crate::manage::extensions::{Extensions, described};
+use crate::sys::clock::Clock;
 use crate::wire::Digest;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use model::Ask;
-use model::extensions::{Call, Changed, Extension};
+use model::extensions::{Call, Changed, Extension, OfferedEngine};
 use model::wish::Wish;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -123,6 +125,16 @@ fn read(module: &Path) -> Result<Vec<u8>> {
     Ok(wasm.into_owned())
 }
 
+/// The classes of engines that the extensions in these files bring, which may need each other.
+pub(crate) fn classes(modules: &[PathBuf]) -> Result<BroughtClasses> {
+    if modules.is_empty() {
+        return Ok(BroughtClasses::default());
+    }
+    let modules = modules.iter().map(|module| read(module)).collect::<Result<_>>()?;
+    let loading = Extensions::start(Clock::start())?.prepare(modules);
+    Ok(loading.map_err(|why| anyhow::anyhow!("--extension: {why}"))?.classes)
+}
+
 fn check(module: &Path, json: bool) -> Result<()> {
     let wasm = read(module)?;
     let offered = Offered::read(&wasm).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
@@ -163,7 +175,7 @@ fn changed(node: &str, what: Wish, done: &str, json: bool) -> Result<()> {
 
 /// An extension, its needs, what it teaches, and its calls.
 fn say(of: &Extension) {
-    let Extension { name, about, needs, protocols, calls, called, failed, .. } = of;
+    let Extension { name, about, needs, protocols, calls, engines, called, failed, .. } = of;
     crate::say!("{name:20} {} {called} calls, {failed} of them failed", clean::line(&format!("{about:60}")));
     for need in needs {
         crate::say!("  needs {}", clean::line(need));
@@ -173,6 +185,9 @@ fn say(of: &Extension) {
         let names =
             names.map(|rest| rest.split(|c: char| c.is_whitespace() || c == '(' || c == ')').next().unwrap_or(""));
         crate::say!("  teaches {}", clean::line(&names.collect::<Vec<_>>().join(", ")));
+    }
+    for OfferedEngine { name: class, ports, about } in engines {
+        crate::say!("  {}", clean::line(&format!("{class} ({ports})  {about}")));
     }
     for Call { name: call, kind, about, service } in calls {
         let seen = if *service { " (PLAN sees it)" } else { "" };

@@ -10,6 +10,7 @@ mod run;
 mod show;
 
 use crate::clean;
+use crate::graph::class::BroughtClasses;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use click::diagnostic::{Diagnostic, Severity, render_all};
@@ -37,6 +38,8 @@ enum Verb {
         files: Vec<PathBuf>,
         #[command(flatten)]
         variables: Variables,
+        #[command(flatten)]
+        with: With,
     },
     /// Put graphs into their canonical form, in place
     Fmt {
@@ -111,9 +114,20 @@ enum Verb {
     Doc {
         /// The class
         class: Option<String>,
+        /// A node whose extensions' classes there are, too: its name, or its run directory
+        #[arg(long)]
+        node: Option<String>,
     },
     /// Run a graph over captures, in the captures' own time
     Run(run::RunArgs),
+}
+
+/// Extensions, for texts that are not for a node.
+#[derive(clap::Args, Default)]
+pub(super) struct With {
+    /// An extension whose classes of engines there are, too; with it those that it needs
+    #[arg(long = "extension", value_name = "MODULE")]
+    extensions: Vec<PathBuf>,
 }
 
 /// Variables of a text.
@@ -136,7 +150,7 @@ impl Variables {
 /// Runs `anode graph VERB`.
 pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
     let good = match arguments.verb {
-        Verb::Check { files, variables } => check(&files, &variables)?,
+        Verb::Check { files, variables, with } => check(&files, &variables, &with)?,
         Verb::Fmt { files, check } => format(&files, check)?,
         Verb::Show { file, graph: Some(graph), json, .. } => node::show(&file.to_string_lossy(), &graph, json)?,
         Verb::Show { file, variables, .. } => show::show(&file, &variables)?,
@@ -149,7 +163,7 @@ pub(crate) fn run(arguments: Args) -> Result<ExitCode> {
         Verb::Top(arguments) => node::top(&arguments)?,
         Verb::Read { node, graph, handler, json } => node::read(&node, &graph, &handler, json)?,
         Verb::Write { node, graph, what } => node::write(&node, &graph, &what)?,
-        Verb::Doc { class } => show::doc(class.as_deref())?,
+        Verb::Doc { class, node } => show::doc(class.as_deref(), node.as_deref())?,
         Verb::Run(arguments) => run::run(&arguments)?,
     };
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -185,8 +199,13 @@ fn complain(file: &Path, text: &str, diagnostics: &[Diagnostic]) {
 }
 
 /// The graph of a text; nothing if mistakes were shown.
-fn load(file: &Path, text: &str, variables: &Variables) -> Result<Option<crate::graph::table::Graph>> {
-    match crate::graph::load::load(text, &variables.pairs()?) {
+fn load(
+    file: &Path,
+    text: &str,
+    variables: &Variables,
+    classes: &BroughtClasses,
+) -> Result<Option<crate::graph::table::Graph>> {
+    match crate::graph::load::load_with(text, &variables.pairs()?, classes) {
         Ok(graph) => Ok(Some(graph)),
         Err(wrong) => {
             complain(file, text, &wrong);
@@ -195,11 +214,11 @@ fn load(file: &Path, text: &str, variables: &Variables) -> Result<Option<crate::
     }
 }
 
-fn check(files: &[PathBuf], variables: &Variables) -> Result<bool> {
-    let mut good = true;
+fn check(files: &[PathBuf], variables: &Variables, with: &With) -> Result<bool> {
+    let (mut good, classes) = (true, super::extension::classes(&with.extensions)?);
     for file in files {
         let text = read(file)?;
-        match load(file, &text, variables)? {
+        match load(file, &text, variables, &classes)? {
             Some(graph) => crate::say!("{}: {} engines", file.display(), graph.engines().len()),
             None => good = false,
         }

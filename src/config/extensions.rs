@@ -6,9 +6,11 @@
 
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::extension::compiled::Offered;
-use crate::code::extension::manifest::{ExtensionManifest, Need, binary};
+use crate::code::extension::manifest::{ExportedEngine, ExtensionManifest, Need, binary};
 use crate::code::extension::registry::{Registry, fits};
+use crate::node::graphs::{BroughtClass, BroughtClasses};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Bytes of all modules of a node's configuration, as of those that are loaded together.
 pub const MODULES_MAX: usize = 400 << 10;
@@ -40,6 +42,15 @@ impl ExtensionFile {
 impl NodeFile {
     /// The extensions' modules, or what is wrong with them.
     pub fn extension_modules(&self) -> Result<Vec<Vec<u8>>, ConfigError> {
+        self.offered_extensions().map(|(modules, _)| modules)
+    }
+
+    /// The classes of engines that they bring, as far as it can be known without compiling.
+    pub fn offered_classes(&self) -> Result<BroughtClasses, ConfigError> {
+        self.offered_extensions().map(|(_, manifests)| of_manifests(&manifests))
+    }
+
+    fn offered_extensions(&self) -> Result<(Vec<Vec<u8>>, Vec<ExtensionManifest>), ConfigError> {
         let (mut modules, mut manifests) = (Vec::new(), Vec::new());
         for extension in &self.extensions {
             let said = |why| ConfigError(format!("[[extension]] {}: {why}", extension.name.escape_debug()));
@@ -54,7 +65,7 @@ impl NodeFile {
         let order = Registry::<()>::default().order(&manifests);
         order.map_err(|why| ConfigError(format!("[[extension]]: {why}")))?;
         self.check_name_service(&manifests)?;
-        Ok(modules)
+        Ok((modules, manifests))
     }
 
     /// Whoever is asked for hosts is there as long as the configuration is, and gives hosts.
@@ -70,6 +81,15 @@ impl NodeFile {
         };
         fits(manifest, &need).or_else(|why| said(format!("{why}; a name service is of type {HOST_OF_NAME}")))
     }
+}
+
+/// Classes of engines for texts that are only checked.
+fn of_manifests(manifests: &[ExtensionManifest]) -> BroughtClasses {
+    let of = |manifest: &ExtensionManifest, engine: &ExportedEngine| {
+        Arc::new(BroughtClass::new(&manifest.name, (&engine.name, &engine.ports, &engine.about), None))
+    };
+    let classes = manifests.iter().flat_map(|manifest| manifest.engines.iter().map(move |engine| of(manifest, engine)));
+    BroughtClasses::new(classes.collect())
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@
 //! sent.
 
 use super::{ConfigError, NodeFile, wrong};
-use crate::node::graphs::{GRAPHS_MAX, PreparedGraph};
+use crate::node::graphs::{BroughtClasses, GRAPHS_MAX, PreparedGraph};
 
 impl NodeFile {
-    /// The graphs with their engines, or all that is wrong with the first that is wrong.
-    pub fn prepared_graphs(&self) -> Result<Vec<PreparedGraph>, ConfigError> {
+    /// The graphs with their engines, of which extensions bring these classes; or all that is wrong with the first that is wrong.
+    pub fn prepared_graphs(&self, classes: &BroughtClasses) -> Result<Vec<PreparedGraph>, ConfigError> {
         if self.graphs.len() > GRAPHS_MAX {
             return wrong(format!(
                 "[[graph]]: {} are more than a node holds, which is {GRAPHS_MAX}",
@@ -17,7 +17,8 @@ impl NodeFile {
         }
         let mut all: Vec<PreparedGraph> = Vec::new();
         for graph in &self.graphs {
-            let prepared = graph.clone().prepare().map_err(|why| ConfigError(format!("[[graph]]: {why}")))?;
+            let prepared =
+                graph.clone().prepare_with(classes).map_err(|why| ConfigError(format!("[[graph]]: {why}")))?;
             if all.iter().any(|other| other.spec().name == graph.name) {
                 return wrong(format!("[[graph]] name: {} stands twice", graph.name));
             }

@@ -326,8 +326,7 @@ impl NodeFile {
         let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
         tables.map_err(ConfigError)?;
         file.check_users()?;
-        file.prepared_graphs()?;
-        file.extension_modules()?;
+        file.prepared_graphs(&file.offered_classes()?)?;
         if file.xdp.queues_max == 0 {
             return wrong("[xdp] queues_max = 0: a port with xdp = true needs at least one; leave xdp out instead");
         }

@@ -319,6 +319,10 @@ reasons! {
     GraphDropped = "graph-dropped",
         "an engine of a graph has thrown a packet away, had no room for it, or sent it by an output to which nothing is connected: \
          the engine's handlers say which and how many";
+    /// An engine of an extension has failed at a packet.
+    EngineFailed = "engine-failed",
+        "an engine of an extension has trapped at a packet, used its fuel up, gave no packet for it, or the packet is longer than what \
+         it takes: its handler `failed` counts them (anode graph read)";
 }
 
 impl Reason {

@@ -2,10 +2,15 @@
 //!
 //! Engines of channels ([`Make::Module`]) stand in specifications of channels. All others ([`Make::Element`]) stand in graphs, which are
 //! written in Click's language: their names, arguments and ports are those of Click's elements, so that its users know them.
+//!
+//! Extensions bring classes too: `Network` of the extension `tunnels` is `tunnels/Network` in graphs. Who reads a graph is told which there
+//! are. Where a text is only checked, as when a configuration is read, these are known by their ports, and nobody makes their engines.
 
 use super::arguments::Arguments;
 use super::engine::{Engine, WAYS};
-use core::ops::RangeInclusive;
+use core::ops::{Deref, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What engines of one name have in common.
 pub struct EngineClass {
@@ -67,5 +72,138 @@ impl Make {
         make: fn(&mut Arguments<'_>) -> Option<Box<dyn Engine>>,
     ) -> Make {
         Make::Element { codes: [ports, processing, "x/x"], is_task: true, is_loose: false, make }
+    }
+}
+
+/// Engines of such classes in one graph: each has memory of its own.
+pub const BROUGHT_MAX: usize = 64;
+
+/// Who makes the engines of a class.
+pub trait MakesEngines: Send + Sync {
+    /// One with these arguments, as they stand in the text; or what is wrong with them.
+    fn engine(&self, arguments: &str) -> Result<Box<dyn Engine>, String>;
+}
+
+/// A class that an extension has brought.
+pub struct BroughtClass {
+    /// The extension.
+    pub extension: String,
+    /// The class's name in graphs: EXTENSION/CLASS.
+    pub name: String,
+    /// Its ports, in Click's codes.
+    pub ports: String,
+    /// What it does.
+    pub about: String,
+    /// Who makes its engines; nobody, where texts are only checked.
+    maker: Option<Box<dyn MakesEngines>>,
+    is_gone: AtomicBool,
+}
+
+impl BroughtClass {
+    /// The class of this name of an extension.
+    pub fn new(
+        extension: &str,
+        (name, ports, about): (&str, &str, &str),
+        maker: Option<Box<dyn MakesEngines>>,
+    ) -> BroughtClass {
+        BroughtClass {
+            extension: extension.into(),
+            name: format!("{extension}/{name}"),
+            ports: ports.into(),
+            about: about.into(),
+            maker,
+            is_gone: AtomicBool::new(false),
+        }
+    }
+
+    /// Makes an engine; where texts are only checked one that throws all packets away.
+    pub fn engine(&self, arguments: &str) -> Result<Box<dyn Engine>, String> {
+        self.maker.as_ref().map_or_else(|| Ok(Box::new(Nobody) as Box<dyn Engine>), |maker| maker.engine(arguments))
+    }
+
+    /// Its extension is loaded no more: no graph begins with it.
+    pub fn leave(&self) {
+        self.is_gone.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Relaxed)
+    }
+}
+
+/// The engine of a class that is only known by its ports.
+struct Nobody;
+
+impl Engine for Nobody {}
+
+/// Classes that extensions have brought.
+#[derive(Clone, Default)]
+pub struct BroughtClasses(Vec<Arc<BroughtClass>>);
+
+impl BroughtClasses {
+    /// These.
+    pub fn new(all: Vec<Arc<BroughtClass>>) -> BroughtClasses {
+        BroughtClasses(all)
+    }
+
+    /// The class of a name.
+    pub fn class(&self, name: &str) -> Option<&Arc<BroughtClass>> {
+        self.0.iter().find(|class| class.name == name)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<BroughtClass>> {
+        self.0.iter()
+    }
+}
+
+/// The class of an engine in a graph.
+#[derive(Clone)]
+pub enum PlacedClass {
+    /// One of this program.
+    Own(&'static EngineClass),
+    /// One of an extension.
+    Brought(Arc<BroughtClass>),
+}
+
+impl PlacedClass {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            PlacedClass::Own(class) => class.name,
+            PlacedClass::Brought(class) => &class.name,
+        }
+    }
+
+    /// Whether engines of it may take over from those of another: it has the same name.
+    pub fn is(&self, other: &PlacedClass) -> bool {
+        match (self, other) {
+            (PlacedClass::Own(one), PlacedClass::Own(other)) => core::ptr::eq(*one, *other),
+            (PlacedClass::Brought(one), PlacedClass::Brought(other)) => one.name == other.name,
+            _ => false,
+        }
+    }
+
+    /// The extension that has brought it.
+    pub fn brought(&self) -> Option<&Arc<BroughtClass>> {
+        match self {
+            PlacedClass::Own(_) => None,
+            PlacedClass::Brought(class) => Some(class),
+        }
+    }
+}
+
+/// What a class of an extension has besides its name: nothing of what the node's own have.
+static BROUGHT: EngineClass = EngineClass { name: "", doc: "", make: Make::Remark };
+
+impl Deref for PlacedClass {
+    type Target = EngineClass;
+
+    fn deref(&self) -> &EngineClass {
+        match self {
+            PlacedClass::Own(class) => class,
+            PlacedClass::Brought(_) => &BROUGHT,
+        }
     }
 }

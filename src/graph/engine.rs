@@ -9,7 +9,7 @@
 //! bounded ([`crate::frame::assembly`]): the oldest unfinished group of whoever has most gives way. Which engines there are says the
 //! table of classes ([`super::class`]).
 
-use super::class::EngineClass;
+use super::class::PlacedClass;
 use super::edges::GraphEdges;
 use super::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
 use super::scratch::{Hop, MET_MAX, Scratch};
@@ -214,7 +214,7 @@ pub struct GraphLink {
 /// An engine in its graph.
 pub struct Placed {
     /// Its class.
-    pub class: &'static EngineClass,
+    pub class: PlacedClass,
     /// Its name.
     pub name: Arc<str>,
     /// Itself, unless it is being asked.
@@ -412,7 +412,7 @@ impl<'a> GraphCx<'a> {
         while let Some(at) = open.pop() {
             let Some(place) = self.engines.get(usize::from(at)).filter(|_| !seen.contains(&at)) else { continue };
             seen.push(at);
-            if at != self.at && holds(place.class.name) {
+            if at != self.at && holds(place.class.name()) {
                 found.push(at);
                 continue;
             }

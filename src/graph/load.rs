@@ -4,8 +4,8 @@
 //! all engines are told together, each at its place. Nothing is opened: devices are names until somebody gives them packets.
 
 use super::arguments::{AddressNames, Arguments, FromArgument, Net4, words_of};
-use super::class::{EngineClass, Make};
-use super::engine::{GraphLink, Placed};
+use super::class::{BROUGHT_MAX, BroughtClass, BroughtClasses, EngineClass, Make, PlacedClass};
+use super::engine::{Engine, GraphLink, Placed};
 use super::engines;
 use super::scratch::Hop;
 use super::table::Graph;
@@ -13,7 +13,7 @@ use crate::frame::PortId;
 use crate::wire::ethernet::Mac;
 use click::check::CheckedGraph;
 use click::check_with;
-use click::classes::{Class, Classes, Processing};
+use click::classes::{Class, Classes, CodeError, Processing};
 use click::diagnostic::Diagnostic;
 use click::graph::{Element, Hop as ClickHop};
 use std::collections::HashMap;
@@ -23,14 +23,27 @@ pub const GRAPH_MAX: usize = 4096;
 
 /// What the language is told of the classes of this node.
 pub struct ClassTable {
-    known: HashMap<&'static str, Class>,
+    known: HashMap<String, Class>,
 }
 
 impl Default for ClassTable {
     fn default() -> ClassTable {
-        let of = |name: &'static str| Some((name, interface(engines::class(name)?)?));
-        ClassTable { known: engines::names().filter_map(of).collect() }
+        ClassTable::with(&BroughtClasses::default())
     }
+}
+
+impl ClassTable {
+    /// The classes of this node, and those that extensions have brought.
+    pub fn with(brought: &BroughtClasses) -> ClassTable {
+        let own = |name: &'static str| Some((name.to_owned(), interface(engines::class(name)?)?));
+        let others = brought.iter().filter_map(|class| Some((class.name.clone(), ports(&class.ports).ok()?)));
+        ClassTable { known: engines::names().filter_map(own).chain(others).collect() }
+    }
+}
+
+/// Ports of a class of an extension: where it has several outputs, packets are pushed by all but the first.
+fn ports(code: &str) -> Result<Class, CodeError> {
+    Class::new(code)?.processing("a/ah")
 }
 
 /// Ports of a class as the language has them.
@@ -51,7 +64,7 @@ impl Classes for ClassTable {
     }
 
     fn names(&self) -> Vec<&str> {
-        self.known.keys().copied().collect()
+        self.known.keys().map(String::as_str).collect()
     }
 
     fn package(&self, name: &str) -> bool {
@@ -62,15 +75,20 @@ impl Classes for ClassTable {
 
 /// Reads a text, with variables of the caller's: name and value.
 pub fn load(text: &str, variables: &[(&str, &str)]) -> Result<Graph, Vec<Diagnostic>> {
-    let checked = check_with(text, &ClassTable::default(), variables);
+    load_with(text, variables, &BroughtClasses::default())
+}
+
+/// The same where extensions have brought classes.
+pub fn load_with(text: &str, variables: &[(&str, &str)], brought: &BroughtClasses) -> Result<Graph, Vec<Diagnostic>> {
+    let checked = check_with(text, &ClassTable::with(brought), variables);
     match checked.graph {
-        Some(graph) => build(&graph),
+        Some(graph) => build(&graph, brought),
         None => Err(checked.diagnostics),
     }
 }
 
 /// Makes the engines of a checked graph, and links them.
-pub fn build(checked: &CheckedGraph) -> Result<Graph, Vec<Diagnostic>> {
+pub fn build(checked: &CheckedGraph, brought: &BroughtClasses) -> Result<Graph, Vec<Diagnostic>> {
     let elements = &checked.graph.elements;
     let mut wrong = Vec::new();
     if let Some(beyond) = elements.get(GRAPH_MAX) {
@@ -78,32 +96,28 @@ pub fn build(checked: &CheckedGraph) -> Result<Graph, Vec<Diagnostic>> {
         return Err(vec![Diagnostic::new(beyond.span, what, "this is one too many")]);
     }
     let names = addresses(elements, &mut wrong);
+    let others = elements.iter().filter(|element| brought.class(&element.class).is_some());
+    if let Some(beyond) = others.clone().nth(BROUGHT_MAX) {
+        let what = format!("more than {BROUGHT_MAX} engines of extensions");
+        return Err(vec![Diagnostic::new(beyond.span, what, "this is one too many")]);
+    }
     let mut graph = Graph::default();
     // The number of each element's engine; remarks have none.
     let mut numbers = vec![None; elements.len()];
     for ((element, ports), number) in elements.iter().zip(&checked.ports).zip(&mut numbers) {
-        let Some(class) = engines::class(&element.class) else { continue };
-        let Make::Element { is_task, make, .. } = &class.make else { continue };
-        let count = (ports.inputs.len() as u16, ports.outputs.len() as u16);
-        let about = (element.name.as_str(), element.class.as_str(), element.span);
-        let before = wrong.len();
-        let mut args = Arguments::new(&element.arguments, about, count, &names, &mut wrong);
-        let engine = make(&mut args);
-        if engine.is_some() {
-            args.end();
-        }
-        let Some(engine) = engine else {
-            if wrong.len() == before {
-                let what = format!("'{}' cannot be made", element.name);
-                wrong.push(Diagnostic::new(element.span, what, format!("arguments of class {}", element.class)));
-            }
+        let Some((class, engine)) = (match brought.class(&element.class) {
+            Some(class) => Some((PlacedClass::Brought(class.clone()), of_extension(class, element, &mut wrong))),
+            None => own(element, (ports.inputs.len() as u16, ports.outputs.len() as u16), &names, &mut wrong),
+        }) else {
             continue;
         };
+        let Some(engine) = engine else { continue };
         let at = graph.engines.len() as u16;
         *number = Some(at);
         let pulls = ports.inputs.iter().any(|port| port.processing == Processing::Pull);
         let pushes = ports.outputs.iter().any(|port| port.processing == Processing::Push);
-        if *is_task && (pulls || pushes) {
+        let is_task = matches!(class.make, Make::Element { is_task: true, .. });
+        if is_task && (pulls || pushes) {
             graph.tasks.push(at);
         }
         let links = ports.outputs.iter().map(|_| GraphLink { to: Hop::End, packets: 0 }).collect();
@@ -116,6 +130,36 @@ pub fn build(checked: &CheckedGraph) -> Result<Graph, Vec<Diagnostic>> {
     link(&mut graph, checked, &numbers);
     meet(&mut graph);
     Ok(graph)
+}
+
+/// An engine that may be made, with its class.
+type Made = (PlacedClass, Option<Box<dyn Engine>>);
+
+/// The engine of an element whose class is the node's own; nothing of a remark, and no engine if something is wrong.
+fn own(element: &Element, count: (u16, u16), names: &AddressNames, wrong: &mut Vec<Diagnostic>) -> Option<Made> {
+    let class = engines::class(&element.class)?;
+    let Make::Element { make, .. } = &class.make else { return None };
+    let about = (element.name.as_str(), element.class.as_str(), element.span);
+    let before = wrong.len();
+    let mut args = Arguments::new(&element.arguments, about, count, names, wrong);
+    let engine = make(&mut args);
+    if engine.is_some() {
+        args.end();
+    }
+    if engine.is_none() && wrong.len() == before {
+        let what = format!("'{}' cannot be made", element.name);
+        wrong.push(Diagnostic::new(element.span, what, format!("arguments of class {}", element.class)));
+    }
+    Some((PlacedClass::Own(class), engine))
+}
+
+/// The same of a class that an extension has brought.
+fn of_extension(class: &BroughtClass, element: &Element, wrong: &mut Vec<Diagnostic>) -> Option<Box<dyn Engine>> {
+    let arguments: Vec<_> = element.arguments.iter().map(|argument| argument.text.as_str()).collect();
+    let made = class.engine(&arguments.join(", "));
+    let said =
+        |why| Diagnostic::new(element.span, format!("'{}' cannot be made: {why}", element.name), class.about.clone());
+    made.map_err(|why| wrong.push(said(why))).ok()
 }
 
 fn link(graph: &mut Graph, checked: &CheckedGraph, numbers: &[Option<u16>]) {

@@ -9,6 +9,7 @@
 //!
 //! A device of the text is a port of the node, by its name. Captures and the host are none, so a text with those is refused here.
 
+use super::class::{BroughtClass, BroughtClasses};
 use super::edges::EdgeKind;
 use super::fused::{self, FusedPart, Fusion};
 use super::load::{self, ClassTable};
@@ -20,6 +21,7 @@ use crate::frame::{Frame, FramePool, PortId};
 use click::diagnostic::{Severity, render_all};
 use click::edit::{Edit, Refused, edit};
 use click::source::Sources;
+use std::sync::Arc;
 
 /// Graphs of one node, at most.
 pub const GRAPHS_MAX: usize = 256;
@@ -118,20 +120,26 @@ pub struct GraphGeneration {
 impl GraphSpec {
     /// Makes its engines; or says all that is wrong, each mistake of the text with its place.
     pub fn prepare(self) -> Result<PreparedGraph, String> {
+        self.prepare_with(&BroughtClasses::default())
+    }
+
+    /// The same where extensions have brought classes.
+    pub fn prepare_with(self, brought: &BroughtClasses) -> Result<PreparedGraph, String> {
         let named = |why: String| format!("graph {}: {why}", clean::shown(&self.name));
         self.check().map_err(named)?;
-        let graph = load::load(&self.text, &[]).map_err(|wrong| named(shown(&self.name, &self.text, &wrong)))?;
+        let graph =
+            load::load_with(&self.text, &[], brought).map_err(|wrong| named(shown(&self.name, &self.text, &wrong)))?;
         check_edges(&graph, &self.take).map_err(named)?;
         Ok(PreparedGraph { spec: self, graph })
     }
 
     /// Its text without some connections and engines, and with others; nothing is made of it yet.
-    pub fn edited(&self, changes: Edit<'_>) -> Result<String, String> {
+    pub fn edited(&self, changes: Edit<'_>, brought: &BroughtClasses) -> Result<String, String> {
         let why = |refused| match refused {
             Refused::Text(text, wrong) => shown(&self.name, &text, &wrong),
             Refused::Absent(why) => clean::shown(&why).to_string(),
         };
-        let edited = edit(&self.text, &ClassTable::default(), changes);
+        let edited = edit(&self.text, &ClassTable::with(brought), changes);
         edited.map_err(|refused| format!("graph {}: {}", clean::shown(&self.name), why(refused)))
     }
 
@@ -165,6 +173,11 @@ impl PreparedGraph {
     /// What it was made of.
     pub fn spec(&self) -> &GraphSpec {
         &self.spec
+    }
+
+    /// The classes of extensions that it has engines of.
+    pub fn brought(&self) -> impl Iterator<Item = &Arc<BroughtClass>> {
+        self.graph.brought()
     }
 
     /// The names of its devices.

@@ -29,7 +29,7 @@ impl Graph {
         let mut both = 0;
         for placed in &mut self.engines {
             let known = places.get(&placed.name).and_then(|at| before.engines.get_mut(*at));
-            let Some(known) = known.filter(|known| core::ptr::eq(known.class, placed.class)) else { continue };
+            let Some(known) = known.filter(|known| known.class.is(&placed.class)) else { continue };
             both += 1;
             let (Some(engine), Some(old)) = (&mut placed.engine, &mut known.engine) else { continue };
             engine.take_state(&mut **old);

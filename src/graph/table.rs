@@ -9,7 +9,7 @@
 //! so calls that push do not nest however long a graph is. The graph of a channel is a chain, and each packet comes to an end since its
 //! links lead one way; other graphs are checked for circles before they are made ([`super::load`]).
 
-use super::class::Make;
+use super::class::{BroughtClass, Make, PlacedClass};
 use super::edges::GraphEdges;
 use super::engine::{GraphCx, GraphLink, INWARD, OUTWARD, Origin, Placed};
 use super::engines;
@@ -17,6 +17,7 @@ use super::runs;
 use super::scratch::{Hop, Scratch};
 use crate::frame::{Frame, FramePool, Notes, Payer, PortId};
 use crate::nodeos::interface::Error;
+use std::sync::Arc;
 
 /// Engines of the graph of one channel.
 pub const ENGINES_MAX: usize = 4;
@@ -38,7 +39,7 @@ pub struct Graph {
 
 impl core::fmt::Debug for Graph {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let names: Vec<_> = self.engines.iter().map(|placed| placed.class.name).collect();
+        let names: Vec<_> = self.engines.iter().map(|placed| placed.class.name()).collect();
         write!(f, "[{}]", names.join(", "))
     }
 }
@@ -56,7 +57,7 @@ impl Graph {
             let inward = if at + 1 < count { Hop::Engine(at + 1, INWARD) } else { Hop::Exit };
             let links = [outward, inward].map(|to| GraphLink { to, packets: 0 });
             let (name, engine) = (class.name.into(), Some(engine));
-            Ok(Placed { class, name, engine, links: Box::new(links), before: Box::default() })
+            Ok(Placed { class: PlacedClass::Own(class), name, engine, links: Box::new(links), before: Box::default() })
         };
         let engines = (0..count).zip(words).map(placed).collect::<Result<_, Error>>()?;
         Ok(Graph { engines, ..Graph::default() })
@@ -69,6 +70,11 @@ impl Graph {
             Make::Element { .. } | Make::Remark => 0,
         };
         self.engines.iter().map(of).sum()
+    }
+
+    /// The classes of extensions that it has engines of.
+    pub fn brought(&self) -> impl Iterator<Item = &Arc<BroughtClass>> {
+        self.engines.iter().filter_map(|placed| placed.class.brought())
     }
 
     /// Whether packets come out of it as they went in.
@@ -236,7 +242,7 @@ impl Graph {
         let placed = self.engines.get(usize::from(engine))?;
         let own = placed.engine.as_ref()?.read(handler);
         own.or_else(|| match handler {
-            "class" => Some(placed.class.name.to_owned()),
+            "class" => Some(placed.class.name().to_owned()),
             "name" => Some(placed.name.to_string()),
             _ => None,
         })

@@ -9,23 +9,27 @@
 //! Only the thread that applies configurations loads and unloads, so what was prepared still fits when it is put. A call is the
 //! operator's and has its fuel: others wait for it, packets never.
 
+mod engines;
+mod told;
+
 use crate::code::extension::call_type::CallType;
 use crate::code::extension::compiled::{CompiledExtension, Instances, Offered};
 use crate::code::extension::instance::{CallFailure, SharedInstance};
-use crate::code::extension::manifest::ExtensionManifest;
 use crate::code::extension::registry::Registry;
 use crate::ee::plan::LoadedService;
 use crate::ee::plan::wasm::WasmService;
+use crate::graph::class::{BroughtClass, BroughtClasses};
 use crate::node::Node;
 use crate::sys::clock::Clock;
 use crate::sys::threads::{self, Duty};
-use crate::wire::Digest;
-use model::extensions::{Call, Called, Extension};
+use model::extensions::{Called, Extension};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, PoisonError};
+pub use told::described;
+use told::{failure, listed};
 
 /// Orders that can wait; whoever asks for more waits too.
 const WAITING_MAX: usize = 4;
@@ -41,6 +45,7 @@ enum Order {
     Leaving(String, bool, Sender<Result<Leaving, String>>),
     Take(Vec<String>, Sender<()>),
     Protocols(Sender<Vec<Taught>>),
+    Classes(Sender<BroughtClasses>),
     List(Sender<Vec<Extension>>),
     Call(String, Vec<String>, Sender<Result<Called, String>>),
 }
@@ -92,20 +97,27 @@ pub fn withdraw(node: &mut Node, services: &[String]) {
 
 /// Extensions that can be loaded.
 pub struct Loading {
-    all: Vec<Arc<CompiledExtension>>,
+    all: Vec<(Arc<CompiledExtension>, Vec<Arc<BroughtClass>>)>,
     instances: Instances,
     /// What PLAN programs see of them.
     pub services: Vec<Service>,
     /// What all loaded extensions teach then.
     pub taught: Vec<Taught>,
+    /// The classes of engines that there are then.
+    pub classes: BroughtClasses,
     /// Those that are loaded no more then, and what PLAN programs saw of them.
     pub gone: (Vec<String>, Vec<String>),
 }
 
 impl Loading {
+    /// Whether any are loaded no more then.
+    pub fn ends_some(&self) -> bool {
+        !self.gone.0.is_empty()
+    }
+
     /// Their names, in the order in which they come.
     pub fn names(&self) -> Vec<String> {
-        self.all.iter().map(|extension| extension.manifest.name.clone()).collect()
+        self.all.iter().map(|(extension, _)| extension.manifest.name.clone()).collect()
     }
 }
 
@@ -123,6 +135,8 @@ pub struct Leaving {
 /// An extension that is loaded.
 struct Loaded {
     compiled: Arc<CompiledExtension>,
+    /// Its classes of engines.
+    classes: Vec<Arc<BroughtClass>>,
     /// The one that operators call.
     instance: SharedInstance,
     calls: u64,
@@ -198,6 +212,12 @@ impl Extensions {
         self.ask(Order::Protocols)
     }
 
+    /// The classes of engines that all of them bring.
+    pub fn classes(&self) -> BroughtClasses {
+        // Nobody brings any when the thread has ended.
+        self.ask(Order::Classes).unwrap_or_default()
+    }
+
     /// All, in the order in which they came.
     pub fn list(&self) -> Result<Vec<Extension>, String> {
         self.ask(Order::List)
@@ -245,6 +265,7 @@ impl State {
                     let _ = reply.send(());
                 }
                 Order::Protocols(reply) => drop(reply.send(self.taught(&[]))),
+                Order::Classes(reply) => drop(reply.send(self.classes(&[], &[]))),
                 Order::List(reply) => drop(reply.send(self.registry.iter().map(listed).collect())),
                 Order::Call(call, arguments, reply) => drop(reply.send(self.call(&call, &arguments))),
             }
@@ -295,19 +316,22 @@ impl State {
                 .collect(),
             services: Vec::new(),
             taught: self.taught(&gone),
+            classes: BroughtClasses::default(),
             gone: (gone.clone(), self.services_of(&gone)),
         };
         for offered in order.into_iter().filter_map(|at| offered[at].take()) {
             let known = |name: &str| {
-                let new = loading.all.iter().find(|extension| extension.manifest.name == name);
+                let new = loading.all.iter().map(|(new, _)| new).find(|extension| extension.manifest.name == name);
                 let old = || self.registry.get(name).filter(|(manifest, _)| stays(&manifest.name));
                 new.or_else(|| Some(&old()?.1.compiled)).cloned()
             };
             let compiled = offered.compile(known)?;
             compiled.instance(&mut loading.instances)?;
-            loading.all.push(compiled);
+            let classes = engines::classes(&compiled);
+            loading.all.push((compiled, classes));
         }
-        for extension in &loading.all {
+        loading.classes = self.classes(&gone, &loading.all);
+        for (extension, _) in &loading.all {
             loading.services.extend(self.services(extension, &loading.services, &gone)?);
             let manifest = &extension.manifest;
             if !manifest.protocols.is_empty() {
@@ -315,6 +339,13 @@ impl State {
             }
         }
         Ok(loading)
+    }
+
+    /// The classes of those that stay, and of others that come.
+    fn classes(&self, gone: &[String], new: &[(Arc<CompiledExtension>, Vec<Arc<BroughtClass>>)]) -> BroughtClasses {
+        let stay = self.registry.iter().filter(|(manifest, _)| !gone.contains(&manifest.name));
+        let all = stay.flat_map(|(_, loaded)| &loaded.classes).chain(new.iter().flat_map(|(_, classes)| classes));
+        BroughtClasses::new(all.cloned().collect())
     }
 
     /// What PLAN programs see of these.
@@ -349,10 +380,10 @@ impl State {
     fn put(&mut self, loading: Loading) {
         self.take(&loading.gone.0);
         self.instances = loading.instances;
-        for compiled in loading.all {
+        for (compiled, classes) in loading.all {
             let Some(instance) = self.instances.get(&compiled.manifest.name).cloned() else { continue };
             let manifest = compiled.manifest.clone();
-            self.registry.put(manifest, Loaded { compiled, instance, calls: 0, failed: 0, fuel: 0 });
+            self.registry.put(manifest, Loaded { compiled, classes, instance, calls: 0, failed: 0, fuel: 0 });
         }
     }
 
@@ -395,7 +426,7 @@ impl State {
         let (result, fuel) = instance.call(at, at_time, CALL_FUEL, &mut exchange);
         (loaded.calls, loaded.fuel) = (loaded.calls + 1, loaded.fuel.saturating_add(fuel));
         let value = result
-            .map_err(failure)
+            .map_err(|why| failure(why, CALL_FUEL))
             .and_then(|()| kind.read(&exchange).ok_or_else(|| format!("what it gave is not of the type {kind}")));
         match value {
             Ok(value) => Ok(Called { value: value.to_string(), fuel }),
@@ -404,46 +435,6 @@ impl State {
                 Err(format!("{call}: {why}"))
             }
         }
-    }
-}
-
-/// Why a call has no result, for people.
-fn failure(failure: CallFailure) -> String {
-    match failure {
-        CallFailure::Raised(-1) => "not found".into(),
-        CallFailure::Raised(-2) => "refused".into(),
-        CallFailure::Raised(-3) => "not an address that it takes".into(),
-        CallFailure::Raised(-4) | CallFailure::TooBig => "too big".into(),
-        CallFailure::Raised(-5) => "a call of another extension has failed".into(),
-        CallFailure::Raised(code) => format!("it says {code}"),
-        CallFailure::Fuel => format!("it has used up its fuel of {CALL_FUEL}"),
-        CallFailure::Broken => "it has failed: a trap".into(),
-    }
-}
-
-fn listed((manifest, loaded): &(ExtensionManifest, Loaded)) -> Extension {
-    let Loaded { compiled, calls, failed, fuel, .. } = loaded;
-    Extension { called: *calls, failed: *failed, fuel: *fuel, ..described(manifest, &compiled.digest) }
-}
-
-/// What an extension is that nobody has called.
-pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
-    let calls = manifest.calls.iter().map(|call| Call {
-        name: call.name.clone(),
-        kind: call.kind.to_string(),
-        about: call.about.clone(),
-        service: call.service,
-    });
-    Extension {
-        name: manifest.name.clone(),
-        about: manifest.about.clone(),
-        digest: digest.to_string(),
-        needs: manifest.needs.iter().map(ToString::to_string).collect(),
-        protocols: manifest.protocols.clone(),
-        calls: calls.collect(),
-        called: 0,
-        failed: 0,
-        fuel: 0,
     }
 }
 

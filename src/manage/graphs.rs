@@ -4,6 +4,7 @@
 
 use super::control::Handle;
 use crate::clean;
+use crate::graph::class::BroughtClasses;
 use crate::node::Node;
 use crate::node::graphs::{GraphPlace, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped, is_base};
 use click::edit::Edit;
@@ -58,7 +59,8 @@ pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, Strin
             ));
         }
     };
-    let graph = GraphSpec { name: name.clone(), role, take, text, place: asked }.prepare()?;
+    let graph =
+        GraphSpec { name: name.clone(), role, take, text, place: asked }.prepare_with(&handle.engine_classes())?;
     let swapped = handle.with_node(move |node, turn| node.run_graph(turn, graph, base))??;
     // The ports know what it takes.
     handle.settle()?;
@@ -75,7 +77,7 @@ pub(super) fn edit(handle: &Handle, wanted: GraphEdit) -> Result<Applied, String
     let number = before.status.generation;
     is_base(base, number).map_err(|why| format!("graph {}: {why}", clean::shown(&name)))?;
     let changes = Edit { disconnect: &disconnect, remove: &remove, connect: &connect };
-    let text = spec_of(before).edited(changes)?;
+    let text = spec_of(before).edited(changes, &handle.engine_classes())?;
     apply(handle, GraphWish { name, text, role: None, take: None, base: Some(number), place: None })
 }
 
@@ -88,8 +90,8 @@ pub(super) struct RefusedGraph {
 
 impl RefusedGraph {
     /// What [`renew`] is told for the way back.
-    pub(super) fn before(self) -> Result<(Vec<PreparedGraph>, Vec<String>), String> {
-        let before = self.before.into_iter().map(GraphSpec::prepare);
+    pub(super) fn before(self, classes: &BroughtClasses) -> Result<(Vec<PreparedGraph>, Vec<String>), String> {
+        let before = self.before.into_iter().map(|spec| spec.prepare_with(classes));
         Ok((before.collect::<Result<_, _>>()?, self.began))
     }
 }
@@ -138,7 +140,7 @@ fn spec_of(shown: ShownGraph) -> GraphSpec {
 
 /// Whether a graph runs just so.
 fn runs(node: &mut Node, wanted: &GraphSpec) -> bool {
-    node.graph(&wanted.name).is_ok_and(|shown| spec_of(shown) == *wanted)
+    node.graph(&wanted.name).is_ok_and(|shown| spec_of(shown) == *wanted) && !node.is_graph_outdated(&wanted.name)
 }
 
 /// An engine's name, and the name of one of its handlers.
@@ -196,7 +198,7 @@ fn told_whole(shown: ShownGraph, at_ns: u64) -> Shown {
     let wires = wires.collect();
     let engines = engines.into_iter().map(|engine| Engine {
         name: engine.name,
-        class: engine.class.to_owned(),
+        class: engine.class,
         place: place(engine.in_kernel).to_owned(),
         held: engine.held,
     });

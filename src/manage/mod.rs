@@ -117,7 +117,7 @@ pub fn assemble(file: &NodeFile) -> Result<Assembled> {
 
 /// The same for what was planned before.
 pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> {
-    let Planned { mut config, mut plans, mut choices, environments, plan, guard, meters, begun, text } = planned;
+    let Planned { mut config, mut plans, mut choices, environments, plan, guard, meters, hellos, text } = planned;
     let (dir, waker) = (file.run_dir(), Waker::new()?);
     let files = file.files.as_deref().map(open_files).transpose()?.map(Arc::new);
     let compiler = Compiler::new(Backstop::Ticker).map_err(|error| anyhow::anyhow!("{error:#}"))?;
@@ -157,7 +157,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let (xdp, ports, halves) =
         open_ports(&mut worker, file, (&routing, &plans), (half.as_ref(), crew.workers), &settings, &orders, warm)?;
     let crew = crew.start(file, &routing, (&entry, &guard, clock), (ports, &halves))?;
-    worker.begin(begun).map_err(anyhow::Error::msg)?;
+    worker.begin((hellos, file.prepared_graphs(&keeper.classes())?)).map_err(anyhow::Error::msg)?;
     let (kernel, links) = (file.routes == RouteSource::Kernel, Arc::<follow::Links>::default());
     let followed = kernel.then(Arc::<follow::Report>::default);
     let handle = Handle::new(orders, waker, shelf, half.clone()).with_sockets(xdp.report.clone());

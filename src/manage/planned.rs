@@ -8,7 +8,6 @@ use crate::config::environments::Environment;
 use crate::config::{NodeFile, Plan};
 use crate::link::meter::LinkMeter;
 use crate::node::NodeConfig;
-use crate::node::graphs::PreparedGraph;
 use crate::node::proofs::Guard;
 use crate::port::Opening;
 use anyhow::Result;
@@ -27,8 +26,8 @@ pub struct Planned {
     /// What its ports demand, and keys of neighbours.
     pub guard: Guard,
     pub(super) meters: Vec<Option<LinkMeter>>,
-    /// Ports that say hello, and how often; and its graphs.
-    pub(super) begun: (Vec<(usize, u16)>, Vec<PreparedGraph>),
+    /// Ports that say hello, and how often.
+    pub(super) hellos: Vec<(usize, u16)>,
     /// The text of the configuration, for reports.
     pub text: String,
 }
@@ -48,9 +47,9 @@ impl Planned {
         let plan = file.plan_environment(&config)?;
         let guard = file.guard(&config, 0)?;
         let meters = file.meters()?;
-        let begun = (file.hellos()?, file.prepared_graphs()?);
+        let hellos = file.hellos()?;
         let text = String::new();
-        Ok(Planned { config, plans, choices, environments, plan, guard, meters, begun, text })
+        Ok(Planned { config, plans, choices, environments, plan, guard, meters, hellos, text })
     }
 
     /// What there is for workers here.

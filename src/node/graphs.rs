@@ -22,6 +22,7 @@ use super::output::{EventKind, Turn};
 use crate::core::domain::{DomainId, EnvironmentId};
 use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, Link, Payer, PeerId};
+pub use crate::graph::class::{BroughtClass, BroughtClasses};
 use crate::graph::door::GraphSlot;
 use crate::graph::fused::FusedPart;
 use crate::graph::running::GraphGeneration;

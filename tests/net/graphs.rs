@@ -24,15 +24,15 @@ const BURSTS: u32 = 300;
 /// How often it does, at least.
 const EDITS: u32 = 21;
 
-struct Stand {
-    net: Running,
+pub struct Stand {
+    pub net: Running,
     folder: tempfile::TempDir,
     /// The link addresses of r's port and of b.
-    macs: [String; 2],
+    pub macs: [String; 2],
 }
 
 impl Stand {
-    fn new(name: &str, graph: &str) -> Option<Stand> {
+    pub fn new(name: &str, graph: &str) -> Option<Stand> {
         Stand::with(name, graph, &|_, _| {})
     }
 
@@ -53,26 +53,26 @@ impl Stand {
         Some(Stand { net, folder: tempfile::tempdir().unwrap(), macs })
     }
 
-    fn socket(&self, node: &str, at: &str) -> UdpSocket {
+    pub fn socket(&self, node: &str, at: &str) -> UdpSocket {
         let socket = self.net.lab.enter(node, || UdpSocket::bind(at).unwrap()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket
     }
 
     /// What `anode graph VERB` does with the node and these words.
-    fn graph(&self, verb: &str, words: &[&str]) -> Output {
+    pub fn graph(&self, verb: &str, words: &[&str]) -> Output {
         let mut command = Command::new(ANODE);
         command.args(["graph", verb]).arg(self.net.dir("r")).args(words).stdin(Stdio::null());
         command.output().unwrap()
     }
 
-    fn said(&self, verb: &str, words: &[&str]) -> String {
+    pub fn said(&self, verb: &str, words: &[&str]) -> String {
         let Output { status, stdout, stderr } = self.graph(verb, words);
         assert!(status.success(), "{verb} {words:?}: {}", String::from_utf8_lossy(&stderr));
         String::from_utf8(stdout).unwrap()
     }
 
-    fn file(&self, name: &str, text: &str) -> String {
+    pub fn file(&self, name: &str, text: &str) -> String {
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
         path.display().to_string()
@@ -89,7 +89,7 @@ impl Stand {
     }
 }
 
-const GRAPH: &str = "[[graph]]\nname = \"fw\"\nrole = \"graphs\"\ntake = [\"to-a/ip/udp *:7000\"]\n\
+pub const GRAPH: &str = "[[graph]]\nname = \"fw\"\nrole = \"graphs\"\ntake = [\"to-a/ip/udp *:7000\"]\n\
                      text = \"FromDevice(to-a) -> c :: Counter -> Discard;\"\n";
 
 #[test]
@@ -336,7 +336,7 @@ fn connections_of_a_graph_come_and_go_in_one_step() {
 }
 
 /// A router becomes another one again and again while packets pass, at this place.
-fn edited(stand: &Stand, place: &str, engines: [&str; 4]) {
+pub fn edited(stand: &Stand, place: &str, engines: [&str; 4]) {
     let apply = |paint: u8, between: &str| -> Applied {
         let wish = GraphWish {
             name: "fw".into(),

@@ -7,6 +7,7 @@ mod channels;
 mod chosen;
 mod confined;
 mod disciplines;
+mod extended;
 mod failed_start;
 mod fake_router;
 mod fewer_descriptors;

@@ -120,15 +120,15 @@ pub(super) struct ApplyArgs {
 }
 
 /// The text of a file, if it is a graph.
-fn checked(file: &Path) -> Result<Option<String>> {
+fn checked(node: &str, file: &Path) -> Result<Option<String>> {
     let text = read_text(file)?;
-    Ok(load(file, &text, &Variables::default())?.map(|_| text))
+    Ok(load(file, &text, &Variables::default(), &super::show::of_node(node))?.map(|_| text))
 }
 
 /// Runs a text in the place of a graph of a node.
 pub(super) fn apply(arguments: ApplyArgs) -> Result<bool> {
     let ApplyArgs { node, graph: name, file, role, take, place, base, json } = arguments;
-    let Some(text) = checked(&file)? else { return Ok(false) };
+    let Some(text) = checked(&node, &file)? else { return Ok(false) };
     let take = (!take.is_empty()).then_some(take);
     let wish = GraphWish { name, text, role, take, base, place };
     said(Control::connect(&run_dir(&node))?.asked(&Ask::ApplyGraph(wish))?, json)
@@ -156,9 +156,9 @@ fn not_there(place: &str, why: &str) -> String {
 
 /// Prints how a text differs from a graph of a node.
 pub(super) fn diff(node: &str, name: &str, file: &Path) -> Result<bool> {
-    let Some(text) = checked(file)? else { return Ok(false) };
-    let shown = shown(node, name)?;
-    let (was, is) = (super::show::flat(&shown.text), super::show::flat(&text));
+    let Some(text) = checked(node, file)? else { return Ok(false) };
+    let (shown, classes) = (shown(node, name)?, super::show::of_node(node));
+    let (was, is) = (super::show::flat(&shown.text, &classes), super::show::flat(&text, &classes));
     let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
     for line in was.iter().filter(|line| !is.contains(line)) {
         crate::say!("- {}", clean::line(line));

@@ -1,7 +1,7 @@
 //! A graph over captures. Packets come in at the times when they were captured, and engines that wait do so in the same
 //! time. So a run takes as long as the work does, and gives the same packets each time.
 
-use super::{Variables, load, read};
+use super::{Variables, With, load, read};
 use crate::frame::{FRAME, Frame, FramePool};
 use crate::graph::edges::EdgeKind;
 use crate::graph::scratch::Scratch;
@@ -25,6 +25,8 @@ pub(super) struct RunArgs {
     file: PathBuf,
     #[command(flatten)]
     variables: Variables,
+    #[command(flatten)]
+    with: With,
     /// Packets that a device, FromDump or the host of the graph gives: its name and a capture (pcap or pcapng)
     #[arg(long = "from", value_name = "NAME=CAPTURE")]
     from: Vec<String>,
@@ -67,8 +69,10 @@ struct Sinks {
 
 /// Runs `anode graph run`.
 pub(super) fn run(arguments: &RunArgs) -> Result<bool> {
-    let text = read(&arguments.file)?;
-    let Some(mut graph) = load(&arguments.file, &text, &arguments.variables)? else { return Ok(false) };
+    let (text, classes) = (read(&arguments.file)?, crate::cli::extension::classes(&arguments.with.extensions)?);
+    let Some(mut graph) = load(&arguments.file, &text, &arguments.variables, &classes)? else {
+        return Ok(false);
+    };
     anyhow::ensure!((0.0..=1e6).contains(&arguments.more), "--for {}: from 0 to a million seconds", arguments.more);
     let packets = all_packets(&mut graph, arguments)?;
     for given in &arguments.write {

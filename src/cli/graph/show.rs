@@ -1,14 +1,19 @@
 //! What a graph is, and what classes there are.
 
 use super::{Variables, complain, read};
-use crate::graph::class::Make;
+use crate::clean;
+use crate::graph::class::{BroughtClass, BroughtClasses, Make};
 use crate::graph::engines;
 use crate::graph::load::ClassTable;
+use crate::manage::client::{Control, run_dir};
 use anyhow::Result;
 use click::check::CheckedGraph;
 use click::check_with;
 use click::classes::Processing;
+use model::Ask;
+use model::extensions::{Extension, OfferedEngine};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Shows the flat graph, with how packets go through each port: `h` pushed, `l` pulled.
 pub(super) fn show(file: &Path, variables: &Variables) -> Result<bool> {
@@ -23,8 +28,8 @@ pub(super) fn show(file: &Path, variables: &Variables) -> Result<bool> {
 }
 
 /// The same lines of a text; nothing if something is wrong with it.
-pub(super) fn flat(text: &str) -> Option<Vec<String>> {
-    check_with(text, &ClassTable::default(), &[]).graph.map(|checked| lines(&checked))
+pub(super) fn flat(text: &str, classes: &BroughtClasses) -> Option<Vec<String>> {
+    check_with(text, &ClassTable::with(classes), &[]).graph.map(|checked| lines(&checked))
 }
 
 /// A line for each engine, and one for each connection.
@@ -47,17 +52,38 @@ fn lines(checked: &CheckedGraph) -> Vec<String> {
     all
 }
 
-/// Says what a class does, or which there are.
-pub(super) fn doc(class: Option<&str>) -> Result<bool> {
+/// The classes of engines that extensions of a node bring.
+fn brought(node: &str) -> Result<Vec<OfferedEngine>> {
+    let all: Vec<Extension> = Control::connect(&run_dir(node))?.asked(&Ask::Extensions)?;
+    Ok(all.into_iter().flat_map(|extension| extension.engines).collect())
+}
+
+/// The same for texts that are checked before the node is asked; none if it does not say.
+pub(super) fn of_node(node: &str) -> BroughtClasses {
+    let class = |of: &OfferedEngine| {
+        let (extension, class) = of.name.split_once('/')?;
+        Some(Arc::new(BroughtClass::new(extension, (class, &of.ports, &of.about), None)))
+    };
+    BroughtClasses::new(brought(node).unwrap_or_default().iter().filter_map(class).collect())
+}
+
+/// Says what a class does, or which there are; of a node, if one is named.
+pub(super) fn doc(class: Option<&str>, node: Option<&str>) -> Result<bool> {
+    let others = node.map(brought).transpose()?.unwrap_or_default();
+    let first = |doc: &str| doc.split(". ").next().unwrap_or(doc).to_owned();
     let Some(name) = class else {
-        let mut names: Vec<_> = engines::names().collect();
-        names.sort_unstable();
-        for name in names {
-            let doc = engines::class(name).map_or("", |class| class.doc);
-            crate::say!("{name:<22} {}", doc.split(". ").next().unwrap_or(doc));
-        }
+        let own = engines::names().map(|name| (name, engines::class(name).map_or("", |class| class.doc)));
+        let mut all: Vec<_> = own.chain(others.iter().map(|of| (&*of.name, &*of.about))).collect();
+        all.sort_unstable();
+        all.iter().for_each(|(name, doc)| crate::say!("{:<22} {}", clean::line(name), clean::line(&first(doc))));
         return Ok(true);
     };
+    if let Some(OfferedEngine { name, ports, about }) = others.iter().find(|of| of.name == name) {
+        crate::say!("{}: ports {}, of an extension", clean::line(name), clean::line(ports));
+        about.split(". ").for_each(|sentence| crate::say!("  {}", clean::line(sentence.trim_end_matches('.'))));
+        crate::say!("  handlers count, failed, fuel");
+        return Ok(true);
+    }
     let Some(class) = engines::class(name) else {
         crate::say_err!("anode: there is no class {name}: `anode graph doc` shows all");
         return Ok(false);

@@ -80,7 +80,7 @@ impl CompiledExtension {
                 links.push(link);
             }
         }
-        let calls: Vec<_> = self.manifest.calls.iter().map(|call| &*call.name).collect();
+        let calls: Vec<_> = self.manifest.functions().collect();
         let exports = Exports { buffer: BUFFER_NAME, calls: &calls };
         let instance = Instance::new(&self.engine, &self.module, &exports, links)
             .map_err(|why| format!("{}: {why}", self.manifest.name))?;

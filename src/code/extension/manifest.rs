@@ -17,6 +17,7 @@
 use super::call_type::CallType;
 use crate::clean::shown;
 use crate::code::bundle::{REPRESENTATION_MAX, leb128};
+use click::classes::Class;
 use core::fmt;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -28,6 +29,8 @@ pub const SECTION: &str = "anode.extension";
 
 /// Calls of one extension, and calls of others that it needs.
 pub const CALLS_MAX: usize = 64;
+/// Classes of engines of one extension.
+pub const ENGINES_MAX: usize = 16;
 /// Bytes of a name.
 pub const NAME_MAX: usize = 32;
 /// Characters of a word for people.
@@ -44,6 +47,19 @@ pub struct Exported {
     pub about: String,
     /// Whether PLAN programs see it, too.
     pub service: bool,
+}
+
+/// A class of engines of an extension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedEngine {
+    /// Its name, which is that of the module's function for packets; in graphs it is EXTENSION/NAME.
+    pub name: String,
+    /// Its ports, in Click's codes.
+    pub ports: String,
+    /// The module's function for arguments, if it takes any.
+    pub setup: Option<String>,
+    /// What it does, for people.
+    pub about: String,
 }
 
 /// A call of another extension that one needs.
@@ -70,6 +86,8 @@ pub struct ExtensionManifest {
     pub protocols: String,
     /// Its calls.
     pub calls: Vec<Exported>,
+    /// Its classes of engines.
+    pub engines: Vec<ExportedEngine>,
 }
 
 #[derive(Deserialize)]
@@ -84,6 +102,18 @@ struct Text {
     protocols: String,
     #[serde(default, rename = "call")]
     calls: Vec<CallText>,
+    #[serde(default, rename = "engine")]
+    engines: Vec<EngineText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EngineText {
+    name: String,
+    ports: String,
+    setup: Option<String>,
+    #[serde(default)]
+    about: String,
 }
 
 #[derive(Deserialize)]
@@ -110,7 +140,7 @@ impl ExtensionManifest {
 
     /// Whether a module has what its manifest says: a memory, the global `buffer`, a function for each call, and imports of what it needs.
     pub fn is_of(&self, wasm: &[u8], buffer: &str) -> Result<(), String> {
-        let mut wanted: Vec<_> = self.calls.iter().map(|call| (ExternalKind::Func, &*call.name)).collect();
+        let mut wanted: Vec<_> = self.functions().map(|name| (ExternalKind::Func, name)).collect();
         wanted.extend([(ExternalKind::Memory, "memory"), (ExternalKind::Global, buffer)]);
         for payload in wasmparser::Parser::new(0).parse_all(wasm).map_while(Result::ok) {
             match payload {
@@ -142,6 +172,19 @@ impl ExtensionManifest {
         ))
     }
 
+    /// The module's functions: of its calls, then of its classes of engines.
+    pub fn functions(&self) -> impl Iterator<Item = &str> {
+        let engines = self.engines.iter().flat_map(|engine| [Some(&*engine.name), engine.setup.as_deref()]);
+        self.calls.iter().map(|call| &*call.name).chain(engines.flatten())
+    }
+
+    /// The numbers of the functions of a class of engines: for packets, and for arguments.
+    pub fn engine_functions(&self, at: usize) -> (usize, Option<usize>) {
+        let before = self.engines.iter().take(at).map(|engine| 1 + usize::from(engine.setup.is_some()));
+        let push = self.calls.len() + before.sum::<usize>();
+        (push, self.engines.get(at).and_then(|engine| engine.setup.as_ref()).map(|_| push + 1))
+    }
+
     /// The number of a call.
     pub fn call(&self, name: &str) -> Option<usize> {
         self.calls.iter().position(|call| call.name == name)
@@ -152,7 +195,7 @@ impl FromStr for ExtensionManifest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ExtensionManifest, String> {
-        let Text { name, about, needs, protocols, calls } =
+        let Text { name, about, needs, protocols, calls, engines } =
             toml::from_str(text).map_err(|error| format!("the manifest: {}", error.to_string().trim_end()))?;
         let name = named("an extension's name", name)?;
         let needs: Vec<Need> = needs.iter().map(|need| need.parse()).collect::<Result<_, String>>()?;
@@ -168,7 +211,19 @@ impl FromStr for ExtensionManifest {
         if let Some(own) = needs.iter().find(|need| need.extension == name) {
             return Err(format!("{name} needs its own call {}", own.call));
         }
-        Ok(ExtensionManifest { name, about: plain(about)?, needs, protocols, calls })
+        let engines = engines.into_iter().map(EngineText::read).collect::<Result<Vec<_>, String>>()?;
+        if engines.len() > ENGINES_MAX {
+            return Err(format!("{name}: at most {ENGINES_MAX} classes of engines"));
+        }
+        if !engines.is_empty() && name.contains('-') {
+            return Err(format!("{name}: graphs name its engines {name}/CLASS, and no name there has a '-'"));
+        }
+        if let Some(twice) =
+            engines.iter().enumerate().find(|(at, of)| engines[..*at].iter().any(|it| it.name == of.name))
+        {
+            return Err(format!("{name} has two classes of the name {}", twice.1.name));
+        }
+        Ok(ExtensionManifest { name, about: plain(about)?, needs, protocols, calls, engines })
     }
 }
 
@@ -177,6 +232,19 @@ impl CallText {
         let name = named("a call's name", self.name)?;
         let kind = CallType::parse(&self.kind).map_err(|why| format!("the type of {name}: {why}"))?;
         Ok(Exported { name, kind, about: plain(self.about)?, service: self.service })
+    }
+}
+
+impl EngineText {
+    fn read(self) -> Result<ExportedEngine, String> {
+        let name = named("a class's name", self.name)?;
+        if name.contains('-') {
+            return Err(format!("{name}: the name of a class of engines has no '-'"));
+        }
+        let wrong = |why| format!("{name}: its ports '{}': {why:?}; as 1/1 or 1/2", shown(&self.ports));
+        Class::new(&self.ports).map_err(wrong)?;
+        let setup = self.setup.map(|setup| named("a function's name", setup)).transpose()?;
+        Ok(ExportedEngine { name, ports: self.ports, setup, about: plain(self.about)? })
     }
 }
 
@@ -321,6 +389,7 @@ mod tests {
     #[test]
     fn what_is_no_manifest_is_refused() {
         let call = |name: &str, kind: &str| format!("name = 'x'\n[[call]]\nname = '{name}'\ntype = '{kind}'");
+        let engine = |name: &str, ports: &str| format!("name = 'x'\n[[engine]]\nname = '{name}'\nports = '{ports}'");
         let many: String = (0..65).map(|at| format!("[[call]]\nname = 'c{at}'\ntype = 'void -> int'\n")).collect();
         for (text, why) in [
             ("".to_owned(), "missing field `name`"),
@@ -338,6 +407,12 @@ mod tests {
             (call("f g", "void -> int"), "a letter, then"),
             (call("f", "void -> int") + "\n[[call]]\nname = 'f'\ntype = 'void -> int'", "two calls of the name f"),
             (format!("name = 'x'\n{many}"), "at most 64 calls"),
+            (engine("F g", "1/1"), "a letter, then"),
+            (engine("F-g", "1/1"), "has no '-'"),
+            (engine("F", "1"), "its ports '1': "),
+            (engine("F", "1/1") + "\n[[engine]]\nname = 'F'\nports = '1/2'", "two classes of the name F"),
+            (engine("F", "1/1").replace("'x'", "'x-y'"), "no name there has a '-'"),
+            ("name = 'x'\n".to_owned() + &"[[engine]]\nname = 'F'\nports = '1/1'\n".repeat(17), "at most 16 classes"),
         ] {
             let refused = text.parse::<ExtensionManifest>().unwrap_err();
             assert!(refused.contains(why), "{text}: {refused}");

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! An extension is a WebAssembly module with a manifest in it, and so one file. Its calls are functions of one type each, for operators,
-//! for extensions that need them, and for PLAN programs where it says so. An instance keeps its memory from call to call. Nothing in here
-//! has a thread or a node: `manage::extensions` does. docs/extensions.md has all this in words.
+//! for extensions that need them, and for PLAN programs where it says so; its engines are functions too, for graphs. An instance keeps
+//! its memory from call to call. Nothing in here has a thread or a node: `manage::extensions` does. docs/extensions.md has all this in
+//! words.
 
 pub mod call_type;
 pub mod compiled;

@@ -55,7 +55,7 @@ impl FusedPart {
             let Some(placed) = own.engines.get_mut(at) else { continue };
             let heir = next.as_mut().and_then(|next| {
                 let heir = next.find(&placed.name).and_then(|heir| next.engines.get_mut(usize::from(heir)));
-                heir.filter(|heir| core::ptr::eq(heir.class, placed.class))
+                heir.filter(|heir| heir.class.is(&placed.class))
             });
             heir.unwrap_or(placed).add_kernel(links, words);
         }

@@ -54,7 +54,7 @@ fn body(
     let Some((placed, inner)) = placed.and_then(|placed| Some((placed, placed.engine.as_ref()?))) else {
         return Err(NoForm::Behind("an engine is not there".to_owned()));
     };
-    let named = format!("{} :: {}", placed.name, placed.class.name);
+    let named = format!("{} :: {}", placed.name, placed.class.name());
     let why = match inner.kernel(input, at, body) {
         Err(NoForm::Class) => format!("{named} has no form there"),
         Err(NoForm::Because(why)) => format!("{named}: {why}"),

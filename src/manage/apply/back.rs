@@ -96,7 +96,7 @@ impl Applying {
         let mut prepared = Prepared::of(&self.parts, &file, &changes, &Keys::new(), false)?;
         prepared.amendment.guard = Some(guard);
         if let Some(refused) = refused {
-            (prepared.graphs, prepared.environments) = (Some(refused.before()?), None);
+            (prepared.graphs, prepared.environments) = (Some(refused.before(&prepared.classes(&self.parts))?), None);
         }
         // First of all: what the broker has then is no more than an operator has given.
         let held = offered.and_then(hold_again);

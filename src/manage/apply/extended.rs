@@ -10,9 +10,9 @@
 
 use super::Applying;
 use super::applier::Answer;
-use super::prepared::{all_readable, classifying};
+use super::prepared::{all_readable, classes_of, classifying, in_graphs};
 use crate::config::extensions::MODULES_MAX;
-use crate::manage::extensions::{Leaving, offer, withdraw};
+use crate::manage::extensions::{Extensions, Leaving, offer, withdraw};
 use crate::node::Classifying;
 use crate::node::policy::Amendment;
 use model::extensions::Changed;
@@ -55,17 +55,32 @@ impl Applying {
                 "{name} is an [[extension]] of the configuration: apply one without it (anode node apply)"
             ));
         }
-        if taught != before {
-            let classifying = classifying(&self.parts, &self.parts.file, &taught)?;
-            if !cascade {
-                all_readable(&self.parts, &classifying)?;
-            }
+        let taught = (taught != before).then_some(taught);
+        let classifying = taught.map(|taught| classifying(&self.parts, &self.parts.file, &taught)).transpose()?;
+        if let Some(classifying) = classifying.as_ref().filter(|_| !cascade) {
+            all_readable(&self.parts, classifying)?;
+        }
+        self.retire(&extensions, &names)?;
+        if let Some(classifying) = classifying {
             self.teach(classifying)?;
         }
         self.parts.handle.with_node(move |node, _| withdraw(node, &services))?;
         extensions.take(names.clone())?;
         tracing::info!(event = "code", who, names = names.join(", "), "extensions unloaded");
         Ok(Done::Extensions(Changed { names }))
+    }
+
+    /// No graph begins with engines of these from now on; refused if one runs with any.
+    fn retire(&self, extensions: &Extensions, names: &[String]) -> Result<(), String> {
+        let (classes, of) = (classes_of(extensions, names), names.to_vec());
+        let used = self.parts.handle.with_node(move |node, _| {
+            let used = node.graphs_with(&of, &[]);
+            if used.is_empty() {
+                classes.iter().for_each(|class| class.leave());
+            }
+            used
+        })?;
+        if used.is_empty() { Ok(()) } else { Err(in_graphs(names, &used)) }
     }
 
     /// Rules mean what is known of hosts by now. Until when somebody is to look again.

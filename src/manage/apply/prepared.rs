@@ -7,6 +7,7 @@ use crate::config::difference::{Change, Part};
 use crate::config::environments::Environment;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
+use crate::graph::class::{BroughtClass, BroughtClasses};
 use crate::manage::extensions::{Configured, Extensions, Loading, Taught, offer, withdraw};
 use crate::manage::graphs::{self, RefusedGraph};
 use crate::manage::worker::Order;
@@ -60,13 +61,11 @@ impl Prepared {
         let in_force = parts.roles.now();
         let roles = in_force.renewed(&Roles::new(file.roles.clone())?);
         let mut amendment = Amendment { rates: has(Part::Rates).then_some(file.sizes), ..Amendment::default() };
-        let mut prepared_entry = None;
-        if has(Part::Entry) {
-            let limits = file.entry.limits()?;
-            (amendment.entry, prepared_entry) = (Some(limits), Some(limits.permille));
-        }
+        amendment.entry = has(Part::Entry).then(|| file.entry.limits()).transpose()?;
+        let permille = amendment.entry.as_ref().map(|limits| limits.permille);
         let extensions = has(Part::Extensions).then(|| renewed(parts, file)).transpose()?;
         let loading = extensions.as_ref().map(|(_, loading)| loading);
+        let regraphed = has(Part::Graphs) || loading.is_some_and(Loading::ends_some);
         let classified = has(Part::Classify) || loading.is_some();
         amendment.classifying = classified.then(|| classifying_of(parts, file, loading)).transpose()?;
         let (is, was) = (&file.cpu, &parts.file.cpu);
@@ -104,14 +103,19 @@ impl Prepared {
         Ok(Prepared {
             amendment,
             cpu: has(Part::Cpu).then(|| file.cpu.clone()),
-            permille: prepared_entry,
+            permille,
             environments: environments.transpose()?,
-            graphs: has(Part::Graphs).then(|| graphs_of(parts, file)).transpose()?,
+            graphs: regraphed.then(|| graphs_of(parts, file, loading)).transpose()?,
             extensions,
             peers,
             ports,
             followed: (file.clone(), (routes, limits)),
         })
+    }
+
+    /// The classes of engines that extensions bring then.
+    pub fn classes(&self, parts: &Parts) -> BroughtClasses {
+        classes_then(parts, self.extensions.as_ref().map(|(_, loading)| loading))
     }
 
     /// Carries it out; or says which graph cannot run, and then environments are as before, and all else is to be taken back. An error:
@@ -182,10 +186,19 @@ fn environments_of(
 }
 
 /// The graphs that run then, and the names of those that do not any more.
-fn graphs_of(parts: &Parts, file: &NodeFile) -> Result<(Vec<PreparedGraph>, Vec<String>), String> {
+fn graphs_of(
+    parts: &Parts,
+    file: &NodeFile,
+    loading: Option<&Loading>,
+) -> Result<(Vec<PreparedGraph>, Vec<String>), String> {
     let goes = |name: &String| !file.graphs.iter().any(|graph| graph.name == *name);
     let gone = parts.file.graphs.iter().map(|graph| graph.name.clone()).filter(goes).collect();
-    Ok((file.prepared_graphs().map_err(|error| error.to_string())?, gone))
+    Ok((file.prepared_graphs(&classes_then(parts, loading)).map_err(|error| error.to_string())?, gone))
+}
+
+/// The classes of engines that extensions bring when these are loaded.
+fn classes_then(parts: &Parts, loading: Option<&Loading>) -> BroughtClasses {
+    loading.map_or_else(|| parts.handle.engine_classes(), |loading| loading.classes.clone())
 }
 
 /// Those of another configuration, ready to take the place of those of the one that runs, and who keeps them.
@@ -198,6 +211,13 @@ fn renewed(parts: &Parts, file: &NodeFile) -> Result<(Extensions, Loading), Stri
     let gone = gone.map(|extension| extension.name.clone()).collect();
     let extensions = parts.handle.extensions()?.clone();
     let loading = extensions.renew(Configured { all, gone }).map_err(|why| format!("[[extension]]: {why}"))?;
+    // Graphs of either configuration end, or are made anew.
+    let own: Vec<_> = parts.file.graphs.iter().chain(&file.graphs).map(|graph| graph.name.clone()).collect();
+    let leaving = loading.gone.0.clone();
+    let others = parts.handle.with_node(move |node, _| node.graphs_with(&leaving, &own))?;
+    if !others.is_empty() {
+        return Err(format!("[[extension]]: {}", in_graphs(&loading.gone.0, &others)));
+    }
     let new: Vec<String> = loading.services.iter().map(|service| service.name.clone()).collect();
     let gone = loading.gone.1.clone();
     let fits = parts.handle.with_node(move |node, _| node.services_fit(&gone, &new))?;
@@ -208,7 +228,9 @@ fn renewed(parts: &Parts, file: &NodeFile) -> Result<(Extensions, Loading), Stri
 /// They have taken it; what they teach is taught.
 fn put(handle: &Handle, extensions: &Extensions, mut loading: Loading) -> Result<(), String> {
     let (services, gone) = (core::mem::take(&mut loading.services), loading.gone.1.clone());
+    let leaving = classes_of(extensions, &loading.gone.0);
     handle.with_node(move |node, _| {
+        leaving.iter().for_each(|class| class.leave());
         withdraw(node, &gone);
         if let Err(why) = offer(node, services) {
             tracing::error!(why, "PLAN programs do not see services of extensions");
@@ -217,6 +239,20 @@ fn put(handle: &Handle, extensions: &Extensions, mut loading: Loading) -> Result
     extensions.put(loading)?;
     handle.hosts().iter().for_each(|hosts| hosts.ask_again());
     Ok(())
+}
+
+/// The classes of engines of these extensions.
+pub(super) fn classes_of(extensions: &Extensions, names: &[String]) -> Vec<Arc<BroughtClass>> {
+    extensions.classes().iter().filter(|class| names.contains(&class.extension)).cloned().collect()
+}
+
+/// Extensions that cannot go, since graphs run with engines of them.
+pub(super) fn in_graphs(extensions: &[String], graphs: &[String]) -> String {
+    format!(
+        "graphs have engines of {}; apply others in their place, or end them (anode graph apply, anode domain end): {}",
+        extensions.join(", "),
+        graphs.join(", ")
+    )
 }
 
 /// Protocols that are taught then, by the configuration and by extensions. All rules of channels must still mean something.

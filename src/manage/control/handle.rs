@@ -5,6 +5,7 @@ use super::sources::Sources;
 use super::workers::Others;
 use crate::config::NodeFile;
 use crate::frame::WorkerId;
+use crate::graph::class::BroughtClasses;
 use crate::kernel::KernelHalf;
 use crate::manage::apply::wish::{Done, Fulfils, Reply, Wish};
 use crate::manage::connections::Connections;
@@ -163,6 +164,11 @@ impl Handle {
     /// Who keeps extensions.
     pub(in crate::manage) fn extensions(&self) -> Result<&Extensions, String> {
         self.extensions.as_ref().ok_or_else(|| "this node loads no extensions".into())
+    }
+
+    /// The classes of engines that extensions have brought.
+    pub(in crate::manage) fn engine_classes(&self) -> BroughtClasses {
+        self.extensions.as_ref().map(Extensions::classes).unwrap_or_default()
     }
 
     /// The same with who remembers what is taken back.

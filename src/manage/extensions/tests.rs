@@ -165,3 +165,26 @@ fn modules_that_are_no_extensions_are_refused_and_nothing_of_their_list_is_loade
     load(&extensions, &[&fine]).unwrap();
     assert!(load(&extensions, &[&fine]).unwrap_err().contains("loaded already"));
 }
+
+#[test]
+fn classes_of_engines_are_those_of_all_that_are_loaded_and_their_engines_take_their_arguments() {
+    let extensions = start();
+    load(&extensions, &[TUNNELS, NAMES]).unwrap();
+    let classes = extensions.classes();
+    let names: Vec<_> = classes.iter().map(|class| (&*class.name, &*class.ports)).collect();
+    assert_eq!(names, [("tunnels/Network", "1/1-2"), ("tunnels/Decap", "1/1")]);
+    let engine = |class: &str, arguments: &str| classes.class(class).unwrap().engine(arguments).err();
+    for (class, arguments, refused) in [
+        ("tunnels/Network", "7", None),
+        ("tunnels/Network", "16777215", None),
+        ("tunnels/Network", "16777216", Some("refused")),
+        ("tunnels/Network", "7, 8", Some("refused")),
+        ("tunnels/Network", "", Some("refused")),
+        ("tunnels/Decap", "", None),
+        ("tunnels/Decap", "7", Some("it takes no arguments")),
+    ] {
+        assert_eq!(engine(class, arguments).as_deref(), refused, "{class}({arguments})");
+    }
+    extensions.take(vec!["tunnels".into()]).unwrap();
+    assert_eq!(extensions.classes().iter().count(), 0);
+}

@@ -30,7 +30,7 @@ pub struct GraphEngine {
     /// Its name.
     pub name: String,
     /// Its class.
-    pub class: &'static str,
+    pub class: String,
     /// Whether packets come to it in the kernel.
     pub in_kernel: bool,
     /// Packets that it holds.
@@ -104,7 +104,7 @@ impl Running {
         let fused = self.now.kernel().map_or(&[][..], |part| &part.fusion.engines);
         let engine = |(at, placed): (u16, &Placed)| GraphEngine {
             name: placed.name.to_string(),
-            class: placed.class.name,
+            class: placed.class.name().to_owned(),
             in_kernel: fused.contains(&at),
             held: graph.held_by(at),
         };
@@ -131,6 +131,24 @@ impl Node {
         self.settle_graph(name);
         let graphs: Option<&RunningGraphs> = self.environments.get();
         graphs.and_then(|graphs| graphs.find(name)).map(Running::shown).ok_or_else(|| no_graph(name))
+    }
+
+    /// The graphs that have engines of these extensions, of whichever generation, if they do not stand among `besides`.
+    pub fn graphs_with(&self, extensions: &[String], besides: &[String]) -> Vec<String> {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let has = |graph: &&Running| {
+            let generations = graph.older.iter().map(|(before, _)| before).chain([&graph.now]);
+            generations.flat_map(|it| it.graph.brought()).any(|class| extensions.contains(&class.extension))
+        };
+        let all = graphs.into_iter().flat_map(|graphs| &graphs.list).filter(has);
+        all.map(|graph| graph.spec.name.clone()).filter(|name| !besides.contains(name)).collect()
+    }
+
+    /// Whether a graph runs that has engines of an extension which is not loaded as it was then.
+    pub fn is_graph_outdated(&self, name: &str) -> bool {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        let graph = graphs.and_then(|graphs| graphs.find(name));
+        graph.is_some_and(|graph| graph.now.graph.brought().any(|class| class.is_gone()))
     }
 
     /// What an engine of a graph says of itself.
@@ -175,6 +193,6 @@ fn no_engine(graph: &str, engine: &str) -> String {
 }
 
 fn no_handler(placed: Option<&Placed>, engine: &str, handler: &str) -> String {
-    let class = placed.map_or("", |placed| placed.class.name);
+    let class = placed.map_or("", |placed| placed.class.name());
     format!("{engine} has no such handler {handler}: anode graph doc {class} has all")
 }

@@ -91,6 +91,9 @@ impl Node {
         let name = graph.spec().name.clone();
         let named = |why: String| format!("graph {name}: {why}");
         self.check_bounds(graph.spec(), base).map_err(named)?;
+        if let Some(class) = graph.brought().find(|class| class.is_gone()) {
+            return Err(named(format!("the extension {} was unloaded meanwhile", class.extension)));
+        }
         let number = self.generation_of(&name) + 1;
         let bound = graph.bind(number, |name| self.device(name));
         let (spec, mut generation) = bound.map_err(|device| named(self.no_device(&device)))?;

@@ -1,0 +1,202 @@
+//! Engines of extensions: functions of a module that packets of a graph go through.
+//!
+//! ```text
+//! packet ─▶ input (8) · length (8) · bytes, up to a multiple of 8 ─▶ the module's function ─▶ output · length · bytes ─▶ packet
+//!                                                 └ a trap, no fuel left, no packet: engine-failed
+//! ```
+//!
+//! It is a call as all others of an extension, of the type `(int, blob) -> int * blob`. Each engine has an instance of its own, with all
+//! that its extension needs, on the worker that has its graph, so nobody is waited for. What it keeps in memory goes on in the next
+//! generation of its graph, if it is the same engine with the same arguments of a module that was not loaded anew.
+
+use crate::code::extension::compiled::{CompiledExtension, Instances};
+use crate::code::extension::instance::{CallFailure, SharedInstance};
+use crate::core::reason::Reason;
+use crate::frame::Frame;
+use crate::graph::class::{BroughtClass, MakesEngines};
+use crate::graph::engine::{Engine, GraphCx, Pushed};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, PoisonError};
+
+/// Fuel of a packet: about as many instructions.
+const PACKET_FUEL: u64 = 100_000;
+/// Fuel of reading an engine's arguments.
+const SETUP_FUEL: u64 = 1_000_000;
+
+/// The classes that an extension brings.
+pub(super) fn classes(compiled: &Arc<CompiledExtension>) -> Vec<Arc<BroughtClass>> {
+    let manifest = &compiled.manifest;
+    let class = |(at, engine): (usize, &crate::code::extension::manifest::ExportedEngine)| {
+        let maker = Box::new(EngineMaker { compiled: compiled.clone(), at });
+        Arc::new(BroughtClass::new(&manifest.name, (&engine.name, &engine.ports, &engine.about), Some(maker)))
+    };
+    manifest.engines.iter().enumerate().map(class).collect()
+}
+
+/// Makes engines of one class.
+struct EngineMaker {
+    compiled: Arc<CompiledExtension>,
+    at: usize,
+}
+
+impl MakesEngines for EngineMaker {
+    fn engine(&self, arguments: &str) -> Result<Box<dyn Engine>, String> {
+        let manifest = &self.compiled.manifest;
+        let (push, setup) = manifest.engine_functions(self.at);
+        let instance = self.compiled.instance(&mut Instances::new())?;
+        let chance = RandomState::new().hash_one(self.at);
+        if let Some(setup) = setup {
+            let mut exchange = Vec::new();
+            put_blob(&mut exchange, arguments.as_bytes());
+            let mut instance = instance.lock().unwrap_or_else(PoisonError::into_inner);
+            let (result, _) = instance.call(setup, (0, chance), SETUP_FUEL, &mut exchange);
+            result.map_err(|failure| super::failure(failure, SETUP_FUEL))?;
+        } else if !arguments.is_empty() {
+            return Err("it takes no arguments".into());
+        }
+        Ok(Box::new(ExtensionEngine {
+            compiled: self.compiled.clone(),
+            push,
+            arguments: arguments.into(),
+            instance,
+            exchange: Vec::new(),
+            chance,
+            counts: EngineCounts::default(),
+        }))
+    }
+}
+
+/// What is counted of an engine.
+#[derive(Clone, Copy, Default)]
+struct EngineCounts {
+    packets: u64,
+    failed: u64,
+    fuel: u64,
+}
+
+/// An engine of an extension.
+struct ExtensionEngine {
+    compiled: Arc<CompiledExtension>,
+    /// Its function.
+    push: usize,
+    arguments: Box<str>,
+    /// Its own, with those that it calls.
+    instance: SharedInstance,
+    exchange: Vec<u8>,
+    chance: u64,
+    counts: EngineCounts,
+}
+
+impl ExtensionEngine {
+    /// It has failed at a packet.
+    fn failed(&mut self, frame: Frame) -> Pushed {
+        self.counts.failed += 1;
+        Pushed::Dropped(frame, Reason::EngineFailed)
+    }
+}
+
+impl Engine for ExtensionEngine {
+    fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+        self.exchange.clear();
+        self.exchange.extend_from_slice(&u64::from(input).to_le_bytes());
+        put_blob(&mut self.exchange, frame.bytes());
+        self.chance = self.chance.wrapping_add(0xd134_2543_de82_ef95);
+        // Nobody else has this instance, nor those that it calls: it is never waited for.
+        let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
+        let (result, fuel) = instance.call(self.push, (cx.now, self.chance), PACKET_FUEL, &mut self.exchange);
+        drop(instance);
+        self.counts.packets += 1;
+        self.counts.fuel += fuel;
+        match result {
+            Ok(()) => match given(&self.exchange) {
+                Some((output, bytes)) if fits(&mut frame, bytes) => Pushed::To(output, frame),
+                _ => self.failed(frame),
+            },
+            Err(CallFailure::Raised(_)) => Pushed::thrown(frame),
+            Err(_) => self.failed(frame),
+        }
+    }
+
+    fn read(&self, handler: &str) -> Option<String> {
+        let EngineCounts { packets, failed, fuel } = self.counts;
+        match handler {
+            "count" => Some(packets.to_string()),
+            "failed" => Some(failed.to_string()),
+            "fuel" => Some(fuel.to_string()),
+            _ => None,
+        }
+    }
+
+    fn take_state(&mut self, before: &mut dyn Engine) {
+        let Some(before) = before.as_any().and_then(|any| any.downcast_mut::<ExtensionEngine>()) else { return };
+        self.counts = before.counts;
+        let is_same = Arc::ptr_eq(&self.compiled, &before.compiled) && self.push == before.push;
+        if is_same && self.arguments == before.arguments {
+            core::mem::swap(&mut self.instance, &mut before.instance);
+        }
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
+        Some(self)
+    }
+}
+
+/// Bytes as calls have them: their length in eight, then they, then zeroes up to a multiple of eight.
+fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    out.extend_from_slice(bytes);
+    out.resize(out.len().next_multiple_of(8), 0);
+}
+
+/// An output and a packet that a function has given.
+fn given(exchange: &[u8]) -> Option<(u16, &[u8])> {
+    let (output, rest) = exchange.split_first_chunk::<8>()?;
+    let (length, rest) = rest.split_first_chunk::<8>()?;
+    let output = u16::try_from(u64::from_le_bytes(*output)).ok()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok().filter(|length| *length > 0)?;
+    let bytes = rest.get(..length)?;
+    (rest.len() == length.next_multiple_of(8)).then_some((output, bytes))
+}
+
+/// Puts the bytes of a packet in the place of those before, if there is room.
+fn fits(frame: &mut Frame, bytes: &[u8]) -> bool {
+    if bytes.len() != frame.len() {
+        let start = frame.extent().0;
+        if frame.set_extent(start, bytes.len()).is_none() {
+            return false;
+        }
+        // Where its header was is no matter any more.
+        frame.notes.network = 0;
+    }
+    frame.bytes_mut().copy_from_slice(bytes);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_functions_give_is_a_packet_or_nothing() {
+        let of =
+            |output: u64, length: u64, bytes: &[u8]| [&output.to_le_bytes()[..], &length.to_le_bytes(), bytes].concat();
+        assert_eq!(given(&of(1, 3, b"abc\0\0\0\0\0")), Some((1, &b"abc"[..])));
+        for wrong in [
+            of(65_536, 3, b"abc\0\0\0\0\0"),
+            of(0, 0, b""),
+            of(0, 3, b"abc"),
+            of(0, 9, b"abc\0\0\0\0\0"),
+            of(0, u64::MAX, b"abc\0\0\0\0\0"),
+            of(0, 3, &[0; 16]),
+            vec![0; 15],
+        ] {
+            assert_eq!(given(&wrong), None, "{wrong:?}");
+        }
+        let mut frame = Frame::from_bytes(&[1; 60]);
+        frame.notes.network = 14;
+        assert!(fits(&mut frame, &[2; 60]) && frame.notes.network == 14);
+        assert!(fits(&mut frame, &[3; 20]) && frame.bytes() == [3; 20] && frame.notes.network == 0);
+        let room = frame.buffer_mut().len();
+        assert!(!fits(&mut frame, &vec![0; room + 1]));
+    }
+}

@@ -1,0 +1,54 @@
+//! What is said of extensions: what each is, and why calls have no result.
+
+use super::Loaded;
+use crate::code::extension::instance::CallFailure;
+use crate::code::extension::manifest::ExtensionManifest;
+use crate::wire::Digest;
+use model::extensions::{Call, Extension, OfferedEngine};
+
+/// Why a call that may use so much fuel has no result, for people.
+pub(super) fn failure(failure: CallFailure, fuel: u64) -> String {
+    match failure {
+        CallFailure::Raised(-1) => "not found".into(),
+        CallFailure::Raised(-2) => "refused".into(),
+        CallFailure::Raised(-3) => "not an address that it takes".into(),
+        CallFailure::Raised(-4) | CallFailure::TooBig => "too big".into(),
+        CallFailure::Raised(-5) => "a call of another extension has failed".into(),
+        CallFailure::Raised(code) => format!("it says {code}"),
+        CallFailure::Fuel => format!("it has used up its fuel of {fuel}"),
+        CallFailure::Broken => "it has failed: a trap".into(),
+    }
+}
+
+/// One that is loaded.
+pub(super) fn listed((manifest, loaded): &(ExtensionManifest, Loaded)) -> Extension {
+    let Loaded { compiled, calls, failed, fuel, .. } = loaded;
+    Extension { called: *calls, failed: *failed, fuel: *fuel, ..described(manifest, &compiled.digest) }
+}
+
+/// What an extension is that nobody has called.
+pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
+    let calls = manifest.calls.iter().map(|call| Call {
+        name: call.name.clone(),
+        kind: call.kind.to_string(),
+        about: call.about.clone(),
+        service: call.service,
+    });
+    let engines = manifest.engines.iter().map(|engine| OfferedEngine {
+        name: format!("{}/{}", manifest.name, engine.name),
+        ports: engine.ports.clone(),
+        about: engine.about.clone(),
+    });
+    Extension {
+        name: manifest.name.clone(),
+        about: manifest.about.clone(),
+        digest: digest.to_string(),
+        needs: manifest.needs.iter().map(ToString::to_string).collect(),
+        protocols: manifest.protocols.clone(),
+        calls: calls.collect(),
+        engines: engines.collect(),
+        called: 0,
+        failed: 0,
+        fuel: 0,
+    }
+}
