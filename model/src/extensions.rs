@@ -49,6 +49,8 @@ pub struct OfferedEngine {
     pub name: String,
     /// Its ports, in Click's codes.
     pub ports: String,
+    /// Whether packets are pulled through it: it is an order of its inputs.
+    pub order: bool,
     /// What it does.
     pub about: String,
 }

@@ -186,7 +186,7 @@ fn say(of: &Extension) {
             names.map(|rest| rest.split(|c: char| c.is_whitespace() || c == '(' || c == ')').next().unwrap_or(""));
         crate::say!("  teaches {}", clean::line(&names.collect::<Vec<_>>().join(", ")));
     }
-    for OfferedEngine { name: class, ports, about } in engines {
+    for OfferedEngine { name: class, ports, about, .. } in engines {
         crate::say!("  {}", clean::line(&format!("{class} ({ports})  {about}")));
     }
     for Call { name: call, kind, about, service } in calls {

@@ -86,7 +86,7 @@ impl NodeFile {
 /// Classes of engines for texts that are only checked.
 fn of_manifests(manifests: &[ExtensionManifest]) -> BroughtClasses {
     let of = |manifest: &ExtensionManifest, engine: &ExportedEngine| {
-        Arc::new(BroughtClass::new(&manifest.name, (&engine.name, &engine.ports, &engine.about), None))
+        Arc::new(BroughtClass::new(&manifest.name, (&engine.name, &engine.ports, engine.order, &engine.about), None))
     };
     let classes = manifests.iter().flat_map(|manifest| manifest.engines.iter().map(move |engine| of(manifest, engine)));
     BroughtClasses::new(classes.collect())

@@ -92,6 +92,8 @@ pub struct BroughtClass {
     pub name: String,
     /// Its ports, in Click's codes.
     pub ports: String,
+    /// Whether packets are pulled through it: it is an order of its inputs.
+    pub is_order: bool,
     /// What it does.
     pub about: String,
     /// Who makes its engines; nobody, where texts are only checked.
@@ -103,13 +105,14 @@ impl BroughtClass {
     /// The class of this name of an extension.
     pub fn new(
         extension: &str,
-        (name, ports, about): (&str, &str, &str),
+        (name, ports, is_order, about): (&str, &str, bool, &str),
         maker: Option<Box<dyn MakesEngines>>,
     ) -> BroughtClass {
         BroughtClass {
             extension: extension.into(),
             name: format!("{extension}/{name}"),
             ports: ports.into(),
+            is_order,
             about: about.into(),
             maker,
             is_gone: AtomicBool::new(false),

@@ -36,14 +36,15 @@ impl ClassTable {
     /// The classes of this node, and those that extensions have brought.
     pub fn with(brought: &BroughtClasses) -> ClassTable {
         let own = |name: &'static str| Some((name.to_owned(), interface(engines::class(name)?)?));
-        let others = brought.iter().filter_map(|class| Some((class.name.clone(), ports(&class.ports).ok()?)));
+        let others = brought.iter().filter_map(|class| Some((class.name.clone(), ports(class).ok()?)));
         ClassTable { known: engines::names().filter_map(own).chain(others).collect() }
     }
 }
 
-/// Ports of a class of an extension: where it has several outputs, packets are pushed by all but the first.
-fn ports(code: &str) -> Result<Class, CodeError> {
-    Class::new(code)?.processing("a/ah")
+/// Ports of a class of an extension: where it has several outputs, packets are pushed by all but the first. Through an order they are
+/// pulled.
+fn ports(class: &BroughtClass) -> Result<Class, CodeError> {
+    Class::new(&class.ports)?.processing(if class.is_order { "l/l" } else { "a/ah" })
 }
 
 /// Ports of a class as the language has them.

@@ -10,6 +10,7 @@
 //! operator's and has its fuel: others wait for it, packets never.
 
 mod engines;
+mod orders;
 mod told;
 
 use crate::code::extension::call_type::CallType;

@@ -62,7 +62,7 @@ fn brought(node: &str) -> Result<Vec<OfferedEngine>> {
 pub(super) fn of_node(node: &str) -> BroughtClasses {
     let class = |of: &OfferedEngine| {
         let (extension, class) = of.name.split_once('/')?;
-        Some(Arc::new(BroughtClass::new(extension, (class, &of.ports, &of.about), None)))
+        Some(Arc::new(BroughtClass::new(extension, (class, &of.ports, of.order, &of.about), None)))
     };
     BroughtClasses::new(brought(node).unwrap_or_default().iter().filter_map(class).collect())
 }
@@ -78,7 +78,7 @@ pub(super) fn doc(class: Option<&str>, node: Option<&str>) -> Result<bool> {
         all.iter().for_each(|(name, doc)| crate::say!("{:<22} {}", clean::line(name), clean::line(&first(doc))));
         return Ok(true);
     };
-    if let Some(OfferedEngine { name, ports, about }) = others.iter().find(|of| of.name == name) {
+    if let Some(OfferedEngine { name, ports, about, .. }) = others.iter().find(|of| of.name == name) {
         crate::say!("{}: ports {}, of an extension", clean::line(name), clean::line(ports));
         about.split(". ").for_each(|sentence| crate::say!("  {}", clean::line(sentence.trim_end_matches('.'))));
         crate::say!("  handlers count, failed, fuel");

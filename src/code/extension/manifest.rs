@@ -56,6 +56,8 @@ pub struct ExportedEngine {
     pub name: String,
     /// Its ports, in Click's codes.
     pub ports: String,
+    /// Whether it gives no packets, but says from which input the next one is pulled.
+    pub order: bool,
     /// The module's function for arguments, if it takes any.
     pub setup: Option<String>,
     /// What it does, for people.
@@ -111,6 +113,8 @@ struct Text {
 struct EngineText {
     name: String,
     ports: String,
+    #[serde(default)]
+    order: bool,
     setup: Option<String>,
     #[serde(default)]
     about: String,
@@ -244,7 +248,7 @@ impl EngineText {
         let wrong = |why| format!("{name}: its ports '{}': {why:?}; as 1/1 or 1/2", shown(&self.ports));
         Class::new(&self.ports).map_err(wrong)?;
         let setup = self.setup.map(|setup| named("a function's name", setup)).transpose()?;
-        Ok(ExportedEngine { name, ports: self.ports, setup, about: plain(self.about)? })
+        Ok(ExportedEngine { name, ports: self.ports, order: self.order, setup, about: plain(self.about)? })
     }
 }
 

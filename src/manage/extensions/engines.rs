@@ -9,6 +9,7 @@
 //! that its extension needs, on the worker that has its graph, so nobody is waited for. What it keeps in memory goes on in the next
 //! generation of its graph, if it is the same engine with the same arguments of a module that was not loaded anew.
 
+use super::orders::OrderEngine;
 use crate::code::extension::compiled::{CompiledExtension, Instances};
 use crate::code::extension::instance::{CallFailure, SharedInstance};
 use crate::core::reason::Reason;
@@ -28,7 +29,11 @@ pub(super) fn classes(compiled: &Arc<CompiledExtension>) -> Vec<Arc<BroughtClass
     let manifest = &compiled.manifest;
     let class = |(at, engine): (usize, &crate::code::extension::manifest::ExportedEngine)| {
         let maker = Box::new(EngineMaker { compiled: compiled.clone(), at });
-        Arc::new(BroughtClass::new(&manifest.name, (&engine.name, &engine.ports, &engine.about), Some(maker)))
+        Arc::new(BroughtClass::new(
+            &manifest.name,
+            (&engine.name, &engine.ports, engine.order, &engine.about),
+            Some(maker),
+        ))
     };
     manifest.engines.iter().enumerate().map(class).collect()
 }
@@ -42,7 +47,7 @@ struct EngineMaker {
 impl MakesEngines for EngineMaker {
     fn engine(&self, arguments: &str) -> Result<Box<dyn Engine>, String> {
         let manifest = &self.compiled.manifest;
-        let (push, setup) = manifest.engine_functions(self.at);
+        let (at, setup) = manifest.engine_functions(self.at);
         let instance = self.compiled.instance(&mut Instances::new())?;
         let chance = RandomState::new().hash_one(self.at);
         if let Some(setup) = setup {
@@ -54,15 +59,17 @@ impl MakesEngines for EngineMaker {
         } else if !arguments.is_empty() {
             return Err("it takes no arguments".into());
         }
-        Ok(Box::new(ExtensionEngine {
+        let function = EngineFunction {
             compiled: self.compiled.clone(),
-            push,
+            at,
             arguments: arguments.into(),
             instance,
             exchange: Vec::new(),
             chance,
             counts: EngineCounts::default(),
-        }))
+        };
+        let is_order = manifest.engines.get(self.at).is_some_and(|engine| engine.order);
+        Ok(if is_order { Box::new(OrderEngine::new(function)) } else { Box::new(ExtensionEngine(function)) })
     }
 }
 
@@ -74,50 +81,38 @@ struct EngineCounts {
     fuel: u64,
 }
 
-/// An engine of an extension.
-struct ExtensionEngine {
+/// The function of an engine of an extension, with its memory.
+pub(super) struct EngineFunction {
     compiled: Arc<CompiledExtension>,
-    /// Its function.
-    push: usize,
+    /// Its number.
+    at: usize,
     arguments: Box<str>,
     /// Its own, with those that it calls.
     instance: SharedInstance,
-    exchange: Vec<u8>,
+    /// What goes there, and then what has come back.
+    pub(super) exchange: Vec<u8>,
     chance: u64,
     counts: EngineCounts,
 }
 
-impl ExtensionEngine {
-    /// It has failed at a packet.
-    fn failed(&mut self, frame: Frame) -> Pushed {
-        self.counts.failed += 1;
-        Pushed::Dropped(frame, Reason::EngineFailed)
-    }
-}
-
-impl Engine for ExtensionEngine {
-    fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
-        self.exchange.clear();
-        self.exchange.extend_from_slice(&u64::from(input).to_le_bytes());
-        put_blob(&mut self.exchange, frame.bytes());
+impl EngineFunction {
+    /// Calls it.
+    pub(super) fn call(&mut self, now: u64) -> Result<(), CallFailure> {
         self.chance = self.chance.wrapping_add(0xd134_2543_de82_ef95);
         // Nobody else has this instance, nor those that it calls: it is never waited for.
         let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
-        let (result, fuel) = instance.call(self.push, (cx.now, self.chance), PACKET_FUEL, &mut self.exchange);
-        drop(instance);
+        let (result, fuel) = instance.call(self.at, (now, self.chance), PACKET_FUEL, &mut self.exchange);
         self.counts.packets += 1;
         self.counts.fuel += fuel;
-        match result {
-            Ok(()) => match given(&self.exchange) {
-                Some((output, bytes)) if fits(&mut frame, bytes) => Pushed::To(output, frame),
-                _ => self.failed(frame),
-            },
-            Err(CallFailure::Raised(_)) => Pushed::thrown(frame),
-            Err(_) => self.failed(frame),
-        }
+        result
     }
 
-    fn read(&self, handler: &str) -> Option<String> {
+    /// It has failed once more.
+    pub(super) fn fail(&mut self) {
+        self.counts.failed += 1;
+    }
+
+    pub(super) fn read(&self, handler: &str) -> Option<String> {
         let EngineCounts { packets, failed, fuel } = self.counts;
         match handler {
             "count" => Some(packets.to_string()),
@@ -127,12 +122,50 @@ impl Engine for ExtensionEngine {
         }
     }
 
-    fn take_state(&mut self, before: &mut dyn Engine) {
-        let Some(before) = before.as_any().and_then(|any| any.downcast_mut::<ExtensionEngine>()) else { return };
+    /// Takes over from the one before: its counts, and if it is the same with the same arguments, its memory.
+    pub(super) fn take_over(&mut self, before: &mut EngineFunction) {
         self.counts = before.counts;
-        let is_same = Arc::ptr_eq(&self.compiled, &before.compiled) && self.push == before.push;
+        let is_same = Arc::ptr_eq(&self.compiled, &before.compiled) && self.at == before.at;
         if is_same && self.arguments == before.arguments {
             core::mem::swap(&mut self.instance, &mut before.instance);
+        }
+    }
+}
+
+/// An engine of an extension through which packets go.
+struct ExtensionEngine(EngineFunction);
+
+impl ExtensionEngine {
+    /// It has failed at a packet.
+    fn failed(&mut self, frame: Frame) -> Pushed {
+        self.0.fail();
+        Pushed::Dropped(frame, Reason::EngineFailed)
+    }
+}
+
+impl Engine for ExtensionEngine {
+    fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+        let exchange = &mut self.0.exchange;
+        exchange.clear();
+        exchange.extend_from_slice(&u64::from(input).to_le_bytes());
+        put_blob(exchange, frame.bytes());
+        match self.0.call(cx.now) {
+            Ok(()) => match given(&self.0.exchange) {
+                Some((output, bytes)) if fits(&mut frame, bytes) => Pushed::To(output, frame),
+                _ => self.failed(frame),
+            },
+            Err(CallFailure::Raised(_)) => Pushed::thrown(frame),
+            Err(_) => self.failed(frame),
+        }
+    }
+
+    fn read(&self, handler: &str) -> Option<String> {
+        self.0.read(handler)
+    }
+
+    fn take_state(&mut self, before: &mut dyn Engine) {
+        if let Some(before) = before.as_any().and_then(|any| any.downcast_mut::<ExtensionEngine>()) {
+            self.0.take_over(&mut before.0);
         }
     }
 

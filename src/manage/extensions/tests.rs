@@ -5,6 +5,7 @@ use super::*;
 
 const NAMES: &[u8] = include_bytes!("../../../apps/extensions/names.wat");
 const TUNNELS: &[u8] = include_bytes!("../../../apps/extensions/tunnels.wat");
+const SHARES: &[u8] = include_bytes!("../../../apps/extensions/shares.wat");
 
 fn start() -> Extensions {
     Extensions::start(Clock::start()).unwrap()
@@ -187,4 +188,60 @@ fn classes_of_engines_are_those_of_all_that_are_loaded_and_their_engines_take_th
     }
     extensions.take(vec!["tunnels".into()]).unwrap();
     assert_eq!(extensions.classes().iter().count(), 0);
+    load(&extensions, &[SHARES]).unwrap();
+    let classes = extensions.classes();
+    let refused = |arguments: &str| classes.class("shares/Shares").unwrap().engine(arguments).err();
+    for fine in ["1", "3, 1", "10000, 1", &["7"; 64].join(", ")] {
+        assert_eq!(refused(fine), None, "{fine}");
+    }
+    for wrong in ["", "none", "0", "3, 0", "10001", &["7"; 65].join(", ")] {
+        assert_eq!(refused(wrong).as_deref(), Some("refused"), "{wrong}");
+    }
+}
+
+/// Which inputs packets are pulled from, of the last of so many; both inputs have some as long as `far` says.
+fn order(extensions: &Extensions, engine: &str, bytes: [usize; 2], count: usize) -> Vec<usize> {
+    let source = |at: usize| {
+        format!("InfiniteSource(LENGTH {}, LIMIT {count}) -> q{at} :: Queue({count}) -> [{at}] s;\n", bytes[at])
+    };
+    let text =
+        format!("s :: {engine}; {}{}s -> RatedUnqueue(1000) -> Queue(1000) -> ToDevice(out);", source(0), source(1));
+    let mut graph =
+        crate::graph::load::load_with(&text, &[], &extensions.classes()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let (mut pool, mut scratch) = (crate::frame::FramePool::new(2048, 16), crate::graph::scratch::Scratch::default());
+    let mut now = 1_000_000_000;
+    while scratch.out.len() < count {
+        graph.work(now, &mut pool, &mut scratch);
+        now += 1_000_000;
+    }
+    scratch.out.iter().take(count).map(|frame| usize::from(frame.len() != bytes[0])).collect()
+}
+
+#[test]
+fn an_order_of_an_extension_gives_shares_of_bytes_and_one_that_fails_loses_no_packet() {
+    let extensions = start();
+    load(&extensions, &[SHARES]).unwrap();
+    // Three parts of four, with packets of 100 and of 300 bytes: nine of ten packets.
+    let pulled = order(&extensions, "shares/Shares(3, 1)", [100, 300], 400);
+    let of_second = pulled.iter().filter(|input| **input == 1).count();
+    assert!((39..=41).contains(&of_second), "{of_second}");
+    let equal = order(&extensions, "shares/Shares(1, 1)", [100, 101], 400);
+    assert!((198..=202).contains(&equal.iter().sum::<usize>()), "{equal:?}");
+    for body in [
+        "unreachable",
+        "(loop (br 0)) unreachable",
+        "(i32.const -1)",
+        "(i32.const 0)",
+        "(i64.store (i32.const 0) (i64.const 2)) (i32.const 8)",
+    ] {
+        let module = format!(
+            "(module (memory (export \"memory\") 1) (global (export \"an_buffer\") i32 (i32.const 0))
+               (func (export \"Bad\") (param i32) (result i32) {body})
+               (@custom \"anode.extension\" \"name = 'bad'\\n[[engine]]\\nname = 'Bad'\\nports = '1-/1'\\norder = true\"))"
+        );
+        load(&extensions, &[module.as_bytes()]).unwrap();
+        let pulled = order(&extensions, "bad/Bad", [100, 101], 100);
+        assert_eq!(pulled, [0; 100], "{body}: the first input that has something");
+        extensions.take(vec!["bad".into()]).unwrap();
+    }
 }

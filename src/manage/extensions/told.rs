@@ -37,6 +37,7 @@ pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
     let engines = manifest.engines.iter().map(|engine| OfferedEngine {
         name: format!("{}/{}", manifest.name, engine.name),
         ports: engine.ports.clone(),
+        order: engine.order,
         about: engine.about.clone(),
     });
     Extension {
