@@ -1,10 +1,11 @@
-//! `anode bench graphs`: graphs of engines in Click's language, in user space.
+//! `anode bench graphs`: graphs of engines in Click's language, in user space and in the kernel.
 //!
 //! Example: what one engine more costs a packet that passes ten.
 //!
 //! ```text
 //! in this process   engines   a hop, one by one and in batches; the IP path of seven engines; a thousand engines checked and made
 //! a node            edits     a graph becomes another one of ten engines while packets pass: how long that takes, lost, mixed
+//! nodes, XDP        kernel    from entry to exit in the kernel, ten engines more, and the router below
 //! nodes, Click      router    the published IP router, sixteen engines on a packet's way, over AF_PACKET
 //! ```
 //!
@@ -12,6 +13,7 @@
 
 mod edits;
 mod engines;
+mod kernel;
 mod router;
 
 use super::report::Report;
@@ -22,7 +24,7 @@ use super::{Error, Settings};
 type Part = fn(&Settings, &mut Report) -> Result<Series, Error>;
 
 /// All parts, one after the other.
-const PARTS: [Part; 3] = [engines::run, edits::run, router::run];
+const PARTS: [Part; 4] = [engines::run, edits::run, kernel::run, router::run];
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {
@@ -34,7 +36,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
             Err(error) => return Err(error),
         }
     }
-    report.rows = all.rows(&[router::CLICK, router::PLAIN]);
+    report.rows = all.rows(&[router::CLICK, router::PLAIN, kernel::BY_HAND]);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Error;
 use super::gateway::{Gateway, Running};
-use super::line::{EGRESS, INGRESS, IP_UDP, OTHER_HOP, Side};
+use super::line::{EGRESS, INGRESS, IP_UDP, OTHER_HOP, S0, Side};
 use super::place::{Site, Way};
 use super::programs;
 use anode::code::bundle::Bundle;
@@ -15,6 +15,7 @@ use anode::manage::client::{ClientError, Control};
 use anode::wire::{Addr, anep, capsule};
 use model::code::Made;
 use model::domains::Domains;
+use model::graphs::Handler;
 use model::revoked::Ended;
 use model::status::Status;
 use model::{Ask, Cut, Taken};
@@ -41,12 +42,22 @@ pub(crate) struct NodeGateway<'a> {
     cut: Option<[&'static str; 2]>,
     /// Whether an environment of its sends on what it gets.
     passes_on: bool,
+    /// A graph of its, and what is written to one of its handlers when it is up.
+    graph: Option<(&'static str, Option<(&'static str, String)>)>,
 }
 
 impl<'a> NodeGateway<'a> {
     /// A node that knows this code.
     pub(crate) fn new(name: &'static str, bundles: &'a [Bundle]) -> NodeGateway<'a> {
-        NodeGateway { name, bundles, options: Default::default(), plan: false, cut: None, passes_on: false }
+        NodeGateway {
+            name,
+            bundles,
+            options: Default::default(),
+            plan: false,
+            cut: None,
+            passes_on: false,
+            graph: None,
+        }
     }
 
     /// The same with more lines in its configuration: some of its own, some in each of its `[[port]]`s.
@@ -67,6 +78,11 @@ impl<'a> NodeGateway<'a> {
     /// The same with an environment that sends on the payload of what it gets.
     pub(crate) fn passes_on(self) -> NodeGateway<'a> {
         NodeGateway { passes_on: true, ..self }
+    }
+
+    /// The same with a graph that forwards, one of whose handlers is written to when it is up.
+    pub(crate) fn writes(self, graph: &'static str, what: Option<(&'static str, String)>) -> NodeGateway<'a> {
+        NodeGateway { graph: Some((graph, what)), ..self }
     }
 
     /// Whether datagrams go through a channel of its.
@@ -109,6 +125,10 @@ impl Gateway for NodeGateway<'_> {
             Way::Packet { ingress, egress } => native(&dir, ingress, egress, &self.options),
         };
         std::fs::write(&config, text).map_err(|cause| Error::Write { path: config.clone(), cause })?;
+        if let (Some(_), Some(line)) = (&self.graph, &site.line) {
+            // Both of a graph's devices take what is redirected to them, though nothing goes back here.
+            line.s.run("ethtool", &["-K", S0, "gro", "on"], "")?;
+        }
         let mut running = site.spawn(&programs::node()?, &["node".into(), "run".into(), config.into()])?;
         let mut up = Up::wait(&dir).map_err(|_| running.silent(self.name))?;
         for bundle in self.bundles {
@@ -116,6 +136,10 @@ impl Gateway for NodeGateway<'_> {
         }
         if let Some([from, to]) = self.cut {
             up.cut(from, to)?;
+        }
+        if let Some((name, Some((handler, value)))) = &self.graph {
+            let (name, handler, value) = ((*name).into(), (*handler).into(), value.clone());
+            let _: Handler = up.asked(&Ask::WriteGraph { name, handler, value })?;
         }
         Ok(running)
     }

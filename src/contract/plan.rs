@@ -118,6 +118,8 @@ pub enum FusedNext {
     Frame(u16),
     /// At a byte of what was found for its flow.
     Flow(u16),
+    /// This one, as it stands in a packet.
+    Known([u8; 4]),
 }
 
 /// A test of at most four bytes: it holds if they are there and a part of them is a number from `low` to `high`.
@@ -177,7 +179,7 @@ impl KernelPlan {
             }
             FusedEnd::Find { key, outputs, otherwise, .. } => {
                 let is_there = match *key {
-                    FusedKey::Ends => true,
+                    FusedKey::Ends | FusedKey::Next(FusedNext::Known(_)) => true,
                     FusedKey::Next(FusedNext::Frame(at)) => within(at, 4),
                     FusedKey::Next(FusedNext::Flow(at)) => usize::from(at) + 4 <= FOUND_BYTES,
                 };

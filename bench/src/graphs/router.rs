@@ -35,7 +35,7 @@ const OF_CLICK: f64 = 0.6;
 const PORT: u16 = 7_000;
 
 /// The text, of two interfaces: addresses are those of the place.
-const TEXT: &str = include_str!("router.click");
+pub(super) const TEXT: &str = include_str!("router.click");
 
 /// Measures it.
 pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Error> {
@@ -66,7 +66,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
 }
 
 /// What the querier for the next hop is told: nobody there answers.
-fn known() -> String {
+pub(super) fn known() -> String {
     format!("{} {}", EGRESS.peer, EGRESS.peer_mac)
 }
 

@@ -179,7 +179,9 @@ impl Engine for ArpQuerier {
         let own = [&self.own.1.0[..], &ethertype::IPV4.to_be_bytes()].concat();
         let sealed = body.steps(vec![FusedStep::PutFound(0, 6), FusedStep::Put(6, own)], sealed)?;
         let next = FusedKey::Next(at.next.unwrap_or(at.receiver()));
-        body.look_up(next, &[sealed], "it asks there for stations that it does not know")
+        let why = "it asks there for stations that it does not know";
+        let (found, up) = (body.look_up(next, &[sealed], why)?, body.up(why)?);
+        body.is_v4(at, found, up)
     }
 
     /// Who is known, and what waits for those who are not, if it has the same addresses and as much room.
@@ -213,7 +215,8 @@ impl ArpQuerier {
         if !station.in_kernel {
             let mut bytes = [0; FOUND_BYTES];
             bytes[..6].copy_from_slice(&mac.0);
-            let lasts = station.since.saturating_add(self.timeout) - now;
+            let until = station.since.saturating_add(self.timeout);
+            let lasts = if until == u64::MAX { until } else { until - now };
             // If there is no room, it is not tried again for each packet.
             table.put(ArpQuerier::key(to), &TableEntry { bytes, lasts, ..TableEntry::default() });
             station.in_kernel = true;

@@ -108,7 +108,7 @@ impl Engine for CheckIpHeader {
         if self.bad.len() + self.good.len() > ADDRESSES_MAX {
             return Err(NoForm::Because(format!("it knows more than {ADDRESSES_MAX} addresses")));
         }
-        let (wrong, right) = (body.to(1, at)?, body.to(0, FusedAt { network: Some(IP_AT), next: Some(at.receiver()), ..at })?);
+        let (wrong, right) = (body.to(1, at)?, body.to(0, FusedAt { network: Some(IP_AT), next: Some(at.receiver()), is_v4: true, ..at })?);
         let wrong = body.steps(vec![FusedStep::Count(body.own(0))], wrong)?;
         let right = body.steps(vec![FusedStep::Trim], right)?;
         let is = |at: u16, address: &Ip4| {
@@ -124,7 +124,7 @@ impl Engine for CheckIpHeader {
             label = body.test(is(IP_AT + 12, bad), of_bad, label)?;
         }
         // Its length and sum were looked at before it came here.
-        body.is_v4(label, wrong)
+        body.is_v4(at, label, wrong)
     }
 
     fn kernel_words(&self) -> u16 {

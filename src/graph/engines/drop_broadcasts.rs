@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `DropBroadcasts`.
 pub const CLASS: EngineClass = EngineClass {
@@ -16,5 +17,9 @@ struct DropBroadcasts;
 impl Engine for DropBroadcasts {
     fn push(&mut self, _: u16, frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         if frame.notes.group { Pushed::thrown(frame) } else { Pushed::To(0, frame) }
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if at.group { body.drop() } else { body.to(0, at) }
     }
 }

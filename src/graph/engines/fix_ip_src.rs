@@ -4,6 +4,7 @@ use crate::frame::Frame;
 use crate::graph::arguments::Ip4;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::graph::packet;
 
 /// `FixIPSrc`.
@@ -25,5 +26,10 @@ impl Engine for FixIpSrc {
             }
         }
         Pushed::To(0, frame)
+    }
+
+    /// What begins in the graph is never there, and nothing else is noted so.
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        body.to(0, at)
     }
 }

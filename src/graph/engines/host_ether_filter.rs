@@ -1,8 +1,10 @@
 //! Frames for one station.
 
+use crate::contract::plan::{FusedTest, IP_AT};
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::wire::ethernet::{FrameView, Mac};
 
 /// `HostEtherFilter`.
@@ -32,5 +34,23 @@ impl Engine for HostEtherFilter {
         frame.notes.group = to.is_group();
         let foreign = self.other && !to.is_group() && to != self.mac;
         Pushed::To(u16::from(foreign || self.own && from == self.mac), frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if self.own {
+            return Err(NoForm::Because("with DROP_OWN it has none".to_owned()));
+        }
+        if at.first + 12 > IP_AT {
+            return Err(NoForm::Because(format!("no link addresses are {} bytes behind the frame's beginning", at.first)));
+        }
+        let (group, one) = (body.to(0, FusedAt { group: true, ..at })?, body.to(0, FusedAt { group: false, ..at })?);
+        let one = if self.other {
+            let foreign = body.to(1, FusedAt { group: false, ..at })?;
+            body.bytes_are(at.first, (&self.mac.0, &[0xff; 6]), one, foreign)?
+        } else {
+            one
+        };
+        let bit = FusedTest { at: at.first, width: 1, shift: 0, mask: 1, low: 1, high: 1, reach: 0 };
+        body.test(bit, group, one)
     }
 }

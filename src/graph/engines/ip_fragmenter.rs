@@ -1,8 +1,10 @@
 //! Packets in pieces (RFC 791 §3.2).
 
+use crate::contract::plan::{FusedTest, IP_AT};
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::graph::packet;
 
 /// `IPFragmenter`.
@@ -68,6 +70,16 @@ impl Engine for IpFragmenter {
             from = end;
         }
         Pushed::Used(frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        at.plain_ip()?;
+        let (fits, thrown) = (body.to(0, FusedAt { is_v4: true, ..at })?, body.drop()?);
+        let most = self.mtu.min(usize::from(u16::MAX)) as u32;
+        let longer = body.up("longer packets are cut there")?;
+        let length = FusedTest { at: IP_AT + 2, width: 2, shift: 0, mask: 0xffff, low: 0, high: most, reach: 0 };
+        let fits = body.test(length, fits, longer)?;
+        body.is_v4(at, fits, thrown)
     }
 
     fn read(&self, handler: &str) -> Option<String> {

@@ -4,6 +4,7 @@ use crate::frame::Frame;
 use crate::graph::arguments::{FromArgument, Ip4, WordList};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::graph::packet;
 
 /// `IPGWOptions`.
@@ -47,6 +48,12 @@ impl Engine for IpGwOptions {
         }
         packet::sum_ip(bytes);
         Pushed::To(0, frame)
+    }
+
+    /// No plain packet has options.
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        at.plain_ip()?;
+        body.to(0, at)
     }
 
     fn read(&self, handler: &str) -> Option<String> {

@@ -1,9 +1,11 @@
 //! Routes: the longest prefix that holds.
 
+use crate::contract::plan::{FusedNext, FusedTest};
 use crate::frame::Frame;
 use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use std::collections::HashMap;
 
 /// `LinearIPLookup`.
@@ -17,6 +19,9 @@ pub const CLASS: EngineClass = EngineClass {
 
 /// Routes of one engine, at most.
 const ROUTES_MAX: usize = 1 << 17;
+
+/// Routes of one that is in the kernel, at most: it tries them one behind the other.
+const KERNEL_ROUTES_MAX: usize = 64;
 
 /// A gateway, and an output.
 type Way = (Option<Ip4>, u16);
@@ -81,6 +86,17 @@ impl IpLookup {
         gone
     }
 
+    /// The way of a route in the kernel, or that of packets without one.
+    fn way(&self, way: Option<Way>, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        match way {
+            Some((gateway, output)) => {
+                let next = gateway.map(|gateway| FusedNext::Known(gateway.0)).or(at.next);
+                body.to(output, FusedAt { next, ..at })
+            }
+            None => body.drop(),
+        }
+    }
+
     #[inline]
     fn find(&self, to: Ip4) -> Option<Way> {
         let to = u32::from_be_bytes(to.0);
@@ -100,6 +116,35 @@ impl Engine for IpLookup {
             }
             None => Pushed::thrown(frame),
         }
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        let place = match at.next {
+            None => return self.way(self.find(Ip4::default()), at, body),
+            Some(FusedNext::Known(to)) => return self.way(self.find(Ip4(to)), at, body),
+            Some(FusedNext::Frame(place)) => place,
+            Some(FusedNext::Flow(_)) => return body.up("the addresses of flows are looked up there"),
+        };
+        if self.routes > KERNEL_ROUTES_MAX {
+            return Err(NoForm::Because(format!("it has more than {KERNEL_ROUTES_MAX} routes")));
+        }
+        let (mut label, v4) = (body.drop()?, FusedAt { is_v4: true, ..at });
+        // The shortest prefixes are asked for last, so they are made first.
+        for (length, routes) in self.lengths.iter().rev() {
+            let mask = u32::MAX.checked_shl(32 - u32::from(*length)).unwrap_or(0);
+            let mut routes: Vec<_> = routes.iter().collect();
+            routes.sort();
+            for (to, way) in routes {
+                let found = self.way(Some(*way), v4, body)?;
+                let test = FusedTest { at: place, width: 4, shift: 0, mask, low: *to, high: *to, reach: 0 };
+                label = body.test(test, found, label)?;
+            }
+        }
+        if at.is_v4 {
+            return Ok(label);
+        }
+        let other = body.up("packets of IPv6 are no matter of IPv4's routes")?;
+        body.is_v4(at, label, other)
     }
 
     fn read(&self, handler: &str) -> Option<String> {

@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 
 /// `PaintTee`.
 pub const CLASS: EngineClass = EngineClass {
@@ -24,5 +25,12 @@ impl Engine for PaintTee {
             cx.emit(1, copy);
         }
         Pushed::To(0, frame)
+    }
+
+    fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if at.paint == self.0 {
+            return Err(NoForm::Because(format!("packets of paint {} are copied", self.0)));
+        }
+        body.to(0, at)
     }
 }

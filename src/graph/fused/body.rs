@@ -19,6 +19,10 @@ pub struct FusedAt {
     pub next: Option<FusedNext>,
     /// Whether its flow was found, and its ends are those that were.
     pub is_readdressed: bool,
+    /// Whether it is known to be one of IPv4.
+    pub is_v4: bool,
+    /// Whether it was for several stations of its link.
+    pub group: bool,
 }
 
 /// A block that is made already.
@@ -217,10 +221,15 @@ impl<'a> FusedBody<'a> {
         Ok(label)
     }
 
+    /// The packet goes up, which this engine says why.
+    pub fn up(&mut self, why: &str) -> Result<FusedLabel, NoForm> {
+        self.unknown = Some(why.to_owned());
+        self.block(Vec::new(), FusedEnd::Up)
+    }
+
     /// Looks a packet up in this engine's part of the table: by one of these outputs, as is found; it goes up if nothing is.
     pub fn look_up(&mut self, key: FusedKey, outputs: &[FusedLabel], why: &str) -> Result<FusedLabel, NoForm> {
-        let up = self.block(Vec::new(), FusedEnd::Up)?;
-        self.unknown = Some(why.to_owned());
+        let up = self.up(why)?;
         let outputs = outputs.iter().map(|label| label.0).collect();
         self.block(Vec::new(), FusedEnd::Find { engine: self.at, key, outputs, otherwise: up.0 })
     }

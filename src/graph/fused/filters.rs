@@ -29,7 +29,7 @@ impl FusedBody<'_> {
         let mut next = thrown;
         for (number, output) in all.into_iter().rev() {
             let found = match output {
-                Some(output) => self.to(output, at)?,
+                Some(output) => self.to(output, FusedAt { is_v4: true, ..at })?,
                 None => thrown,
             };
             let cases: Vec<&Case> = rules.cases(number).into_iter().flat_map(|(_, cases)| cases).collect();
@@ -38,11 +38,14 @@ impl FusedBody<'_> {
                 next = self.case(rules, case, found, next)?;
             }
         }
-        self.is_v4(next, thrown)
+        self.is_v4(at, next, thrown)
     }
 
     /// Whether a plain packet is one of IPv4.
-    pub fn is_v4(&mut self, then: FusedLabel, otherwise: FusedLabel) -> Result<FusedLabel, NoForm> {
+    pub fn is_v4(&mut self, at: FusedAt, then: FusedLabel, otherwise: FusedLabel) -> Result<FusedLabel, NoForm> {
+        if at.is_v4 {
+            return Ok(then);
+        }
         let test = FusedTest { at: IP_AT, width: 1, shift: 4, mask: 0xf, low: 4, high: 4, reach: 0 };
         self.test(test, then, otherwise)
     }

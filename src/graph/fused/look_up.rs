@@ -94,6 +94,6 @@ pub(super) fn may_precede(
         // What was found before is still to be written.
         FusedKey::Next(_) if steps.iter().any(|step| matches!(step, FusedStep::PutFound(..))) => false,
         FusedKey::Next(FusedNext::Frame(at)) => !is_changed(end((at, 4))),
-        FusedKey::Next(FusedNext::Flow(_)) => true,
+        FusedKey::Next(FusedNext::Flow(_) | FusedNext::Known(_)) => true,
     }
 }

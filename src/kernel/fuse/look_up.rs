@@ -85,6 +85,7 @@ impl Writer {
                 self.put(op::LOAD_LONG, 1, 10, FLOW, 0);
                 self.put(op::LOAD[4], 1, 1, place(graph_found::BYTES.at()) + at as i16, 0);
             }
+            FusedNext::Known(address) => self.number(op::SET, 1, i32::from_ne_bytes(address)),
         }
         self.key_word(0, 1);
         self.number(op::SET, 1, 0);
@@ -106,14 +107,20 @@ impl Writer {
         self.jump(op::IF_EQUAL, (0, 0), 0, otherwise);
         let slot = if key == FusedKey::Ends { FLOW } else { STATION };
         self.put(op::STORE_LONG, 10, 0, slot, 0);
+        if key == FusedKey::Ends {
+            self.number(op::CALL, 0, COARSE_TIME);
+            self.put(op::LOAD_LONG, 1, 10, slot, 0);
+            return self.put(op::STORE_LONG, 1, 0, place(graph_found::USED.at()), 0);
+        }
+        // What holds for ever needs no clock.
+        self.put(op::LOAD_LONG, 2, 0, place(graph_found::UNTIL.at()), 0);
+        let for_ever = self.ahead(op::IF_EQUAL, (2, 0), -1);
         self.number(op::CALL, 0, COARSE_TIME);
         self.put(op::LOAD_LONG, 1, 10, slot, 0);
-        if key == FusedKey::Ends {
-            self.put(op::STORE_LONG, 1, 0, place(graph_found::USED.at()), 0);
-        } else {
-            self.put(op::LOAD_LONG, 2, 1, place(graph_found::UNTIL.at()), 0);
-            self.jump(op::IF_GREATER, (0, 2), 0, otherwise);
-        }
+        self.put(op::LOAD_LONG, 2, 1, place(graph_found::UNTIL.at()), 0);
+        self.jump(op::IF_GREATER, (0, 2), 0, otherwise);
+        self.land(for_ever);
+        self.put(op::LOAD_LONG, 1, 10, slot, 0);
     }
 
     /// Goes where what is in register 1 says.
