@@ -1,17 +1,20 @@
 //! The table in which the program of a graph looks flows and stations up ([`crate::graph::fused::GraphTable`]).
 
 use crate::contract::{graph_found, graph_key};
-use crate::graph::fused::{GraphTable, KEY, TableEntry};
+use crate::graph::fused::{GraphTable, Holds, KEY, TableEntry};
 use crate::sys::bpf::{Map, MapKind, MapShape};
 use crate::sys::clock::Clock;
 
 /// Name and shape of the map of each generation of a graph that looks something up.
 ///
-/// So a graph knows 16,384 flows in either way and stations there; what is more is user space's.
+/// 16,384 entries: a flow has one for each direction, a station one; what has no room is user space's.
 pub const TABLE_MAP: (&str, MapShape) = (
     "graph_table_map",
     MapShape { kind: MapKind::Hash, key: graph_key::SIZE, value: graph_found::SIZE, entries: 16_384 },
 );
+
+/// The longest time without a packet: the kernel adds it to a time.
+const IDLE_MAX: u64 = 1 << 62;
 
 /// The table of a generation.
 #[derive(Debug)]
@@ -37,7 +40,12 @@ impl GraphTable for KernelTable {
         graph_found::OF_IP.put(&mut value, found.sums[0].to_ne_bytes());
         graph_found::OF_TRANSPORT.put(&mut value, found.sums[1].to_ne_bytes());
         graph_found::USED.put(&mut value, now().to_ne_bytes());
-        graph_found::UNTIL.put(&mut value, now().saturating_add(found.lasts).to_ne_bytes());
+        let until = match found.holds {
+            Holds::Ever => u64::MAX,
+            Holds::For(lasts) => now().saturating_add(lasts),
+            Holds::Idle(longest) => longest.min(IDLE_MAX),
+        };
+        graph_found::UNTIL.put(&mut value, until.to_ne_bytes());
         self.0.set(&key_of(engine, key), &value).is_ok()
     }
 

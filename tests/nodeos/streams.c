@@ -50,6 +50,8 @@ static void refusals(an_StreamChan_t chan)
     MUST(an_streamClose((an_Stream_t)chan) == AN_EINVAL && an_streamChanDestroy(0) == AN_EINVAL);
     an_Stream_t nobody = an_streamConnect(0, own, silent);
     MUST(nobody && an_streamRead(nobody, &byte, 1, -1, &bytes) == AN_ENOENT && bytes == 0);
+    /* Whoever asks again is told the same. */
+    MUST(an_streamRead(nobody, &byte, 1, -1, &bytes) == AN_ENOENT && bytes == 0);
     MUST(an_streamRead(nobody, 0, 1, -1, &bytes) == AN_EINVAL);
     MUST(an_streamClose(nobody) == AN_OK && an_streamClose(nobody) == AN_ESTALE);
 }

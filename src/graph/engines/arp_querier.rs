@@ -8,7 +8,7 @@ mod tests;
 
 use crate::contract::plan::{FOUND_BYTES, FusedKey, FusedStep};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
-use crate::graph::fused::{EngineTable, TableEntry, FusedAt, FusedBody, FusedLabel, KEY, NoForm};
+use crate::graph::fused::{EngineTable, Holds, TableEntry, FusedAt, FusedBody, FusedLabel, KEY, NoForm};
 use crate::graph::packet;
 use crate::wire::arp;
 use crate::wire::ethernet::{self, Mac, ethertype};
@@ -56,8 +56,9 @@ struct Station {
     since: u64,
     asked: u64,
     waiting: VecDeque<Frame>,
-    /// Whether its packets need not come here.
+    /// Whether its packets need not come here, and when that was tried last; 0: never.
     in_kernel: bool,
+    shown: u64,
 }
 
 struct ArpQuerier {
@@ -167,7 +168,7 @@ impl Engine for ArpQuerier {
 
     fn meet_table(&mut self, table: Option<EngineTable>) {
         self.table = table;
-        self.stations.values_mut().for_each(|station| station.in_kernel = false);
+        self.stations.values_mut().for_each(|station| (station.in_kernel, station.shown) = (false, 0));
     }
 
     fn kernel(&self, input: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
@@ -192,7 +193,7 @@ impl Engine for ArpQuerier {
         {
             self.stations = core::mem::take(&mut before.stations);
             self.held = core::mem::take(&mut before.held);
-            self.stations.values_mut().for_each(|station| station.in_kernel = false);
+            self.stations.values_mut().for_each(|station| (station.in_kernel, station.shown) = (false, 0));
             (self.drops, self.queries) = (before.drops, before.queries);
         }
     }
@@ -212,14 +213,14 @@ impl ArpQuerier {
     /// Packets to a station that is known need not come here.
     fn show(&mut self, to: Ip4, mac: Mac, now: u64) {
         let Some((table, station)) = self.table.as_ref().zip(self.stations.get_mut(&to)) else { return };
-        if !station.in_kernel {
+        if !station.in_kernel && (station.shown == 0 || station.shown.saturating_add(AGAIN) <= now) {
             let mut bytes = [0; FOUND_BYTES];
             bytes[..6].copy_from_slice(&mac.0);
             let until = station.since.saturating_add(self.timeout);
-            let lasts = if until == u64::MAX { until } else { until - now };
+            let holds = if until == u64::MAX { Holds::Ever } else { Holds::For(until.saturating_sub(now)) };
+            station.in_kernel = table.put(ArpQuerier::key(to), &TableEntry { bytes, holds, ..TableEntry::default() });
             // If there is no room, it is not tried again for each packet.
-            table.put(ArpQuerier::key(to), &TableEntry { bytes, lasts, ..TableEntry::default() });
-            station.in_kernel = true;
+            station.shown = now.max(1);
         }
     }
 
@@ -228,6 +229,7 @@ impl ArpQuerier {
         if let Some((table, station)) = self.table.as_ref().zip(self.stations.get_mut(&to))
             && core::mem::take(&mut station.in_kernel)
         {
+            station.shown = 0;
             table.remove(ArpQuerier::key(to));
         }
     }

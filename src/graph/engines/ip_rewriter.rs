@@ -16,7 +16,8 @@ pub const CLASS: EngineClass = EngineClass {
     name: "IPRewriter",
     doc: "Gives TCP and UDP flows other addresses and ports, and their answers the first ones back. \
           IPRewriter(INPUT0, ...): drop, pass OUTPUT, keep FOUT ROUT, or pattern SADDR SPORT DADDR DPORT FOUT \
-          ROUT. Handlers: mappings, nmappings, kernel_mappings, mapping_failures",
+          ROUT. \
+          MAPPING_CAPACITY flows; TCP_TIMEOUT, TCP_DONE_TIMEOUT and UDP_TIMEOUT in seconds: 86400, 240 and 300. Handlers: mappings, nmappings, kernel_mappings, kernel_refused, mapping_failures",
     make: Make::with("1-/1-", "h/h", "x/x", make),
 };
 
@@ -173,6 +174,7 @@ impl Engine for IpRewriter {
     fn read(&self, handler: &str) -> Option<String> {
         match handler {
             "nmappings" | "size" => Some(self.flows.len().to_string()),
+            "kernel_refused" => Some(self.flows.unshown.to_string()),
             "kernel_mappings" => Some(self.flows.in_kernel().to_string()),
             "mapping_failures" => Some(self.failures.to_string()),
             "mappings" | "table" => {

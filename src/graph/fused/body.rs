@@ -221,7 +221,7 @@ impl<'a> FusedBody<'a> {
         Ok(label)
     }
 
-    /// The packet goes up, which this engine says why.
+    /// The packet goes up, for a cause that this engine names: after the engines behind it were asked, or one of those is named.
     pub fn up(&mut self, why: &str) -> Result<FusedLabel, NoForm> {
         self.unknown = Some(why.to_owned());
         self.block(Vec::new(), FusedEnd::Up)

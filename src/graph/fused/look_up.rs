@@ -24,8 +24,20 @@ pub struct TableEntry {
     pub output: u16,
     /// What the new ends add to the sums of IP and of the transport, in the machine's order.
     pub sums: [u16; 2],
-    /// For so long, in nanoseconds from now on.
-    pub lasts: u64,
+    /// How long it holds.
+    pub holds: Holds,
+}
+
+/// How long an entry holds, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holds {
+    /// As long as the program runs.
+    #[default]
+    Ever,
+    /// From now on.
+    For(u64),
+    /// As long as no time between two of its packets is longer.
+    Idle(u64),
 }
 
 /// The table of a program, as whoever has it knows it.

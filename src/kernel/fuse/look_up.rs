@@ -37,7 +37,7 @@ const fn place(at: usize) -> i16 {
 }
 
 impl Writer {
-    /// A jump whose goal is the next instruction that [`Writer::land`] is followed by.
+    /// A jump forward: [`Writer::land`] makes the next instruction its goal. Gives its place.
     fn ahead(&mut self, opcode: u8, (dst, src): (u8, u8), imm: i32) -> usize {
         self.put(opcode, dst, src, 0, imm);
         self.code.len() - 1
@@ -110,6 +110,11 @@ impl Writer {
         if key == FusedKey::Ends {
             self.number(op::CALL, 0, COARSE_TIME);
             self.put(op::LOAD_LONG, 1, 10, slot, 0);
+            // Whoever was silent for too long is asked for in user space.
+            self.put(op::LOAD_LONG, 2, 1, place(graph_found::USED.at()), 0);
+            self.put(op::LOAD_LONG, 3, 1, place(graph_found::UNTIL.at()), 0);
+            self.registers(op::ADD_REGISTER, 2, 3);
+            self.jump(op::IF_GREATER, (0, 2), 0, otherwise);
             return self.put(op::STORE_LONG, 1, 0, place(graph_found::USED.at()), 0);
         }
         // What holds for ever needs no clock.

@@ -20,7 +20,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, PoisonError};
 
 /// Fuel of a packet: about as many instructions.
-const PACKET_FUEL: u64 = 100_000;
+pub(super) const PACKET_FUEL: u64 = 100_000;
 /// Fuel of reading an engine's arguments.
 const SETUP_FUEL: u64 = 1_000_000;
 
@@ -98,10 +98,16 @@ pub(super) struct EngineFunction {
 impl EngineFunction {
     /// Calls it.
     pub(super) fn call(&mut self, now: u64) -> Result<(), CallFailure> {
+        self.call_within(now, &mut { PACKET_FUEL })
+    }
+
+    /// The same with what is left of a packet's fuel.
+    pub(super) fn call_within(&mut self, now: u64, left: &mut u64) -> Result<(), CallFailure> {
         self.chance = self.chance.wrapping_add(0xd134_2543_de82_ef95);
         // Nobody else has this instance, nor those that it calls: it is never waited for.
         let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
-        let (result, fuel) = instance.call(self.at, (now, self.chance), PACKET_FUEL, &mut self.exchange);
+        let (result, fuel) = instance.call(self.at, (now, self.chance), *left, &mut self.exchange);
+        *left = left.saturating_sub(fuel);
         self.counts.packets += 1;
         self.counts.fuel += fuel;
         result

@@ -8,7 +8,7 @@
 //! has something: that is counted, and it is not asked again for this packet. Queues stand before it, and a shaper behind it, so with it a
 //! graph has a discipline that an extension brings.
 
-use super::engines::EngineFunction;
+use super::engines::{EngineFunction, PACKET_FUEL};
 use crate::frame::Frame;
 use crate::graph::engine::{Engine, GraphCx};
 
@@ -28,14 +28,14 @@ impl OrderEngine {
     }
 
     /// The input that is asked next, if the function names one; these have nothing.
-    fn choose(&mut self, inputs: u16, empty: u64, now: u64) -> Option<u16> {
+    fn choose(&mut self, inputs: u16, empty: u64, (now, left): (u64, &mut u64)) -> Option<u16> {
         let (input, bytes) = self.last;
         self.last.1 = 0;
         let exchange = &mut self.function.exchange;
         exchange.clear();
         let words = [u64::from(inputs), empty, u64::from(input), bytes as u64];
         words.iter().for_each(|word| exchange.extend_from_slice(&word.to_le_bytes()));
-        let called = self.function.call(now);
+        let called = self.function.call_within(now, left);
         called.ok().and_then(|()| named(&self.function.exchange, inputs, empty))
     }
 }
@@ -43,9 +43,10 @@ impl OrderEngine {
 impl Engine for OrderEngine {
     fn pull(&mut self, _: u16, cx: &mut GraphCx<'_>) -> Option<Frame> {
         let known = cx.inputs().min(INPUTS_MAX);
-        let (mut empty, mut has_failed) = (0u64, false);
+        // All calls for one packet have the fuel of one.
+        let (mut empty, mut has_failed, mut left) = (0u64, false, PACKET_FUEL);
         for _ in 0..known {
-            let chosen = if has_failed { None } else { self.choose(known, empty, cx.now) };
+            let chosen = if has_failed { None } else { self.choose(known, empty, (cx.now, &mut left)) };
             let input = chosen.unwrap_or(empty.trailing_ones() as u16);
             if chosen.is_none() && !core::mem::replace(&mut has_failed, true) {
                 self.function.fail();

@@ -179,26 +179,28 @@ impl Streams {
 
     /// A place for a stream or a channel of a domain, if it may have one more. `Again`: too many in this second.
     pub fn take(&self, account: &Arc<Account>, now: u64) -> Result<Seat, Error> {
-        let taken = self.try_take(account, now);
+        let taken = self.take_quietly(account, now);
         if taken.is_err() {
             self.count_refused();
         }
         taken
     }
 
-    fn try_take(&self, account: &Arc<Account>, now: u64) -> Result<Seat, Error> {
+    /// The same for one that comes in, which its channel counts.
+    pub fn take_quietly(&self, account: &Arc<Account>, now: u64) -> Result<Seat, Error> {
         let mut entries = lock(&account.entries);
         if account.has_ended() {
             return Err(Error::Stale);
+        }
+        // First of all, so that refusals for another cause have a rate too.
+        if !lock(&account.begins).take(now, 1) {
+            return Err(Error::Again);
         }
         if entries.len() >= usize::from(account.grants.streams) {
             return Err(Error::Limit);
         }
         if self.0.totals.open.load(Ordering::Relaxed) >= NODE_STREAMS_MAX {
             return Err(Error::Full);
-        }
-        if !lock(&account.begins).take(now, 1) {
-            return Err(Error::Again);
         }
         let number = self.number();
         entries.insert(number, None);
@@ -294,16 +296,16 @@ impl Seat {
         Ok(())
     }
 
-    /// A stream was accepted, or refused.
-    pub fn count_accepted(&self, accepted: bool) {
-        let (own, all) = match accepted {
-            true => (&self.traffic.accepted, &self.account.totals.accepted),
-            false => (&self.traffic.refused, &self.account.totals.refused),
-        };
-        own.fetch_add(1, Ordering::Relaxed);
-        if accepted {
-            all.fetch_add(1, Ordering::Relaxed);
-        }
+    /// A stream was accepted.
+    pub fn count_accepted(&self) {
+        self.traffic.accepted.fetch_add(1, Ordering::Relaxed);
+        self.account.totals.accepted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One that came in was refused.
+    pub fn count_refused(&self) {
+        self.traffic.refused.fetch_add(1, Ordering::Relaxed);
+        self.account.totals.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// So many bytes have come, or were sent.

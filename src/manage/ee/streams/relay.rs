@@ -114,7 +114,7 @@ impl Relay {
 
     /// Why a stream has ended; nothing if that was as it should be.
     pub fn why(&self, number: u32) -> Option<Error> {
-        lock(&self.reasons).remove(&number)
+        lock(&self.reasons).get(&number).copied()
     }
 }
 
@@ -251,7 +251,17 @@ impl Work<'_> {
         };
         let here = *here;
         let begun = self.receive(at, tcp, peer, here);
-        self.listeners[at].seat.count_accepted(begun.is_ok());
+        let seat = &self.listeners[at].seat;
+        match &begun {
+            Ok(_) => seat.count_accepted(),
+            Err(why) => {
+                seat.count_refused();
+                if matches!(why, Error::Limit | Error::Full) {
+                    // No more for a while: the system's queue has room for some, and refuses the rest.
+                    self.listeners[at].pause = self.clock.now() + PAUSE_NS;
+                }
+            }
+        }
         self.all.extend(begun.ok());
         true
     }
@@ -260,7 +270,7 @@ impl Work<'_> {
     fn receive(&self, at: usize, tcp: OwnedFd, peer: Option<SocketAddr>, here: SocketAddr) -> Result<Stream, Error> {
         let Listener { seat, told, .. } = &self.listeners[at];
         let domain = seat.domain();
-        let taken = self.streams.take(seat.account(), self.clock.now())?;
+        let taken = self.streams.take_quietly(seat.account(), self.clock.now())?;
         self.payer.charge(domain)?;
         let number = taken.number();
         let begun = Stream::begin(taken, tcp, between(peer, here), false).and_then(|(stream, other)| {

@@ -79,6 +79,13 @@ impl Way {
         }
     }
 
+    /// Nobody takes what comes any more.
+    fn give_up(&mut self, source: &OwnedFd) {
+        (self.from, self.to, self.ended, self.told) = (0, 0, true, true);
+        // It may have ended by itself.
+        let _ = shutdown(source, Shutdown::Read);
+    }
+
     /// Passes the end on.
     fn finish(&mut self, sink: &OwnedFd) {
         if self.ended && self.is_empty() && !self.told {
@@ -191,8 +198,11 @@ impl Stream {
                     self.seat.count_bytes(sent, false);
                     more |= sent > 0;
                 }
-                // It has closed its end, which is noticed next.
-                Err(Errno::PIPE | Errno::CONNRESET) => return Ok(false),
+                // It reads no more, though it may still send: what comes is for nobody.
+                Err(Errno::PIPE | Errno::CONNRESET) => {
+                    self.inward.give_up(&self.tcp);
+                    return Ok(more);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -208,7 +218,6 @@ pub fn reason(error: Errno) -> Error {
             Error::Unknown
         }
         Errno::ADDRINUSE => Error::Exists,
-        Errno::TIMEDOUT => Error::Again,
         Errno::ACCESS | Errno::PERM => Error::Denied,
         Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Error::Full,
         _ => Error::Io,
