@@ -59,8 +59,8 @@ struct graph_found {
     u32 output;
     /* What the new ends add to the sums of IP and of the transport. */
     u16 of_ip, of_transport;
-    /* When a packet was of it last, in nanoseconds of the kernel's coarse clock. Of a station until when it holds; of a flow how long it may
-     * have had no packet. */
+    /* When a packet was of it last, in nanoseconds of the kernel's coarse clock. Of a station until when it holds; of a flow how
+     * long it may have had no packet. */
     u64 used, until;
 };
 

@@ -17,7 +17,8 @@ pub const CLASS: EngineClass = EngineClass {
     doc: "Gives TCP and UDP flows other addresses and ports, and their answers the first ones back. \
           IPRewriter(INPUT0, ...): drop, pass OUTPUT, keep FOUT ROUT, or pattern SADDR SPORT DADDR DPORT FOUT \
           ROUT. \
-          MAPPING_CAPACITY flows; TCP_TIMEOUT, TCP_DONE_TIMEOUT and UDP_TIMEOUT in seconds: 86400, 240 and 300. Handlers: mappings, nmappings, kernel_mappings, kernel_refused, mapping_failures",
+          MAPPING_CAPACITY flows; TCP_TIMEOUT, TCP_DONE_TIMEOUT and UDP_TIMEOUT in seconds: 86400, 240 and 300. \
+          Handlers: mappings, nmappings, kernel_mappings, kernel_refused, mapping_failures",
     make: Make::with("1-/1-", "h/h", "x/x", make),
 };
 
