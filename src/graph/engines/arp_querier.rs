@@ -1,18 +1,18 @@
 //! Ethernet headers for IP packets: link addresses are asked for (RFC 826).
 
+use crate::contract::plan::{FOUND_BYTES, FusedKey, FusedStep};
 use crate::frame::Frame;
 use crate::graph::arguments::{AddressNames, FromArgument, Ip4, Span64};
 use crate::graph::class::{EngineClass, Make};
-#[cfg(test)]
-mod tests;
-
-use crate::contract::plan::{FOUND_BYTES, FusedKey, FusedStep};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
-use crate::graph::fused::{EngineTable, Holds, TableEntry, FusedAt, FusedBody, FusedLabel, KEY, NoForm};
+use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, Holds, KEY, NoForm, TableEntry};
 use crate::graph::packet;
 use crate::wire::arp;
 use crate::wire::ethernet::{self, Mac, ethertype};
 use std::collections::{HashMap, VecDeque};
+
+#[cfg(test)]
+mod tests;
 
 /// `ARPQuerier`.
 pub const CLASS: EngineClass = EngineClass {

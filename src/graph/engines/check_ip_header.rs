@@ -108,7 +108,10 @@ impl Engine for CheckIpHeader {
         if self.bad.len() + self.good.len() > ADDRESSES_MAX {
             return Err(NoForm::Because(format!("it knows more than {ADDRESSES_MAX} addresses")));
         }
-        let (wrong, right) = (body.to(1, at)?, body.to(0, FusedAt { network: Some(IP_AT), next: Some(at.receiver()), is_v4: true, ..at })?);
+        let (wrong, right) = (
+            body.to(1, at)?,
+            body.to(0, FusedAt { network: Some(IP_AT), next: Some(at.receiver()), is_v4: true, ..at })?,
+        );
         let wrong = body.steps(vec![FusedStep::Count(body.own(0))], wrong)?;
         let right = body.steps(vec![FusedStep::Trim], right)?;
         let is = |at: u16, address: &Ip4| {

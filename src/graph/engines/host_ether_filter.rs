@@ -41,7 +41,10 @@ impl Engine for HostEtherFilter {
             return Err(NoForm::Because("with DROP_OWN it has none".to_owned()));
         }
         if at.first + 12 > IP_AT {
-            return Err(NoForm::Because(format!("no link addresses are {} bytes behind the frame's beginning", at.first)));
+            return Err(NoForm::Because(format!(
+                "no link addresses are {} bytes behind the frame's beginning",
+                at.first
+            )));
         }
         let (group, one) = (body.to(0, FusedAt { group: true, ..at })?, body.to(0, FusedAt { group: false, ..at })?);
         let one = if self.other {

@@ -77,7 +77,12 @@ impl Flow {
             let once = (sum & 0xffff) + (sum >> 16);
             ((once & 0xffff) + (once >> 16)) as u16
         };
-        TableEntry { bytes, output: self.output, sums: [grown(8), grown(12)], holds: Holds::Idle(self.timeout(timeouts)) }
+        TableEntry {
+            bytes,
+            output: self.output,
+            sums: [grown(8), grown(12)],
+            holds: Holds::Idle(self.timeout(timeouts)),
+        }
     }
 }
 
@@ -232,8 +237,7 @@ impl Flows {
         self.begun += 1;
         let (number, shown) = (self.begun, 0);
         let (ending, in_kernel, was_in_kernel) = (false, false, false);
-        let flow =
-            Flow { becomes, output: forward, used: now, ends: ending, number, in_kernel, shown, was_in_kernel };
+        let flow = Flow { becomes, output: forward, used: now, ends: ending, number, in_kernel, shown, was_in_kernel };
         self.all.insert(ends, flow);
         self.all.insert(becomes.reversed(), Flow { becomes: ends.reversed(), output: back, ..flow });
         self.order.push_back((ends, number));
