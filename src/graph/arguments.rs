@@ -333,10 +333,15 @@ pub struct Net4 {
     pub length: u8,
 }
 
+/// The bits of a network of so many.
+pub fn mask_of(length: u8) -> u32 {
+    u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0)
+}
+
 impl Net4 {
     /// The bits of the network.
     pub fn mask(self) -> u32 {
-        u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0)
+        mask_of(self.length)
     }
 
     /// Whether an address is in the network.

@@ -8,7 +8,7 @@
 
 use super::arguments::Arguments;
 use super::engine::{Engine, WAYS};
-use core::ops::{Deref, RangeInclusive};
+use core::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -188,25 +188,19 @@ impl PlacedClass {
         }
     }
 
+    /// How this program makes its engines; nothing of a class of an extension.
+    pub fn make(&self) -> Option<&'static Make> {
+        match self {
+            PlacedClass::Own(class) => Some(&class.make),
+            PlacedClass::Brought(_) => None,
+        }
+    }
+
     /// The extension that has brought it.
     pub fn brought(&self) -> Option<&Arc<BroughtClass>> {
         match self {
             PlacedClass::Own(_) => None,
             PlacedClass::Brought(class) => Some(class),
-        }
-    }
-}
-
-/// What a class of an extension has besides its name: nothing of what the node's own have.
-static BROUGHT: EngineClass = EngineClass { name: "", doc: "", make: Make::Remark };
-
-impl Deref for PlacedClass {
-    type Target = EngineClass;
-
-    fn deref(&self) -> &EngineClass {
-        match self {
-            PlacedClass::Own(class) => class,
-            PlacedClass::Brought(_) => &BROUGHT,
         }
     }
 }

@@ -117,7 +117,7 @@ pub fn build(checked: &CheckedGraph, brought: &BroughtClasses) -> Result<Graph, 
         *number = Some(at);
         let pulls = ports.inputs.iter().any(|port| port.processing == Processing::Pull);
         let pushes = ports.outputs.iter().any(|port| port.processing == Processing::Push);
-        let is_task = matches!(class.make, Make::Element { is_task: true, .. });
+        let is_task = matches!(class.make(), Some(Make::Element { is_task: true, .. }));
         if is_task && (pulls || pushes) {
             graph.tasks.push(at);
         }

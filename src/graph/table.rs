@@ -65,9 +65,9 @@ impl Graph {
 
     /// Bytes of memory that the engines of a channel take at most, for packets of this way.
     pub fn bytes(&self, way: u16) -> u64 {
-        let of = |placed: &Placed| match &placed.class.make {
-            Make::Module { bytes, .. } => bytes.get(usize::from(way)).copied().unwrap_or(0),
-            Make::Element { .. } | Make::Remark => 0,
+        let of = |placed: &Placed| match placed.class.make() {
+            Some(Make::Module { bytes, .. }) => bytes.get(usize::from(way)).copied().unwrap_or(0),
+            Some(Make::Element { .. } | Make::Remark) | None => 0,
         };
         self.engines.iter().map(of).sum()
     }

@@ -125,7 +125,7 @@ mod tests {
         let (mut at, end, wires) = (graph.find(from).unwrap(), graph.find(to).unwrap(), graph.wires());
         let mut count = 1;
         while at != end {
-            let class = graph.engines()[usize::from(at)].class.name;
+            let class = graph.engines()[usize::from(at)].class.name();
             let output = match class {
                 "Classifier" | "LinearIPLookup" => 2,
                 _ => 0,

@@ -206,6 +206,26 @@ unsafe fn change(
     unsafe { put_if(version, number) }
 }
 
+/// Writes a value under a key, by a call that is made of the domain and the store, the key, the value, and the expected version.
+///
+/// # Safety
+/// As [`an_storePut`].
+unsafe fn keep(
+    store: *mut c_void,
+    (key, keybytes): (*const c_void, usize),
+    (value, length): (*const c_void, usize),
+    (expected, version): (*const u64, *mut u64),
+    call: impl FnOnce((u32, u32), StoreKey, StoreValue, Option<u64>) -> Call,
+) -> c_int {
+    let call = |found: &Plain, expected| {
+        // SAFETY: the caller's promise.
+        let (key, value) = unsafe { (key_of(key, keybytes)?, StoreValue(bytes(value, length, STORE_VALUE_MAX)?)) };
+        Ok(call((found.domain, found.name), key, value, expected))
+    };
+    // SAFETY: the same.
+    code(unsafe { change(store, expected, version, call) })
+}
+
 /// Keeps a value under a key.
 ///
 /// # Safety
@@ -220,13 +240,9 @@ pub unsafe extern "C" fn an_storePut(
     expected: *const u64,
     version: *mut u64,
 ) -> c_int {
-    let call = |found: &Plain, expected| {
-        // SAFETY: the caller's promise.
-        let (key, value) = unsafe { (key_of(key, keybytes)?, StoreValue(bytes(value, length, STORE_VALUE_MAX)?)) };
-        Ok(Call::StorePut { domain: found.domain, store: found.name, key, value, expected })
-    };
-    // SAFETY: the same.
-    code(unsafe { change(store, expected, version, call) })
+    let call = |(domain, store), key, value, expected| Call::StorePut { domain, store, key, value, expected };
+    // SAFETY: the caller's promise.
+    unsafe { keep(store, (key, keybytes), (value, length), (expected, version), call) }
 }
 
 /// Keeps a value under a key until the domain ends for which the store was opened.
@@ -243,13 +259,9 @@ pub unsafe extern "C" fn an_storeRegister(
     expected: *const u64,
     version: *mut u64,
 ) -> c_int {
-    let call = |found: &Plain, expected| {
-        // SAFETY: the caller's promise.
-        let (key, value) = unsafe { (key_of(key, keybytes)?, StoreValue(bytes(value, length, STORE_VALUE_MAX)?)) };
-        Ok(Call::StoreRegister { domain: found.domain, store: found.name, key, value, expected })
-    };
-    // SAFETY: the same.
-    code(unsafe { change(store, expected, version, call) })
+    let call = |(domain, store), key, value, expected| Call::StoreRegister { domain, store, key, value, expected };
+    // SAFETY: the caller's promise.
+    unsafe { keep(store, (key, keybytes), (value, length), (expected, version), call) }
 }
 
 /// Takes a key away.

@@ -98,9 +98,7 @@ impl CallType {
                     continue;
                 }
                 (Kind::Text, Value::Text(bytes)) | (Kind::Blob, Value::Blob(bytes)) => {
-                    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-                    out.extend_from_slice(bytes);
-                    out.resize(out.len().next_multiple_of(8), 0);
+                    put_blob(out, bytes);
                     continue;
                 }
                 _ => return Err(Unfit::Type),
@@ -179,6 +177,13 @@ fn argument(kind: Kind, word: &str) -> Result<Value, String> {
         Kind::Text => Value::text(word.as_bytes()),
         Kind::Blob => Value::Blob(hex::decode(word).map_err(|_| no("blob: hexadecimal digits"))?.into()),
     })
+}
+
+/// Lays bytes out: their length in eight, then they, then zeroes up to a multiple of eight.
+pub fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    out.extend_from_slice(bytes);
+    out.resize(out.len().next_multiple_of(8), 0);
 }
 
 fn read(kind: Kind, bytes: &mut &[u8]) -> Option<Value> {

@@ -5,7 +5,7 @@ use crate::frame::Frame;
 use crate::graph::arguments::{AddressNames, FromArgument, Ip4, Span64};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
-use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, Holds, KEY, NoForm, TableEntry};
+use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, Holds, KEY, NoForm, TableEntry, Tried};
 use crate::graph::packet;
 use crate::wire::arp;
 use crate::wire::ethernet::{self, Mac, ethertype};
@@ -56,9 +56,9 @@ struct Station {
     since: u64,
     asked: u64,
     waiting: VecDeque<Frame>,
-    /// Whether its packets need not come here, and when that was tried last; 0: never.
+    /// Whether its packets need not come here, and when that was tried last.
     in_kernel: bool,
-    shown: u64,
+    tried: Tried,
 }
 
 struct ArpQuerier {
@@ -168,7 +168,7 @@ impl Engine for ArpQuerier {
 
     fn meet_table(&mut self, table: Option<EngineTable>) {
         self.table = table;
-        self.stations.values_mut().for_each(|station| (station.in_kernel, station.shown) = (false, 0));
+        self.forget_shown();
     }
 
     fn kernel(&self, input: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
@@ -193,7 +193,7 @@ impl Engine for ArpQuerier {
         {
             self.stations = core::mem::take(&mut before.stations);
             self.held = core::mem::take(&mut before.held);
-            self.stations.values_mut().for_each(|station| (station.in_kernel, station.shown) = (false, 0));
+            self.forget_shown();
             (self.drops, self.queries) = (before.drops, before.queries);
         }
     }
@@ -213,14 +213,20 @@ impl ArpQuerier {
     /// Packets to a station that is known need not come here.
     fn show(&mut self, to: Ip4, mac: Mac, now: u64) {
         let Some((table, station)) = self.table.as_ref().zip(self.stations.get_mut(&to)) else { return };
-        if !station.in_kernel && (station.shown == 0 || station.shown.saturating_add(AGAIN) <= now) {
+        if !station.in_kernel && station.tried.is_due(now) {
             let mut bytes = [0; FOUND_BYTES];
             bytes[..6].copy_from_slice(&mac.0);
             let until = station.since.saturating_add(self.timeout);
             let holds = if until == u64::MAX { Holds::Ever } else { Holds::For(until.saturating_sub(now)) };
             station.in_kernel = table.put(ArpQuerier::key(to), &TableEntry { bytes, holds, ..TableEntry::default() });
-            // If there is no room, it is not tried again for each packet.
-            station.shown = now.max(1);
+            station.tried.note(now);
+        }
+    }
+
+    /// None of them is in the table yet.
+    fn forget_shown(&mut self) {
+        for station in self.stations.values_mut() {
+            (station.in_kernel, station.tried) = (false, Tried::default());
         }
     }
 
@@ -229,7 +235,7 @@ impl ArpQuerier {
         if let Some((table, station)) = self.table.as_ref().zip(self.stations.get_mut(&to))
             && core::mem::take(&mut station.in_kernel)
         {
-            station.shown = 0;
+            station.tried = Tried::default();
             table.remove(ArpQuerier::key(to));
         }
     }

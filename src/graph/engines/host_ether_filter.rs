@@ -1,6 +1,6 @@
 //! Frames for one station.
 
-use crate::contract::plan::{FusedTest, IP_AT};
+use crate::contract::plan::IP_AT;
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
@@ -53,7 +53,6 @@ impl Engine for HostEtherFilter {
         } else {
             one
         };
-        let bit = FusedTest { at: at.first, width: 1, shift: 0, mask: 1, low: 1, high: 1, reach: 0 };
-        body.test(bit, group, one)
+        body.bytes_are(at.first, (&[1], &[1]), group, one)
     }
 }

@@ -1,8 +1,8 @@
 //! Routes: the longest prefix that holds.
 
-use crate::contract::plan::{FusedNext, FusedTest};
+use crate::contract::plan::FusedNext;
 use crate::frame::Frame;
-use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4, words_of};
+use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4, mask_of, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
@@ -100,8 +100,7 @@ impl IpLookup {
     #[inline]
     fn find(&self, to: Ip4) -> Option<Way> {
         let to = u32::from_be_bytes(to.0);
-        let mask = |length: u8| u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-        self.lengths.iter().find_map(|(length, routes)| routes.get(&(to & mask(*length))).copied())
+        self.lengths.iter().find_map(|(length, routes)| routes.get(&(to & mask_of(*length))).copied())
     }
 }
 
@@ -131,13 +130,12 @@ impl Engine for IpLookup {
         let (mut label, v4) = (body.drop()?, FusedAt { is_v4: true, ..at });
         // The shortest prefixes are asked for last, so they are made first.
         for (length, routes) in self.lengths.iter().rev() {
-            let mask = u32::MAX.checked_shl(32 - u32::from(*length)).unwrap_or(0);
+            let mask = mask_of(*length).to_be_bytes();
             let mut routes: Vec<_> = routes.iter().collect();
             routes.sort();
             for (to, way) in routes {
                 let found = self.way(Some(*way), v4, body)?;
-                let test = FusedTest { at: place, width: 4, shift: 0, mask, low: *to, high: *to, reach: 0 };
-                label = body.test(test, found, label)?;
+                label = body.bytes_are(place, (&to.to_be_bytes(), &mask), found, label)?;
             }
         }
         if at.is_v4 {

@@ -43,6 +43,9 @@ pub enum NoForm {
 /// Gives the body of an engine, for packets that come to an input and of which so much is known.
 pub(super) type Ask<'a> = &'a dyn Fn(&mut FusedBody<'_>, u16, u16, FusedAt) -> Result<FusedLabel, NoForm>;
 
+/// What an engine is called, with its class.
+pub(super) type Name<'a> = &'a dyn Fn(u16) -> String;
+
 /// How engines are connected, and where they count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FusedLinks {
@@ -72,6 +75,7 @@ impl FusedLinks {
 pub struct FusedBody<'a> {
     links: &'a FusedLinks,
     ask: Ask<'a>,
+    name: Name<'a>,
     /// Blocks, those behind others first.
     blocks: Vec<FusedBlock>,
     /// Engines, and what is known when they are reached; nothing: it is under way.
@@ -82,8 +86,6 @@ pub struct FusedBody<'a> {
     drop: Option<FusedLabel>,
     /// Why packets go up.
     raised: Vec<String>,
-    /// Why those go up that the engine which was asked last does not find.
-    pub(super) unknown: Option<String>,
 }
 
 /// What has been put together.
@@ -140,9 +142,9 @@ impl FusedAt {
 }
 
 impl<'a> FusedBody<'a> {
-    pub(super) fn new(links: &'a FusedLinks, ask: Ask<'a>) -> FusedBody<'a> {
+    pub(super) fn new(links: &'a FusedLinks, ask: Ask<'a>, name: Name<'a>) -> FusedBody<'a> {
         let (blocks, known, exits, raised) = (Vec::new(), HashMap::new(), Vec::new(), Vec::new());
-        FusedBody { links, ask, blocks, known, exits, at: 0, depth: 0, drop: None, raised, unknown: None }
+        FusedBody { links, ask, name, blocks, known, exits, at: 0, depth: 0, drop: None, raised }
     }
 
     fn block(&mut self, steps: Vec<FusedStep>, end: FusedEnd) -> Result<FusedLabel, NoForm> {
@@ -164,16 +166,11 @@ impl<'a> FusedBody<'a> {
         Ok(label)
     }
 
-    /// This is a cause for which packets go up.
-    pub(super) fn note_raised(&mut self, why: String) {
+    /// The packet goes up as it came, for this cause.
+    pub(super) fn raise(&mut self, why: String) -> Result<FusedLabel, NoForm> {
         if !self.raised.contains(&why) {
             self.raised.push(why);
         }
-    }
-
-    /// The packet goes up as it came, for this cause.
-    pub(super) fn raise(&mut self, why: String) -> Result<FusedLabel, NoForm> {
-        self.note_raised(why);
         self.block(Vec::new(), FusedEnd::Up)
     }
 
@@ -221,10 +218,9 @@ impl<'a> FusedBody<'a> {
         Ok(label)
     }
 
-    /// The packet goes up, for a cause that this engine names: after the engines behind it were asked, or one of those is named.
+    /// The packet goes up as it came, for a cause of this engine.
     pub fn up(&mut self, why: &str) -> Result<FusedLabel, NoForm> {
-        self.unknown = Some(why.to_owned());
-        self.block(Vec::new(), FusedEnd::Up)
+        self.raise(format!("{}: {why}", (self.name)(self.at)))
     }
 
     /// Looks a packet up in this engine's part of the table: by one of these outputs, as is found; it goes up if nothing is.

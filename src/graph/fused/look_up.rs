@@ -40,6 +40,25 @@ pub enum Holds {
     Idle(u64),
 }
 
+/// Time until an entry is put there again that found no room, or of which packets come up all the same, in nanoseconds.
+pub const AGAIN: u64 = 1_000_000_000;
+
+/// When an entry was put there last, or tried to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tried(Option<u64>);
+
+impl Tried {
+    /// Whether it may be by now: not for each packet.
+    pub fn is_due(self, now: u64) -> bool {
+        self.0.is_none_or(|at| at.saturating_add(AGAIN) <= now)
+    }
+
+    /// It is now.
+    pub fn note(&mut self, now: u64) {
+        self.0 = Some(now);
+    }
+}
+
 /// The table of a program, as whoever has it knows it.
 pub trait GraphTable: Send + Sync + Debug {
     /// Puts an entry there, if there is room.

@@ -23,6 +23,6 @@ mod tests;
 mod up;
 
 pub use body::{FusedAt, FusedBody, FusedLabel, NoForm};
-pub use look_up::{EngineTable, GraphTable, Holds, KEY, TableEntry};
+pub use look_up::{AGAIN, EngineTable, GraphTable, Holds, KEY, TableEntry, Tried};
 pub use part::{FusedPart, GraphWords};
 pub use plan::{Fusion, plan};

@@ -31,8 +31,10 @@ impl FusedPart {
 
     /// The part of the table of an engine that is there.
     pub(crate) fn table_of(&self, engine: u16) -> Option<EngineTable> {
-        let table = self.table.clone().filter(|_| self.fusion.engines.contains(&engine))?;
-        Some(EngineTable { table, engine })
+        let table = self.table.as_ref()?;
+        // They are in order.
+        self.fusion.engines.binary_search(&engine).ok()?;
+        Some(EngineTable { table: table.clone(), engine })
     }
 
     /// Tells the engines of `own`, the graph that it was made of, what has come since; those of the same names and classes in `next`

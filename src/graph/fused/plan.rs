@@ -42,6 +42,12 @@ fn links(graph: &Graph) -> Option<FusedLinks> {
     (u32::from(links.count) <= GRAPH_WORDS).then_some(links)
 }
 
+/// What an engine is called, with its class.
+fn name(graph: &Graph, engine: u16) -> String {
+    let placed = graph.engines().get(usize::from(engine));
+    placed.map_or_else(String::new, |placed| format!("{} :: {}", placed.name, placed.class.name()))
+}
+
 /// The body of an engine, or why it has none.
 fn body(
     graph: &Graph,
@@ -51,18 +57,13 @@ fn body(
     in_parts: bool,
 ) -> Result<FusedLabel, NoForm> {
     let placed = graph.engines().get(usize::from(engine));
-    let Some((placed, inner)) = placed.and_then(|placed| Some((placed, placed.engine.as_ref()?))) else {
+    let Some(inner) = placed.and_then(|placed| placed.engine.as_ref()) else {
         return Err(NoForm::Behind("an engine is not there".to_owned()));
     };
-    let named = format!("{} :: {}", placed.name, placed.class.name());
     let why = match inner.kernel(input, at, body) {
-        Err(NoForm::Class) => format!("{named} has no form there"),
-        Err(NoForm::Because(why)) => format!("{named}: {why}"),
-        made => {
-            let unknown = body.unknown.take();
-            unknown.into_iter().for_each(|why| body.note_raised(format!("{named}: {why}")));
-            return made;
-        }
+        Err(NoForm::Class) => format!("{} has no form there", name(graph, engine)),
+        Err(NoForm::Because(why)) => format!("{}: {why}", name(graph, engine)),
+        made => return made,
     };
     if in_parts { body.raise(why) } else { Err(NoForm::Behind(why)) }
 }
@@ -73,7 +74,8 @@ pub fn plan(graph: &Graph, in_parts: bool, port: impl Fn(u16) -> u32) -> Result<
     let ask = |made: &mut FusedBody<'_>, engine: u16, input: u16, at: FusedAt| {
         body(graph, made, (engine, input), at, in_parts)
     };
-    let mut body = FusedBody::new(&links, &ask);
+    let named = |engine: u16| name(graph, engine);
+    let mut body = FusedBody::new(&links, &ask, &named);
     let mut entries: Vec<(u32, FusedLabel)> = Vec::new();
     for (edge, engine) in graph.entrances() {
         let number = port(edge);

@@ -10,6 +10,7 @@
 //! generation of its graph, if it is the same engine with the same arguments of a module that was not loaded anew.
 
 use super::orders::OrderEngine;
+use crate::code::extension::call_type::put_blob;
 use crate::code::extension::compiled::{CompiledExtension, Instances};
 use crate::code::extension::instance::{CallFailure, SharedInstance};
 use crate::core::reason::Reason;
@@ -178,13 +179,6 @@ impl Engine for ExtensionEngine {
     fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
         Some(self)
     }
-}
-
-/// Bytes as calls have them: their length in eight, then they, then zeroes up to a multiple of eight.
-fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
-    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-    out.extend_from_slice(bytes);
-    out.resize(out.len().next_multiple_of(8), 0);
 }
 
 /// An output and a packet that a function has given.

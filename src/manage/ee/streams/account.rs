@@ -18,7 +18,8 @@ pub const NODE_STREAMS_MAX: u64 = 4096;
 /// How far a domain may be ahead of the bytes a second that it may send, in nanoseconds.
 const AHEAD_NS: u64 = 10_000_000;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// What is in a lock of the streams.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is held is right between any two statements.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

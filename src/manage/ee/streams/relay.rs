@@ -3,7 +3,7 @@
 //! It reads from a side only when it has given the other one all that it has, so what it holds is bounded ([`HELD`], charged to the
 //! domain) and whoever is slow slows the other down. What it costs its domain pays as it pays for calls.
 
-use super::account::{Seat, Streams, between};
+use super::account::{Seat, Streams, between, lock};
 use super::stream::{Stream, Then};
 use crate::core::domain::DomainId;
 use crate::nodeos::interface::Error;
@@ -20,7 +20,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Streams of a session whose ends nobody has asked about; of more the oldest is forgotten.
 const ENDED_MAX: usize = 1024;
@@ -42,10 +42,6 @@ pub trait Payer: 'static {
 
 /// Why streams have ended that did not end well, by their numbers.
 type Reasons = Arc<Mutex<BTreeMap<u32, Error>>>;
-
-fn lock(reasons: &Reasons) -> MutexGuard<'_, BTreeMap<u32, Error>> {
-    reasons.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The relay, as its session knows it. With it all its streams end.
 pub struct Relay {
