@@ -4,6 +4,7 @@
 //! not told again by what follows from it.
 
 use crate::classes::Classes;
+use crate::cut;
 use crate::diagnostic::Diagnostic;
 use crate::elaborate::{Loose, elaborate};
 use crate::flow::{ElementPorts, infer};
@@ -21,7 +22,7 @@ pub struct Checked {
 }
 
 /// A flat graph in which nothing is wrong but what its classes find in their arguments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckedGraph {
     /// Elements and connections.
     pub graph: Graph,
@@ -42,6 +43,9 @@ pub fn check_with(source: &str, classes: &dyn Classes, definitions: &[(&str, &st
     };
     let mut mistakes = Mistakes::default();
     let ports = infer(&graph, classes, &loose, &mut mistakes);
+    if mistakes.is_empty() {
+        cut::check(&graph, &ports, &mut mistakes);
+    }
     let diagnostics = mistakes.into_list();
     Checked { graph: diagnostics.is_empty().then_some(CheckedGraph { graph, ports }), diagnostics }
 }

@@ -29,6 +29,8 @@ pub struct Element {
     pub class: String,
     /// Its arguments.
     pub arguments: Vec<Argument>,
+    /// The node that it is to be at, if not here.
+    pub place: Option<String>,
     /// Where it is declared.
     pub span: Span,
     /// Where the outermost compound it was in is used, if it was in one.
@@ -88,6 +90,9 @@ impl fmt::Display for Graph {
                 f.write_str("(")?;
                 list(f, &element.arguments)?;
                 f.write_str(")")?;
+            }
+            if let Some(node) = &element.place {
+                write!(f, " @remote({node})")?;
             }
             f.write_str(";\n")?;
         }

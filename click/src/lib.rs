@@ -27,6 +27,7 @@
 //! | `( [0] -> Strip(14) -> [0] )` | a group: elements of the same scope, with an input and an output of their own |
 //! | `define($rate 5)` | a variable; `$rate` and `${rate}` in a configuration are its value, `${rate-7}` is 7 if there is none |
 //! | `require(name)`, `provide(name)` | a package that must be here; one that this file is |
+//! | `a :: Class(x) @remote(NODE)` | an element at another node; so are those of a compound with a place (our own word) |
 //! | `connectiontunnel a -> b` | what goes into `a` comes out of `b` (of the older language) |
 //! | `// …`, `/* … */`, `# 12 "file"` | comments; a line directive, which changes nothing here |
 //! | `"a, b\n"`, `'a'`, `\<0800 45>` | in a configuration: a string with escapes, one without, bytes in hexadecimal |
@@ -77,6 +78,7 @@ pub mod arguments;
 pub mod check;
 pub mod classes;
 mod code;
+pub mod cut;
 pub mod edit;
 pub mod elaborate;
 pub mod flow;

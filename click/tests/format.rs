@@ -27,6 +27,10 @@ fn layout_is_canonical() {
         ("connectiontunnel a->b,c->d", "connectiontunnel a -> b, c -> d;\n"),
         ("c :: C(a,\n b)", "c :: C(\n    a,\n    b);\n"),
         ("elementclass A B", "elementclass A B;\n"),
+        (
+            "a->B(1)\n@remote( c )[1]->d::{->E->}@remote(f)",
+            "a -> B(1) @remote(c) [1] -> d :: { -> E -> } @remote(f);\n",
+        ),
         ("", ""),
         ("{}", "{ };\n"),
     ];

@@ -7,7 +7,7 @@
 
 use crate::wire::{self, Addr, Error, anep as anep_wire, icmp as icmp_wire, ipv4 as ipv4_wire, ipv6 as ipv6_wire};
 use crate::wire::{capsule as capsule_wire, checksum as sums, fetch as fetch_wire, udp as udp_wire};
-use crate::wire::{hello as hello_wire, proof as proof_wire, revocation as revocation_wire};
+use crate::wire::{hello as hello_wire, part as part_wire, proof as proof_wire, revocation as revocation_wire};
 
 type Checked = Result<(), Error>;
 
@@ -77,6 +77,19 @@ pub fn icmp(bytes: &[u8]) {
 /// A revocation.
 pub fn revocation(bytes: &[u8]) {
     let _ = read_revocation(bytes);
+}
+
+/// A message about parts of graphs.
+pub fn part(bytes: &[u8]) {
+    let _ = read_part(bytes);
+}
+
+fn read_part(bytes: &[u8]) -> Result<(), Error> {
+    let (head, message) = part_wire::Message::parse(bytes)?;
+    let mut again = vec![0; message.len()];
+    assert_eq!(message.emit(head, &mut again), Ok(again.len()));
+    assert_eq!(again, bytes);
+    Ok(())
 }
 
 /// A hello.
@@ -267,6 +280,7 @@ fn read_anep(bytes: &[u8]) -> Checked {
         type_id::FETCH => read_fetch(packet.payload()),
         type_id::REVOCATION => read_revocation(packet.payload()),
         anep_wire::type_id::HELLO => read_hello(packet.payload()),
+        anep_wire::type_id::PART => read_part(packet.payload()),
         _ => Ok(()),
     }
 }

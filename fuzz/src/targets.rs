@@ -52,6 +52,7 @@ pub const ALL: &[Target] = &[
     ("fetch", reading::fetch),
     ("revocation", reading::revocation),
     ("hello", reading::hello),
+    ("part", reading::part),
     ("icmp", reading::icmp),
     ("ipv4", reading::ipv4),
     ("ipv6", reading::ipv6),

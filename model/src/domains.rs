@@ -107,6 +107,9 @@ pub struct Grants {
     pub file_bytes: u64,
     /// Programs that may be in the kernel.
     pub kernel_programs: u16,
+    /// Parts of graphs that one neighbour may have in it.
+    #[serde(default)]
+    pub graph_parts: u16,
     /// Processes that it may have.
     pub processes: u32,
     /// Hundredths of one processor; 0: as much as there is.

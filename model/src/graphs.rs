@@ -39,6 +39,26 @@ pub struct Graph {
     pub held: u64,
     /// Of those that came in, how many did in the kernel.
     pub kernel_packets: u64,
+    /// Its parts at other nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Part>,
+    /// Of a part of another node's graph, the address of that node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+}
+
+/// A part of a graph at another node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Part {
+    /// The address of the node.
+    pub node: String,
+    /// The part's own generation.
+    pub generation: u32,
+    /// Whether it has said in the last seconds that it runs.
+    pub answers: bool,
+    /// Why it runs no more, if its node has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 /// A graph with its engines.

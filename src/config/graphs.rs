@@ -37,6 +37,13 @@ impl NodeFile {
                     role.grants.channels
                 ));
             }
+            if let Some((node, _)) = prepared.away().first() {
+                return wrong(format!(
+                    "[[graph]] {}: a part of it is to be at {node}, which has to accept it while both nodes run: leave it out \
+                     here, and give the text to anode graph apply",
+                    graph.name
+                ));
+            }
             self.check_devices(&prepared)?;
             all.push(prepared);
         }
@@ -81,6 +88,7 @@ mod tests {
             (format!("{good}{good}"), "[[graph]] name: g stands twice"),
             (graph("g", "no", "FromDevice(eth0) -> Discard;"), "[[graph]] g: there is no role no: write a [[role]]"),
             (graph("g", "ee", "FromDevice(eth0) -> Discrd;"), "g:1:"),
+            (graph("g", "ee", "FromDevice(eth0) -> Discard @remote(10.0.0.2);"), "a part of it is to be at 10.0.0.2"),
             (
                 graph("g", "ee", "FromDevice(eth0) -> Queue -> ToDevice(eth1);"),
                 "[[graph]] g: no [[port]] with packet = … is called eth1; there are: eth0",

@@ -115,9 +115,38 @@ impl NodeFile {
             let (demands, keys) = file.guard(&port.name, PortId(at as u16), secret)?;
             guard.demands.push(demands);
             guard.keys.extend(keys);
+            guard.parts.extend(self.parts_of(file, PortId(at as u16), &port.name)?);
         }
         check_directions(ports, &guard.keys)?;
         Ok(guard)
+    }
+
+    /// The roles in which neighbours of a port have parts of their graphs here.
+    fn parts_of(&self, file: &PortFile, port: PortId, name: &str) -> Result<Vec<(PortId, Addr, String)>, ConfigError> {
+        let mut parts = Vec::new();
+        for neighbour in &file.neighbours {
+            let Some(graphs) = &neighbour.graphs else { continue };
+            let place = format!("port {name}: neighbour {}: graphs = \"{graphs}\"", neighbour.address);
+            if neighbour.keys.is_empty() {
+                return wrong(format!(
+                    "{place}: parts of graphs are taken of who proves what he sends: give the neighbour keys, or leave graphs out"
+                ));
+            }
+            match self.roles.iter().find(|role| role.name == *graphs) {
+                None => {
+                    return wrong(format!(
+                        "{place}: there is no role of this name: write a [[role]] with graph_parts and bandwidth"
+                    ));
+                }
+                Some(role) if role.grants.graph_parts == 0 => {
+                    return wrong(format!(
+                        "{place}: that role grants no parts: set grants.graph_parts there, or leave graphs out"
+                    ));
+                }
+                Some(_) => parts.push((port, neighbour.address, graphs.clone())),
+            }
+        }
+        Ok(parts)
     }
 
     /// The secrets of all neighbours, by their files.
@@ -230,7 +259,8 @@ mod tests {
     fn guard(port: &str, neighbour: &str) -> Result<Guard, String> {
         let text = format!(
             "name = \"a\"\n[[port]]\nudp = \"127.0.0.1:4001\"\naddress = [\"10.0.0.1/24\"]\n{port}\n\
-             neighbours = [{{ address = \"10.0.0.2\", at = \"127.0.0.1:4002\", {neighbour} }}]\n"
+             neighbours = [{{ address = \"10.0.0.2\", at = \"127.0.0.1:4002\", {neighbour} }}]\n\
+             [[role]]\nname = \"none\"\n[[role]]\nname = \"some\"\ngrants = {{ graph_parts = 2 }}\n"
         );
         let file = NodeFile::parse(&text).map_err(|error| error.to_string())?;
         let (config, _) = file.plan().map_err(|error| error.to_string())?;
@@ -246,6 +276,8 @@ mod tests {
         let found = guard("demand = [\"mac\", \"signed-plan\"]", &format!("keys = {paths:?}")).unwrap();
         assert_eq!(found.demands, [Demands { mac: true, signed_code: false, signed_plan: true }]);
         assert_eq!(found.keys.iter().map(|key| (key.id, key.secret)).collect::<Vec<_>>(), [(1, [1; 32]), (2, [2; 32])]);
+        let found = guard("", &format!("graphs = \"some\", keys = {paths:?}")).unwrap();
+        assert_eq!(found.parts, [(PortId(0), Addr::v4([10, 0, 0, 2]), "some".to_owned())]);
         let twice = format!("keys = [{:?}, {:?}]", paths[0], paths[0]);
         for (port, neighbour, part) in [
             ("demand = [\"mac\"]", "keys = []", "lets nobody in"),
@@ -254,6 +286,9 @@ mod tests {
             ("", twice.as_str(), "is the second with the number 00000001"),
             ("", "keys = [\"/nonexistent\"]", "/nonexistent"),
             ("", "keys = [\"1\", \"2\", \"3\", \"4\", \"5\"]", "at most 4"),
+            ("", "graphs = \"east\"", "give the neighbour keys"),
+            ("", &format!("graphs = \"east\", keys = [{:?}]", paths[0]), "there is no role of this name"),
+            ("", &format!("graphs = \"none\", keys = [{:?}]", paths[0]), "that role grants no parts"),
         ] {
             let why = guard(port, neighbour).unwrap_err();
             assert!(why.contains(part), "{why} and not {part}");

@@ -232,6 +232,8 @@ pub struct NeighbourFile {
     /// Files with secrets that it shares with this node; the first is used to send.
     #[serde(default)]
     pub keys: Vec<PathBuf>,
+    /// The role in which parts of its graphs run here; without one it has none here.
+    pub graphs: Option<String>,
 }
 
 /// A static route of the file.

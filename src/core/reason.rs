@@ -315,6 +315,16 @@ reasons! {
     GraphReplaced = "graph-replaced",
         "a graph was replaced while an engine held this packet that the next generation does not have, and it did not leave \
          within a second";
+    /// A message about parts of graphs is wrong.
+    MalformedPart = "malformed-part",
+        "a neighbour sent a message about parts of graphs that is cut short or contradicts itself: look at the sender";
+    /// A message about parts of graphs came from nobody who is known by a proof, or a packet from whom no graph has a part.
+    PartForeign = "part-foreign",
+        "a message about parts of graphs came without a neighbour's proof, or a packet came for a part that does not run here any more: \
+         the node that has the graph says so too, and applies it again";
+    /// A neighbour offers parts faster than this node reads them.
+    PartRate = "part-rate",
+        "a neighbour offers parts of graphs faster than this node reads their texts: it offers them again by itself";
     /// An engine of a graph has thrown a packet away, or an output that it left by leads nowhere.
     GraphDropped = "graph-dropped",
         "an engine of a graph has thrown a packet away, had no room for it, or sent it by an output to which nothing is connected: \

@@ -1,5 +1,5 @@
-//! The edges of a graph by their names: devices, captures and the host. A frame that comes in or leaves has the number of one as its
-//! port.
+//! The edges of a graph by their names: devices, captures, the host, and connections that lead to other nodes. A frame that comes in or
+//! leaves has the number of one as its port.
 
 use crate::frame::PortId;
 
@@ -12,6 +12,14 @@ pub enum EdgeKind {
     Dump,
     /// The host that the graph is on.
     Host,
+    /// A connection that leads to another node: its number, and the node as the text names it; of a part of a graph nothing, which is
+    /// whoever has the rest of it.
+    Remote,
+}
+
+/// The name of a connection that leads to another node.
+pub fn remote_name(number: u16, node: &str) -> String {
+    format!("{number} {node}")
 }
 
 /// The places of a graph, each once.

@@ -14,6 +14,7 @@ use crate::wire::ethernet::Mac;
 use click::check::CheckedGraph;
 use click::check_with;
 use click::classes::{Class, Classes, CodeError, Processing};
+use click::cut::{FROM_REMOTE, Part, Parts, TO_REMOTE, cut};
 use click::diagnostic::Diagnostic;
 use click::graph::{Element, Hop as ClickHop};
 use std::collections::HashMap;
@@ -21,7 +22,8 @@ use std::collections::HashMap;
 /// Engines of one graph, at most.
 pub const GRAPH_MAX: usize = 4096;
 
-/// What the language is told of the classes of this node.
+/// What the language is told of the classes of this node. A text of somebody's has none of those that stand where connections are cut
+/// ([`click::cut`]).
 pub struct ClassTable {
     known: HashMap<String, Class>,
 }
@@ -35,9 +37,17 @@ impl Default for ClassTable {
 impl ClassTable {
     /// The classes of this node, and those that extensions have brought.
     pub fn with(brought: &BroughtClasses) -> ClassTable {
-        let own = |name: &'static str| Some((name.to_owned(), interface(engines::class(name)?)?));
         let others = brought.iter().filter_map(|class| Some((class.name.clone(), ports(class).ok()?)));
-        ClassTable { known: engines::names().filter_map(own).chain(others).collect() }
+        let mut table = ClassTable::of_parts();
+        table.known.retain(|name, _| ![TO_REMOTE, FROM_REMOTE].contains(&name.as_str()));
+        table.known.extend(others);
+        table
+    }
+
+    /// The classes that parts have, which other nodes send.
+    fn of_parts() -> ClassTable {
+        let own = |name: &'static str| Some((name.to_owned(), interface(engines::class(name)?)?));
+        ClassTable { known: engines::names().filter_map(own).collect() }
     }
 }
 
@@ -74,7 +84,59 @@ impl Classes for ClassTable {
     }
 }
 
-/// Reads a text, with variables of the caller's: name and value.
+/// A part of a graph that is to be at another node.
+pub struct AwayPart {
+    /// The node as the text names it.
+    pub node: String,
+    /// The part's own text.
+    pub text: String,
+    /// Its engines.
+    pub graph: Graph,
+}
+
+/// Reads a text, and makes what is at this node, and the parts that are to be at others.
+pub fn load_parts(text: &str, brought: &BroughtClasses) -> Result<(Graph, Vec<AwayPart>), Vec<Diagnostic>> {
+    let checked = check_with(text, &ClassTable::with(brought), &[]);
+    let Some(whole) = checked.graph else { return Err(checked.diagnostics) };
+    let mut wrong: Vec<_> = whole.graph.elements.iter().filter_map(|element| stays(element, brought)).collect();
+    let is_for_all =
+        |element: &Element| engines::class(&element.class).is_some_and(|class| matches!(class.make, Make::Remark));
+    let Parts { here, away } = cut(&whole, is_for_all);
+    let here = build(&here, brought).map_err(|found| wrong.extend(found));
+    let mut parts = Vec::new();
+    for Part { node, graph } in away {
+        match build(&graph, brought) {
+            Ok(made) => parts.push(AwayPart { node, text: graph.graph.to_string(), graph: made }),
+            // What is said for all parts is wrong in each.
+            Err(found) => found.into_iter().for_each(|one| {
+                if !wrong.contains(&one) {
+                    wrong.push(one);
+                }
+            }),
+        }
+    }
+    here.ok().filter(|_| wrong.is_empty()).map(|here| (here, parts)).ok_or(wrong)
+}
+
+/// Says that an engine of an extension is not for another node.
+fn stays(element: &Element, brought: &BroughtClasses) -> Option<Diagnostic> {
+    let (node, class) = (element.place.as_deref()?, brought.class(&element.class)?);
+    let what = format!("'{}' is of a class of an extension, which {node} does not have", element.name);
+    let wrong = Diagnostic::new(element.span, what, class.about.clone());
+    Some(wrong.hint("leave @remote out here: engines of extensions run where these are loaded"))
+}
+
+/// Reads a part that another node has sent: all of it is here, and what it is connected with is there.
+pub fn load_part(text: &str) -> Result<Graph, Vec<Diagnostic>> {
+    let checked = check_with(text, &ClassTable::of_parts(), &[]);
+    let Some(part) = checked.graph else { return Err(checked.diagnostics) };
+    match part.graph.elements.iter().find(|element| element.place.is_some()) {
+        Some(away) => Err(vec![Diagnostic::new(away.span, "a part has no parts", "this is to be at another node")]),
+        None => build(&part, &BroughtClasses::default()),
+    }
+}
+
+/// Reads a text as one graph at one place, with variables of the caller's: name and value.
 pub fn load(text: &str, variables: &[(&str, &str)]) -> Result<Graph, Vec<Diagnostic>> {
     load_with(text, variables, &BroughtClasses::default())
 }

@@ -38,6 +38,7 @@ pub mod own;
 mod packet;
 mod place;
 mod rate;
+pub mod remote;
 pub mod rules;
 pub mod running;
 mod runs;

@@ -1,4 +1,4 @@
-//! Where a graph meets what is around it: devices, captures and the host. Each place is a port of the graph, by its name.
+//! Where a graph meets what is around it: devices, captures, the host, and other nodes. Each place is a port of the graph, by its name.
 
 use super::edges::{EdgeKind, GraphEdges};
 use super::engine::{Engine, GraphCx, Pushed};
@@ -135,6 +135,9 @@ impl Engine for Gate {
     }
 
     fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if self.place.0 == EdgeKind::Remote {
+            return Err(NoForm::Because("it sends to another node, with a proof".to_owned()));
+        }
         if body.outputs() > 0 {
             return Err(NoForm::Because(
                 "it copies what it sends to its output, and the kernel copies none".to_owned(),

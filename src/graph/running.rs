@@ -13,6 +13,7 @@ use super::class::{BroughtClass, BroughtClasses};
 use super::edges::EdgeKind;
 use super::fused::{self, FusedPart, Fusion};
 use super::load::{self, ClassTable};
+use super::remote::{PartPlace, Remotes};
 use super::scratch::Scratch;
 use super::table::Graph;
 use crate::clean;
@@ -95,6 +96,10 @@ impl core::str::FromStr for GraphPlace {
 pub struct PreparedGraph {
     pub(crate) spec: GraphSpec,
     graph: Graph,
+    /// Nodes that have parts of it, and the text of each part.
+    away: Vec<(String, String)>,
+    /// The offer that they have accepted.
+    pub offer: Option<u32>,
 }
 
 /// One generation of a graph.
@@ -107,6 +112,8 @@ pub struct GraphGeneration {
     ports: Vec<PortId>,
     /// The edge of each port.
     edges: Vec<u16>,
+    /// Connections that lead to other nodes.
+    pub remotes: Remotes,
     /// Packets that are taken through together, at most.
     together: usize,
     /// Those that are.
@@ -127,10 +134,23 @@ impl GraphSpec {
     pub fn prepare_with(self, brought: &BroughtClasses) -> Result<PreparedGraph, String> {
         let named = |why: String| format!("graph {}: {why}", clean::shown(&self.name));
         self.check().map_err(named)?;
-        let graph =
-            load::load_with(&self.text, &[], brought).map_err(|wrong| named(shown(&self.name, &self.text, &wrong)))?;
+        let loaded = load::load_parts(&self.text, brought);
+        let (graph, away) = loaded.map_err(|wrong| named(shown(&self.name, &self.text, &wrong)))?;
         check_edges(&graph, &self.take).map_err(named)?;
-        Ok(PreparedGraph { spec: self, graph })
+        for part in &away {
+            check_part(&part.graph).map_err(|why| named(format!("at {}: {why}", part.node)))?;
+        }
+        let away = away.into_iter().map(|part| (part.node, part.text)).collect();
+        Ok(PreparedGraph { spec: self, graph, away, offer: None })
+    }
+
+    /// Makes the engines of a part that a node of this address has sent, and names it after both.
+    pub fn prepare_part(mut self, from: &str) -> Result<PreparedGraph, String> {
+        self.check()?;
+        let graph = load::load_part(&self.text).map_err(|wrong| shown(&self.name, &self.text, &wrong))?;
+        check_part(&graph)?;
+        self.name = format!("{}@{from}", self.name);
+        Ok(PreparedGraph { spec: self, graph, away: Vec::new(), offer: None })
     }
 
     /// Its text without some connections and engines, and with others; nothing is made of it yet.
@@ -182,19 +202,32 @@ impl PreparedGraph {
 
     /// The names of its devices.
     pub fn devices(&self) -> impl Iterator<Item = &str> {
-        self.graph.places.all.iter().map(|(_, name)| name.as_str())
+        let devices = self.graph.places.all.iter().filter(|(kind, _)| *kind == EdgeKind::Device);
+        devices.map(|(_, name)| name.as_str())
     }
 
-    /// For a node with these ports; the name of a device that is none of them is given back.
+    /// The nodes that are to have parts of it, and the text of each part.
+    pub fn away(&self) -> &[(String, String)] {
+        &self.away
+    }
+
+    /// For a node with these ports, and with its other parts at these places; the name of a device that is no port is given back.
     pub fn bind(
         self,
         number: u32,
         port: impl Fn(&str) -> Option<PortId>,
+        places: Vec<PartPlace>,
     ) -> Result<(GraphSpec, GraphGeneration), String> {
-        let PreparedGraph { spec, graph } = self;
+        let PreparedGraph { spec, graph, away, .. } = self;
+        let nodes: Vec<String> = away.into_iter().map(|(node, _)| node).collect();
+        let remotes = Remotes::new(&graph, &nodes, places);
         let mut ports = Vec::new();
         let mut edges = Vec::new();
         for (edge, (_, name)) in (0..).zip(&graph.places.all) {
+            if let Some(id) = remotes.port(edge) {
+                ports.push(id);
+                continue;
+            }
             let id = port(name).ok_or_else(|| name.clone())?;
             ports.push(id);
             let at = usize::from(id.0);
@@ -206,7 +239,7 @@ impl PreparedGraph {
         let wake = if graph.tasks.is_empty() { u64::MAX } else { 0 };
         let together = (graph.room() / ROOM_PARTS).clamp(1, RUN_MAX as u64) as usize;
         let run = Vec::with_capacity(RUN_MAX);
-        Ok((spec, GraphGeneration { number, graph, ports, edges, together, run, wake, kernel: None }))
+        Ok((spec, GraphGeneration { number, graph, ports, edges, remotes, together, run, wake, kernel: None }))
     }
 }
 
@@ -215,7 +248,18 @@ pub fn port_of(take: &str) -> &str {
     take.trim_start().split(['/', ' ']).next().unwrap_or_default()
 }
 
-/// Devices alone, and each that gives packets has some to give.
+/// A part at another node takes nothing there but what comes by connections of the graph.
+fn check_part(graph: &Graph) -> Result<(), String> {
+    let mut entrances = (0..).zip(&graph.places.all).filter(|(edge, _)| graph.is_entrance(*edge));
+    match entrances.find(|(_, (kind, _))| *kind == EdgeKind::Device) {
+        Some((_, (_, name))) => Err(format!(
+            "FromDevice({name}) takes packets there, which is for whoever has that node to say: take them here, or by a graph of its own"
+        )),
+        None => check_edges(graph, &[]),
+    }
+}
+
+/// Devices and connections to other nodes alone, and each device that gives packets has some to give.
 fn check_edges(graph: &Graph, takes: &[String]) -> Result<(), String> {
     let mut comes = Vec::new();
     for (edge, (kind, name)) in (0..).zip(&graph.places.all) {
@@ -233,7 +277,7 @@ fn check_edges(graph: &Graph, takes: &[String]) -> Result<(), String> {
                 );
             }
             EdgeKind::Device if graph.is_entrance(edge) => comes.push(name.as_str()),
-            EdgeKind::Device => {}
+            EdgeKind::Device | EdgeKind::Remote => {}
         }
     }
     for take in takes {
@@ -273,7 +317,8 @@ impl GraphGeneration {
     ) {
         let mut by = NO_EDGE;
         for frame in frames {
-            let edge = self.edges.get(usize::from(frame.port.0)).copied().unwrap_or(NO_EDGE);
+            let edge = self.edges.get(usize::from(frame.port.0)).copied();
+            let edge = edge.or_else(|| self.remotes.edge(frame.port)).unwrap_or(NO_EDGE);
             if edge != by || self.run.len() >= self.together {
                 self.take_through(by, now, pool, scratch);
                 self.graph.work(now, pool, scratch);
@@ -310,6 +355,9 @@ impl GraphGeneration {
     pub fn rebind(&mut self, port: impl Fn(&str) -> Option<PortId>) {
         self.edges.fill(NO_EDGE);
         for ((edge, (_, name)), known) in (0..).zip(&self.graph.places.all).zip(&mut self.ports) {
+            if self.remotes.port(edge).is_some() {
+                continue;
+            }
             *known = port(name).unwrap_or(PortId(u16::MAX));
             let at = usize::from(known.0);
             if port(name).is_some() {
@@ -385,6 +433,19 @@ mod tests {
             (&["a"], "FromDevice(a) -> ToDump(x);", "'x' is a capture, and a node has none"),
             (&["a"], "FromDevice(a) -> ToHost;", "FromHost and ToHost are not there in a node"),
             (&["a"], "FromDevice(a) -> Quue -> ToDevice(b);", "g:1:18"),
+            (
+                &["a/ip *"],
+                "FromDevice(a) -> Queue @remote(n) -> ToDevice(b);",
+                "packets cannot be pulled from another node",
+            ),
+            (&["a/ip *"], "FromDevice(a) -> Strip @remote(n) -> Discard;", "'Strip@2' lacks LENGTH"),
+            (&["a/ip *"], "FromDevice(a) -> ToRemote(1);", "unknown class 'ToRemote'"),
+            (
+                &["a/ip *"],
+                "FromDevice(a) -> Discard; FromDevice(b) @remote(n) -> Discard;",
+                "at n: FromDevice(b) takes packets there",
+            ),
+            (&["a/ip *"], "FromDevice(a) -> ToDump(x) @remote(n);", "at n: 'x' is a capture, and a node has none"),
         ] {
             let why = refused(take, text).unwrap_or_default();
             assert!(why.starts_with("graph g: ") && why.contains(said), "{text}: {why}");
@@ -404,7 +465,7 @@ mod tests {
     fn devices_are_ports_by_their_names() {
         let bind = |known: &'static [&str]| {
             let port = |name: &str| known.iter().position(|port| *port == name).map(|at| PortId(at as u16));
-            spec(&["a"], TEXT).prepare().unwrap().bind(7, port).map(|(_, generation)| generation)
+            spec(&["a"], TEXT).prepare().unwrap().bind(7, port, Vec::new()).map(|(_, generation)| generation)
         };
         assert_eq!(bind(&["a"]).err().as_deref(), Some("b"));
         let mut generation = bind(&["x", "b", "a"]).unwrap_or_else(|name| panic!("{name}"));
@@ -425,7 +486,7 @@ mod tests {
     fn a_source_without_a_rate_lets_others_work() {
         let text = "InfiniteSource -> Discard;";
         let prepared = spec(&[], text).prepare().unwrap();
-        let (_, mut generation) = prepared.bind(1, |_| None).unwrap_or_else(|name| panic!("{name}"));
+        let (_, mut generation) = prepared.bind(1, |_| None, Vec::new()).unwrap_or_else(|name| panic!("{name}"));
         let (mut pool, mut scratch) = (FramePool::new(FRAME, 16), Scratch::default());
         generation.work(1000, &mut pool, &mut scratch);
         assert_eq!(generation.wake, 1000 + REST);

@@ -10,7 +10,7 @@
 //! links lead one way; other graphs are checked for circles before they are made ([`super::load`]).
 
 use super::class::{BroughtClass, Make, PlacedClass};
-use super::edges::GraphEdges;
+use super::edges::{EdgeKind, GraphEdges};
 use super::engine::{GraphCx, GraphLink, INWARD, OUTWARD, Origin, Placed};
 use super::engines;
 use super::runs;
@@ -137,8 +137,9 @@ impl Graph {
             }
             return;
         };
+        let is_passed = self.is_remote(port);
         scratch.run.extend(frames.drain(..).map(|mut frame| {
-            (frame.port, frame.notes) = (port, Notes { at: now, ..Notes::default() });
+            (frame.port, frame.notes) = (port, begin(&frame, is_passed, now));
             Some(frame)
         }));
         let from = (scratch.run.first().and_then(|first| first.as_ref()).map_or(Payer::NOBODY, |it| it.payer), None);
@@ -149,7 +150,7 @@ impl Graph {
     /// A packet comes in by a port: all engines through which packets of this port come have one.
     pub fn receive(&mut self, mut frame: Frame, now: u64, pool: &mut FramePool, scratch: &mut Scratch) {
         let from = (frame.payer, None);
-        frame.notes = Notes { at: now, ..Notes::default() };
+        frame.notes = begin(&frame, self.is_remote(frame.port), now);
         let (port, mut next) = (frame.port, Some(frame));
         let entrances = self.entrances.iter().filter(|(known, _)| *known == port).map(|(_, engine)| *engine);
         let mut entrances = entrances.peekable();
@@ -222,6 +223,11 @@ impl Graph {
         self.entrances.iter().map(|(port, engine)| (port.0, *engine))
     }
 
+    /// Whether packets of this port come from another part of the graph.
+    fn is_remote(&self, port: PortId) -> bool {
+        self.places.all.get(usize::from(port.0)).is_some_and(|(kind, _)| *kind == EdgeKind::Remote)
+    }
+
     /// Whether packets of this port come in somewhere.
     pub fn is_entrance(&self, port: u16) -> bool {
         self.entrances.iter().any(|(known, _)| known.0 == port)
@@ -261,4 +267,9 @@ impl Graph {
         }
         held
     }
+}
+
+/// What is noted of a packet that comes in: nothing, or if it `is_passed` on by another part, what was noted there.
+fn begin(frame: &Frame, is_passed: bool, now: u64) -> Notes {
+    if is_passed { Notes { at: now, ..frame.notes } } else { Notes { at: now, ..Notes::default() } }
 }

@@ -6,10 +6,14 @@ use super::control::Handle;
 use crate::clean;
 use crate::graph::class::BroughtClasses;
 use crate::node::Node;
-use crate::node::graphs::{GraphPlace, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped, is_base};
+use crate::node::graphs::{GraphPart, GraphPlace, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped, is_base};
 use click::edit::Edit;
-use model::graphs::{Applied, Engine, Graph, Handler, Shown, Wire};
+use model::graphs::{Applied, Engine, Graph, Handler, Part, Shown, Wire};
 use model::{GraphEdit, GraphWish};
+use std::time::Duration;
+
+/// How often it is looked whether other nodes have answered.
+const LOOKED_AT: Duration = Duration::from_millis(1);
 
 /// Where engines run.
 const fn place(in_kernel: bool) -> &'static str {
@@ -59,14 +63,33 @@ pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, Strin
             ));
         }
     };
-    let graph =
+    let mut graph =
         GraphSpec { name: name.clone(), role, take, text, place: asked }.prepare_with(&handle.engine_classes())?;
+    if !graph.away().is_empty() {
+        graph = offer(handle, graph, base)?;
+    }
     let swapped = handle.with_node(move |node, turn| node.run_graph(turn, graph, base))??;
     // The ports know what it takes.
     handle.settle()?;
     let Swapped { generation, domain, kept, in_kernel, why } = swapped;
     let place = place(in_kernel).to_owned();
     Ok(Applied { name, domain: domain.0, generation, kept: kept as u64, place, why })
+}
+
+/// Offers the parts of a graph to the nodes where they are to be, and waits until all have accepted. Meanwhile the node goes on.
+fn offer(handle: &Handle, mut graph: PreparedGraph, base: Option<u32>) -> Result<PreparedGraph, String> {
+    let (mut graph, offered) = handle.with_node(move |node, turn| {
+        let offered = node.offer_parts(turn, &graph, base);
+        graph.offer = offered.as_ref().ok().copied();
+        (graph, offered)
+    })?;
+    let offer = offered?;
+    // It is refused or too old some time.
+    while !handle.with_node(move |node, turn| node.is_accepted(turn, offer))?? {
+        std::thread::sleep(LOOKED_AT);
+    }
+    graph.offer = Some(offer);
+    Ok(graph)
 }
 
 /// Connects engines of a graph otherwise: its text is read, changed and applied, unless somebody else has applied one meanwhile.
@@ -162,8 +185,14 @@ fn told(status: GraphStatus) -> Graph {
         in_kernel,
         why,
         kernel_packets,
+        parts,
+        owner,
         ..
     } = status;
+    let part = |part: GraphPart| {
+        let GraphPart { node, generation, answers, lost } = part;
+        Part { node: node.to_string(), generation, answers, lost }
+    };
     Graph {
         name,
         domain: domain.0,
@@ -181,6 +210,8 @@ fn told(status: GraphStatus) -> Graph {
         dropped: traffic.dropped,
         held: traffic.held,
         kernel_packets,
+        parts: parts.into_iter().map(part).collect(),
+        owner: owner.map(|owner| owner.to_string()),
     }
 }
 

@@ -50,7 +50,7 @@ impl Node {
         environments.add(&mut cx, revoking::Revocations::new(capsules), &[]);
         environments.add(&mut cx, hosts::Hosts::default(), &[root, management]);
         environments.add(&mut cx, hello::Hellos::new(seed), &[]);
-        environments.add(&mut cx, graphs::RunningGraphs::default(), &[]);
+        environments.add(&mut cx, graphs::RunningGraphs::new(secret_word(seed)), &[]);
         Node { cx, environments }
     }
 }

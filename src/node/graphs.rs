@@ -11,14 +11,20 @@
 //! place in the next goes its way in the old one, for a second at most.
 
 mod hearing;
+mod hosting;
+mod offering;
+mod parts;
+mod passing;
 mod placing;
 mod shown;
 mod swapping;
 
 use super::Cx;
 use super::ending::Gone;
-use super::environment::Environment;
-use super::output::{EventKind, Turn};
+use super::environment::{Environment, OwnType, PacketKind};
+use super::output::{EventKind, Ingress, Turn};
+use super::rates::Rates;
+use crate::classify::Native;
 use crate::core::domain::{DomainId, EnvironmentId};
 use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, Link, Payer, PeerId};
@@ -29,8 +35,10 @@ use crate::graph::running::GraphGeneration;
 pub use crate::graph::running::{GRAPHS_MAX, GraphPlace, GraphSpec, PreparedGraph};
 use crate::graph::scratch::Scratch;
 use crate::nodeos::interface::InChanId;
-use crate::wire::{Addr, ethernet};
+use crate::wire::{Addr, anep, ethernet};
 use core::mem::take;
+pub use parts::GraphPart;
+use parts::{Coming, Hosted, Kept, Offer, PASSED, PIECES_AT_ONCE, PIECES_PER_SECOND};
 pub use shown::{GraphEngine, GraphStatus, GraphTraffic, ShownGraph};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -79,18 +87,35 @@ struct Running {
     parts_before: VecDeque<(FusedPart, u64)>,
     /// When these were looked at last.
     settled: u64,
+    /// Of a part of a neighbour's graph.
+    hosted: Option<Hosted>,
+    /// Its parts at other nodes, and when they are told next to run on.
+    kept: Vec<Kept>,
+    next_keep: u64,
 }
 
 /// The graphs of a node.
-#[derive(Default)]
 pub(super) struct RunningGraphs {
     place: Option<EnvironmentId>,
     list: Vec<Running>,
     /// Which of them a domain has, by its index, and one more; 0: none.
     places: Vec<u16>,
+    /// Parts that other nodes have been asked to run, and the number of the last offer.
+    offers: Vec<Offer>,
+    offered: u32,
+    /// Texts of parts that are coming from neighbours, and how fast they may.
+    coming: Vec<Coming>,
+    pieces: Rates<Ingress>,
 }
 
 impl RunningGraphs {
+    /// None yet. The word is one that no earlier life of the node has had.
+    pub(super) fn new(word: u64) -> RunningGraphs {
+        let pieces = Rates::new(PIECES_PER_SECOND, PIECES_AT_ONCE);
+        let (list, places, offers, coming) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        RunningGraphs { place: None, list, places, offers, offered: word as u32, coming, pieces }
+    }
+
     fn at(&self, domain: DomainId) -> Option<usize> {
         let at = usize::from(*self.places.get(domain.index())?).checked_sub(1)?;
         self.list.get(at).is_some_and(|graph| graph.domain == domain).then_some(at)
@@ -117,7 +142,19 @@ impl Environment for RunningGraphs {
         self.place = Some(place);
     }
 
+    fn types(&self) -> (&'static [OwnType], Option<DomainId>) {
+        (&[OwnType { kind: PacketKind::Anep(anep::type_id::PART), waits: false }], None)
+    }
+
+    fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, _: PacketKind, frame: Frame, native: Option<&Native>) {
+        self.take_message(cx, turn, frame, native);
+    }
+
     fn run(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, domain: DomainId, what: u32, frame: Frame) -> u64 {
+        if what == PASSED {
+            self.pass(cx, turn, domain, frame);
+            return 0;
+        }
         if let Some(channel) = cx.graphs.channels.ins.get_mut(InChanId(what)) {
             channel.waiting = channel.waiting.saturating_sub(1);
         }
@@ -147,11 +184,17 @@ impl Environment for RunningGraphs {
         }
     }
 
+    fn sweep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
+        self.say_again(cx, turn);
+        self.end_silent(cx, turn);
+    }
+
     fn ended(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, gone: &[Gone]) -> usize {
         let before = self.list.len();
         self.list.retain_mut(|graph| {
             let ends = gone.iter().any(|gone| gone.domain == graph.domain);
             if ends {
+                graph.end_parts_at(cx, turn, &graph.now.remotes.places, true);
                 graph.slot.into_iter().for_each(|slot| cx.end_program(slot));
                 graph.settle_kernel(cx);
                 cx.core.drops.count_many(Reason::DomainEnded, graph.empty(turn));
@@ -197,7 +240,7 @@ impl Running {
             let together = self.came.drain(..fits.max(1));
             let came = together.len() as u64;
             self.now.receive(together, turn.now, &mut turn.out.pool, &mut self.scratch);
-            self.settle(cx, turn, came);
+            self.settle(cx, turn, came, None);
         }
         for frame in self.came.drain(..) {
             self.traffic.came += 1;
@@ -213,7 +256,7 @@ impl Running {
         for at in 0..self.older.len() {
             if let Some((older, _)) = self.older.get_mut(at).filter(|(older, _)| older.wake <= turn.now) {
                 older.work(turn.now, &mut turn.out.pool, &mut self.scratch);
-                self.settle(cx, turn, 0);
+                self.settle(cx, turn, 0, Some(at));
             }
         }
         if !self.older.is_empty() {
@@ -221,7 +264,7 @@ impl Running {
         }
         if self.now.wake <= turn.now {
             self.now.work(turn.now, &mut turn.out.pool, &mut self.scratch);
-            self.settle(cx, turn, 0);
+            self.settle(cx, turn, 0, None);
         }
     }
 
@@ -237,22 +280,27 @@ impl Running {
         let mut left = all;
         for _ in 0..all {
             let Some((mut older, until)) = self.older.pop_front() else { break };
-            if (older.graph.held() > 0 || older.kernel().is_some()) && until > turn.now && left <= most {
+            // What other nodes send to it is on its way.
+            let waits = older.graph.held() > 0 || older.kernel().is_some() || !older.remotes.places.is_empty();
+            if waits && until > turn.now && left <= most {
                 self.older.push_back((older, until));
                 continue;
             }
             left -= 1;
+            self.end_parts_at(cx, turn, &older.remotes.places, false);
             let lost = older.graph.empty(&mut turn.out.pool);
             if lost > 0 {
                 self.scratch.lost.push((Reason::GraphReplaced, lost));
             }
         }
-        self.settle(cx, turn, 0);
+        self.settle(cx, turn, 0, None);
     }
 
-    /// What has come of so many packets that came in goes where it goes, and is counted.
-    fn settle(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, came: u64) {
-        let Running { scratch, domain, traffic, said, .. } = self;
+    /// What has come of so many packets that came into a generation, an older one at that place or the present one, goes where it goes, and
+    /// is counted.
+    fn settle(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, came: u64, older: Option<usize>) {
+        let Running { scratch, domain, traffic, said, now, older: all, .. } = self;
+        let generation = older.and_then(|at| all.get(at)).map_or(&*now, |(older, _)| older);
         let (begun, used) = (take(&mut scratch.begun), take(&mut scratch.used));
         if begun + used > 0 {
             cx.transform(*domain, 0, begun);
@@ -271,7 +319,11 @@ impl Running {
             cx.drop_in(turn, frame, reason, *domain);
         }
         for frame in scratch.out.drain(..) {
-            match cx.leave_graph(turn, frame, *domain) {
+            let left = match generation.remotes.leads(frame.port) {
+                Some(way) => cx.pass_part(turn, frame, *domain, way),
+                None => cx.leave_graph(turn, frame, *domain),
+            };
+            match left {
                 Ok(()) => traffic.left += 1,
                 Err((frame, reason)) => {
                     traffic.dropped += 1;

@@ -102,6 +102,8 @@ pub struct Guard {
     pub demands: Vec<Demands>,
     /// Keys of neighbours, at most [`KEYS_MAX`] for each.
     pub keys: Vec<NeighbourKey>,
+    /// The roles in which neighbours with keys have parts of their graphs here.
+    pub parts: Vec<(PortId, Addr, String)>,
     /// What time it was, in nanoseconds since 1970, when the node's clock began.
     pub unix_ns: u64,
 }
@@ -139,6 +141,8 @@ pub(super) struct Proofs {
     unix_ns: u64,
     /// Principals with signatures that were revoked.
     disowned: HashSet<PrincipalId>,
+    /// The roles in which neighbours have parts of their graphs here.
+    parts: Vec<(PortId, Addr, String)>,
     /// Who was not let in, as far as the log has said it.
     pub(super) unproved: Unproved,
 }
@@ -190,11 +194,11 @@ fn is_same(one: &[u8; CODE], other: &[u8; CODE]) -> bool {
 
 impl Proofs {
     pub(super) fn new(guard: Guard, topology: &Topology, now: u64) -> Proofs {
-        let Guard { demands, mut keys, unix_ns } = guard;
+        let Guard { demands, mut keys, parts, unix_ns } = guard;
         let sends: Vec<_> = keys.iter().map(|key| (key.port, key.addr, key.id)).collect();
         keys.sort_by_key(|key| (key.port, key.id));
         let held: Vec<Held> = keys.iter().map(|key| Held::new(key, topology, unix_ns.saturating_add(now))).collect();
-        let mut proofs = Proofs { demands, held, unix_ns, ..Proofs::default() };
+        let mut proofs = Proofs { demands, held, parts, unix_ns, ..Proofs::default() };
         for (port, addr, id) in sends {
             // The first one given for an address.
             if proofs.sender(port, addr).is_none()
@@ -295,6 +299,12 @@ impl Cx {
     /// Whether a neighbour has a key here: what it proves to have sent is marked ([`Frame`]'s `authenticated`).
     pub fn has_key(&self, port: PortId, addr: Addr) -> bool {
         self.control.proofs.as_deref().is_some_and(|proofs| proofs.sender(port, addr).is_some())
+    }
+
+    /// The role in which a neighbour has parts of its graphs here.
+    pub(super) fn part_role(&self, port: PortId, addr: Addr) -> Option<&str> {
+        let parts = self.control.proofs.as_deref().map(|proofs| &proofs.parts[..]).unwrap_or_default();
+        parts.iter().find(|known| (known.0, known.1) == (port, addr)).map(|(_, _, role)| role.as_str())
     }
 
     /// Asks anew for the principals with revoked signatures, for ports that demand signatures.

@@ -111,6 +111,8 @@ pub struct Network {
     pub wrong_keys: Vec<(usize, usize)>,
     /// What all ports demand.
     pub demands: Demands,
+    /// The role in which neighbours have parts of their graphs, if they may have any.
+    pub parts: Option<String>,
     /// Time from a representation's arrival until it can run, in nanoseconds.
     pub prepare_ns: u64,
     /// Time a look into a node's store takes, in nanoseconds.
@@ -138,6 +140,7 @@ impl Network {
             secret: None,
             wrong_keys: Vec::new(),
             demands: Demands::default(),
+            parts: None,
             prepare_ns: 2_000_000,
             look_up_ns: 50_000,
             hello: 0,
@@ -255,7 +258,9 @@ impl Network {
             Some(NeighbourKey { port: neighbour.port, addr: neighbour.addr, id, secret })
         };
         let keys = neighbours.iter().filter_map(key).collect();
-        Some(Guard { demands: vec![self.demands; links.len()], keys, unix_ns: self.unix_s * 1_000_000_000 })
+        let part = |neighbour: &Neighbour| Some((neighbour.port, neighbour.addr, self.parts.clone()?));
+        let parts = neighbours.iter().filter_map(part).collect();
+        Some(Guard { demands: vec![self.demands; links.len()], keys, parts, unix_ns: self.unix_s * 1_000_000_000 })
     }
 }
 

@@ -41,6 +41,9 @@ pub const DOMAINS_MAX: usize = 131_072;
 /// Processes of one environment, at most.
 pub const PROCESSES_MAX: u32 = 1 << 16;
 
+/// Parts of graphs of one neighbour, at most.
+pub const GRAPH_PARTS_MAX: u16 = 64;
+
 /// Hundredths of one processor that one environment can be held to: those of 1,024.
 pub const CPU_PERCENT_MAX: u32 = 102_400;
 
@@ -74,6 +77,8 @@ pub struct Grants {
     pub file_bytes: u64,
     /// Programs of it that may be in the kernel.
     pub kernel_programs: u16,
+    /// Parts of graphs that one neighbour may have in it.
+    pub graph_parts: u16,
     /// Processes that it may have, where it is one, and threads beyond `threads`.
     pub processes: u32,
     /// Hundredths of one processor that its processes may use; 0: as much as there is.
@@ -99,6 +104,7 @@ impl Default for Grants {
             files: 0,
             file_bytes: 0,
             kernel_programs: 1,
+            graph_parts: 0,
             processes: 16,
             cpu_percent: 100,
             host_network: false,
@@ -121,6 +127,7 @@ impl Grants {
             files: FILES_MAX,
             file_bytes: FILE_BYTES_MAX,
             kernel_programs: u16::MAX,
+            graph_parts: GRAPH_PARTS_MAX,
             processes: PROCESSES_MAX,
             cpu_percent: 0,
             host_network: true,
@@ -129,7 +136,7 @@ impl Grants {
     }
 
     /// Every number that bounds something, by its name.
-    pub fn numbers(&self) -> [(&'static str, u64); 13] {
+    pub fn numbers(&self) -> [(&'static str, u64); 14] {
         [
             ("weight", self.weight.into()),
             ("priority", self.priority.into()),
@@ -143,6 +150,7 @@ impl Grants {
             ("files", self.files.into()),
             ("file_bytes", self.file_bytes),
             ("kernel_programs", self.kernel_programs.into()),
+            ("graph_parts", self.graph_parts.into()),
             ("processes", self.processes.into()),
         ]
     }
@@ -212,6 +220,7 @@ mod tests {
             (Grants { domains: u32::MAX, ..good }, "grants.domains"),
             (Grants { files: u32::MAX, ..good }, "grants.files"),
             (Grants { file_bytes: u64::MAX, ..good }, "grants.file_bytes"),
+            (Grants { graph_parts: 65, ..good }, "grants.graph_parts: 65 are more than a node holds, which is 64"),
         ] {
             let why = bad.check().unwrap_err();
             assert!(why.contains(part), "{why:?} and not {part:?}");

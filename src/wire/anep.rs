@@ -39,6 +39,8 @@ pub mod type_id {
     pub const REVOCATION: u16 = 0x0ac3;
     /// A hello ([`crate::wire::hello`]).
     pub const HELLO: u16 = 0x0ac4;
+    /// A message about parts of graphs ([`crate::wire::part`]).
+    pub const PART: u16 = 0x0ac5;
 }
 
 const FLAGS: usize = 1;

@@ -19,6 +19,7 @@ pub mod ipv4;
 pub mod ipv6;
 mod name;
 mod neighbour;
+pub mod part;
 pub mod plan;
 pub mod proof;
 pub mod revocation;

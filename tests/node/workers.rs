@@ -585,7 +585,7 @@ fn packets_that_find_the_ring_full_are_counted_and_their_domain_goes_on() {
 fn what_is_proved_goes_by_the_first_worker() {
     let mut two = Two::new();
     let key = NeighbourKey { port: PortId(1), addr: RIGHT, id: 7, secret: [3; 32] };
-    let guard = Guard { demands: Vec::new(), keys: vec![key], unix_ns: 1 << 60 };
+    let guard = Guard { demands: Vec::new(), keys: vec![key], unix_ns: 1 << 60, ..Guard::default() };
     two.first.driver.node.set_guard(1, guard.clone());
     two.second.node.leave_guard(&guard);
     let code = two.first.add(0, &module("", "", FORWARD));

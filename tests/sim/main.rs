@@ -11,6 +11,7 @@ mod hello;
 mod kept_back;
 mod lying;
 mod net;
+mod parts;
 mod peers;
 mod plan_apps;
 mod plan_layers;

@@ -154,7 +154,10 @@ impl Side {
             id: *id,
             secret: [*secret; 32],
         };
-        node.set_guard(0, Guard { demands: vec![demands], keys: keys.iter().map(key).collect(), unix_ns });
+        node.set_guard(
+            0,
+            Guard { demands: vec![demands], keys: keys.iter().map(key).collect(), unix_ns, ..Guard::default() },
+        );
         let role = Role {
             grants: Grants { channels: 4, bandwidth: u64::MAX, ..Grants::default() },
             ..(*Role::of_node()).clone()

@@ -29,6 +29,7 @@ const TARGETS: &[Target] = &[
     ("fetch", reading::fetch),
     ("revocation", reading::revocation),
     ("hello", reading::hello),
+    ("part", reading::part),
     ("checksum", reading::checksum),
     ("plan_message", reading::plan_message),
 ];

@@ -1,6 +1,6 @@
 //! Names to nodes: declarations, references, classes and tunnels.
 
-use super::resolve::Resolver;
+use super::resolve::{Resolver, Said};
 use super::scope::{ClassRef, Kind, Node};
 use crate::classes::nearest;
 use crate::diagnostic::Diagnostic;
@@ -75,8 +75,8 @@ impl Resolver<'_> {
         found
     }
 
-    /// `name :: class(config)`
-    pub(super) fn declare(&mut self, name: &Ident, class: ClassRef, config: Option<Span>) -> usize {
+    /// `name :: class(config) @remote(node)`
+    pub(super) fn declare(&mut self, name: &Ident, class: ClassRef, said: Said) -> usize {
         if let Some(&before) = self.at().names.get(&name.text) {
             self.declared_twice(name, before);
             return before;
@@ -91,7 +91,7 @@ impl Resolver<'_> {
             let what = Diagnostic::new(name.span, message, "digits alone are a port");
             self.mistakes.add(what.hint("put a letter before them"));
         }
-        self.element(name.text.clone(), class, config, name.span)
+        self.element(name.text.clone(), class, said, name.span)
     }
 
     fn declared_twice(&mut self, name: &Ident, before: usize) {
@@ -106,38 +106,38 @@ impl Resolver<'_> {
         self.mistakes.add(what.hint("use another name, or refer to the first by its name alone"));
     }
 
-    fn element(&mut self, name: String, class: ClassRef, config: Option<Span>, span: Span) -> usize {
-        let config = config.map(|config| Text::inside(self.source, config)).unwrap_or_default();
-        let kind = Kind::Element(class);
-        self.push(Node { name, kind, config, span, can_enter: true, can_leave: true, used: [0, 0] })
+    fn element(&mut self, name: String, class: ClassRef, said: Said, span: Span) -> usize {
+        let [config, place] = [said.config, said.place].map(|said| said.map(|said| Text::inside(self.source, said)));
+        let (kind, config) = (Kind::Element(class), config.unwrap_or_default());
+        self.push(Node { name, kind, config, place, span, can_enter: true, can_leave: true, used: [0, 0] })
     }
 
     /// A new element without a name.
-    pub(super) fn anonymous(&mut self, class: &str, of: ClassRef, config: Option<Span>, span: Span) -> usize {
+    pub(super) fn anonymous(&mut self, class: &str, of: ClassRef, said: Said, span: Span) -> usize {
         let name = self.anonymous_name(class);
-        let node = self.element(name, of, config, span);
+        let node = self.element(name, of, said, span);
         self.at().nameless.push(node);
         node
     }
 
     /// A name without a class behind it: a class, of which this is a new element, or an element.
-    pub(super) fn named(&mut self, name: &Ident, config: Option<Span>) -> usize {
+    pub(super) fn named(&mut self, name: &Ident, said: Said) -> usize {
         let Some(class) = self.lookup(&name.text) else {
             return match self.at().names.get(&name.text).copied() {
-                Some(node) => self.refer(name, node, config),
-                None => self.undeclared(name, config),
+                Some(node) => self.refer(name, node, said),
+                None => self.undeclared(name, said.config),
             };
         };
-        self.anonymous(&name.text, class, config, name.span)
+        self.anonymous(&name.text, class, said, name.span)
     }
 
-    fn refer(&mut self, name: &Ident, node: usize, config: Option<Span>) -> usize {
-        if let Some(config) = config {
-            let what =
-                Diagnostic::new(config, format!("'{}' has its configuration already", name.text), "a second one");
+    fn refer(&mut self, name: &Ident, node: usize, said: Said) -> usize {
+        for (said, word) in [(said.config, "configuration"), (said.place, "place")] {
+            let Some(said) = said else { continue };
+            let what = Diagnostic::new(said, format!("'{}' has its {word} already", name.text), "a second one");
             let first = self.at().scope.nodes.get(node).map(|node| node.span);
             let what = first.map_or(what.clone(), |first| what.other(first, "declared here"));
-            self.mistakes.add(what.hint("write the configuration where the element is declared"));
+            self.mistakes.add(what.hint(format!("write the {word} where the element is declared")));
         }
         node
     }
@@ -146,7 +146,7 @@ impl Resolver<'_> {
         let later = self.at().declared.get(&name.text).copied().filter(|span| span.start > name.span.start);
         if later.is_none() && (config.is_some() || name.text.starts_with(|c: char| c.is_ascii_uppercase())) {
             self.unknown_class(&name.text, name.span);
-            return self.anonymous(&name.text, ClassRef::Missing, None, name.span);
+            return self.anonymous(&name.text, ClassRef::Missing, Said::NOTHING, name.span);
         }
         let what = Diagnostic::new(name.span, format!("unknown element '{}'", name.text), "not declared before");
         let what = match later {
@@ -162,7 +162,7 @@ impl Resolver<'_> {
             }
         };
         self.mistakes.add(what);
-        let node = self.element(name.text.clone(), ClassRef::Missing, None, name.span);
+        let node = self.element(name.text.clone(), ClassRef::Missing, Said::NOTHING, name.span);
         if later.is_some() {
             // Its own declaration is right.
             self.at().names.remove(&name.text);

@@ -15,6 +15,10 @@ use crate::syntax::scan::{Kind as PieceKind, pieces};
 use crate::text::Text;
 use crate::variables::{Values, expand as substitute};
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Bytes of a node's name, at most.
+const PLACE_MAX: usize = 64;
 
 /// What a flat node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(super) enum FlatKind {
 pub(super) struct FlatNode {
     pub name: String,
     pub kind: FlatKind,
+    /// The node that it is to be at.
+    pub place: Option<Arc<str>>,
     pub span: Span,
     pub within: Option<Span>,
 }
@@ -76,6 +82,8 @@ struct Copy {
     prefix: String,
     variables: usize,
     within: Option<Span>,
+    /// The node that the compound is to be at.
+    place: Option<Arc<str>>,
     /// Its `input` and `output`.
     ends: Option<(usize, usize)>,
 }
@@ -107,7 +115,7 @@ pub(super) fn expand(scopes: &[Scope], definitions: &[(&str, &str)], mistakes: &
         full: false,
     };
     expander.define(0, 0);
-    let file = Copy { scope: 0, prefix: String::new(), variables: 0, within: None, ends: None };
+    let file = Copy { scope: 0, prefix: String::new(), variables: 0, within: None, place: None, ends: None };
     expander.waiting.push_back(file);
     while let Some(copy) = expander.waiting.pop_front().filter(|_| !expander.full) {
         expander.copy(&copy);
@@ -165,7 +173,7 @@ impl Expander<'_> {
             let what = Diagnostic::new(span, format!("'{name}' is declared twice"), "in a compound of this name");
             self.mistakes.add(what.other(other, "the other one").hint("rename the element that has a '/' in its name"));
         }
-        self.flat.nodes.push(FlatNode { name, kind, span, within });
+        self.flat.nodes.push(FlatNode { name, kind, place: None, span, within });
         self.flat.nodes.len() - 1
     }
 
@@ -226,6 +234,16 @@ impl Expander<'_> {
             ClassRef::Known(name) => (name.clone(), None),
             ClassRef::Compound(first) => (String::new(), Some(*first)),
         };
+        let at_node = match &node.place {
+            None => copy.place.clone(),
+            Some(own) => match self.place(own, copy.variables, node.span) {
+                None => return,
+                own => own,
+            },
+        };
+        if let Some(flat) = self.flat.nodes.get_mut(place) {
+            flat.place = at_node;
+        }
         let known = match first.map(|first| choose(scopes, first, &text, &parts, node.used)) {
             None => class,
             Some(Choice::Known(name)) => name,
@@ -262,7 +280,10 @@ impl Expander<'_> {
         let variables = self.variables.len() - 1;
         self.spend(bytes, node.span);
         self.define(body, variables);
-        let Some(name) = self.flat.nodes.get(place).map(|flat| flat.name.clone()) else { return };
+        let Some((name, at_node)) = self.flat.nodes.get(place).map(|flat| (flat.name.clone(), flat.place.clone()))
+        else {
+            return;
+        };
         let within = copy.within.or(Some(node.span));
         let input = self.node(format!("{name}/input"), FlatKind::Tunnel { exit: None }, node.span, within);
         let output = self.node(format!("{name}/output"), FlatKind::Tunnel { exit: Some(place) }, node.span, within);
@@ -270,7 +291,23 @@ impl Expander<'_> {
             flat.kind = FlatKind::Tunnel { exit: Some(input) };
         }
         let ends = Some((input, output));
-        self.waiting.push_back(Copy { scope: body, prefix: format!("{name}/"), variables, within, ends });
+        let prefix = format!("{name}/");
+        self.waiting.push_back(Copy { scope: body, prefix, variables, within, place: at_node, ends });
+    }
+
+    /// The name of the node that an element is to be at.
+    fn place(&mut self, text: &Text, variables: usize, span: Span) -> Option<Arc<str>> {
+        let text = self.text(text, variables, span)?;
+        let name = text.as_str().trim();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
+        if name.is_empty() || name.len() > PLACE_MAX || !name.chars().all(plain) {
+            let message = format!("'{}' is no node", name.escape_debug());
+            let label = format!("expected a neighbour's address or name, of at most {PLACE_MAX} bytes");
+            let what = Diagnostic::new(span, message, label);
+            self.mistakes.add(what.hint("the place of an element is written @remote(10.0.0.2)"));
+            return None;
+        }
+        Some(name.into())
     }
 
     /// Says which connected ports a compound does not have.

@@ -14,6 +14,17 @@ use crate::syntax::ast::{Body, Chain, Class, Compound, Ident, Item, ItemKind, Po
 use crate::text::Text;
 use std::collections::{HashMap, HashSet};
 
+/// What is said of an element behind its class, where it is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Said {
+    pub config: Option<Span>,
+    pub place: Option<Span>,
+}
+
+impl Said {
+    pub(super) const NOTHING: Said = Said { config: None, place: None };
+}
+
 /// The scope that is being filled.
 #[derive(Debug)]
 pub(super) struct Open {
@@ -198,15 +209,15 @@ impl Resolver<'_> {
         scope.links.extend(links);
     }
 
-    /// The class and configuration of `a, b :: Class(config)`, which both elements have.
-    fn shared_class(&mut self, set: &[Item]) -> Option<(ClassRef, Option<Span>)> {
+    /// What `a, b :: Class(config) @remote(c)` says of both elements.
+    fn shared_class(&mut self, set: &[Item]) -> Option<(ClassRef, Said)> {
         let [others @ .., last] = set else { return None };
         let bare = |item: &Item| item.inputs.is_none() && item.outputs.is_none() && item.kind != ItemKind::Implied;
         let name =
             |item: &Item| matches!(item.kind, ItemKind::Name(_)) && item.class.is_none() && item.config.is_none();
         let spreads = !others.is_empty() && set.iter().all(bare) && others.iter().all(name);
         let class = last.class.as_ref().filter(|_| spreads)?;
-        Some((self.class(class), last.config))
+        Some((self.class(class), Said { config: last.config, place: last.place }))
     }
 
     fn class(&mut self, class: &Class) -> ClassRef {
@@ -216,23 +227,24 @@ impl Resolver<'_> {
         }
     }
 
-    fn item(&mut self, item: &Item, first: bool, shared: Option<&(ClassRef, Option<Span>)>) -> End {
+    fn item(&mut self, item: &Item, first: bool, shared: Option<&(ClassRef, Said)>) -> End {
         let mut implied = (None, None);
+        let said = Said { config: item.config, place: item.place };
         let node = match (&item.kind, shared) {
-            (ItemKind::Name(name), Some((class, config))) => self.declare(name, class.clone(), *config),
+            (ItemKind::Name(name), Some((class, said))) => self.declare(name, class.clone(), *said),
             (ItemKind::Name(name), None) => match &item.class {
                 Some(class) if self.is_turned(name, class) => {
-                    self.anonymous(&name.text, ClassRef::Missing, None, name.span)
+                    self.anonymous(&name.text, ClassRef::Missing, Said::NOTHING, name.span)
                 }
                 Some(class) => {
                     let class = self.class(class);
-                    self.declare(name, class, item.config)
+                    self.declare(name, class, said)
                 }
-                None => self.named(name, item.config),
+                None => self.named(name, said),
             },
             (ItemKind::Compound(compound), _) => {
                 let class = self.compound(compound, "");
-                self.anonymous("", class, item.config, item.span)
+                self.anonymous("", class, said, item.span)
             }
             (ItemKind::Group(statements), _) => {
                 let (node, [inputs, outputs]) = self.group(statements, item.span);
@@ -331,7 +343,8 @@ impl Resolver<'_> {
     pub(super) fn tunnel(&mut self, name: &str, span: Span, can_enter: bool, can_leave: bool) -> usize {
         let kind = Kind::Tunnel { exit: None };
         let config = Text::default();
-        self.push(Node { name: name.to_owned(), kind, config, span, can_enter, can_leave, used: [0, 0] })
+        let name = name.to_owned();
+        self.push(Node { name, kind, config, place: None, span, can_enter, can_leave, used: [0, 0] })
     }
 
     /// What enters one node goes on behind another.

@@ -31,6 +31,8 @@ pub(super) struct Node {
     pub kind: Kind,
     /// Its configuration, variables not replaced yet.
     pub config: Text,
+    /// The node that it is to be at, variables not replaced yet.
+    pub place: Option<Text>,
     pub span: Span,
     /// Links may lead to it, and away from it.
     pub can_enter: bool,

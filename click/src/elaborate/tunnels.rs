@@ -35,7 +35,8 @@ pub(super) fn join(flat: Flat, mistakes: &mut Mistakes) -> (Graph, Loose) {
         };
         places.push(Some(graph.elements.len()));
         let (name, class, arguments) = (node.name.clone(), class.clone(), arguments.clone());
-        graph.elements.push(Element { name, class, arguments, span: node.span, within: node.within });
+        let place = node.place.as_deref().map(str::to_owned);
+        graph.elements.push(Element { name, class, arguments, place, span: node.span, within: node.within });
     }
     let mut joiner = Joiner { flat: &flat, places, behind: HashMap::new(), loose: Loose::default(), steps: 0 };
     for (at, link) in flat.links.iter().enumerate() {

@@ -165,6 +165,10 @@ impl Printer<'_> {
         if item.config.is_some() {
             self.config();
         }
+        if item.place.is_some() {
+            self.cursor.token(Gap::Space);
+            self.config();
+        }
         if item.outputs.is_some() {
             self.ports(Gap::Space);
         }

@@ -60,7 +60,7 @@ pub enum Arrow {
     Each,
 }
 
-/// An element in a chain, with the ports written beside it: `[1] name :: Class(config) [0, 2]`.
+/// An element in a chain, with what is written beside it: `[1] name :: Class(config) @remote(node) [0, 2]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Input ports.
@@ -71,6 +71,8 @@ pub struct Item {
     pub class: Option<Class>,
     /// Its configuration, with the parentheses.
     pub config: Option<Span>,
+    /// The node that it is to be at: what is in the parentheses of `@remote(NODE)`, with them.
+    pub place: Option<Span>,
     /// Output ports.
     pub outputs: Option<Ports>,
     /// The whole.

@@ -15,6 +15,9 @@ pub const PORT_MAX: u32 = 1023;
 /// The most ports of all lists of a text.
 pub const PORTS_MAX: usize = 65_536;
 
+/// What is written before the node that an element is to be at.
+const REMOTE: &str = "@remote";
+
 /// The number of a port: decimal, octal from `0` on, hexadecimal from `0x` on.
 fn number(text: &str) -> Option<u32> {
     let lower = text.to_ascii_lowercase();
@@ -70,7 +73,15 @@ impl Parser<'_> {
     fn item(&mut self, first: bool, leads: bool) -> Option<Item> {
         let start = self.span();
         let inputs = if self.peek() == Token::Sign("[") { Some(self.ports()?) } else { None };
-        let mut item = Item { inputs, kind: ItemKind::Implied, class: None, config: None, outputs: None, span: start };
+        let mut item = Item {
+            inputs,
+            kind: ItemKind::Implied,
+            class: None,
+            config: None,
+            place: None,
+            outputs: None,
+            span: start,
+        };
         match self.peek() {
             Token::Identifier => {
                 let span = self.next().span;
@@ -86,6 +97,9 @@ impl Parser<'_> {
             }
             Token::Sign("(") => item.kind = ItemKind::Group(self.group()?),
             _ => return self.implied(item, first, leads),
+        }
+        if !matches!(item.kind, ItemKind::Group(_)) {
+            item.place = self.place()?;
         }
         if self.peek() == Token::Sign("[") {
             item.outputs = Some(self.ports()?);
@@ -122,6 +136,35 @@ impl Parser<'_> {
         }
         let hint = "a declaration is written 'name :: Class' or 'name :: { … }'";
         self.ident("the name of a class", hint).map(Class::Name)
+    }
+
+    /// `@remote(node)`, if one is here; nothing: it is wrong, which has been said.
+    fn place(&mut self) -> Option<Option<Span>> {
+        let word = if self.peek() == Token::Identifier { self.text(self.span()) } else { String::new() };
+        // An element may have such a name.
+        if self.ahead(1).token == Token::Sign("::") {
+            return Some(None);
+        }
+        match &word[..] {
+            REMOTE => {
+                self.next();
+                let found = self.config();
+                if found.is_none() {
+                    self.unexpected("'(' and a node", "the place of an element is written @remote(10.0.0.2)");
+                }
+                found.map(Some)
+            }
+            "@kernel" | "@user" | "@auto" => {
+                let what = Diagnostic::new(
+                    self.span(),
+                    format!("'{word}' is the place of a whole graph"),
+                    "not of one element",
+                );
+                self.report(what.hint("say it beside the text, as its place; an element's own place is @remote(NODE)"));
+                None
+            }
+            _ => Some(None),
+        }
     }
 
     /// `[0, 2-4, 6-]`

@@ -39,6 +39,7 @@ const CONFIGS: &[&str] = &[
     "(\"$a\" /* ) */)",
     "(a\n b)",
 ];
+const PLACES: &[&str] = &["", "", "", " @remote(b)", "\n@remote( $a )", " @remote (10.0.0.2)"];
 const PORTS: &[&str] = &["[0]", "[1]", "[0,1]", "[0-2]", "[ 1- ]", "[]", "[0x1]"];
 const CLASSES: &[&str] =
     &["Counter", "Queue", "Null", "Discard", "FromDevice", "Tee", "Idle", "Script", "Mine", "Unknown"];
@@ -123,6 +124,7 @@ fn item(choices: &mut Choices<'_>, out: &mut String, depth: usize) {
         _ => {
             *out += choices.one(CLASSES);
             *out += choices.one(CONFIGS);
+            *out += choices.one(PLACES);
         }
     }
     if choices.pick(5) == 0 {

@@ -5,7 +5,7 @@ use crate::clean;
 use crate::cli::say_json;
 use crate::manage::client::{Control, run_dir};
 use anyhow::{Context as _, Result};
-use model::graphs::{Applied, Engine, Graph, Handler, Shown, Wire};
+use model::graphs::{Applied, Engine, Graph, Handler, Part, Shown, Wire};
 use model::{Ask, GraphWish};
 use std::path::Path;
 
@@ -50,9 +50,20 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     }
     let Shown { graph, engines, wires, said, .. } = shown;
     let Graph { came, begun, left, used, dropped, held, kernel_packets, .. } = graph;
-    let Graph { name, domain, role, generation, older, take, place, why, .. } = graph;
+    let Graph { name, domain, role, generation, older, take, place, why, parts, owner, .. } = graph;
     crate::say!("{}: generation {generation}, domain {domain}, role {}", clean::line(&name), clean::line(&role));
     crate::say!("runs @{place}{}", why.map_or(String::new(), |why| format!(", {}", not_there(&place, &why))));
+    if let Some(owner) = owner {
+        crate::say!("is a part of a graph of {}", clean::line(&owner));
+    }
+    for Part { node, generation, answers, lost } in &parts {
+        let how = match lost {
+            Some(why) => format!("lost: {}; apply the graph again", clean::line(why)),
+            None if *answers => "runs".to_owned(),
+            None => "does not answer".to_owned(),
+        };
+        crate::say!("a part @remote({}), generation {generation}, {how}", clean::line(node));
+    }
     if older > 0 {
         crate::say!("{older} generations before still hold packets");
     }

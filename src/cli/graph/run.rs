@@ -243,7 +243,8 @@ fn file_name(kind: EdgeKind, name: &str) -> String {
     let plain = plain.trim_start_matches('.');
     let plain = if plain.is_empty() && kind != EdgeKind::Host { "unnamed" } else { plain };
     match kind {
-        EdgeKind::Device => format!("{plain}.pcapng"),
+        // Nothing leads to other nodes here.
+        EdgeKind::Device | EdgeKind::Remote => format!("{plain}.pcapng"),
         EdgeKind::Host => format!("host{}{plain}.pcapng", if plain.is_empty() { "" } else { "-" }),
         EdgeKind::Dump => {
             format!("{}.pcapng", plain.trim_end_matches(".pcapng").trim_end_matches(".pcap").trim_end_matches(".dump"))

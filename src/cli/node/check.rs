@@ -191,7 +191,7 @@ fn describe_grants(grants: &Grants) -> String {
     };
     format!(
         "grants: weight {}, priority {}, {deadline}; {} B of memory, {} threads; {} channels, {} B/s, {} events, {} \
-         domains; {} files, {} B; {} kernel programs",
+         domains; {} files, {} B; {} kernel programs, {} parts of graphs of a neighbour",
         grants.weight,
         grants.priority,
         grants.memory_bytes,
@@ -202,6 +202,7 @@ fn describe_grants(grants: &Grants) -> String {
         grants.domains,
         grants.files,
         grants.file_bytes,
-        grants.kernel_programs
+        grants.kernel_programs,
+        grants.graph_parts
     )
 }

@@ -3,6 +3,7 @@
 use super::body::{Fused, FusedAt, FusedBody, FusedLabel, FusedLinks, NoForm};
 use crate::contract::GRAPH_WORDS;
 use crate::contract::plan::{KernelPlan, PLAN_BYTES};
+use crate::graph::edges::EdgeKind;
 use crate::graph::scratch::Hop;
 use crate::graph::table::Graph;
 
@@ -77,7 +78,10 @@ pub fn plan(graph: &Graph, in_parts: bool, port: impl Fn(u16) -> u32) -> Result<
     let named = |engine: u16| name(graph, engine);
     let mut body = FusedBody::new(&links, &ask, &named);
     let mut entries: Vec<(u32, FusedLabel)> = Vec::new();
-    for (edge, engine) in graph.entrances() {
+    let is_device =
+        |edge: &u16| graph.places.all.get(usize::from(*edge)).is_none_or(|(kind, _)| *kind != EdgeKind::Remote);
+    // What other nodes send comes to the user half alone.
+    for (edge, engine) in graph.entrances().filter(|(edge, _)| is_device(edge)) {
         let number = port(edge);
         if entries.iter().any(|(known, _)| *known == number) {
             return Err(

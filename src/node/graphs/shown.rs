@@ -1,11 +1,13 @@
 //! What is said of graphs that run, and what operators say to their engines.
 
+use super::parts::{GraphPart, Kept};
 use super::{Running, RunningGraphs};
 use crate::core::domain::DomainId;
 use crate::graph::engine::Placed;
 use crate::graph::running::GraphPlace;
 use crate::graph::swap::GraphWire;
 use crate::node::Node;
+use crate::wire::Addr;
 
 /// What has become of the packets of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,6 +66,10 @@ pub struct GraphStatus {
     pub why: String,
     /// Packets that came in there.
     pub kernel_packets: u64,
+    /// Its parts at other nodes.
+    pub parts: Vec<GraphPart>,
+    /// Of a part of a graph, the node that has that.
+    pub owner: Option<Addr>,
 }
 
 /// A graph with its engines.
@@ -96,6 +102,8 @@ impl Running {
             in_kernel: self.slot.is_some(),
             why: self.why.clone(),
             kernel_packets: self.kernel_packets,
+            parts: self.kept.iter().map(Kept::told).collect(),
+            owner: self.owner(),
         }
     }
 

@@ -10,13 +10,15 @@ use crate::classify::rule::Layer;
 use crate::core::domain::DomainId;
 use crate::frame::{Link, PortId};
 use crate::graph::door::GraphSlot;
+use crate::graph::remote::PartPlace;
 use crate::graph::running::{GRAPHS_MAX, GraphGeneration, GraphSpec, PreparedGraph, RUN_MAX, port_of};
 use crate::graph::scratch::Scratch;
 use crate::node::output::Turn;
-use crate::node::{Ended, Node};
+use crate::node::{Cx, Ended, Node};
 use crate::nodeos::channel;
 use crate::nodeos::interface::{ChanSpec, InChanId, NetSpec, NodeOs};
 use crate::topology::Port;
+use crate::wire::part::Message;
 use std::collections::VecDeque;
 
 /// Packets that may wait for a graph's turn, of each thing that it takes.
@@ -39,7 +41,7 @@ fn heard(take: &str) -> Option<&str> {
 }
 
 /// The port that is a device of graphs.
-fn device(ports: &[Port], name: &str) -> Option<PortId> {
+pub(super) fn device(ports: &[Port], name: &str) -> Option<PortId> {
     let at = ports.iter().position(|port| port.name == name && port.link != Link::Overlay && !port.is_vacant())?;
     Some(PortId(at as u16))
 }
@@ -72,11 +74,18 @@ pub struct Swapped {
 /// What there is of a graph before it becomes another one.
 pub(super) struct Before {
     pub(super) domain: DomainId,
-    number: u32,
+    pub(super) number: u32,
     doors: Vec<(String, Inlet)>,
     is_new: bool,
     /// Where its program is in the kernel.
     pub(super) slot: Option<GraphSlot>,
+}
+
+impl Before {
+    /// A domain, and no graph of it yet.
+    pub(super) fn nothing(domain: DomainId) -> Before {
+        Before { domain, number: 0, doors: Vec::new(), is_new: true, slot: None }
+    }
 }
 
 impl Node {
@@ -94,8 +103,26 @@ impl Node {
         if let Some(class) = graph.brought().find(|class| class.is_gone()) {
             return Err(named(format!("the extension {} was unloaded meanwhile", class.extension)));
         }
+        let places = self.take_offer(turn.now, &graph).map_err(named)?;
+        let swapped = self.swap_graph(turn, graph, places.clone());
+        if swapped.is_err() {
+            self.ask(|_: &mut RunningGraphs, cx| {
+                places.iter().for_each(|place| cx.tell_part(turn, place, &Message::End))
+            });
+        }
+        swapped
+    }
+
+    fn swap_graph(
+        &mut self,
+        turn: &mut Turn<'_>,
+        graph: PreparedGraph,
+        places: Vec<PartPlace>,
+    ) -> Result<Swapped, String> {
+        let name = graph.spec().name.clone();
+        let named = |why: String| format!("graph {name}: {why}");
         let number = self.generation_of(&name) + 1;
-        let bound = graph.bind(number, |name| self.device(name));
+        let bound = graph.bind(number, |name| self.device(name), places);
         let (spec, mut generation) = bound.map_err(|device| named(self.no_device(&device)))?;
         let mut before = self.before(&spec).map_err(named)?;
         let wanted = match self.open_doors(turn, &spec, (before.domain, &before.doors)) {
@@ -124,7 +151,8 @@ impl Node {
         }
         let (in_kernel, why) = (placed.slot.is_some(), (!placed.why.is_empty()).then(|| placed.why.clone()));
         let closed: Vec<_> = before.doors.drain(..).filter(|(take, _)| !spec.take.contains(take)).collect();
-        let kept = self.put(turn, (spec, wanted, generation), placed, &before);
+        let put = (spec, wanted, generation);
+        let kept = self.ask(|graphs: &mut RunningGraphs, cx| graphs.put(cx, turn, put, placed, &before)).unwrap_or(0);
         self.close_doors(turn, before.domain, &closed);
         let Before { domain, .. } = before;
         tracing::info!(event = "node", node = self.cx.core.name, name, generation = number, kept, "a graph runs");
@@ -145,7 +173,7 @@ impl Node {
         graphs.and_then(|graphs| graphs.find(name)).map_or(0, |graph| graph.now.number)
     }
 
-    fn check_bounds(&self, spec: &GraphSpec, base: Option<u32>) -> Result<(), String> {
+    pub(super) fn check_bounds(&self, spec: &GraphSpec, base: Option<u32>) -> Result<(), String> {
         let number = self.generation_of(&spec.name);
         is_base(base, number)?;
         let graphs: Option<&RunningGraphs> = self.environments.get();
@@ -182,7 +210,7 @@ impl Node {
         if let Some(known) = self.cx.core.domains.of(domain) {
             known.environment = place;
         }
-        Ok(Before { domain, number: 0, doors: Vec::new(), is_new: true, slot: None })
+        Ok(Before::nothing(domain))
     }
 
     /// The port that is a device of graphs.
@@ -304,59 +332,71 @@ impl Node {
             self.rebind_program(turn.now, domain);
         }
     }
+}
 
-    /// From here on nothing fails.
-    fn put(
+impl RunningGraphs {
+    /// From here on nothing fails; how many engines go on.
+    pub(super) fn put(
         &mut self,
+        cx: &mut Cx,
         turn: &mut Turn<'_>,
         (spec, doors, mut now): (GraphSpec, Vec<(String, Inlet)>, GraphGeneration),
-        placed: Placed,
+        Placed { slot, why }: Placed,
         before: &Before,
     ) -> usize {
         let domain = before.domain;
-        let Placed { slot, why } = placed;
-        let put = self.ask(|graphs: &mut RunningGraphs, cx| {
-            if before.number == 0 {
-                let (older, scratch, traffic, said) =
-                    (VecDeque::new(), Scratch::default(), Default::default(), VecDeque::new());
-                let came = Vec::with_capacity(RUN_MAX);
-                let (charged, kernel_packets, parts_before) = (0, 0, VecDeque::new());
-                graphs.list.push(Running {
-                    name: spec.name.as_str().into(),
-                    spec,
-                    domain,
-                    doors,
-                    now,
-                    came,
-                    older,
-                    scratch,
-                    traffic,
-                    charged,
-                    said,
-                    slot,
-                    why,
-                    kernel_packets,
-                    parts_before,
-                    settled: turn.now,
-                });
-                graphs.renew_places();
-                return 0;
-            }
-            let Some(graph) = graphs.at(domain).and_then(|at| graphs.list.get_mut(at)) else { return 0 };
-            // What can go now goes its whole way in the generation that it came into.
-            graph.now.work(turn.now, &mut turn.out.pool, &mut graph.scratch);
-            graph.settle(cx, turn, 0);
-            // What the kernel has counted so far is the engines', which the next ones take over.
-            graph.settle_kernel(cx);
-            // What programs before an engine was written to count from now on has no engine by its number any more.
-            graph.parts_before.clear();
-            let kept = now.take_over(&mut graph.now);
-            let before = core::mem::replace(&mut graph.now, now);
-            (graph.spec, graph.doors, graph.slot, graph.why) = (spec, doors, slot, why);
-            graph.older.push_back((before, turn.now + OLDER_FOR));
-            graph.end_older(cx, turn, OLDER_MAX);
-            kept
-        });
-        put.unwrap_or(0)
+        if before.number == 0 {
+            let graph = Running::new((spec, domain, doors), now, (slot, why), turn.now);
+            self.list.push(graph);
+            self.renew_places();
+            self.list.iter_mut().rev().take(1).for_each(|graph| graph.begin_parts(cx, turn));
+            return 0;
+        }
+        let Some(graph) = self.at(domain).and_then(|at| self.list.get_mut(at)) else { return 0 };
+        // What can go now goes its whole way in the generation that it came into.
+        graph.now.work(turn.now, &mut turn.out.pool, &mut graph.scratch);
+        graph.settle(cx, turn, 0, None);
+        // What the kernel has counted so far is the engines', which the next ones take over.
+        graph.settle_kernel(cx);
+        // What programs before an engine was written to count from now on has no engine by its number any more.
+        graph.parts_before.clear();
+        let kept = now.take_over(&mut graph.now);
+        let before = core::mem::replace(&mut graph.now, now);
+        (graph.spec, graph.doors, graph.slot, graph.why) = (spec, doors, slot, why);
+        graph.older.push_back((before, turn.now + OLDER_FOR));
+        graph.end_older(cx, turn, OLDER_MAX);
+        graph.begin_parts(cx, turn);
+        kept
+    }
+}
+
+impl Running {
+    fn new(
+        (spec, domain, doors): (GraphSpec, DomainId, Vec<(String, Inlet)>),
+        now: GraphGeneration,
+        (slot, why): (Option<GraphSlot>, String),
+        settled: u64,
+    ) -> Running {
+        Running {
+            name: spec.name.as_str().into(),
+            spec,
+            domain,
+            doors,
+            now,
+            came: Vec::with_capacity(RUN_MAX),
+            older: VecDeque::new(),
+            scratch: Scratch::default(),
+            traffic: Default::default(),
+            charged: 0,
+            said: VecDeque::new(),
+            slot,
+            why,
+            kernel_packets: 0,
+            parts_before: VecDeque::new(),
+            settled,
+            hosted: None,
+            kept: Vec::new(),
+            next_keep: 0,
+        }
     }
 }

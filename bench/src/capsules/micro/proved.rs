@@ -74,7 +74,7 @@ fn guard(neighbours: &[Addr]) -> Guard {
         secret: [at as u8 + 1; 32],
     };
     let keys = neighbours.iter().enumerate().map(key).collect();
-    Guard { demands: vec![Demands::default()], keys, unix_ns: UNIX }
+    Guard { demands: vec![Demands::default()], keys, unix_ns: UNIX, ..Guard::default() }
 }
 
 /// A node, and packets for it.

@@ -1,0 +1,92 @@
+//! Connections of a graph that lead to other nodes: which, and what of it is there.
+//!
+//! Such a connection is an edge of the graph ([`EdgeKind::Remote`](super::edges::EdgeKind::Remote)). Its packets leave and come in by
+//! ports of numbers that no port of a node has.
+
+use super::edges::EdgeKind;
+use super::table::Graph;
+use crate::frame::{PeerId, PortId};
+use crate::wire::Addr;
+
+/// The first of the numbers that stand for connections to other nodes; ports of a node have smaller ones.
+const FIRST: u16 = 0xf000;
+
+/// Where another part of a graph is: at a neighbour, in a generation of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartPlace {
+    /// The port towards the neighbour.
+    pub port: PortId,
+    /// Which neighbour of an overlay port.
+    pub peer: PeerId,
+    /// Its address.
+    pub addr: Addr,
+    /// The graph, as the node that has it calls it.
+    pub graph: u32,
+    /// The generation of the part.
+    pub generation: u32,
+}
+
+/// A connection that leads there, or comes from there.
+#[derive(Clone, Copy, Debug)]
+struct RemoteEdge {
+    number: u16,
+    /// Which of the places.
+    place: usize,
+    /// Which edge of the graph.
+    edge: u16,
+}
+
+/// The connections of one generation, and the places they lead to.
+#[derive(Debug, Default)]
+pub struct Remotes {
+    edges: Vec<RemoteEdge>,
+    /// The other parts.
+    pub places: Vec<PartPlace>,
+}
+
+impl Remotes {
+    /// Those of a graph whose text names these nodes, in the order of their places; of a part, which names none, all lead to one place.
+    pub fn new(graph: &Graph, nodes: &[String], places: Vec<PartPlace>) -> Remotes {
+        let mut edges = Vec::new();
+        for (edge, (kind, name)) in (0..).zip(&graph.places.all) {
+            let Some((number, node)) = name.split_once(' ').filter(|_| *kind == EdgeKind::Remote) else { continue };
+            let place = nodes.iter().position(|known| known == node).unwrap_or(0);
+            edges.extend(number.parse().ok().map(|number| RemoteEdge { number, place, edge }));
+        }
+        Remotes { edges, places }
+    }
+
+    /// The port that stands for an edge.
+    pub fn port(&self, edge: u16) -> Option<PortId> {
+        self.edges.iter().position(|known| known.edge == edge).map(|at| PortId(FIRST + at as u16))
+    }
+
+    fn of(&self, port: PortId) -> Option<&RemoteEdge> {
+        self.edges.get(usize::from(port.0.checked_sub(FIRST)?))
+    }
+
+    /// The edge that a port stands for.
+    #[inline]
+    pub fn edge(&self, port: PortId) -> Option<u16> {
+        self.of(port).map(|edge| edge.edge)
+    }
+
+    /// Where packets go that leave by a port, and the number of their connection.
+    #[inline]
+    pub fn leads(&self, port: PortId) -> Option<(PartPlace, u16)> {
+        let edge = self.of(port)?;
+        Some((*self.places.get(edge.place)?, edge.number))
+    }
+
+    /// By which port packets come in that are from a place, by the connection of that number.
+    pub fn entrance(&self, graph: &Graph, place: usize, number: u16) -> Option<PortId> {
+        let is_it = |edge: &RemoteEdge| (edge.place, edge.number) == (place, number) && graph.is_entrance(edge.edge);
+        self.edges.iter().position(is_it).map(|at| PortId(FIRST + at as u16))
+    }
+
+    /// The place at this neighbour's of a graph.
+    pub fn place(&self, (port, addr): (PortId, Addr), graph: u32) -> Option<usize> {
+        let is_it = |place: &PartPlace| (place.port, place.addr, place.graph) == (port, addr, graph);
+        self.places.iter().position(is_it)
+    }
+}

@@ -1,0 +1,96 @@
+//! What a node knows of parts of graphs: those that it has asked others to run ([`super::offering`]), and those of neighbours that it runs
+//! itself ([`super::hosting`]).
+
+use crate::graph::remote::PartPlace;
+use crate::graph::running::PreparedGraph;
+use crate::wire::Addr;
+
+/// What a packet from another node has come by, in the place of a channel.
+pub(super) const PASSED: u32 = u32::MAX - 1;
+
+/// Pieces of offers that one neighbour may send in a second, and at once: what it costs to read a text is the node's.
+pub(super) const PIECES_PER_SECOND: u64 = 64;
+pub(super) const PIECES_AT_ONCE: u64 = 128;
+
+/// A part of a graph at another node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphPart {
+    /// The node.
+    pub node: Addr,
+    /// The part's own generation.
+    pub generation: u32,
+    /// Whether it has said lately that it runs.
+    pub answers: bool,
+    /// Why it runs no more, if its node has said so.
+    pub lost: Option<String>,
+}
+
+/// Whose part of a graph it is.
+pub(super) struct Hosted {
+    /// Until when, if it is not said again.
+    pub(super) until: u64,
+    /// The part that it becomes when the neighbour's graph has become another one.
+    pub(super) next: Option<(PartPlace, PreparedGraph)>,
+}
+
+/// A text that is coming.
+pub(super) struct Coming {
+    pub(super) place: PartPlace,
+    pub(super) has: u64,
+    pub(super) text: Vec<u8>,
+    pub(super) until: u64,
+}
+
+/// What an offer is answered.
+pub(super) enum Reply {
+    /// It is not whole yet.
+    Has(u64),
+    Accepted,
+    Refused(String),
+}
+
+/// What a node has said to an offer.
+pub(super) enum Answer {
+    /// Nothing yet, but which pieces have come.
+    Awaited(u64),
+    Accepted,
+    Refused(String),
+}
+
+/// A part that is offered.
+pub(super) struct Offered {
+    pub(super) node: String,
+    pub(super) place: PartPlace,
+    pub(super) text: Vec<u8>,
+    pub(super) answer: Answer,
+}
+
+/// All parts of one graph, for its next generation.
+pub(super) struct Offer {
+    pub(super) number: u32,
+    pub(super) name: String,
+    pub(super) parts: Vec<Offered>,
+    pub(super) tries: u8,
+    pub(super) next: u64,
+    pub(super) until: u64,
+}
+
+/// A part that runs at another node.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) place: PartPlace,
+    /// When it last said that it runs.
+    pub(super) heard: u64,
+    /// Whether its silence was said.
+    pub(super) is_silent: bool,
+    /// Why it runs no more, if its node has said so.
+    pub(super) lost: Option<String>,
+}
+
+impl Kept {
+    /// What is said of it.
+    pub(super) fn told(&self) -> GraphPart {
+        let PartPlace { addr, generation, .. } = self.place;
+        GraphPart { node: addr, generation, answers: !self.is_silent, lost: self.lost.clone() }
+    }
+}
