@@ -13,7 +13,6 @@ use crate::sys::packet::Room;
 use crate::sys::privileges::Identity;
 use crate::sys::{netlink, packet, realtime, tcp, udp, xsk};
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
@@ -47,7 +46,7 @@ pub(super) fn carry_out(request: &Request, with: &[BorrowedFd<'_>], home: Home<'
         }
         Request::Discovery { interface } => DiscoverySocket::raw(*interface)?.map_or_else(Done::default, Done::of),
         Request::Udp { at, shared } => Done::of(udp::bind(*at, *shared)?),
-        Request::Tcp { at } => Done::of(TcpListener::bind(at)?.into()),
+        Request::Tcp { at } => Done::of(tcp::listen(*at)?),
         Request::Connect { at } => Done::of(tcp::connect(*at)?),
         Request::Listen { socket } => Done::of(listen_here(run_dir()?, *socket, home.user)?),
         Request::Map { name, shape } => {

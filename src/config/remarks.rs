@@ -2,6 +2,7 @@
 //! start print them.
 
 use super::NodeFile;
+use super::environments::EnvironmentFile;
 use crate::ee::plan::config::is_known;
 use crate::sys::process::is_root;
 
@@ -11,6 +12,7 @@ impl NodeFile {
         let mut all = self.unknown_services();
         all.extend(self.idle_ingress());
         all.extend(self.environments.iter().flat_map(|environment| environment.missing()));
+        all.extend(self.objects_without_streams());
         if !self.jail.require.is_empty() {
             let words = "[jail] require is part of [security] require now, which is for the node and its jails: it \
                          still counts, and without what it \
@@ -21,6 +23,22 @@ impl NodeFile {
             all.push("[security] user is without effect: only root can start a node that becomes somebody else".into());
         }
         all
+    }
+
+    /// Environments in the node's process whose role promises what they cannot have.
+    fn objects_without_streams(&self) -> Vec<String> {
+        let objects = self.environments.iter().filter(|environment| !environment.library.is_empty());
+        let promised = objects.filter(|environment| {
+            let role = self.roles.iter().find(|role| role.name == environment.role);
+            role.is_some_and(|role| role.streams.gives_any())
+        });
+        let words = |environment: &EnvironmentFile| {
+            let name = &environment.name;
+            format!(
+                "[[ee]] {name}: a library has no TCP streams, so the streams of its role are without effect: command or module"
+            )
+        };
+        promised.map(words).collect()
     }
 
     /// A misspelt name leaves a service open, or somebody without it.
@@ -71,6 +89,12 @@ mod tests {
             (environment("command = [\"/etc/passwd\"]\n"), "there is no program /etc/passwd"),
             (environment("library = [\"/nonex.so\"]\n"), "there is no file /nonex.so"),
             (environment("command = [\"sh\"]\nreads = [\"/nonex\"]\n"), "/nonex is not there"),
+            (
+                environment(
+                    "library = [\"/etc/passwd\"]\nrole = \"r\"\n[[role]]\nname = \"r\"\n[role.streams]\nlisten = [\"*:80\"]\n",
+                ),
+                "[[ee]] e: a library has no TCP streams",
+            ),
         ] {
             let found = remarks(&text);
             assert!(found.len() == 1 && found[0].contains(said), "{text}: {found:?}");

@@ -13,6 +13,6 @@ mod tree;
 mod usage;
 
 pub use name::{DomainId, EnvironmentId, HostId};
-pub use payer::{Domain, Rest};
+pub use payer::{Domain, OwnsStreams, Rest};
 pub use tree::{DEPTH_MAX, Domains};
 pub use usage::{Activations, Counts, Usage};

@@ -110,6 +110,11 @@ impl From<StreamPlace> for String {
 }
 
 impl StreamGrants {
+    /// Whether there are any.
+    pub fn gives_any(&self) -> bool {
+        !self.listen.is_empty() || !self.connect.is_empty()
+    }
+
     /// Whether a domain may listen there.
     pub fn may_listen(&self, at: &SocketAddr) -> bool {
         self.listen.iter().any(|place| place.holds(at))
@@ -146,7 +151,7 @@ impl StreamGrants {
                 return Some(format!("streams.{name} has {place}"));
             }
         }
-        if self.listen.is_empty() && self.connect.is_empty() {
+        if !self.gives_any() {
             return None;
         }
         let numbers = [("streams", self.streams, others.streams), ("per_second", self.per_second, others.per_second)];
@@ -170,6 +175,10 @@ mod tests {
             ("10.0.2.7/32:8000-8099", "10.0.2.7:8099", ["10.0.2.8:8000", "10.0.2.7:7999", "10.0.2.7:8100"]),
             ("[fd00::/64]:443", "[fd00::5]:443", ["[fd00:0:0:1::5]:443", "10.0.0.1:443", "[fd00::5]:444"]),
             ("*:443", "10.0.0.1:443", ["10.0.0.1:442", "[::1]:80", "10.0.0.1:0"]),
+            ("*:80", "0.0.0.0:80", ["0.0.0.0:81", "[::]:81", "[::1]:8080"]),
+            ("*:81", "[::]:81", ["0.0.0.0:80", "[::]:80", "[::1]:8080"]),
+            ("0.0.0.0/0:80", "0.0.0.0:80", ["[::]:80", "[::1]:80", "0.0.0.0:81"]),
+            ("10.0.0.0/8:80", "10.0.0.1:80", ["0.0.0.0:80", "[::]:80", "[::1]:80"]),
             ("*:*", "[::1]:65535", ["10.0.0.1:0", "[::1]:0", "0.0.0.0:0"]),
         ] {
             let place = StreamPlace::try_from(text.to_owned()).unwrap();

@@ -15,6 +15,12 @@ use crate::trust::grants::Grants;
 use crate::trust::limits::{Limits, OverBudget};
 use std::sync::Arc;
 
+/// The TCP streams of a domain: they end when this is dropped.
+pub trait OwnsStreams: core::fmt::Debug + Send + Sync {
+    /// The domain acts in this role from now on, and sends so many bytes a second. Nobody is waited for.
+    fn renew(&self, role: &Arc<Role>, bandwidth: u64);
+}
+
 /// A domain: limits and what was used of them. Three cache lines with what packets look at, the third only those that
 /// run code or are measured; behind them the rest.
 #[derive(Debug)]
@@ -80,7 +86,7 @@ pub struct Rest {
     /// Whether it may have something in the node's stores.
     pub has_stores: bool,
     /// What ends its TCP streams when it goes with the domain, if it may have had some.
-    pub streams: Option<Box<dyn core::any::Any + Send + Sync>>,
+    pub streams: Option<Box<dyn OwnsStreams>>,
     /// Its grants at its creation.
     pub role: Arc<Role>,
     /// Domains below it, however deep.
@@ -214,6 +220,9 @@ impl Domain {
         });
         let rest = &mut self.rest;
         (rest.limits, rest.grants, rest.role) = (limits, grants, role.clone());
+        if let Some(streams) = &rest.streams {
+            streams.renew(role, grants.bandwidth);
+        }
         match kept {
             Some(kept) => self.more.get_or_insert_default().bandwidth = Some(kept),
             None if grants.bandwidth < u64::MAX => {

@@ -172,6 +172,7 @@ impl Acceptor {
 
 /// Serves processes that connect to a socket from threads of its own.
 pub fn serve(socket: OwnedFd, acceptor: Acceptor) -> io::Result<()> {
+    acceptor.handle.streams.serve(acceptor.clock)?;
     let listener = SeqPacket::of(socket);
     threads::start("anode-ees", Duty::Sessions, move || {
         loop {

@@ -1,12 +1,12 @@
 //! TCP streams, as far as they are the domain's: its rights and its memory. Bytes and sockets are `manage/ee/streams`.
 
 use super::Os;
+use crate::core::domain::OwnsStreams;
 use crate::nodeos::interface::{DomainId, Error};
 use crate::trust::Role;
-use core::any::Any;
 
 /// What ends the streams of a domain when it is dropped.
-pub type EndsStreams = Box<dyn Any + Send + Sync>;
+pub type EndsStreams = Box<dyn OwnsStreams>;
 
 impl Os<'_, '_> {
     /// Takes memory of a domain for a stream, if its role lets it have that one. `enter` makes what ends its streams, for its

@@ -1,16 +1,21 @@
 //! Who has which streams: one account for each domain, and the counts of all.
 
+mod seat;
+
+use super::ends::{Changes, Ends};
 use crate::core::bucket::{TokenBucket, burst};
 use crate::core::domain::DomainId;
 use crate::nodeos::interface::Error;
 use crate::sys::clock::Clock;
 use crate::trust::streams::StreamGrants;
 use rustix::net::{Shutdown, shutdown};
+pub use seat::Seat;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// Streams of one node, and channels that listen: each takes two descriptors.
 pub const NODE_STREAMS_MAX: u64 = 4096;
@@ -67,14 +72,34 @@ struct All {
     accounts: Mutex<BTreeMap<DomainId, Weak<Account>>>,
     serial: AtomicU32,
     totals: Arc<StreamTotals>,
+    changes: Changes,
 }
 
-/// Counts of one stream or channel.
+/// Counts of one stream or channel, and what has cut it off.
 #[derive(Debug, Default)]
 pub struct Traffic {
     accepted: AtomicU64,
     bytes: AtomicU64,
     refused: AtomicU64,
+    cut: OnceLock<Error>,
+}
+
+/// By which right a stream or a channel is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Right {
+    /// The role lets it listen here.
+    Listen(SocketAddr),
+    /// The role lets it connect there.
+    Connect(SocketAddr),
+}
+
+impl Right {
+    fn is_of(self, grants: &StreamGrants) -> bool {
+        match self {
+            Right::Listen(at) => grants.may_listen(&at),
+            Right::Connect(at) => grants.may_connect(&at),
+        }
+    }
 }
 
 /// The sockets of a stream or a channel.
@@ -84,32 +109,42 @@ type Sockets = [Arc<dyn AsFd + Send + Sync>; 2];
 struct Entry {
     kind: &'static str,
     address: String,
+    right: Right,
     traffic: Arc<Traffic>,
-    /// To be shut when the domain ends.
+    /// To be shut when the domain ends, or its role gives that right no more.
     sockets: Sockets,
+}
+
+impl Entry {
+    /// It ends, for this reason: all that waits for its sockets is told.
+    fn cut(&self, why: Error) {
+        // The first reason counts.
+        let _ = self.traffic.cut.set(why);
+        for socket in &self.sockets {
+            // One whose other end has gone is shut already.
+            let _ = shutdown(socket.as_fd(), Shutdown::Both);
+        }
+    }
+}
+
+/// What the role of a domain gives it, and what it has.
+struct Held {
+    grants: StreamGrants,
+    entries: BTreeMap<u32, Option<Entry>>,
 }
 
 /// The streams of one domain.
 pub struct Account {
     domain: DomainId,
     title: Arc<str>,
-    grants: StreamGrants,
-    bandwidth: u64,
+    /// Bytes a second.
+    bandwidth: AtomicU64,
     totals: Arc<StreamTotals>,
     ended: AtomicBool,
     begins: Mutex<TokenBucket>,
-    entries: Mutex<BTreeMap<u32, Option<Entry>>>,
+    held: Mutex<Held>,
     /// When what was sent so far is paid for, in nanoseconds of the node's clock.
     paid_at: AtomicU64,
-}
-
-/// What ends the streams of a domain when it goes: the domain's own, at its worker.
-pub struct Ends(Arc<Account>);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        self.0.end();
-    }
 }
 
 impl StreamTotals {
@@ -138,24 +173,37 @@ impl Streams {
         lock(&self.0.accounts).get(&domain).and_then(Weak::upgrade).filter(|account| !account.has_ended())
     }
 
+    /// Starts the thread that cuts streams off.
+    pub fn serve(&self, clock: Clock) -> io::Result<()> {
+        self.0.changes.serve(clock)
+    }
+
     /// A new account, and what the domain is to hold.
     pub fn enter(&self, domain: DomainId, title: &str, grants: &StreamGrants, bandwidth: u64) -> Ends {
-        let begins = TokenBucket::new(grants.per_second.into(), burst(grants.per_second.into()).max(4));
+        let begins = TokenBucket::new(grants.per_second.into(), begin_burst(grants));
         let account = Arc::new(Account {
             domain,
             title: title.into(),
-            grants: grants.clone(),
-            bandwidth,
+            bandwidth: AtomicU64::new(bandwidth),
             totals: self.0.totals.clone(),
             ended: AtomicBool::new(false),
             begins: Mutex::new(begins),
-            entries: Mutex::default(),
+            held: Mutex::new(Held { grants: grants.clone(), entries: BTreeMap::new() }),
             paid_at: AtomicU64::new(0),
         });
         let mut accounts = lock(&self.0.accounts);
         accounts.retain(|_, account| account.strong_count() > 0);
         accounts.insert(domain, Arc::downgrade(&account));
-        Ends(account)
+        self.0.changes.ends(account)
+    }
+
+    /// What has cut a stream off, if something has.
+    pub fn cut(&self, number: u32) -> Option<Error> {
+        let accounts: Vec<_> = lock(&self.0.accounts).values().filter_map(Weak::upgrade).collect();
+        accounts.iter().find_map(|account| {
+            let held = lock(&account.held);
+            held.entries.get(&number)?.as_ref()?.traffic.cut.get().copied()
+        })
     }
 
     /// All streams and channels.
@@ -189,7 +237,7 @@ impl Streams {
 
     /// The same for one that comes in, which its channel counts.
     pub fn take_quietly(&self, account: &Arc<Account>, now: u64) -> Result<Seat, Error> {
-        let mut entries = lock(&account.entries);
+        let mut held = lock(&account.held);
         if account.has_ended() {
             return Err(Error::Stale);
         }
@@ -197,14 +245,14 @@ impl Streams {
         if !lock(&account.begins).take(now, 1) {
             return Err(Error::Again);
         }
-        if entries.len() >= usize::from(account.grants.streams) {
+        if held.entries.len() >= usize::from(held.grants.streams) {
             return Err(Error::Limit);
         }
         if self.0.totals.open.load(Ordering::Relaxed) >= NODE_STREAMS_MAX {
             return Err(Error::Full);
         }
         let number = self.number();
-        entries.insert(number, None);
+        held.entries.insert(number, None);
         self.0.totals.open.fetch_add(1, Ordering::Relaxed);
         Ok(Seat { account: account.clone(), number, traffic: Arc::default() })
     }
@@ -215,15 +263,27 @@ impl Account {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Its domain ends: all that waits for its sockets is told.
-    fn end(&self) {
-        let entries = lock(&self.entries);
+    /// Its domain has ended: nothing begins any more.
+    pub(super) fn mark_ended(&self) {
         self.ended.store(true, Ordering::Release);
-        let sockets = entries.values().flatten().flat_map(|entry| &entry.sockets);
-        sockets.for_each(|socket| {
-            // One whose other end has gone is shut already.
-            let _ = shutdown(socket.as_fd(), Shutdown::Both);
-        });
+    }
+
+    /// Its domain has ended: so do its streams.
+    pub(super) fn end(&self) {
+        self.mark_ended();
+        lock(&self.held).entries.values().flatten().for_each(|entry| entry.cut(Error::Stale));
+    }
+
+    /// Its role gives it this from now on: what it gives no more is cut off.
+    pub(super) fn renew(&self, grants: &StreamGrants, bandwidth: u64, now: u64) {
+        let mut held = lock(&self.held);
+        held.grants = grants.clone();
+        let goes = |entry: &&Entry| bandwidth == 0 || !entry.right.is_of(grants);
+        held.entries.values().flatten().filter(goes).for_each(|entry| entry.cut(Error::Denied));
+        lock(&self.begins).renew(now, grants.per_second.into(), begin_burst(grants));
+        self.bandwidth.store(bandwidth, Ordering::Relaxed);
+        // What was sent by another rate is forgiven.
+        self.paid_at.fetch_min(now, Ordering::Relaxed);
     }
 
     fn rows(&self) -> Vec<StreamRow> {
@@ -239,7 +299,7 @@ impl Account {
                 counts: counts.map(|count| count.load(Ordering::Relaxed)),
             })
         };
-        lock(&self.entries).iter().filter_map(row).collect()
+        lock(&self.held).entries.iter().filter_map(row).collect()
     }
 
     /// When it may begin one more: now, or then.
@@ -256,7 +316,7 @@ impl Account {
 
     /// It has sent so much.
     pub fn sent(&self, bytes: usize, clock: Clock) {
-        let cost = (bytes as u64).saturating_mul(1_000_000_000).checked_div(self.bandwidth).unwrap_or(u64::MAX);
+        let cost = (bytes as u64).saturating_mul(1_000_000_000) / self.bandwidth.load(Ordering::Relaxed).max(1);
         let now = clock.now();
         let paid = |at: u64| Some(at.max(now).saturating_add(cost));
         // It always gives a number.
@@ -264,66 +324,9 @@ impl Account {
     }
 }
 
-/// The place of one stream or channel; free again when it goes.
-pub struct Seat {
-    account: Arc<Account>,
-    number: u32,
-    traffic: Arc<Traffic>,
-}
-
-impl Seat {
-    /// Its account.
-    pub fn account(&self) -> &Arc<Account> {
-        &self.account
-    }
-
-    /// Its domain.
-    pub fn domain(&self) -> DomainId {
-        self.account.domain
-    }
-
-    /// Its number, among all of the node.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// From now on it is seen, and shut when its domain ends. `Stale`: that has ended.
-    pub fn show(&self, kind: &'static str, address: String, sockets: Sockets) -> Result<(), Error> {
-        let mut entries = lock(&self.account.entries);
-        if self.account.has_ended() {
-            return Err(Error::Stale);
-        }
-        entries.insert(self.number, Some(Entry { kind, address, traffic: self.traffic.clone(), sockets }));
-        Ok(())
-    }
-
-    /// A stream was accepted.
-    pub fn count_accepted(&self) {
-        self.traffic.accepted.fetch_add(1, Ordering::Relaxed);
-        self.account.totals.accepted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One that came in was refused.
-    pub fn count_refused(&self) {
-        self.traffic.refused.fetch_add(1, Ordering::Relaxed);
-        self.account.totals.refused.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// So many bytes have come, or were sent.
-    pub fn count_bytes(&self, bytes: usize, outward: bool) {
-        let totals = &self.account.totals;
-        let all = if outward { &totals.bytes_out } else { &totals.bytes_in };
-        for count in [&self.traffic.bytes, all] {
-            count.fetch_add(bytes as u64, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        lock(&self.account.entries).remove(&self.number);
-        self.account.totals.open.fetch_sub(1, Ordering::Relaxed);
-    }
+/// Streams that may begin at once.
+fn begin_burst(grants: &StreamGrants) -> u64 {
+    burst(grants.per_second.into()).max(4)
 }
 
 /// The ends of a stream, for people.
@@ -332,63 +335,4 @@ pub fn between(from: Option<SocketAddr>, to: SocketAddr) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    fn entered(streams: &Streams, number: u32, bandwidth: u64) -> (Ends, Arc<Account>) {
-        let grants = StreamGrants { streams: 3, per_second: 10, ..StreamGrants::default() };
-        let ends = streams.enter(DomainId(number), "d", &grants, bandwidth);
-        let account = streams.of(DomainId(number)).unwrap();
-        (ends, account)
-    }
-
-    #[test]
-    fn streams_are_bounded_and_each_refusal_is_counted() {
-        let streams = Streams::default();
-        let (ends, account) = entered(&streams, 1, 1);
-        let mut seats: Vec<_> = (0..3).map(|_| streams.take(&account, SECOND).unwrap()).collect();
-        assert_eq!(streams.take(&account, SECOND).err(), Some(Error::Limit));
-        seats.pop();
-        assert_eq!(
-            streams.take(&account, SECOND).err(),
-            Some(Error::Again),
-            "four at once, the refused one among them"
-        );
-        assert!(account.begins_at(SECOND).is_some_and(|at| at > SECOND && at < 2 * SECOND));
-        seats.push(streams.take(&account, 2 * SECOND).unwrap());
-        let (_other_ends, other) = entered(&streams, 2, 1);
-        streams.totals().open.store(NODE_STREAMS_MAX, Ordering::Relaxed);
-        assert_eq!(streams.take(&other, SECOND).err(), Some(Error::Full), "the node's");
-        streams.totals().open.store(3, Ordering::Relaxed);
-        assert_eq!(streams.totals().status().refused, 3);
-        // With the domain it ends, though somebody holds it.
-        drop(ends);
-        seats.pop();
-        assert_eq!(
-            (streams.take(&account, 9 * SECOND).err(), streams.of(DomainId(1)).is_none()),
-            (Some(Error::Stale), true)
-        );
-        assert_eq!(seats[0].show("stream", String::new(), sockets()).err(), Some(Error::Stale));
-        drop(seats);
-        assert_eq!((streams.totals().status().open, streams.rows().len()), (0, 0));
-    }
-
-    fn sockets() -> Sockets {
-        let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
-        [Arc::new(one), Arc::new(other)]
-    }
-
-    #[test]
-    fn who_has_sent_more_than_he_may_waits_as_long() {
-        let (streams, clock) = (Streams::default(), Clock::start());
-        let (_ends, account) = entered(&streams, 1, 1000);
-        assert_eq!(account.sends_at(clock), None);
-        account.sent(2000, clock);
-        assert!(account.sends_at(clock).is_some_and(|at| at > SECOND && at < 3 * SECOND + clock.now()));
-        let (_ends, free) = entered(&streams, 2, u64::MAX);
-        free.sent(1 << 30, clock);
-        assert_eq!(free.sends_at(clock), None);
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::super::Session;
 use super::super::costs::Costs;
-use super::account::{Seat, between};
+use super::account::{Right, Seat, between};
 use super::relay::{Listener, Payer, Relay, Task};
 use super::stream::{STREAM_BYTES, Stream, reason};
 use crate::broker;
@@ -18,7 +18,7 @@ use std::os::fd::OwnedFd;
 /// What a call gives: an answer, and the socket that goes with it.
 type Given = (Answer, Option<OwnedFd>);
 
-/// An address and a port; all addresses of IPv4 are `*`.
+/// An address and a port, IPv6 in brackets; `*` are all addresses of IPv4, as `0.0.0.0` is, and `[::]` are all of both.
 fn address_of(text: &str) -> Result<SocketAddr, Error> {
     let named = text.strip_prefix("*:").map(|port| format!("0.0.0.0:{port}"));
     let at: SocketAddr = named.as_deref().unwrap_or(text).parse().map_err(|_| Error::Invalid)?;
@@ -67,13 +67,20 @@ impl Session<'_> {
         let done = match call {
             Call::StreamListen { domain, address } => self.listen(DomainId(*domain), address),
             Call::StreamConnect { domain, address } => self.connect(DomainId(*domain), address),
-            Call::StreamWhy { stream } => match self.relay.as_ref().and_then(|relay| relay.why(*stream)) {
+            Call::StreamWhy { stream } => match self.why(*stream) {
                 Some(error) => Err(error),
                 None => Ok((Answer::Done {}, None)),
             },
             _ => return None,
         };
         Some(done.unwrap_or_else(|error| (Answer::Refused { error }, None)))
+    }
+
+    /// Why a stream has ended, or is about to; nothing if that is as it should be.
+    fn why(&self, stream: u32) -> Option<Error> {
+        let ended = || self.relay.as_ref().and_then(|relay| relay.why(stream));
+        // In this order: the relay writes its word down before the stream goes.
+        self.acceptor.handle.streams.cut(stream).or_else(ended)
     }
 
     fn listen(&mut self, domain: DomainId, address: &str) -> Result<Given, Error> {
@@ -90,7 +97,7 @@ impl Session<'_> {
         let seat = self.seat(domain, move |role| role.streams.may_connect(&at))?;
         let number = seat.number();
         let begun = broker::connect(at).map_err(|error| refused(&error));
-        let begun = begun.and_then(|socket| Stream::begin(seat, socket, between(None, at), true));
+        let begun = begun.and_then(|socket| Stream::begin(seat, socket, (between(None, at), Right::Connect(at)), true));
         let given =
             self.look_after(domain, number, begun.map(|(stream, other)| (Task::Stream(Box::new(stream)), other)))?;
         self.acceptor.handle.streams.count_connected();

@@ -8,10 +8,12 @@
 //! says so), and the program has one end of a pair that leads to the relay alone. Each side is read when the other one has
 //! room, so the kernel's flow control reaches from end to end.
 //!
-//! A domain's streams are in its account ([`Account`]), which the domain holds too: with the domain it ends, and shuts them all.
+//! A domain's streams are in its account ([`Account`]), which the domain holds too: with the domain it ends, and a thread of the sessions
+//! shuts them all. So it does with those that a changed role gives no more (`ends`).
 
 mod account;
 mod calls;
+mod ends;
 mod relay;
 mod stream;
 

@@ -3,7 +3,7 @@
 //! It reads from a side only when it has given the other one all that it has, so what it holds is bounded ([`HELD`], charged to the
 //! domain) and whoever is slow slows the other down. What it costs its domain pays as it pays for calls.
 
-use super::account::{Seat, Streams, between, lock};
+use super::account::{Right, Seat, Streams, between, lock};
 use super::stream::{Stream, Then};
 use crate::core::domain::DomainId;
 use crate::nodeos::interface::Error;
@@ -76,7 +76,7 @@ impl Listener {
         rustix::fs::fcntl_setfl(&told, rustix::fs::OFlags::NONBLOCK).map_err(|_| Error::Full)?;
         rustix::fs::fcntl_setfl(&socket, rustix::fs::OFlags::NONBLOCK).map_err(|_| Error::Full)?;
         let (socket, told) = (Arc::new(socket), Arc::new(told));
-        seat.show("listen", at.to_string(), [socket.clone(), told.clone()])?;
+        seat.show("listen", (at.to_string(), Right::Listen(at)), [socket.clone(), told.clone()])?;
         Ok((Listener { seat, socket, at, told, pause: 0 }, other))
     }
 }
@@ -269,7 +269,8 @@ impl Work<'_> {
         let taken = self.streams.take_quietly(seat.account(), self.clock.now())?;
         self.payer.charge(domain)?;
         let number = taken.number();
-        let begun = Stream::begin(taken, tcp, between(peer, here), false).and_then(|(stream, other)| {
+        let shown = (between(peer, here), Right::Listen(here));
+        let begun = Stream::begin(taken, tcp, shown, false).and_then(|(stream, other)| {
             let destination = Some(end(here)).filter(|_| !here.ip().is_unspecified());
             let arrival = Arrival { stream: number, source: peer.map(end), destination };
             // One that does not take its streams has no more of them.

@@ -1,10 +1,12 @@
 //! One stream: a TCP socket, the local socket that leads to the program, and what is held between them.
 
-use super::account::Seat;
+use super::account::{Right, Seat};
 use crate::nodeos::interface::Error;
 use crate::sys::clock::Clock;
+use crate::sys::tcp;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_error};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, recv, send, shutdown, socketpair,
 };
@@ -16,6 +18,15 @@ const HELD: usize = 16 << 10;
 
 /// Bytes that a stream takes from its domain: those, and as many again for what stands around them.
 pub const STREAM_BYTES: u64 = 4 * HELD as u64;
+
+/// Bytes that the kernel is asked to hold in one direction between the node and the program; it takes as many again for what is around
+/// them. The list of a jail keeps programs from asking for more.
+const PAIR_BYTES: usize = 64 << 10;
+
+/// Bytes that the kernel holds for one stream at most, both ways at both sides. They are nobody's account: a role's `streams` bound them.
+pub const KERNEL_BYTES: usize = 2 * (2 * tcp::BUFFER_BYTES + 2 * PAIR_BYTES);
+
+const _: () = assert!(KERNEL_BYTES == 768 << 10, "docs/nodeos.md says so");
 
 /// Times that one stream is served before others are.
 const ROUNDS: usize = 16;
@@ -106,11 +117,19 @@ pub enum Then {
 
 impl Stream {
     /// One over a TCP socket that is connected, or about to be; the other end for the program.
-    pub fn begin(seat: Seat, tcp: OwnedFd, address: String, connecting: bool) -> Result<(Stream, OwnedFd), Error> {
+    pub fn begin(
+        seat: Seat,
+        tcp: OwnedFd,
+        shown: (String, Right),
+        connecting: bool,
+    ) -> Result<(Stream, OwnedFd), Error> {
         let pair = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
         let (ours, other) = pair.map_err(|_| Error::Full)?;
+        for end in [&ours, &other] {
+            set_socket_send_buffer_size(end, PAIR_BYTES).map_err(|_| Error::Full)?;
+        }
         let (tcp, ours) = (Arc::new(tcp), Arc::new(ours));
-        seat.show("stream", address, [tcp.clone(), ours.clone()])?;
+        seat.show("stream", shown, [tcp.clone(), ours.clone()])?;
         let (outward, inward) = (Way::new(), Way::new());
         Ok((Stream { seat, tcp, ours, connecting, gone: false, paced: false, outward, inward }, other))
     }
@@ -143,6 +162,9 @@ impl Stream {
 
     /// Does what there is to be done; these of its sockets are ready.
     pub fn look(&mut self, [tcp, ours]: [PollFlags; 2], clock: Clock) -> Then {
+        if let Some(why) = self.seat.cut() {
+            return Then::Ends(Some(why));
+        }
         let heard = !tcp.is_empty() || ours.contains(PollFlags::HUP) || !self.connecting && !ours.is_empty();
         if !heard && !self.paced {
             return Then::Stays;
@@ -156,7 +178,7 @@ impl Stream {
             }
         }
         if self.connecting {
-            match rustix::net::sockopt::socket_error(&self.tcp) {
+            match socket_error(&self.tcp) {
                 Ok(Ok(())) => self.connecting = false,
                 Ok(Err(error)) | Err(error) => return Then::Ends(Some(reason(error))),
             }
