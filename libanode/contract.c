@@ -17,6 +17,8 @@ SHARED(an_End);
 SHARED(an_Ends);
 SHARED(an_FileStat);
 SHARED(an_FlowSpec);
+SHARED(an_GraphEdit);
+SHARED(an_GraphFacts);
 SHARED(an_KeyTuple);
 SHARED(an_MemPoolSpec);
 SHARED(an_NetSpec);

@@ -159,6 +159,27 @@ impl Field for StoreValue {
     }
 }
 
+/// Bytes of the longest text of a graph, and of what is said of one: together they are at most so many in one message.
+pub const GRAPH_TEXT_MAX: usize = 64 << 10;
+
+/// A text of a graph, of its changes, or about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GraphText(pub String);
+
+impl Field for GraphText {
+    fn put(&self, into: &mut Vec<u8>) {
+        (self.0.len() as u32).put(into);
+        into.extend(self.0.as_bytes());
+    }
+
+    fn take(from: &mut &[u8]) -> Option<GraphText> {
+        let length = u32::take(from)? as usize;
+        let (text, rest) = from.split_at_checked(length).filter(|_| length <= GRAPH_TEXT_MAX)?;
+        *from = rest;
+        Some(GraphText(core::str::from_utf8(text).ok()?.to_owned()))
+    }
+}
+
 macro_rules! lists {
     ($($item:ty, $most:expr;)+) => {$(
         impl Field for Vec<$item> {
@@ -386,6 +407,30 @@ record! {
     }
 }
 
+record! {
+    /// What is known of a graph.
+    GraphFacts {
+        /// Packets that came in.
+        came: u64,
+        /// Packets that began in it.
+        begun: u64,
+        /// Packets that left by a port.
+        left: u64,
+        /// Packets that engines have used up.
+        used: u64,
+        /// Packets that were dropped.
+        dropped: u64,
+        /// Packets that its engines hold.
+        held: u64,
+        /// The number of its generation.
+        generation: u32,
+        /// Its engines.
+        engines: u32,
+        /// Whether it runs in the kernel.
+        in_kernel: bool,
+    }
+}
+
 impl Field for Geometry {
     fn put(&self, into: &mut Vec<u8>) {
         let all = [self.up, self.down, self.buffers_node, self.buffers_process, self.buffer_bytes, self.threads];
@@ -567,6 +612,26 @@ messages! {
             /** With which it ends. */ domain: u32, /** The store. */ store: u32, /** The key. */ key: StoreKey,
             /** What. */ value: StoreValue, /** Only if this is there. */ expected: Option<u64>
         }
+        /// Has a graph become another one.
+        53 GraphApply {
+            /** For which. */ domain: u32, /** The graph. */ graph: String, /** Its text. */ text: GraphText,
+            /** Only if it has this generation; 0: any. */ base: u32
+        }
+        /// Connects engines of a graph otherwise, in one step.
+        54 GraphEdit {
+            /** For which. */ domain: u32, /** The graph. */ graph: String, /** Chains that go. */ disconnect: GraphText,
+            /** Engines that go. */ remove: GraphText, /** Statements that come. */ connect: GraphText,
+            /** Only if it has this generation; 0: any. */ base: u32
+        }
+        /// Asks what an engine says of itself.
+        55 GraphRead { /** For which. */ domain: u32, /** The graph. */ graph: String, /** Whose, and what. */ handler: String }
+        /// Writes to one.
+        56 GraphWrite {
+            /** For which. */ domain: u32, /** The graph. */ graph: String, /** Whose, and what. */ handler: String,
+            /** What. */ value: GraphText
+        }
+        /// Asks what is known of a graph.
+        57 GraphShow { /** For which. */ domain: u32, /** The graph. */ graph: String }
     }
 }
 
@@ -610,6 +675,12 @@ messages! {
         141 Changes { /** They. */ changes: Vec<StoreChange>, /** How many. */ lost: u64 }
         /// What is known of a store.
         142 Facts { /** What. */ facts: StoreFacts }
+        /// A graph.
+        144 Graph { /** What is known. */ facts: GraphFacts, /** Its text. */ text: GraphText }
+        /// What an engine says.
+        145 Said { /** It. */ text: GraphText }
+        /// A graph is as it was.
+        146 Unchanged { /** Why. */ error: Error, /** In words. */ why: GraphText }
         /// The call was refused.
         143 Refused { /** Why. */ error: Error }
     }

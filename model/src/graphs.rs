@@ -45,6 +45,8 @@ pub struct Graph {
     /// Of a part of another node's graph, the address of that node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    /// How often programs of its role have changed it.
+    pub edited: u64,
 }
 
 /// A part of a graph at another node.

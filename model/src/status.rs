@@ -65,6 +65,8 @@ pub struct Status {
     pub connections: Connections,
     /// TCP streams of environments.
     pub streams: Streams,
+    /// Changes of graphs that programs have asked for.
+    pub graph_calls: GraphCalls,
     /// How its configuration stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<crate::wish::Standing>,
@@ -112,6 +114,17 @@ pub struct Streams {
     pub bytes_in: u64,
     /// Bytes that were sent by them.
     pub bytes_out: u64,
+}
+
+/// Changes of graphs that programs have asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GraphCalls {
+    /// Those that were made.
+    pub done: u64,
+    /// Those beyond the changes in a second that a role grants.
+    pub later: u64,
+    /// Those that were refused for another reason.
+    pub refused: u64,
 }
 
 /// Fields of [`Status`] that count nothing, or what another one counts.

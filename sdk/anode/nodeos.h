@@ -628,6 +628,51 @@ int an_classifierExplain(an_Classifier_t classifier, const void *packet, size_t 
  * an_classifierExplain() does; nothing if it was not. */
 int an_classifierWhy(an_Classifier_t classifier, char *text, size_t room, size_t *length);
 
+/* ---- graphs ---- */
+
+/** What is known of a graph. */
+struct an_GraphFacts {
+    /** Packets that came in, began in it, left by a port, were used up, were dropped, and are held: the first two are the others' sum. */
+    uint64_t came, begun, left, used, dropped, held;
+    /** The number of its generation, and how many engines that has. */
+    unsigned int generation, engines;
+    /** 1 if it runs in the kernel. */
+    unsigned int kernel;
+};
+
+/** Changes of connections, made in one step: what goes, then what comes. */
+typedef struct an_GraphEdit {
+    /** Connections that go, as chains with ';' between them ("a -> b; c [1] -> d"); 0: none. */
+    const char *disconnect;
+    /** Engines that go with what is connected to them, with spaces between their names; 0: none. */
+    const char *remove;
+    /** Statements of the language that come ("a -> q :: Queue(100); q -> b;"); 0: none. */
+    const char *connect;
+    /** The generation that this is a change of; 0: any. */
+    unsigned int base;
+} const *an_GraphEdit_t;
+
+/* A graph (docs/graphs.md) says what is done with ordinary packets by engines that are linked. The operator has made it and says what it
+ * takes; programs of its role change all else while packets pass, as [role.graphs] grants: so often, with so many engines and
+ * bytes of text, with these devices. The change is the node's, for all who look: a packet meets the engines of one generation, and
+ * what cannot run leaves the graph as it was. AN_EACCES: the role changes none, the domain has another role than one above it, or a device
+ * is not granted. AN_ENOENT: no graph of this name runs in the role. AN_EAGAIN: more changes in a second than granted, tries
+ * included. AN_ELIMIT: more engines or text than granted, or over 64 KiB. AN_ECHANGED: somebody else has changed it since that
+ * generation. AN_EINVAL: the text is wrong, or it cannot run; or a function calls that the node's own thread runs. */
+
+/** Has a graph become that of a text; base: the generation that was looked at, 0: any. The new number to *generation, which may be 0. */
+int an_graphApply(an_Domain_t domain, const char *graph, const char *text, unsigned int base, unsigned int *generation);
+/** Connects its engines otherwise. */
+int an_graphEdit(an_Domain_t domain, const char *graph, an_GraphEdit_t edit, unsigned int *generation);
+/** What an engine says of itself ("c.count"): bytes to text, with NUL, and how many, into *length. AN_EINVAL: more than room. */
+int an_graphRead(an_Domain_t domain, const char *graph, const char *handler, char *text, size_t room, size_t *length);
+/** Writes to an engine ("s.switch"); this is a change too, but makes no generation. */
+int an_graphWrite(an_Domain_t domain, const char *graph, const char *handler, const char *value);
+/** What is known of it, into *facts, which may be 0, and its text as an_graphRead(); with 0 for text and room none. */
+int an_graphShow(an_Domain_t domain, const char *graph, struct an_GraphFacts *facts, char *text, size_t room, size_t *length);
+/** Says why this thread's last call about a graph was refused, with the place in the text, and what would be right; as an_graphRead(). */
+int an_graphWhy(char *text, size_t room, size_t *length);
+
 /* ---- files ---- */
 
 /** How a file is opened: bits. To be read, written; made if it is not there, and (with that) refused if it is; emptied; every write

@@ -27,6 +27,8 @@ pub fn remote_name(number: u16, node: &str) -> String {
 pub struct GraphEdges {
     /// Their kinds and names; a frame's port is the number of one.
     pub all: Vec<(EdgeKind, String)>,
+    /// Those by which packets leave.
+    pub exits: Vec<u16>,
 }
 
 impl GraphEdges {
@@ -37,5 +39,14 @@ impl GraphEdges {
             self.all.len() - 1
         });
         PortId(at as u16)
+    }
+
+    /// The number of a place by which packets leave.
+    pub fn exit(&mut self, kind: EdgeKind, name: &str) -> PortId {
+        let port = self.port(kind, name);
+        if !self.exits.contains(&port.0) {
+            self.exits.push(port.0);
+        }
+        port
     }
 }

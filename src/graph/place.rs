@@ -156,7 +156,7 @@ impl Engine for Gate {
     }
 
     fn meet(&mut self, places: &mut GraphEdges) -> Option<PortId> {
-        self.port = places.port(self.place.0, &self.place.1);
+        self.port = places.exit(self.place.0, &self.place.1);
         None
     }
 

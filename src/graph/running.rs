@@ -200,6 +200,17 @@ impl PreparedGraph {
         self.graph.brought()
     }
 
+    /// How many engines it has.
+    pub fn engines(&self) -> usize {
+        self.graph.engines().len()
+    }
+
+    /// The names of the devices by which packets leave.
+    pub fn exits(&self) -> impl Iterator<Item = &str> {
+        let places = &self.graph.places;
+        places.exits.iter().filter_map(|at| places.all.get(usize::from(*at))).map(|(_, name)| name.as_str())
+    }
+
     /// The names of its devices.
     pub fn devices(&self) -> impl Iterator<Item = &str> {
         let devices = self.graph.places.all.iter().filter(|(kind, _)| *kind == EdgeKind::Device);

@@ -5,8 +5,12 @@
 use super::control::Handle;
 use crate::clean;
 use crate::graph::class::BroughtClasses;
-use crate::node::Node;
-use crate::node::graphs::{GraphPart, GraphPlace, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped, is_base};
+use crate::node::graphs::{
+    GraphEditor, GraphPart, GraphPlace, GraphRefusal, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped,
+    is_base,
+};
+use crate::node::{Node, Turn};
+use crate::nodeos::interface::Error;
 use click::edit::Edit;
 use model::graphs::{Applied, Engine, Graph, Handler, Part, Shown, Wire};
 use model::{GraphEdit, GraphWish};
@@ -20,88 +24,175 @@ const fn place(in_kernel: bool) -> &'static str {
     if in_kernel { "kernel" } else { "user" }
 }
 
+/// The way to the worker that has the graphs, for whoever asks and pays.
+pub(super) trait Way {
+    /// Lets it do something.
+    fn ask<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, GraphRefusal>;
+
+    /// The node's handle.
+    fn handle(&self) -> &Handle;
+
+    /// What a program may; nothing: an operator asks, who may all.
+    fn editor(&self) -> Option<&GraphEditor>;
+
+    /// Refuses a program that has nothing to do with a graph.
+    fn admit(&self, name: &str, changes: bool) -> Result<(), GraphRefusal> {
+        let Some(editor) = self.editor().cloned() else { return Ok(()) };
+        let name = name.to_owned();
+        self.ask(move |node, turn| node.admit_editor(turn.now, &editor, &name, changes))?
+    }
+}
+
+impl Way for Handle {
+    fn ask<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>) -> R + Send + 'static,
+    ) -> Result<R, GraphRefusal> {
+        self.with_node(work).map_err(|why| GraphRefusal::new(Error::Ended, why))
+    }
+
+    fn handle(&self) -> &Handle {
+        self
+    }
+
+    fn editor(&self) -> Option<&GraphEditor> {
+        None
+    }
+}
+
 /// All graphs.
 pub(super) fn list(handle: &Handle) -> Result<Vec<Graph>, String> {
     Ok(handle.with_node(|node, _| node.graphs())?.into_iter().map(told).collect())
 }
 
 /// One of them with its engines.
-pub(super) fn show(handle: &Handle, name: String) -> Result<Shown, String> {
-    let (shown, at_ns) = handle.with_node(move |node, turn| (node.graph(&name), turn.now))?;
+pub(super) fn show(way: &impl Way, name: &str) -> Result<Shown, GraphRefusal> {
+    way.admit(name, false)?;
+    let (shown, at_ns) = way.ask({
+        let name = name.to_owned();
+        move |node, turn| (node.graph(&name), turn.now)
+    })?;
     Ok(told_whole(shown?, at_ns))
 }
 
 /// What an engine says of itself.
-pub(super) fn read(handle: &Handle, name: String, handler: String) -> Result<Handler, String> {
-    let (engine, of) = parts(&handler)?;
-    let graph = name.clone();
-    let value = handle.with_node(move |node, _| node.read_graph(&name, &engine, &of))??;
-    Ok(Handler { graph, handler, value })
+pub(super) fn read(way: &impl Way, name: &str, handler: &str) -> Result<Handler, GraphRefusal> {
+    way.admit(name, false)?;
+    let (engine, of) = parts(handler)?;
+    let graph = name.to_owned();
+    let value = way.ask(move |node, _| node.read_graph(&graph, &engine, &of))??;
+    Ok(Handler { graph: name.to_owned(), handler: handler.to_owned(), value })
 }
 
-/// An operator writes to an engine.
-pub(super) fn write(handle: &Handle, name: String, handler: String, value: String) -> Result<Handler, String> {
-    let (engine, of) = parts(&handler)?;
-    let (graph, written) = (name.clone(), value.clone());
-    handle.with_node(move |node, turn| node.write_graph(turn.now, &name, (&engine, &of), &written))??;
-    Ok(Handler { graph, handler, value })
+/// Somebody writes to an engine.
+pub(super) fn write(way: &impl Way, name: &str, handler: &str, value: &str) -> Result<Handler, GraphRefusal> {
+    way.admit(name, true)?;
+    let (engine, of) = parts(handler)?;
+    let (graph, written) = (name.to_owned(), value.to_owned());
+    way.ask(move |node, turn| node.write_graph(turn.now, &graph, (&engine, &of), &written))??;
+    Ok(Handler { graph: name.to_owned(), handler: handler.to_owned(), value: value.to_owned() })
 }
 
 /// Runs a graph in the place of that of its name, or a new one.
-pub(super) fn apply(handle: &Handle, wanted: GraphWish) -> Result<Applied, String> {
+pub(super) fn apply(way: &impl Way, wanted: GraphWish) -> Result<Applied, GraphRefusal> {
+    way.admit(&wanted.name, true)?;
+    apply_admitted(way, wanted)
+}
+
+fn apply_admitted(way: &impl Way, wanted: GraphWish) -> Result<Applied, GraphRefusal> {
     let GraphWish { name, text, role, take, base, place: asked } = wanted;
+    way.editor().map_or(Ok(()), |editor| editor.check_text(&text))?;
     let asked = asked.map(|asked| asked.parse()).transpose()?;
-    let all = handle.with_node(|node, _| node.graphs())?;
-    let before = all.into_iter().find(|graph| graph.name == name);
-    let asked: GraphPlace = asked.or(before.as_ref().map(|before| before.asked)).unwrap_or_default();
+    let before = way.ask({
+        let name = name.clone();
+        move |node, _| node.graph_spec(&name)
+    })?;
+    let asked: GraphPlace = asked.or(before.as_ref().map(|before| before.place)).unwrap_or_default();
     let (role, take) = match (role, take, before) {
         (Some(role), take, None) => (role, take.unwrap_or_default()),
         (role, take, Some(before)) => (role.unwrap_or(before.role), take.unwrap_or(before.take)),
         (None, ..) => {
             return Err(format!(
                 "this node runs no graph {name}; a new one needs the role that its domain has, and what it takes: --role, --take"
-            ));
+            )
+            .into());
         }
     };
-    let mut graph =
-        GraphSpec { name: name.clone(), role, take, text, place: asked }.prepare_with(&handle.engine_classes())?;
+    let handle = way.handle();
+    let spec = GraphSpec { name: name.clone(), role, take, text, place: asked };
+    let mut graph = spec.prepare_with(&handle.engine_classes())?;
+    way.editor().map_or(Ok(()), |editor| editor.check(&graph))?;
     if !graph.away().is_empty() {
-        graph = offer(handle, graph, base)?;
+        graph = offer(way, graph, base)?;
     }
-    let swapped = handle.with_node(move |node, turn| node.run_graph(turn, graph, base))??;
-    // The ports know what it takes.
-    handle.settle()?;
+    let by_program = way.editor().is_some();
+    let swapped = way.ask(move |node, turn| swap(node, turn, graph, (base, by_program)))??;
+    if !by_program {
+        // The ports know what it takes, which programs leave as it is.
+        handle.settle().map_err(String::from)?;
+    }
     let Swapped { generation, domain, kept, in_kernel, why } = swapped;
     let place = place(in_kernel).to_owned();
     Ok(Applied { name, domain: domain.0, generation, kept: kept as u64, place, why })
 }
 
 /// Offers the parts of a graph to the nodes where they are to be, and waits until all have accepted. Meanwhile the node goes on.
-fn offer(handle: &Handle, mut graph: PreparedGraph, base: Option<u32>) -> Result<PreparedGraph, String> {
-    let (mut graph, offered) = handle.with_node(move |node, turn| {
+fn offer(way: &impl Way, mut graph: PreparedGraph, base: Option<u32>) -> Result<PreparedGraph, GraphRefusal> {
+    let (mut graph, offered) = way.ask(move |node, turn| {
         let offered = node.offer_parts(turn, &graph, base);
         graph.offer = offered.as_ref().ok().copied();
         (graph, offered)
     })?;
     let offer = offered?;
     // It is refused or too old some time.
-    while !handle.with_node(move |node, turn| node.is_accepted(turn, offer))?? {
+    while !way.ask(move |node, turn| node.is_accepted(turn, offer))?? {
         std::thread::sleep(LOOKED_AT);
     }
     graph.offer = Some(offer);
     Ok(graph)
 }
 
+/// Two editors: who has looked at another generation than the one that runs is told so.
+fn swap(
+    node: &mut Node,
+    turn: &mut Turn<'_>,
+    graph: PreparedGraph,
+    (base, by_program): (Option<u32>, bool),
+) -> Result<Swapped, GraphRefusal> {
+    let name = graph.spec().name.clone();
+    let number = node.generation_of(&name);
+    if by_program && number == 0 {
+        return Err(GraphRefusal::new(Error::Unknown, format!("graph {name} has ended meanwhile")));
+    }
+    changed_meanwhile(&name, base, number)?;
+    let swapped = node.run_graph(turn, graph, base)?;
+    if by_program {
+        node.count_edited(&name);
+    }
+    Ok(swapped)
+}
+
+fn changed_meanwhile(name: &str, base: Option<u32>, number: u32) -> Result<(), GraphRefusal> {
+    is_base(base, number)
+        .map_err(|why| GraphRefusal::new(Error::Changed, format!("graph {}: {why}", clean::shown(name))))
+}
+
 /// Connects engines of a graph otherwise: its text is read, changed and applied, unless somebody else has applied one meanwhile.
-pub(super) fn edit(handle: &Handle, wanted: GraphEdit) -> Result<Applied, String> {
+pub(super) fn edit(way: &impl Way, wanted: GraphEdit) -> Result<Applied, GraphRefusal> {
     let GraphEdit { name, disconnect, remove, connect, base } = wanted;
+    way.admit(&name, true)?;
     let of = name.clone();
-    let before = handle.with_node(move |node, _| node.graph(&of))??;
+    let before = way.ask(move |node, _| node.graph(&of))??;
     let number = before.status.generation;
-    is_base(base, number).map_err(|why| format!("graph {}: {why}", clean::shown(&name)))?;
+    changed_meanwhile(&name, base, number)?;
     let changes = Edit { disconnect: &disconnect, remove: &remove, connect: &connect };
-    let text = spec_of(before).edited(changes, &handle.engine_classes())?;
-    apply(handle, GraphWish { name, text, role: None, take: None, base: Some(number), place: None })
+    let before = spec_of(before);
+    way.editor().map_or(Ok(()), |editor| editor.check_text(&before.text))?;
+    let text = before.edited(changes, &way.handle().engine_classes())?;
+    apply_admitted(way, GraphWish { name, text, role: None, take: None, base: Some(number), place: None })
 }
 
 /// A graph that cannot run, and what there was before: graphs that ran, and names of those that did not.
@@ -187,6 +278,7 @@ fn told(status: GraphStatus) -> Graph {
         kernel_packets,
         parts,
         owner,
+        edited,
         ..
     } = status;
     let part = |part: GraphPart| {
@@ -212,6 +304,7 @@ fn told(status: GraphStatus) -> Graph {
         kernel_packets,
         parts: parts.into_iter().map(part).collect(),
         owner: owner.map(|owner| owner.to_string()),
+        edited,
     }
 }
 

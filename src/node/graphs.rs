@@ -10,6 +10,7 @@
 //! worker. A packet is worked on by the generation that runs when its turn comes, and by no other; what a generation holds that has no
 //! place in the next goes its way in the old one, for a second at most.
 
+mod editing;
 mod hearing;
 mod hosting;
 mod offering;
@@ -37,6 +38,8 @@ use crate::graph::scratch::Scratch;
 use crate::nodeos::interface::InChanId;
 use crate::wire::{Addr, anep, ethernet};
 use core::mem::take;
+use editing::EditRates;
+pub use editing::{GraphEditor, GraphRefusal};
 pub use parts::GraphPart;
 use parts::{Coming, Hosted, Kept, Offer, PASSED, PIECES_AT_ONCE, PIECES_PER_SECOND};
 pub use shown::{GraphEngine, GraphStatus, GraphTraffic, ShownGraph};
@@ -78,6 +81,8 @@ struct Running {
     /// Packets that its domain's memory is charged for.
     charged: u64,
     said: VecDeque<String>,
+    /// How often a program has changed it.
+    edited: u64,
     /// Where its program is in the kernel, or why it has none.
     slot: Option<GraphSlot>,
     why: String,
@@ -106,6 +111,8 @@ pub(super) struct RunningGraphs {
     /// Texts of parts that are coming from neighbours, and how fast they may.
     coming: Vec<Coming>,
     pieces: Rates<Ingress>,
+    /// How often programs of each role change some.
+    edits: EditRates,
 }
 
 impl RunningGraphs {
@@ -113,7 +120,16 @@ impl RunningGraphs {
     pub(super) fn new(word: u64) -> RunningGraphs {
         let pieces = Rates::new(PIECES_PER_SECOND, PIECES_AT_ONCE);
         let (list, places, offers, coming) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        RunningGraphs { place: None, list, places, offers, offered: word as u32, coming, pieces }
+        RunningGraphs {
+            place: None,
+            list,
+            places,
+            offers,
+            offered: word as u32,
+            coming,
+            pieces,
+            edits: EditRates::default(),
+        }
     }
 
     fn at(&self, domain: DomainId) -> Option<usize> {

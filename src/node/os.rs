@@ -6,6 +6,7 @@
 
 mod filters;
 mod founding;
+mod graphs;
 mod streams;
 
 use super::ending::EndedBy;

@@ -6,6 +6,7 @@
 
 use super::PrincipalId;
 use super::grants::Grants;
+use super::graphs::GraphGrants;
 use super::limits::Limits;
 use super::refused::RefusedTokens;
 use super::security::{Decisions, Table};
@@ -58,6 +59,9 @@ pub struct Role {
     /// The TCP streams that its domains may have.
     #[serde(default)]
     pub streams: StreamGrants,
+    /// What its programs may do to the graphs that run in it.
+    #[serde(default)]
+    pub graphs: GraphGrants,
 }
 
 /// In which form code runs in the kernel.
@@ -94,6 +98,7 @@ impl Role {
             limits,
             grants: Grants::default(),
             streams: StreamGrants::default(),
+            graphs: GraphGrants::default(),
         }
     }
 
@@ -333,12 +338,16 @@ impl Role {
                         and needs nobody's trust"
                 .into());
         }
+        if name == ANYONE && self.graphs.edits() {
+            return Err("role anyone: graphs.edits_per_second: whoever it is changes no graphs".into());
+        }
         if self.representations == Kinds::NONE && name != ANYONE {
             return Err(format!(
                 "role {name}: representations: at least one of wasm, bpf, native; only anyone, whom nobody trusts, may have none"
             ));
         }
-        let checked = self.limits.check().and_then(|()| self.grants.check()).and_then(|()| self.streams.check());
+        let owned = || self.grants.check().and_then(|()| self.streams.check()).and_then(|()| self.graphs.check());
+        let checked = self.limits.check().and_then(|()| owned());
         checked.map_err(|why| format!("role {name}: {why}"))
     }
 }

@@ -297,6 +297,7 @@ impl Role {
         number("limits", self.limits.exceed(&other.limits))
             .or_else(|| number("grants", self.grants.exceed(&other.grants)))
             .or_else(|| self.streams.exceed(&other.streams))
+            .or_else(|| self.graphs.exceed(&other.graphs))
     }
 }
 
@@ -316,6 +317,7 @@ mod tests {
             role("name = \"mute\"\nsymbols = [\"an_now\"]"),
             role("name = \"busy\"\nlimits = { packets_per_second = 6_000_000 }"),
             role("name = \"far\"\nstreams = { connect = [\"10.0.2.0/24:80\"] }"),
+            role("name = \"plumber\"\ngraphs = { edits_per_second = 5 }"),
             role("name = \"hasty\"\ngrants = { weight = 9_000, deadline_us = 100 }"),
         ])
         .unwrap()
@@ -336,6 +338,7 @@ mod tests {
             (Some("fast"), Err("the representation native")),
             (Some("free"), Err("the trusted form")),
             (Some("far"), Err("streams.connect has 10.0.2.0/24:80")),
+            (Some("plumber"), Err("graphs.edits_per_second is 5, not 0")),
             (Some("hasty"), Err("grants.deadline_us is 100, not 0")),
             (Some("busy"), Err("limits.packets_per_second is 6000000, not 5000000")),
         ] {
@@ -350,7 +353,7 @@ mod tests {
         assert!(why.to_string().contains("it has the call an_"), "{why}");
         assert!(roles.environment("n", "x", "nobody").is_err());
         let counts = roles.decided();
-        assert_eq!((counts.domains_granted, counts.domains_refused), (7, 9));
+        assert_eq!((counts.domains_granted, counts.domains_refused), (7, 10));
     }
 
     #[test]

@@ -72,6 +72,10 @@ impl Stand {
         String::from_utf8(stdout).unwrap()
     }
 
+    pub fn folder(&self) -> &std::path::Path {
+        self.folder.path()
+    }
+
     pub fn file(&self, name: &str, text: &str) -> String {
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
@@ -79,7 +83,7 @@ impl Stand {
     }
 
     /// A router of one way; `between` are engines that do nothing.
-    fn router(&self, paint: u8, between: &str) -> String {
+    pub fn router(&self, paint: u8, between: &str) -> String {
         let [own, next] = &self.macs;
         format!(
             "FromDevice(to-a) -> c :: Counter -> Paint({paint}){between} -> last :: CheckPaint({paint}) -> Strip(14) \

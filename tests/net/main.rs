@@ -36,6 +36,7 @@ mod ports;
 mod queues;
 mod redirects;
 mod remains;
+mod replumbed;
 mod restart;
 #[path = "../running/restless.rs"]
 mod restless;

@@ -136,6 +136,9 @@ static void whole(void)
     IS(an_classifierAdd(classifier, "[ipp | *]", 0, &rule) == AN_EINVAL);
     char why[200];
     IS(an_classifierWhy(classifier, why, sizeof why, &bytes) == AN_OK && bytes > 0);
+    struct an_GraphEdit edit = {.disconnect = "a -> b", .connect = "a -> c :: Counter -> b"};
+    IS(an_graphEdit(self, "none", &edit, &rule) == AN_EACCES && an_graphWhy(why, sizeof why, &bytes) == AN_OK);
+    IS(bytes > 0 && an_graphShow(self, "none", 0, 0, 0, 0) == AN_EACCES);
     char text[INET6_ADDRSTRLEN];
     IS(!strcmp(inet_ntop(AF_INET6, (uint8_t[16]){[0] = 0x20, 1, [15] = 9}, text, sizeof text), "2001::9"));
     IS(!strcmp(inet_ntop(AF_INET6, (uint8_t[16]){[15] = 0}, text, sizeof text), "::"));

@@ -24,7 +24,7 @@ const CIRCLES: &[Circle] = &[
     ("kernel", 22, "the half holds its parts, and they its maps"),
     ("lab", 3, "a lab starts nodes and reports on its links, which are both told of labs"),
     ("labfile", 5, "a topology is resolved when it is read, from the types that it has"),
-    ("manage", 50, "the worker and whoever does its slow work send each other their types"),
+    ("manage", 51, "the worker and whoever does its slow work send each other their types"),
     ("node", 35, "the table of environments names each, and each is called with the node's `Cx`"),
     ("sim", 10, "the simulation holds hosts, traffic and reports, which act in it"),
     ("sys/jail", 3, "the stages of a jail's birth call the next and share the first's description"),

@@ -3,7 +3,7 @@
 //! It is the node's classifier (`src/classify/taught`), compiled into this library too, and works in the program's process: the node is
 //! asked nothing and pays nothing, so what a program teaches concerns nobody else.
 
-use super::{code, object, put, spec};
+use super::{code, long_text, object, put, put_text, spec};
 use crate::classify::taught::classifier::{Classifier, MatchMode};
 use crate::classify::taught::pattern::NoNames;
 use crate::classify::taught::pcap;
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::layout;
 use crate::objects::{self, Object, Place};
 use crate::session::Session;
-use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uint, c_void};
 use core::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -66,18 +66,6 @@ thread_local! {
     static WHY: core::cell::RefCell<String> = const { core::cell::RefCell::new(String::new()) };
 }
 
-/// A text of any length that the classifier reads.
-///
-/// # Safety
-/// The pointer is NULL or leads to a string that ends with NUL and stays as it is during the call.
-unsafe fn long_text<'a>(from: *const c_char) -> Result<&'a str, Error> {
-    if from.is_null() {
-        return Err(Error::Invalid);
-    }
-    // SAFETY: the caller's promise, and it is not NULL.
-    unsafe { CStr::from_ptr(from) }.to_str().map_err(|_| Error::Invalid)
-}
-
 /// A packet of a program's.
 ///
 /// # Safety
@@ -88,25 +76,6 @@ unsafe fn packet<'a>(from: *const c_void, bytes: usize) -> Result<&'a [u8], Erro
     }
     // SAFETY: the caller's promise, and it is not NULL.
     Ok(unsafe { core::slice::from_raw_parts(from.cast(), bytes) })
-}
-
-/// Puts a text with NUL where the program has room for it, and how long it is; what there is no room for is left out.
-///
-/// # Safety
-/// `into` leads to `room` bytes or is NULL, `length` to a number or is NULL.
-unsafe fn put_text(told: &str, into: *mut c_char, room: usize, length: *mut usize) -> Result<(), Error> {
-    // SAFETY: the caller's promise.
-    unsafe { put(length, told.len()) }?;
-    if into.is_null() || room == 0 {
-        return Err(Error::Invalid);
-    }
-    let fits = told.len().min(room - 1);
-    // SAFETY: the caller's promise: `room` bytes are there, and these and the NUL are not more.
-    unsafe {
-        core::ptr::copy_nonoverlapping(told.as_ptr(), into.cast::<u8>(), fits);
-        into.add(fits).write(0);
-    }
-    if fits < told.len() { Err(Error::Invalid) } else { Ok(()) }
 }
 
 /// Makes a classifier as a program says.

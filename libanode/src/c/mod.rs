@@ -9,6 +9,7 @@ mod classifier;
 mod domain;
 mod file;
 mod flow;
+mod graph;
 mod memory;
 pub mod module;
 mod node;
@@ -56,6 +57,18 @@ unsafe fn text(from: *const c_char) -> Result<String, Error> {
     if text.len() > TEXT_MAX { Err(Error::Invalid) } else { Ok(text.into()) }
 }
 
+/// A text of any length of a program's.
+///
+/// # Safety
+/// The pointer is NULL or leads to a string that ends with NUL and stays as it is during the call.
+unsafe fn long_text<'a>(from: *const c_char) -> Result<&'a str, Error> {
+    if from.is_null() {
+        return Err(Error::Invalid);
+    }
+    // SAFETY: the caller's promise, and it is not NULL.
+    unsafe { CStr::from_ptr(from) }.to_str().map_err(|_| Error::Invalid)
+}
+
 /// A specification of a program's.
 ///
 /// # Safety
@@ -79,6 +92,25 @@ unsafe fn put<T>(to: *mut T, value: T) -> Result<(), Error> {
     // SAFETY: the caller's promise; it is neither NULL nor misaligned.
     unsafe { to.write(value) };
     Ok(())
+}
+
+/// Puts a text with NUL where the program has room for it, and how long it is; what there is no room for is left out.
+///
+/// # Safety
+/// `into` leads to `room` bytes or is NULL, `length` to a number or is NULL.
+unsafe fn put_text(told: &str, into: *mut c_char, room: usize, length: *mut usize) -> Result<(), Error> {
+    // SAFETY: the caller's promise.
+    unsafe { put(length, told.len()) }?;
+    if into.is_null() || room == 0 {
+        return Err(Error::Invalid);
+    }
+    let fits = told.len().min(room - 1);
+    // SAFETY: the caller's promise: `room` bytes are there, and these and the NUL are not more.
+    unsafe {
+        core::ptr::copy_nonoverlapping(told.as_ptr(), into.cast::<u8>(), fits);
+        into.add(fits).write(0);
+    }
+    if fits < told.len() { Err(Error::Invalid) } else { Ok(()) }
 }
 
 /// Why the last call of this thread failed, or 0.

@@ -50,7 +50,7 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     }
     let Shown { graph, engines, wires, said, .. } = shown;
     let Graph { came, begun, left, used, dropped, held, kernel_packets, .. } = graph;
-    let Graph { name, domain, role, generation, older, take, place, why, parts, owner, .. } = graph;
+    let Graph { name, domain, role, generation, older, take, place, why, parts, owner, edited, .. } = graph;
     crate::say!("{}: generation {generation}, domain {domain}, role {}", clean::line(&name), clean::line(&role));
     crate::say!("runs @{place}{}", why.map_or(String::new(), |why| format!(", {}", not_there(&place, &why))));
     if let Some(owner) = owner {
@@ -71,6 +71,9 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     crate::say!("in {came}, begun {begun}, out {left}, used {used}, dropped {dropped}, held {held}");
     if kernel_packets > 0 {
         crate::say!("in the kernel {kernel_packets} of those that came in");
+    }
+    if edited > 0 {
+        crate::say!("changed {edited} times by programs of its role");
     }
     for Engine { name, class, place, held } in &engines {
         let held = if *held > 0 { format!("  holds {held}") } else { String::new() };

@@ -14,6 +14,7 @@ use crate::port::Opening;
 use crate::sys::jail;
 use crate::sys::netlink;
 use crate::trust::grants::Grants;
+use crate::trust::graphs::GraphGrants;
 use crate::trust::limits::OverBudget;
 use crate::trust::{Role, Symbols};
 use crate::wire::Addr;
@@ -171,6 +172,13 @@ fn describe_role(role: &Role) {
             let (most, begin) = (role.streams.streams, role.streams.per_second);
             crate::say!("    TCP streams: {what} {} ({most} at a time, {begin}/s)", places.join(", "));
         }
+    }
+    if role.graphs.edits() {
+        let GraphGrants { edits_per_second, engines, text_bytes, devices } = &role.graphs;
+        let devices = if devices.is_empty() { "no devices".into() } else { devices.join(", ") };
+        crate::say!(
+            "    changes graphs of its role: {edits_per_second}/s, {engines} engines, {text_bytes} bytes of text, {devices}"
+        );
     }
     if limits.over_budget == OverBudget::Remove {
         crate::say!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);

@@ -182,9 +182,9 @@ impl Handle {
                 ok(&stores::told_value(&key, &value??))
             }
             Ask::Graphs => ok(&graphs::list(self)?),
-            Ask::Graph { name } => ok(&graphs::show(self, name)?),
-            Ask::ReadGraph { name, handler } => ok(&graphs::read(self, name, handler)?),
-            Ask::WriteGraph { name, handler, value } => ok(&graphs::write(self, name, handler, value)?),
+            Ask::Graph { name } => ok(&graphs::show(self, &name)?),
+            Ask::ReadGraph { name, handler } => ok(&graphs::read(self, &name, &handler)?),
+            Ask::WriteGraph { name, handler, value } => ok(&graphs::write(self, &name, &handler, &value)?),
             Ask::ApplyGraph(wanted) => ok(&graphs::apply(self, wanted)?),
             Ask::EditGraph(wanted) => ok(&graphs::edit(self, wanted)?),
             Ask::Cut(wanted) => ok(&domains::cut(self, wanted)?),

@@ -9,7 +9,7 @@ use crate::graph::class::BroughtClasses;
 use crate::kernel::KernelHalf;
 use crate::manage::apply::wish::{Done, Fulfils, Reply, Wish};
 use crate::manage::connections::Connections;
-use crate::manage::ee::{KeptStores, Streams};
+use crate::manage::ee::{GraphCalls, KeptStores, Streams};
 use crate::manage::extensions::Extensions;
 use crate::manage::files::Files;
 use crate::manage::followed::FollowedHosts;
@@ -76,6 +76,7 @@ pub struct Handle {
     pub(super) files: Option<Arc<Files>>,
     pub(super) kept: Option<Arc<KeptStores>>,
     pub(in crate::manage) streams: Streams,
+    pub(in crate::manage) graph_calls: GraphCalls,
     pub(in crate::manage) revocations: Option<Arc<Revocations>>,
     pub(super) extensions: Option<Extensions>,
     pub(super) hosts: Option<FollowedHosts>,
@@ -109,6 +110,7 @@ impl Handle {
             files,
             kept: None,
             streams: Streams::default(),
+            graph_calls: GraphCalls::default(),
             revocations,
             extensions,
             hosts,

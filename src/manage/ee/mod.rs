@@ -13,6 +13,7 @@ mod calls;
 mod costs;
 mod desk;
 mod files;
+mod graphs;
 mod half;
 mod kept;
 mod object;
@@ -23,6 +24,7 @@ mod streams;
 pub use accounts::{Account, AccountCounts, Accounts};
 pub use birth::attend;
 pub use desk::{Desk, MovedProcesses};
+pub use graphs::GraphCalls;
 pub use half::Half;
 pub use object::{Entrance, ObjectHost};
 pub use streams::{StreamRow, Streams};
@@ -343,6 +345,9 @@ impl<'a> Session<'a> {
     fn execute(&mut self, call: Call) -> Answer {
         let refused = |error: Error| Answer::Refused { error };
         if let Some(answer) = stores::call(self, self.acceptor.handle.kept_stores(), &call) {
+            return answer;
+        }
+        if let Some(answer) = graphs::call(self, &self.acceptor.handle, &call) {
             return answer;
         }
         if !files::is_about_files(&call) {

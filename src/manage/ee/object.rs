@@ -10,6 +10,7 @@ mod told;
 
 use super::calls;
 use super::files::{self, Opened};
+use super::graphs;
 use super::stores;
 use crate::code::run::trusted;
 use crate::frame::{Frame, HEADROOM};
@@ -252,6 +253,9 @@ impl Link for Near {
         if let Some(answer) = self.store_call(call) {
             return Ok(answer);
         }
+        if graphs::in_name_of(call).is_some() {
+            return Ok(self.graph_call(call));
+        }
         let asked = call.clone();
         let answer = shared.with_os(move |os| calls::execute(os, &asked))?;
         // The worker tells the ports itself as soon as the function that it calls has returned.
@@ -350,6 +354,15 @@ impl Near {
             Err(_) if trusted::is_barred() => Answer::Refused { error: Error::Ended },
             Err(_) => return stores::call(&*self.0, self.0.host.handle.kept_stores(), call),
         })
+    }
+
+    /// Texts are read and engines made by threads, for which the worker never waits.
+    fn graph_call(&self, call: &Call) -> Answer {
+        let refused = |error| Answer::Refused { error };
+        if trusted::is_lent() || trusted::is_barred() {
+            return refused(Error::Invalid);
+        }
+        graphs::call(&*self.0, &self.0.host.handle, call).unwrap_or(refused(Error::Invalid))
     }
 
     /// Files are on disks, for which the worker never waits.

@@ -291,6 +291,18 @@ pub const FAMILIES: &[Family] = &[
         say(&["refused"], Whole(of.refused));
     }),
     family!(
+        "anode_graph_calls_total",
+        Counter,
+        &["how"],
+        "Changes of graphs that programs have asked for.",
+        |all, say| {
+            let of = &all.status.graph_calls;
+            say(&["done"], Whole(of.done));
+            say(&["later"], Whole(of.later));
+            say(&["refused"], Whole(of.refused));
+        }
+    ),
+    family!(
         "anode_stream_bytes_total",
         Counter,
         &["direction"],

@@ -1,12 +1,14 @@
 //! What is said of graphs that run, and what operators say to their engines.
 
 use super::parts::{GraphPart, Kept};
-use super::{Running, RunningGraphs};
+use super::{GraphEditor, GraphRefusal, Running, RunningGraphs};
+use crate::clean;
 use crate::core::domain::DomainId;
 use crate::graph::engine::Placed;
-use crate::graph::running::GraphPlace;
+use crate::graph::running::{GraphPlace, GraphSpec};
 use crate::graph::swap::GraphWire;
 use crate::node::Node;
+use crate::nodeos::interface::Error;
 use crate::wire::Addr;
 
 /// What has become of the packets of a graph.
@@ -70,6 +72,8 @@ pub struct GraphStatus {
     pub parts: Vec<GraphPart>,
     /// Of a part of a graph, the node that has that.
     pub owner: Option<Addr>,
+    /// How often a program has changed it.
+    pub edited: u64,
 }
 
 /// A graph with its engines.
@@ -104,6 +108,7 @@ impl Running {
             kernel_packets: self.kernel_packets,
             parts: self.kept.iter().map(Kept::told).collect(),
             owner: self.owner(),
+            edited: self.edited,
         }
     }
 
@@ -141,6 +146,12 @@ impl Node {
         graphs.and_then(|graphs| graphs.find(name)).map(Running::shown).ok_or_else(|| no_graph(name))
     }
 
+    /// What one of them was asked for as.
+    pub fn graph_spec(&self, name: &str) -> Option<GraphSpec> {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        graphs.and_then(|graphs| graphs.find(name)).map(|graph| graph.spec.clone())
+    }
+
     /// The graphs that have engines of these extensions, of whichever generation, if they do not stand among `besides`.
     pub fn graphs_with(&self, extensions: &[String], besides: &[String]) -> Vec<String> {
         let graphs: Option<&RunningGraphs> = self.environments.get();
@@ -157,6 +168,38 @@ impl Node {
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let graph = graphs.and_then(|graphs| graphs.find(name));
         graph.is_some_and(|graph| graph.now.graph.brought().any(|class| class.is_gone()))
+    }
+
+    /// Refuses a program that has nothing to do with a graph, or, if it is to change it, has changed some too often.
+    pub fn admit_editor(
+        &mut self,
+        now: u64,
+        editor: &GraphEditor,
+        name: &str,
+        changes: bool,
+    ) -> Result<(), GraphRefusal> {
+        let role = &editor.role;
+        let graphs: Option<&mut RunningGraphs> = self.environments.get_mut();
+        let is_its =
+            |graph: &&Running| graph.spec.name == name && graph.spec.role == role.name && graph.owner().is_none();
+        if let Some(graphs) = graphs {
+            if changes {
+                graphs.edits.count(now, role)?;
+            }
+            if graphs.list.iter().any(|graph| is_its(&graph)) {
+                return Ok(());
+            }
+        }
+        // Of graphs of others nobody is told.
+        let why = format!("no graph {} runs in the role {}", clean::shown(name), role.name);
+        Err(GraphRefusal::new(Error::Unknown, why))
+    }
+
+    /// A graph has become what a program has asked for.
+    pub fn count_edited(&mut self, name: &str) {
+        let graphs: Option<&mut RunningGraphs> = self.environments.get_mut();
+        let graph = graphs.and_then(|graphs| graphs.list.iter_mut().find(|graph| graph.spec.name == name));
+        graph.into_iter().for_each(|graph| graph.edited += 1);
     }
 
     /// What an engine of a graph says of itself.

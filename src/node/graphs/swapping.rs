@@ -391,6 +391,7 @@ impl Running {
             said: VecDeque::new(),
             slot,
             why,
+            edited: 0,
             kernel_packets: 0,
             parts_before: VecDeque::new(),
             settled,

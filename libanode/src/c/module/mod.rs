@@ -21,6 +21,7 @@ use super::classifier::*;
 use super::domain::*;
 use super::file::*;
 use super::flow::*;
+use super::graph::*;
 use super::memory::*;
 use super::node::*;
 use super::packet::*;
