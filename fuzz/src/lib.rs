@@ -17,9 +17,9 @@ pub mod classify {
     #[allow(dead_code, reason = "the command line uses the rest")]
     pub mod taught;
 }
+pub mod classifying;
 #[path = "../../src/clean.rs"]
 pub mod clean;
-pub mod classifying;
 pub mod clicks;
 #[path = "../../src/contract/mod.rs"]
 pub mod contract;

@@ -11,6 +11,7 @@ use crate::code::compiler::{Failure, Job, answer};
 use crate::code::extension::call_type::CallType;
 use crate::code::extension::manifest::{ExtensionManifest as Extension, packed};
 use crate::code::extension::registry::Registry;
+use crate::code::http;
 use crate::code::link::{self, LinkError};
 use crate::kernel::loader::{self, Wanted};
 use crate::nodeos::store::journal;
@@ -53,6 +54,7 @@ pub const ALL: &[Target] = &[
     ("revocation", reading::revocation),
     ("hello", reading::hello),
     ("part", reading::part),
+    ("http", http),
     ("icmp", reading::icmp),
     ("ipv4", reading::ipv4),
     ("ipv6", reading::ipv6),
@@ -141,6 +143,23 @@ fn taken_for_granted(jail: &jail::Jail) {
     for path in jail.paths.read.iter().chain(&jail.paths.devices) {
         assert!(path.is_absolute() && path.iter().all(|part| part != ".."), "{}", path.display());
     }
+}
+
+/// An answer of a web server, what a child leaves, and a URL with a redirection from there.
+fn http(bytes: &[u8]) {
+    let mut rest = bytes;
+    if let http::Answer::Body(body) = http::hear(&mut rest) {
+        assert!(body.len() <= bytes.len() && bytes.windows(4).any(|four| four.contains(&b'\n')));
+    }
+    // Whatever a child leaves is one of three things.
+    let _ = http::found(bytes.to_vec());
+    let Ok(text) = core::str::from_utf8(bytes) else { return };
+    let Ok(place) = http::HttpPlace::of(text) else { return };
+    assert_eq!(http::HttpPlace::of(&place.to_string()), Ok(place.clone()), "one way to write it");
+    if let Ok(there) = place.redirected(text) {
+        assert_eq!(there, place);
+    }
+    assert!(place.redirected("/x").is_ok_and(|there| there.host == place.host));
 }
 
 /// A job of the compiler, its answer, and what its child has left: each has one encoding.

@@ -40,6 +40,6 @@ mod granted {
     }
 }
 
-pub use credential::{CREDENTIAL_MAX, Credential, Question, CredentialRefusal, Restrictions, Terms};
+pub use credential::{CREDENTIAL_MAX, Credential, CredentialRefusal, Question, Restrictions, Terms};
 pub use key::{PrincipalId, PrincipalKey, Signature};
 pub use set::{CredentialSet, SET_MAX, object_name};

@@ -67,6 +67,8 @@ pub struct Status {
     pub streams: Streams,
     /// Changes of graphs that programs have asked for.
     pub graph_calls: GraphCalls,
+    /// Code that extensions have fetched by HTTP.
+    pub http: HttpFetches,
     /// How its configuration stands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configuration: Option<crate::wish::Standing>,
@@ -125,6 +127,24 @@ pub struct GraphCalls {
     pub later: u64,
     /// Those that were refused for another reason.
     pub refused: u64,
+}
+
+/// Code that extensions have fetched by HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct HttpFetches {
+    /// Fetches that were asked for.
+    pub begun: u64,
+    /// Those whose code is in the store.
+    pub stored: u64,
+    /// Those that led to a host that the configuration does not name, or were too many.
+    pub refused: u64,
+    /// Those that brought nothing, or something else.
+    pub failed: u64,
+    /// Redirections that were followed.
+    pub redirected: u64,
+    /// Bytes of code.
+    pub bytes: u64,
 }
 
 /// Fields of [`Status`] that count nothing, or what another one counts.

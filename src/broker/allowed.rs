@@ -29,6 +29,8 @@ pub struct Allowed {
     tcp: Option<SocketAddr>,
     /// Streams of roles.
     streams: Vec<StreamGrants>,
+    /// Hosts from which code is fetched.
+    http: Vec<SocketAddr>,
     /// Whether there is a kernel half.
     kernel: bool,
     /// Whether there are AF_XDP sockets, and for how long drivers are polled for them.
@@ -59,6 +61,7 @@ impl Allowed {
             udp: file.ports.iter().filter_map(|port| port.udp).collect(),
             tcp: file.plan.tcp,
             streams: file.roles.iter().map(|role| role.streams.clone()).collect(),
+            http: file.http.hosts.values().copied().collect(),
             kernel: file.has_half(),
             xdp: native().any(|port| port.xdp).then_some(file.xdp.busy_poll_us),
             trusted: file.roles.iter().any(|role| role.kernel == CodeForm::Trusted),
@@ -111,7 +114,8 @@ impl Allowed {
                 only(of_streams || self.tcp == Some(*at), "no such [plan] tcp, nor [role.streams] listen")
             }
             Request::Connect { at } => {
-                only(self.streams.iter().any(|streams| streams.may_connect(at)), "no such [role.streams] connect")
+                let of_streams = self.streams.iter().any(|streams| streams.may_connect(at));
+                only(of_streams || self.http.contains(at), "no such [role.streams] connect, nor [http] hosts")
             }
             Request::Map { name, shape } => {
                 let shape = own::shape_of(*shape);
@@ -128,11 +132,7 @@ impl Allowed {
                 entries.chain(&plan.exits).try_for_each(|index| interface(*index))
             }
             Request::Realtime { priority, .. } => only(self.realtime == Some(*priority), "no such real-time worker"),
-            Request::Helper { kind: Helper::Compiler } => Ok(()),
-            Request::Helper { kind } => {
-                only(self.kernel, "no kernel half")?;
-                only(self.trusted || *kind == Helper::Loader, "no role that trusts code in the kernel")
-            }
+            Request::Helper { kind } => self.check_helper(*kind, only),
             Request::Start { environment } => only(self.environments.contains(environment), "no such [[ee]]"),
             // What was found at interfaces is put back by these names, as root: the broker alone gives them, where `Attach` was allowed.
             Request::Pins(PinRequest::Keep(pin) | PinRequest::Forget(pin)) if found::keeps(&pin.name) => {
@@ -143,6 +143,18 @@ impl Allowed {
             // What is given to the node is an operator's.
             Request::Offer(_) | Request::Hold { .. } | Request::History => Ok(()),
             Request::Reach { .. } | Request::Settle => Ok(()),
+        }
+    }
+
+    fn check_helper(&self, kind: Helper, only: impl Fn(bool, &str) -> Result<(), String>) -> Result<(), String> {
+        match kind {
+            Helper::Compiler => Ok(()),
+            Helper::Fetcher => only(!self.http.is_empty(), "no [http] hosts"),
+            Helper::Loader => only(self.kernel, "no kernel half"),
+            Helper::TrustedLoader => {
+                only(self.kernel, "no kernel half")?;
+                only(self.trusted, "no role that trusts code in the kernel")
+            }
         }
     }
 

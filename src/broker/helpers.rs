@@ -7,7 +7,7 @@ use super::client::{Done, ask, is_there};
 use super::configurations::Configurations;
 use super::jails::jails_name;
 use super::message::{Helper, Request};
-use crate::code::compiler;
+use crate::code::{compiler, http};
 use crate::config::NodeFile;
 use crate::config::compiler::CompilerFile;
 use crate::config::jail::JailFile;
@@ -60,7 +60,7 @@ pub fn helper(kind: Helper, program: &Path) -> io::Result<(Option<HelpersJail>, 
 
 /// Those that live: one of each kind at most.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LivingHelpers(Arc<Mutex<[Option<HelpersJail>; 3]>>);
+pub(super) struct LivingHelpers(Arc<Mutex<[Option<HelpersJail>; Helper::ALL.len()]>>);
 
 impl LivingHelpers {
     /// Another takes the place of the one of a kind that there was.
@@ -70,7 +70,7 @@ impl LivingHelpers {
 
     /// Ends those that the configuration does not have any more.
     pub fn keep_allowed(&self, allowed: &Allowed) {
-        for kind in [Helper::Loader, Helper::TrustedLoader, Helper::Compiler] {
+        for kind in Helper::ALL {
             if allowed.check(&Request::Helper { kind }, name_of).is_err() {
                 self.put(kind, None);
             }
@@ -124,9 +124,7 @@ impl Helpers {
 
     /// The node is gone.
     pub fn end(self) {
-        [Helper::Loader, Helper::TrustedLoader, Helper::Compiler]
-            .into_iter()
-            .for_each(|kind| self.living.put(kind, None));
+        Helper::ALL.into_iter().for_each(|kind| self.living.put(kind, None));
     }
 }
 
@@ -168,6 +166,7 @@ fn title(kind: Helper) -> &'static str {
         Helper::Loader => loader::ARGUMENT,
         Helper::TrustedLoader => loader::TRUSTED,
         Helper::Compiler => compiler::ARGUMENT,
+        Helper::Fetcher => http::ARGUMENT,
     }
 }
 
@@ -176,6 +175,7 @@ fn jail(kind: Helper, (first, last): (u32, u32), group: Option<Group>) -> Jail {
         Helper::Loader => ("kernel-loader", vec![Capability::Bpf, Capability::NetAdmin]),
         Helper::TrustedLoader => ("kernel-loader", vec![Capability::Bpf, Capability::NetAdmin, Capability::Perfmon]),
         Helper::Compiler => ("compiler", Vec::new()),
+        Helper::Fetcher => ("http", Vec::new()),
     };
     // The compiler's jobs have limits of their own, and its group.
     let data_bytes = (kind != Helper::Compiler).then_some(LOADER_MIB << 20);
@@ -202,11 +202,11 @@ mod tests {
 
     #[test]
     fn helpers_have_jails_that_can_be_made_and_the_compiler_has_nothing() {
-        for kind in [Helper::Loader, Helper::TrustedLoader, Helper::Compiler] {
+        for kind in Helper::ALL {
             let jail = jail(kind, (60_834, 61_183), group_of(kind, &CompilerFile::default()));
             assert_eq!(jail.check(), Ok(()));
             assert!(!jail.host_network && jail.paths == Paths::default());
-            assert_eq!(jail.capabilities.is_empty(), kind == Helper::Compiler);
+            assert_eq!(jail.capabilities.is_empty(), matches!(kind, Helper::Compiler | Helper::Fetcher));
             assert_eq!(jail.capabilities.contains(&Capability::Perfmon), kind == Helper::TrustedLoader);
             assert_eq!(jail.group.is_some(), kind == Helper::Compiler);
             assert!(jail.group.is_some() || jail.limits.data_bytes.is_some(), "its memory has a bound");

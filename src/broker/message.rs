@@ -78,7 +78,7 @@ pub enum Request {
         /// Where.
         at: SocketAddr,
     },
-    /// A TCP socket that is being connected, for a stream of an environment.
+    /// A TCP socket that is being connected, for a stream of an environment, or to a host of `[http]`.
     Connect {
         /// Whereto.
         at: SocketAddr,
@@ -263,6 +263,13 @@ pub enum Helper {
     TrustedLoader,
     /// What compiles wasm.
     Compiler,
+    /// What fetches code by HTTP.
+    Fetcher,
+}
+
+impl Helper {
+    /// All of them.
+    pub const ALL: [Helper; 4] = [Helper::Loader, Helper::TrustedLoader, Helper::Compiler, Helper::Fetcher];
 }
 
 /// What a map is made of: numbers of linux/bpf.h, and bytes.

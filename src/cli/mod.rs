@@ -30,7 +30,7 @@ mod sim;
 mod store;
 mod trace;
 
-use crate::code::{compiler, module};
+use crate::code::{compiler, http, module};
 use crate::kernel::loader;
 use crate::manage::management;
 use crate::sys::jail;
@@ -140,6 +140,7 @@ fn command() -> clap::Command {
 fn run_jailed(name: &str) -> std::io::Result<()> {
     let (title, serve): (_, fn(OwnedFd) -> std::io::Result<()>) = match name {
         compiler::ARGUMENT => (c"anode-compiler", compiler::serve),
+        http::ARGUMENT => (c"anode-http", http::serve),
         loader::ARGUMENT | loader::TRUSTED => (c"anode-loader", loader::serve),
         _ => {
             let why = format!("nothing of this program is called {name:?}");

@@ -15,6 +15,7 @@ pub mod check;
 pub mod compiler;
 pub mod extension;
 pub mod fetch;
+pub mod http;
 pub mod judge;
 pub mod link;
 pub mod module;

@@ -18,6 +18,7 @@ pub mod graphs;
 pub mod guard;
 pub mod half;
 mod host;
+pub mod http;
 pub mod jail;
 mod lists;
 pub mod part;
@@ -92,6 +93,9 @@ pub struct NodeFile {
     /// Its extensions.
     #[serde(default, rename = "extension")]
     pub extensions: Vec<extensions::ExtensionFile>,
+    /// From where extensions may fetch code.
+    #[serde(default)]
+    pub http: http::HttpFile,
     /// Its graphs.
     #[serde(default, rename = "graph")]
     pub graphs: Vec<crate::node::graphs::GraphSpec>,
@@ -327,6 +331,7 @@ impl NodeFile {
         file.classify.classifying().map_err(ConfigError)?;
         let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
         tables.map_err(ConfigError)?;
+        file.http.check().map_err(ConfigError)?;
         file.check_users()?;
         file.prepared_graphs(&file.offered_classes()?)?;
         if file.xdp.queues_max == 0 {

@@ -16,6 +16,7 @@ mod told;
 use crate::code::extension::call_type::CallType;
 use crate::code::extension::compiled::{CompiledExtension, Instances, Offered};
 use crate::code::extension::instance::{CallFailure, SharedInstance};
+use crate::code::extension::outside::{Desk, FetchesCode};
 use crate::code::extension::registry::Registry;
 use crate::ee::plan::LoadedService;
 use crate::ee::plan::wasm::WasmService;
@@ -161,20 +162,31 @@ impl LoadedService for ServiceCall {
 
 /// A way to the thread, which ends with the last of them.
 #[derive(Clone)]
-pub struct Extensions(SyncSender<Order>);
+pub struct Extensions {
+    orders: SyncSender<Order>,
+    desk: Desk,
+}
 
 impl Extensions {
     /// Starts the thread.
     pub fn start(clock: Clock) -> io::Result<Extensions> {
         let (orders, inbox) = sync_channel(WAITING_MAX);
-        threads::start("anode-extensions", Duty::Compile, move || State::new(clock).serve(&inbox))?;
-        Ok(Extensions(orders))
+        let desk = Desk::default();
+        let kept = desk.clone();
+        threads::start("anode-extensions", Duty::Compile, move || State::new(clock, kept).serve(&inbox))?;
+        Ok(Extensions { orders, desk })
+    }
+
+    /// From now on calls of operators can have code fetched.
+    pub fn fetch_by(&self, fetches: Arc<dyn FetchesCode>) {
+        // A node has one.
+        let _ = self.desk.set(fetches);
     }
 
     fn ask<R>(&self, order: impl FnOnce(Sender<R>) -> Order) -> Result<R, String> {
         let gone = || "the thread of extensions has ended".to_owned();
         let (reply, answer) = channel();
-        self.0.send(order(reply)).map_err(|_| gone())?;
+        self.orders.send(order(reply)).map_err(|_| gone())?;
         answer.recv().map_err(|_| gone())
     }
 
@@ -242,11 +254,14 @@ struct State {
     chance: RandomState,
     registry: Registry<Loaded>,
     instances: Instances,
+    /// Who works for what operators call.
+    desk: Desk,
 }
 
 impl State {
-    fn new(clock: Clock) -> State {
-        State { clock, chance: RandomState::new(), registry: Registry::default(), instances: Instances::new() }
+    fn new(clock: Clock, desk: Desk) -> State {
+        let (registry, instances) = (Registry::default(), Instances::new());
+        State { clock, chance: RandomState::new(), registry, instances, desk }
     }
 
     fn serve(mut self, inbox: &Receiver<Order>) {
@@ -327,7 +342,8 @@ impl State {
                 new.or_else(|| Some(&old()?.1.compiled)).cloned()
             };
             let compiled = offered.compile(known)?;
-            compiled.instance(&mut loading.instances)?;
+            let instance = compiled.instance(&mut loading.instances)?;
+            instance.lock().unwrap_or_else(PoisonError::into_inner).allow(self.desk.clone());
             let classes = engines::classes(&compiled);
             loading.all.push((compiled, classes));
         }

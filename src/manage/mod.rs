@@ -22,6 +22,7 @@ mod follow;
 pub mod followed;
 mod graphs;
 mod homes;
+mod http;
 pub mod kernel;
 mod lines;
 pub mod linker;
@@ -303,10 +304,14 @@ fn starter(dir: &Path) -> Result<Option<Starter>> {
     if broker::is_there() { Ok(None) } else { Ok(Some(broker::jails_of(dir)?)) }
 }
 
-/// The sockets of control and of processes that operators connect.
+/// The sockets of control and of processes that operators connect, and who fetches code for extensions.
 fn listen_for_others((file, text): (&NodeFile, &str), handle: &Handle, acceptor: ee::Acceptor) -> Result<()> {
     let dir = &file.run_dir();
     handle.was_configured(text, file.store.as_deref());
+    let keeping = handle.clone().without_extensions();
+    let keep = Box::new(move |bundle| keeping.keep_code(bundle).map(drop));
+    let extensions = handle.extensions().map_err(anyhow::Error::msg)?;
+    http::start(&file.http, (extensions, handle.http.clone()), keep, acceptor.clock)?;
     control::serve(broker::listen(dir, broker::LocalSocket::Control)?, handle.clone())?;
     ee::serve(broker::listen(dir, broker::LocalSocket::Nodeos)?, acceptor)?;
     Ok(())

@@ -20,6 +20,7 @@ mod gated;
 #[path = "../running/held.rs"]
 mod held;
 mod helper;
+mod http;
 mod jail;
 mod keys;
 #[path = "../running/lease.rs"]

@@ -430,7 +430,8 @@ fn units_let_every_call_through_that_the_lists_of_processes_have() {
         let calls = filter.iter().map(|rule| rule["syscall"].as_str().unwrap());
         let name = path.file_stem().unwrap().to_str().unwrap();
         let of_helper =
-            ["broker", "compiler", "compile-job", "kernel-loader", "init", "ee", "ee-network"].contains(&name);
+            ["broker", "compiler", "compile-job", "http", "http-job", "kernel-loader", "init", "ee", "ee-network"]
+                .contains(&name);
         let unit = if of_helper { &helper } else { &node };
         let refused: Vec<_> = calls.filter(|call| !unit.contains(*call)).collect();
         assert!(refused.is_empty(), "{name}: {refused:?}");

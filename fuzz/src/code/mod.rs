@@ -24,7 +24,7 @@ pub mod compiler {
     pub mod answer;
     mod job;
 
-    pub use job::{Failure, Job, CompilerLimits, CompilerOutput, Purpose};
+    pub use job::{CompilerLimits, CompilerOutput, Failure, Job, Purpose};
 }
 
 /// Of what runs code, the tiers that jobs name.
@@ -33,4 +33,18 @@ pub mod run {
     mod tier;
 
     pub use tier::Tier;
+}
+
+/// What web servers say; who talks to them stays with the node.
+#[path = "../../../src/code/http"]
+pub mod http {
+    #[allow(dead_code, reason = "the child in its jail uses the rest")]
+    mod ask;
+    #[allow(dead_code, reason = "the node uses the rest")]
+    mod job;
+    mod place;
+
+    pub use ask::hear;
+    pub use job::{Answer, found};
+    pub use place::HttpPlace;
 }

@@ -4,6 +4,7 @@
 //! number for what it raises. Of the node it reaches the clock and random numbers, and of other modules the calls that it was linked with.
 //! Each call has its fuel, what others do for it included. One that fails leaves the module as it was then, and it can be called again.
 
+use super::outside::{self, Desk};
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::{
     Caller, Config, Engine, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TypedFunc, bail,
@@ -81,6 +82,8 @@ struct Host {
     limits: StoreLimits,
     /// Nothing until all is set up.
     buffer: Option<Buffer>,
+    /// What works outside of calls, for those that operators make.
+    desk: Option<Desk>,
 }
 
 /// A module that is ready.
@@ -111,12 +114,17 @@ impl Instance {
     fn of(engine: &Engine, module: &Module, exports: &Exports<'_>, links: Vec<CallLink>) -> wasmtime::Result<Instance> {
         let limits = StoreLimitsBuilder::new().memory_size(MEMORY_MAX).table_elements(TABLE_MAX).memories(1).tables(1);
         let limits = limits.instances(1).build();
-        let mut store = Store::new(engine, Host { now: 0, random: 0, limits, buffer: None });
+        let mut store = Store::new(engine, Host { now: 0, random: 0, limits, buffer: None, desk: None });
         store.limiter(|host| &mut host.limits);
         store.set_fuel(START_FUEL)?;
         let mut linker = Linker::new(engine);
         linker.func_wrap("anode", "an_now", |caller: Caller<'_, Host>| caller.data().now)?;
         linker.func_wrap("anode", "an_random", |mut caller: Caller<'_, Host>| random(caller.data_mut()))?;
+        for (name, work) in outside::CALLS {
+            linker.func_wrap("anode", name, move |caller: Caller<'_, Host>, length: u32| {
+                leave_to(caller, length, work)
+            })?;
+        }
         for CallLink { extension, call, instance, at } in links {
             linker.func_wrap(&extension, &call, move |caller: Caller<'_, Host>, length: u32| {
                 pass_on(caller, length, &instance, at)
@@ -136,6 +144,11 @@ impl Instance {
         let buffer = Buffer { memory, at };
         store.data_mut().buffer = Some(buffer);
         Ok(Instance { store, calls, buffer })
+    }
+
+    /// Its calls may leave work to somebody outside from now on.
+    pub fn allow(&mut self, desk: Desk) {
+        self.store.data_mut().desk = Some(desk);
     }
 
     /// Calls a function: takes its arguments out of `exchange` and puts its result in; gives how much fuel that took.
@@ -184,6 +197,27 @@ fn random(host: &mut Host) -> u64 {
     let mixed = (host.random ^ host.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
     mixed ^ mixed >> 31
+}
+
+/// A call of the node's: arguments and result are in the caller's buffer, as those of other modules are. Refused: nobody works for it.
+fn leave_to(mut caller: Caller<'_, Host>, length: u32, work: outside::Work) -> wasmtime::Result<i32> {
+    let Some(Buffer { memory, at: start }) = caller.data().buffer else { bail!("a call before all is set up") };
+    let given = memory.data(&caller).get(start..).and_then(|rest| rest.get(..(length as usize).min(BUFFER)));
+    let Some(given) = given.map(<[u8]>::to_vec) else { bail!("arguments outside memory") };
+    let left = caller.get_fuel()?.saturating_sub(PASSING + given.len() as u64);
+    caller.set_fuel(left)?;
+    let desk = caller.data().desk.clone();
+    let Some(desk) = desk.as_ref().and_then(|desk| desk.get()) else { return Ok(outside::REFUSED) };
+    let result = match work(&**desk, &given) {
+        Ok(result) if result.len() <= BUFFER => result,
+        Ok(_) => return Ok(TOO_BIG),
+        Err(code) => return Ok(code),
+    };
+    let room = memory.data_mut(&mut caller).get_mut(start..).and_then(|rest| rest.get_mut(..result.len()));
+    Ok(room.map_or(FAILED, |room| {
+        room.copy_from_slice(&result);
+        result.len() as i32
+    }))
 }
 
 /// A call of another module, paid for by the caller: what is in his buffer goes to the other's, and the other's result into his.

@@ -36,6 +36,9 @@ pub const NAME_MAX: usize = 32;
 /// Characters of a word for people.
 const ABOUT_MAX: usize = 200;
 
+/// The node's own calls, which modules import from `anode`.
+pub const OWN_CALLS: [&str; 4] = ["an_now", "an_random", "an_fetch", "an_fetch_state"];
+
 /// A call of an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
@@ -164,15 +167,16 @@ impl ExtensionManifest {
 
     fn imports(&self, import: wasmparser::Import<'_>) -> Result<(), String> {
         let (module, name) = (import.module, import.name);
-        let is_own = module == "anode" && matches!(name, "an_now" | "an_random");
+        let is_own = module == "anode" && OWN_CALLS.contains(&name);
         if is_own || self.needs.iter().any(|need| (&*need.extension, &*need.call) == (module, name)) {
             return Ok(());
         }
         Err(format!(
-            "{}: the module imports {}.{}; there are anode.an_now, anode.an_random, and the calls in 'needs'",
+            "{}: the module imports {}.{}; there are anode.{}, and the calls in 'needs'",
             self.name,
             shown(module),
-            shown(name)
+            shown(name),
+            OWN_CALLS.join(", anode.")
         ))
     }
 

@@ -14,4 +14,5 @@ pub mod call_type;
 pub mod compiled;
 pub mod instance;
 pub mod manifest;
+pub mod outside;
 pub mod registry;

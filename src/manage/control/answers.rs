@@ -52,6 +52,11 @@ impl Handle {
     fn add_code(&self, bundle: &str) -> Result<Named, String> {
         let bytes = hex::decode(bundle).map_err(|_| "the bundle is not in hexadecimal")?;
         let bundle = Bundle::read(&bytes).map_err(|error| error.to_string())?;
+        self.keep_code(bundle).map(|name| Named { name: name.to_string() })
+    }
+
+    /// Puts a bundle into the store, as somebody has asked for it here.
+    pub(in crate::manage) fn keep_code(&self, bundle: Bundle) -> Result<Digest, String> {
         let (name, credentials) = (bundle.name(), bundle.credentials().cloned());
         let places = Places::of(&bundle);
         self.shelf.ask(Request::Add(Box::new(bundle)))?;
@@ -60,7 +65,7 @@ impl Handle {
             Some(set) => node.look_again(turn, &name, &set),
             None => node.forget_refusal(&name),
         })?;
-        Ok(Named { name: name.to_string() })
+        Ok(name)
     }
 
     fn remove_code(&self, name: &str) -> Result<Removed, String> {

@@ -3,6 +3,7 @@
 
 use super::sources::Sources;
 use super::workers::Others;
+use crate::code::http::HttpTotals;
 use crate::config::NodeFile;
 use crate::frame::WorkerId;
 use crate::graph::class::BroughtClasses;
@@ -77,6 +78,7 @@ pub struct Handle {
     pub(super) kept: Option<Arc<KeptStores>>,
     pub(in crate::manage) streams: Streams,
     pub(in crate::manage) graph_calls: GraphCalls,
+    pub(in crate::manage) http: Arc<HttpTotals>,
     pub(in crate::manage) revocations: Option<Arc<Revocations>>,
     pub(super) extensions: Option<Extensions>,
     pub(super) hosts: Option<FollowedHosts>,
@@ -111,6 +113,7 @@ impl Handle {
             kept: None,
             streams: Streams::default(),
             graph_calls: GraphCalls::default(),
+            http: Arc::default(),
             revocations,
             extensions,
             hosts,
@@ -151,6 +154,11 @@ impl Handle {
     /// The same with who keeps extensions, and compiles services that the operator loads.
     pub fn with_extensions(self, extensions: Extensions) -> Handle {
         Handle { extensions: Some(extensions), ..self }
+    }
+
+    /// The same without them, for whom they ask themselves.
+    pub(in crate::manage) fn without_extensions(self) -> Handle {
+        Handle { extensions: None, ..self }
     }
 
     /// The same with who looks for hosts that rules name.

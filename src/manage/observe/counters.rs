@@ -55,6 +55,7 @@ impl Handle {
             connections: self.connections.status(),
             streams: self.streams.totals().status(),
             graph_calls: self.graph_calls.status(),
+            http: self.http.status(),
             configuration: self.applier.as_ref().map(|applier| applier.standing()),
             loader: told(&self.shelf.status()?)?,
             rule_hosts: self.hosts().map(FollowedHosts::counts).filter(|counts| counts.hosts > 0),

@@ -312,6 +312,17 @@ pub const FAMILIES: &[Family] = &[
             say(&["out"], Whole(all.status.streams.bytes_out));
         }
     ),
+    family!("anode_http_fetches_total", Counter, &["how"], "Code fetched by HTTP for extensions.", |all, say| {
+        let of = &all.status.http;
+        say(&["begun"], Whole(of.begun));
+        say(&["stored"], Whole(of.stored));
+        say(&["refused"], Whole(of.refused));
+        say(&["failed"], Whole(of.failed));
+        say(&["redirected"], Whole(of.redirected));
+    }),
+    family!("anode_http_bytes_total", Counter, &[], "Bytes of code that came by HTTP.", |all, say| {
+        say(&[], Whole(all.status.http.bytes));
+    }),
     family!("anode_connections_refused_total", Counter, SOCKET, "Connections that found no place.", |all, say| {
         each_socket(all.status, say, |of| of.refused);
     }),

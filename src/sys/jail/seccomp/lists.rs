@@ -2,8 +2,8 @@
 
 macro_rules! lists {
     ($processor:literal) => {
-        lists!($processor: "ee" "ee-network" "init" "kernel-loader" "compiler" "compile-job" "broker" "worker" "operators" "control"
-            "sessions" "plan-tcp" "store" "compile" "resolver" "routes" "kernel" "ticks")
+        lists!($processor: "ee" "ee-network" "init" "kernel-loader" "compiler" "compile-job" "http" "http-job" "broker" "worker"
+            "operators" "control" "sessions" "plan-tcp" "store" "compile" "resolver" "routes" "kernel" "ticks")
     };
     ($processor:literal: $($name:literal)+) => {
         &[$(($name, include_str!(concat!($processor, "/", $name, ".json"))),)+]
