@@ -48,7 +48,7 @@ enum Verb {
     Check(Check),
     /// Make a project: a program, its test, and what clangd needs to know.
     New(new::New),
-    /// Print the directory for `-I` in which compilers and clangd find anode/capsule.h of this version.
+    /// Print the directory for `-I` in which compilers and clangd find anode/capsule.h and anode/extension.h of this version.
     SdkPath {
         #[command(flatten)]
         print: Print,

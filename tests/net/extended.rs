@@ -104,7 +104,7 @@ fn engines_of_an_extension_take_packets_out_of_a_tunnel_and_stay_while_a_graph_h
         }
     };
     pass(0..20);
-    assert_eq!((count(&stand, "other.count"), count(&stand, "d.count"), count(&stand, "n.failed")), (20, 20, 0));
+    assert_eq!((count(&stand, "other.count"), count(&stand, "d.calls"), count(&stand, "n.failed")), (20, 20, 0));
     assert!(stand.said("show", &["fw"]).contains("d :: tunnels/Decap"), "{}", stand.said("show", &["fw"]));
     for name in ["tunnels", "names"] {
         let refused = unload(&stand, name).unwrap_err();

@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 const HEADER: &str = include_str!("../../../sdk/anode/capsule.h");
+/// The same of extensions, for whoever calls a compiler himself.
+const OF_EXTENSIONS: &str = include_str!("../../../sdk/anode/extension.h");
 
 /// A compiler and its working directory. Several of its runs at once are as good as one after the other.
 pub(super) struct Clang {
@@ -137,14 +139,18 @@ impl Drop for Clang {
     }
 }
 
-/// Puts the header where `-I DIRECTORY` finds it; the file that cannot be written is in an error.
+/// Puts the headers where `-I DIRECTORY` finds them, and gives that of capsules; the file that cannot be written is in an error.
 pub fn write_header(directory: &Path) -> Result<PathBuf, (PathBuf, io::Error)> {
     let sdk = directory.join("anode");
-    let path = sdk.join("capsule.h");
-    match fs::create_dir_all(&sdk).and_then(|()| fs::write(&path, HEADER)) {
-        Ok(()) => Ok(path),
-        Err(cause) => Err((path, cause)),
-    }
+    let written = |name: &str, text: &str| {
+        let path = sdk.join(name);
+        match fs::create_dir_all(&sdk).and_then(|()| fs::write(&path, text)) {
+            Ok(()) => Ok(path),
+            Err(cause) => Err((path, cause)),
+        }
+    };
+    written("extension.h", OF_EXTENSIONS)?;
+    written("capsule.h", HEADER)
 }
 
 /// A new directory that only this user can enter.

@@ -77,7 +77,7 @@ impl MakesEngines for EngineMaker {
 /// What is counted of an engine.
 #[derive(Clone, Copy, Default)]
 struct EngineCounts {
-    packets: u64,
+    calls: u64,
     failed: u64,
     fuel: u64,
 }
@@ -109,7 +109,7 @@ impl EngineFunction {
         let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
         let (result, fuel) = instance.call(self.at, (now, self.chance), *left, &mut self.exchange);
         *left = left.saturating_sub(fuel);
-        self.counts.packets += 1;
+        self.counts.calls += 1;
         self.counts.fuel += fuel;
         result
     }
@@ -120,9 +120,9 @@ impl EngineFunction {
     }
 
     pub(super) fn read(&self, handler: &str) -> Option<String> {
-        let EngineCounts { packets, failed, fuel } = self.counts;
+        let EngineCounts { calls, failed, fuel } = self.counts;
         match handler {
-            "count" => Some(packets.to_string()),
+            "calls" => Some(calls.to_string()),
             "failed" => Some(failed.to_string()),
             "fuel" => Some(fuel.to_string()),
             _ => None,

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * Extensions of a node in C: calls, engines and orders as functions of a WebAssembly module (docs/extensions.md). Example:
+ *
+ *     #include <anode/extension.h>
+ *     AN_CALL(add) { AN_WORD(0) += AN_WORD(1); return 8; }          int add(int, int): two words came, one goes back
+ *
+ *     clang --target=wasm32 -O2 -nostdlib -I "$(anode code sdk-path)" -Wl,--no-entry -Wl,--export=an_buffer -o sums.wasm sums.c
+ *     anode extension pack sums.wasm sums.toml -o sums.ext.wasm     sums.toml: name = "sums" [[call]] name = "add" type = …
+ *
+ * A function finds its arguments in the buffer and gets their length. It leaves its result there and returns the length of that, or a
+ * negative number. Numbers, characters, truth values and interfaces have a word; hosts and keys two; strings and blobs a word with their
+ * length, then their bytes, then zeroes up to a whole word. Variables keep their values from call to call.
+ */
+#ifndef ANODE_EXTENSION_H
+#define ANODE_EXTENSION_H
+
+typedef unsigned long long an_word;
+
+/* Bytes of the buffer. */
+enum { AN_BUFFER_BYTES = 4096 };
+
+/* What a call gives that has no result. */
+enum { AN_NOT_FOUND = -1, AN_REFUSED = -2, AN_NO_SUCH_HOST = -3, AN_TOO_BIG = -4, AN_FAILED = -5 };
+
+/* Where arguments and results are. */
+__attribute__((weak)) union {
+    unsigned char bytes[AN_BUFFER_BYTES];
+    an_word words[AN_BUFFER_BYTES / sizeof(an_word)];
+} an_buffer;
+
+/* A word of the buffer, counted from 0, and the bytes that begin there. */
+#define AN_WORD(at) (an_buffer.words[at])
+#define AN_BYTES(at) (an_buffer.bytes + (at) * sizeof(an_word))
+
+/* Words of a string or blob of so many bytes, with that of its length. */
+#define AN_WORDS_OF(bytes) (1 + ((an_word)(bytes) + 7) / 8)
+
+/* A function of the module: a call, an engine, an order, or what takes an engine's arguments. `length`: bytes of what was given. */
+#define AN_CALL(name) __attribute__((export_name(#name))) int name(unsigned length)
+
+/* A call of another extension, which `needs` of the manifest names; it is called with the length of what was put into the buffer. */
+#define AN_NEED(extension, call, function) \
+    __attribute__((import_module(#extension), import_name(#call))) int function(unsigned length)
+
+/* The node's clock in nanoseconds, and random numbers, not for secrets. */
+__attribute__((import_module("anode"), import_name("an_now"))) an_word an_now(void);
+__attribute__((import_module("anode"), import_name("an_random"))) an_word an_random(void);
+
+/* Code by HTTP: (string, string) -> int, and int -> string; both by the buffer. */
+__attribute__((import_module("anode"), import_name("an_fetch"))) int an_fetch(unsigned length);
+__attribute__((import_module("anode"), import_name("an_fetch_state"))) int an_fetch_state(unsigned length);
+
+#endif
