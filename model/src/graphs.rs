@@ -58,9 +58,21 @@ pub struct Part {
     pub generation: u32,
     /// Whether it has said in the last seconds that it runs.
     pub answers: bool,
-    /// Why it runs no more, if its node has said so.
+    /// Why it does not run, if its node has said so; then it is offered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost: Option<String>,
+    /// Packets that went there.
+    pub sent: u64,
+    /// Packets that came from there.
+    pub back: u64,
+    /// Packets that came to it, as it said last, within the last second.
+    pub came: u64,
+    /// Those that have left it, back or by a port of its node.
+    pub left: u64,
+    /// Those that were dropped there.
+    pub dropped: u64,
+    /// Those that it holds.
+    pub held: u64,
 }
 
 /// A graph with its engines.

@@ -321,7 +321,7 @@ reasons! {
     /// A message about parts of graphs came from nobody who is known by a proof, or a packet from whom no graph has a part.
     PartForeign = "part-foreign",
         "a message about parts of graphs came without a neighbour's proof, or a packet came for a part that does not run here any more: \
-         the node that has the graph says so too, and applies it again";
+         the node that has the graph says so too, and offers it again";
     /// A neighbour offers parts faster than this node reads them.
     PartRate = "part-rate",
         "a neighbour offers parts of graphs faster than this node reads their texts: it offers them again by itself";

@@ -133,6 +133,11 @@ pub trait Engine: Send {
         None
     }
 
+    /// What the one before it counts after that for packets that come late.
+    fn count_late(&mut self, before: &mut dyn Engine) {
+        let _ = before;
+    }
+
     /// What it takes over from another one of its class that stood in its place.
     fn take_state(&mut self, before: &mut dyn Engine) {
         let _ = before;

@@ -44,6 +44,7 @@ pub mod running;
 mod runs;
 pub mod scratch;
 mod source;
+pub mod spec;
 mod store;
 pub mod swap;
 pub mod table;

@@ -42,6 +42,8 @@ pub struct Remotes {
     edges: Vec<RemoteEdge>,
     /// The other parts.
     pub places: Vec<PartPlace>,
+    /// Their texts, until whoever keeps them up has taken these.
+    pub texts: Vec<Vec<u8>>,
 }
 
 impl Remotes {
@@ -53,7 +55,7 @@ impl Remotes {
             let place = nodes.iter().position(|known| known == node).unwrap_or(0);
             edges.extend(number.parse().ok().map(|number| RemoteEdge { number, place, edge }));
         }
-        Remotes { edges, places }
+        Remotes { edges, places, texts: Vec::new() }
     }
 
     /// The port that stands for an edge.

@@ -3,6 +3,7 @@
 //! Engines of the same name and class are the same engine in another graph: a queue's packets, a translator's flows and a counter's counts
 //! go on. Classes are this program's own, so both speak of one version. What has no successor stays, and goes its way there.
 
+use super::engine::Engine;
 use super::scratch::Hop;
 use super::table::Graph;
 use std::collections::HashMap;
@@ -24,6 +25,16 @@ pub struct GraphWire {
 impl Graph {
     /// Takes over what engines of the same names and classes keep in `before`; how many of them there are in both.
     pub fn take_over(&mut self, before: &mut Graph) -> usize {
+        self.follow(before, |engine, old| engine.take_state(old))
+    }
+
+    /// What `before` has counted since then, for packets that came late, is counted here.
+    pub fn count_late(&mut self, before: &mut Graph) {
+        self.follow(before, |engine, old| engine.count_late(old));
+    }
+
+    /// Does something for each engine of the same name and class in both, whose counts at outputs go on; how many there are.
+    fn follow(&mut self, before: &mut Graph, mut each: impl FnMut(&mut dyn Engine, &mut dyn Engine)) -> usize {
         let places = before.engines.iter().enumerate().map(|(at, placed)| (placed.name.clone(), at));
         let places: HashMap<Arc<str>, usize> = places.collect();
         let mut both = 0;
@@ -32,10 +43,9 @@ impl Graph {
             let Some(known) = known.filter(|known| known.class.is(&placed.class)) else { continue };
             both += 1;
             let (Some(engine), Some(old)) = (&mut placed.engine, &mut known.engine) else { continue };
-            engine.take_state(&mut **old);
-            // Counts at outputs that both have go on.
-            for (link, old) in placed.links.iter_mut().zip(&known.links) {
-                link.packets = old.packets;
+            each(&mut **engine, &mut **old);
+            for (link, old) in placed.links.iter_mut().zip(&mut known.links) {
+                link.packets += core::mem::take(&mut old.packets);
             }
         }
         both

@@ -11,6 +11,7 @@ use crate::node::graphs::{
 };
 use crate::node::{Node, Turn};
 use crate::nodeos::interface::Error;
+use crate::wire::part::PartCounts;
 use click::edit::Edit;
 use model::graphs::{Applied, Engine, Graph, Handler, Part, Shown, Wire};
 use model::{GraphEdit, GraphWish};
@@ -282,8 +283,9 @@ fn told(status: GraphStatus) -> Graph {
         ..
     } = status;
     let part = |part: GraphPart| {
-        let GraphPart { node, generation, answers, lost } = part;
-        Part { node: node.to_string(), generation, answers, lost }
+        let GraphPart { node, generation, answers, lost, sent, back, counts } = part;
+        let PartCounts { came, left, dropped, held } = counts;
+        Part { node: node.to_string(), generation, answers, lost, sent, back, came, left, dropped, held }
     };
     Graph {
         name,

@@ -32,9 +32,10 @@ use crate::frame::{BUFFER, Frame, Link, Payer, PeerId};
 pub use crate::graph::class::{BroughtClass, BroughtClasses};
 use crate::graph::door::GraphSlot;
 use crate::graph::fused::FusedPart;
+pub use crate::graph::running::GRAPHS_MAX;
 use crate::graph::running::GraphGeneration;
-pub use crate::graph::running::{GRAPHS_MAX, GraphPlace, GraphSpec, PreparedGraph};
 use crate::graph::scratch::Scratch;
+pub use crate::graph::spec::{GraphPlace, GraphSpec, PreparedGraph};
 use crate::nodeos::interface::InChanId;
 use crate::wire::{Addr, anep, ethernet};
 use core::mem::take;
@@ -304,6 +305,7 @@ impl Running {
             }
             left -= 1;
             self.end_parts_at(cx, turn, &older.remotes.places, false);
+            self.now.graph.count_late(&mut older.graph);
             let lost = older.graph.empty(&mut turn.out.pool);
             if lost > 0 {
                 self.scratch.lost.push((Reason::GraphReplaced, lost));
@@ -315,7 +317,7 @@ impl Running {
     /// What has come of so many packets that came into a generation, an older one at that place or the present one, goes where it goes, and
     /// is counted.
     fn settle(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, came: u64, older: Option<usize>) {
-        let Running { scratch, domain, traffic, said, now, older: all, .. } = self;
+        let Running { scratch, domain, traffic, said, now, older: all, kept, .. } = self;
         let generation = older.and_then(|at| all.get(at)).map_or(&*now, |(older, _)| older);
         let (begun, used) = (take(&mut scratch.begun), take(&mut scratch.used));
         if begun + used > 0 {
@@ -335,12 +337,19 @@ impl Running {
             cx.drop_in(turn, frame, reason, *domain);
         }
         for frame in scratch.out.drain(..) {
-            let left = match generation.remotes.leads(frame.port) {
+            let way = generation.remotes.leads(frame.port);
+            let left = match way {
                 Some(way) => cx.pass_part(turn, frame, *domain, way),
                 None => cx.leave_graph(turn, frame, *domain),
             };
             match left {
-                Ok(()) => traffic.left += 1,
+                Ok(()) => {
+                    traffic.left += 1;
+                    if let Some((place, _)) = way {
+                        let to = |kept: &&mut Kept| (kept.place.port, kept.place.addr) == (place.port, place.addr);
+                        kept.iter_mut().find(to).into_iter().for_each(|kept| kept.sent += 1);
+                    }
+                }
                 Err((frame, reason)) => {
                     traffic.dropped += 1;
                     cx.drop_in(turn, frame, reason, *domain);

@@ -16,7 +16,7 @@
 //! | 4 accepted | 0 | |
 //! | 5 refused | 0 | why, in UTF-8 |
 //! | 6 keep | 0 | |
-//! | 7 runs | 0 | |
+//! | 7 runs | 0 | how many packets came to the part, have left it, were dropped, are held (64 each) |
 //! | 8 end | 0 | |
 //!
 //! The text is the graph's name, a line feed, and the part in Click's language. It is the payload of an ANEP packet with type id
@@ -38,6 +38,9 @@ pub const TEXT_MAX: usize = PIECE * PIECES_MAX;
 pub const WHY_MAX: usize = 512;
 /// The version this implementation speaks.
 pub const VERSION: u8 = 1;
+
+/// Bytes of what is said of a part's packets.
+const COUNTS: usize = 32;
 
 const KIND: usize = 1;
 const NUMBER: usize = 2;
@@ -71,6 +74,19 @@ pub struct ItemNotes {
     pub next: [u8; 4],
 }
 
+/// What has become of the packets of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartCounts {
+    /// Those that came in.
+    pub came: u64,
+    /// Those that have left, back or by a port there.
+    pub left: u64,
+    /// Those that were dropped.
+    pub dropped: u64,
+    /// Those that it holds.
+    pub held: u64,
+}
+
 /// A message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
@@ -86,8 +102,8 @@ pub enum Message<'a> {
     Refused(&'a str),
     /// The part is to run on, or from now on.
     Keep,
-    /// It runs.
-    Runs,
+    /// It runs, and this has become of its packets.
+    Runs(PartCounts),
     /// It is to end.
     End,
 }
@@ -121,7 +137,8 @@ impl<'a> Message<'a> {
             Message::Offer(_, _, piece) => 4 + piece.len(),
             Message::Has(_) => 8,
             Message::Refused(why) => why.len(),
-            Message::Accepted | Message::Keep | Message::Runs | Message::End => 0,
+            Message::Runs(_) => COUNTS,
+            Message::Accepted | Message::Keep | Message::End => 0,
         }
     }
 
@@ -141,7 +158,7 @@ impl<'a> Message<'a> {
             Message::Accepted => (4, 0),
             Message::Refused(_) => (5, 0),
             Message::Keep => (6, 0),
-            Message::Runs => (7, 0),
+            Message::Runs(_) => (7, 0),
             Message::End => (8, 0),
         };
         begin(start, kind, number, head);
@@ -158,7 +175,11 @@ impl<'a> Message<'a> {
             }
             Message::Has(pieces) => rest.copy_from_slice(&pieces.to_be_bytes()),
             Message::Refused(why) => rest.copy_from_slice(why.as_bytes()),
-            Message::Accepted | Message::Keep | Message::Runs | Message::End => {}
+            Message::Runs(counts) => {
+                let all = [counts.came, counts.left, counts.dropped, counts.held];
+                rest.chunks_exact_mut(8).zip(all).for_each(|(to, count)| to.copy_from_slice(&count.to_be_bytes()));
+            }
+            Message::Accepted | Message::Keep | Message::End => {}
         }
         Ok(self.len())
     }
@@ -219,10 +240,16 @@ fn answer(kind: u8, rest: &[u8]) -> Result<Message<'_>> {
         5 => return core::str::from_utf8(rest).map(Message::Refused).map_err(|_| Error::Malformed),
         4 => Message::Accepted,
         6 => Message::Keep,
-        7 => Message::Runs,
+        7 => return counts(rest).map(Message::Runs).ok_or(Error::Length),
         _ => Message::End,
     };
     if rest.is_empty() { Ok(message) } else { Err(Error::Length) }
+}
+
+fn counts(rest: &[u8]) -> Option<PartCounts> {
+    let all: &[u8; COUNTS] = rest.try_into().ok()?;
+    let count = |at: usize| all.get(at..at + 8)?.try_into().ok().map(u64::from_be_bytes);
+    Some(PartCounts { came: count(0)?, left: count(8)?, dropped: count(16)?, held: count(24)? })
 }
 
 #[cfg(test)]
@@ -241,7 +268,7 @@ mod tests {
             Message::Accepted,
             Message::Refused("no room"),
             Message::Keep,
-            Message::Runs,
+            Message::Runs(PartCounts { came: 1 << 40, left: 3, dropped: 2, held: 1 }),
             Message::End,
         ] {
             let mut bytes = vec![0xff; message.len()];
@@ -264,6 +291,7 @@ mod tests {
             ("01060001 00000000 00000000", Error::Malformed),
             ("01060000 00000000 00000000 00", Error::Length),
             ("01030000 00000000 00000000 00", Error::Length),
+            ("01070000 00000000 00000000 00000000 00000001", Error::Length),
             ("01050000 00000000 00000000 ff", Error::Malformed),
             ("01010000 00000000 00000000 00000000 000000", Error::Truncated),
             ("01010000 00000000 00000000 00040000 00000000", Error::Malformed),

@@ -31,6 +31,7 @@ mod nodeos_processes;
 mod outlive;
 #[path = "../running/pace.rs"]
 mod pace;
+mod parts;
 mod plan_nodes;
 mod ports;
 mod queues;

@@ -2,7 +2,7 @@
 
 use crate::guests::seed;
 use anode::core::reason::Reason;
-use anode::graph::running::GraphSpec;
+use anode::graph::spec::GraphSpec;
 use anode::node::graphs::{GraphStatus, PreparedGraph, Swapped};
 use anode::node::proofs::Demands;
 use anode::sim::{Carries, Change, Line, Network, SECOND, Shape, Simulation};
@@ -39,13 +39,17 @@ fn prepared(name: &str, text: &str) -> PreparedGraph {
 
 /// Applies a text at the first node, as an operator does.
 fn apply(sim: &mut Simulation, name: &str, text: &str) -> Result<Swapped, String> {
+    apply_at(sim, 0, name, text)
+}
+
+fn apply_at(sim: &mut Simulation, at: usize, name: &str, text: &str) -> Result<Swapped, String> {
     let mut graph = prepared(name, text);
-    let offer = sim.with_node(0, |node, turn| node.offer_parts(turn, &graph, None)).unwrap()?;
+    let offer = sim.with_node(at, |node, turn| node.offer_parts(turn, &graph, None)).unwrap()?;
     graph.offer = Some(offer);
-    while !sim.with_node(0, |node, turn| node.is_accepted(turn, offer)).unwrap()? {
+    while !sim.with_node(at, |node, turn| node.is_accepted(turn, offer)).unwrap()? {
         sim.run_for(MILLISECOND);
     }
-    sim.with_node(0, |node, turn| node.run_graph(turn, graph, None)).unwrap()
+    sim.with_node(at, |node, turn| node.run_graph(turn, graph, None)).unwrap()
 }
 
 fn status(sim: &mut Simulation, node: usize) -> Vec<GraphStatus> {
@@ -104,7 +108,6 @@ fn edits_under_loss_and_in_disorder_lose_and_mix_nothing_of_their_own() {
         }
         sim.with_node(0, |node, turn| node.write_graph(turn.now, "g", ("s", "active"), "false")).unwrap().unwrap();
         sim.run_for(3 * SECOND);
-        // What waited for generations before counts there, but in the balance of the graph too.
         let (a, mixed2) = (read(&mut sim, 0, "g", "a"), read(&mut sim, 0, "g", "mixed2"));
         let mixed = read(&mut sim, 1, "g@10.0.0.1", "mixed");
         let [here, there] = [0, 1].map(|node| status(&mut sim, node).remove(0).traffic);
@@ -113,6 +116,14 @@ fn edits_under_loss_and_in_disorder_lose_and_mix_nothing_of_their_own() {
         assert_eq!(there.came, there.left + there.dropped, "seed {}", sim.seed());
         if loss == 0.0 {
             assert_eq!([here.left, there.came, there.left, here.came], [a; 4], "seed {}: {}", sim.seed(), sim.report());
+            // What came late counts as well.
+            let counts = [(1, "g@10.0.0.1", "far"), (0, "g", "back")];
+            assert_eq!(
+                counts.map(|(node, graph, engine)| read(&mut sim, node, graph, engine)),
+                [a; 2],
+                "seed {}",
+                sim.seed()
+            );
         }
     }
 }
@@ -129,13 +140,75 @@ fn a_node_that_is_cut_off_leaves_the_graph_as_it_is_and_ends_what_it_runs_of_it(
     sim.run_for(12 * SECOND);
     assert!(status(&mut sim, 1).is_empty(), "a part without a word of its neighbour");
     assert!(!status(&mut sim, 0)[0].parts[0].answers);
+    let back = read(&mut sim, 0, "g", "back");
     sim.change(Change::Mend { link: 0 });
-    sim.run_for(3 * SECOND);
-    let lost = status(&mut sim, 0).remove(0).parts.remove(0).lost;
-    assert_eq!(lost.as_deref(), Some("it runs no such part"));
+    sim.run_for(5 * SECOND);
+    let part = status(&mut sim, 0).remove(0).parts.remove(0);
+    assert!(part.answers && part.lost.is_none() && part.counts.came > 0, "it was offered again: {part:?}");
+    assert!(read(&mut sim, 0, "g", "back") > back + 15, "it goes on");
     assert_eq!(apply(&mut sim, "g", &round(3, 10)).map(|swapped| swapped.generation), Ok(2));
+}
+
+#[test]
+fn a_part_that_its_node_forgets_is_offered_again_and_one_that_is_ended_there_as_well() {
+    let mut sim = simulation(network(2, Line::default()));
+    apply(&mut sim, "g", &round(1, 10)).unwrap();
+    for ends in [false, true] {
+        sim.run_for(SECOND);
+        if ends {
+            sim.with_node(1, |node, turn| node.end_graph(turn, "g@10.0.0.1")).unwrap().unwrap();
+        } else {
+            sim.change(Change::Crash { node: 1 });
+            sim.change(Change::Restart { node: 1, store_kept: true });
+        }
+        assert!(status(&mut sim, 1).is_empty());
+        let back = read(&mut sim, 0, "g", "back");
+        sim.run_for(5 * SECOND);
+        let here = status(&mut sim, 0).remove(0);
+        let part = &here.parts[0];
+        assert!(part.answers && part.lost.is_none(), "{part:?}");
+        assert_eq!((here.generation, status(&mut sim, 1).len()), (1, 1));
+        assert!(read(&mut sim, 0, "g", "back") > back + 15, "packets pass again");
+    }
+    let here = status(&mut sim, 0).remove(0);
+    let part = &here.parts[0];
+    assert_eq!((part.sent, part.back), (here.traffic.left, here.traffic.came));
+}
+
+#[test]
+fn what_one_node_has_accepted_ends_if_another_one_refuses() {
+    let mut network = network(3, Line::default());
+    network.parts = Some("graphs".into());
+    let mut sim = simulation(network);
+    let text = "Idle -> c :: Counter @remote(10.0.0.1) -> Discard;
+                Idle -> d :: Counter @remote(10.0.0.3) -> Queue @remote(10.0.0.3) -> ToDevice(x) @remote(10.0.0.3);";
+    let why = apply_at(&mut sim, 1, "g", text).unwrap_err();
+    assert!(why.contains("10.0.0.3 refuses its part: no port with a link of its own is called x there"), "{why}");
     sim.run_for(SECOND);
-    assert!(read(&mut sim, 0, "g", "back") > 15, "it goes on");
+    assert_eq!([0, 1, 2].map(|node| status(&mut sim, node).len()), [0; 3]);
+    let text = "Idle -> c :: Counter @remote(10.0.0.1) -> d :: Counter @remote(10.0.0.3) -> Discard;";
+    apply_at(&mut sim, 1, "g", text).unwrap();
+    assert_eq!([0, 1, 2].map(|node| status(&mut sim, node).len()), [1; 3]);
+}
+
+#[test]
+fn packets_of_a_part_are_paid_for_by_its_role_and_no_more_are_taken() {
+    let mut network = network(2, Line::default());
+    let grants = Grants { bandwidth: u64::MAX, memory_bytes: 1 << 24, graph_parts: 2, ..Grants::default() };
+    let limits = Limits { packets_per_second: 100, ..Limits::default() };
+    let few = Role { name: "few".into(), grants, ..Role::anyone(limits) };
+    let many = Role { name: "graphs".into(), limits: Limits::default(), ..few.clone() };
+    network.roles = Arc::new(Roles::new(vec![few, many]).unwrap());
+    network.parts = Some("few".into());
+    let mut sim = simulation(network);
+    apply(&mut sim, "g", &round(1, 1000)).unwrap();
+    sim.run_for(3 * SECOND);
+    let there = status(&mut sim, 1).remove(0).traffic;
+    let refused = sim.node(1).unwrap().drops().of(Reason::Budget);
+    let sent = status(&mut sim, 0).remove(0).parts.remove(0).sent;
+    assert!((300..=500).contains(&there.came), "{there:?}");
+    let on_their_way = sent - there.came - refused;
+    assert!(sent > 2900 && on_their_way < 50, "{sent} sent, {there:?}, {refused} refused");
 }
 
 #[test]

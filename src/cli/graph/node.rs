@@ -41,6 +41,18 @@ pub(super) fn shown(node: &str, name: &str) -> Result<Shown> {
     Ok(Control::connect(&run_dir(node))?.asked(&Ask::Graph { name: name.to_owned() })?)
 }
 
+/// A part at another node: how it is, what went between, and what has become of packets there.
+fn show_part(part: &Part) {
+    let Part { node, generation, answers, lost, sent, back, came, left, dropped, held } = part;
+    let how = match lost {
+        Some(why) => format!("does not run, and is offered again: {}", clean::line(why)),
+        None if *answers => "runs".to_owned(),
+        None => "does not answer".to_owned(),
+    };
+    crate::say!("a part @remote({}), generation {generation}, {how}", clean::line(node));
+    crate::say!("  sent {sent}, back {back}; there: in {came}, out {left}, dropped {dropped}, held {held}");
+}
+
 /// Prints a graph with its engines, connections and counts.
 pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     let shown = shown(node, name)?;
@@ -56,14 +68,7 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     if let Some(owner) = owner {
         crate::say!("is a part of a graph of {}", clean::line(&owner));
     }
-    for Part { node, generation, answers, lost } in &parts {
-        let how = match lost {
-            Some(why) => format!("lost: {}; apply the graph again", clean::line(why)),
-            None if *answers => "runs".to_owned(),
-            None => "does not answer".to_owned(),
-        };
-        crate::say!("a part @remote({}), generation {generation}, {how}", clean::line(node));
-    }
+    parts.iter().for_each(show_part);
     if older > 0 {
         crate::say!("{older} generations before still hold packets");
     }

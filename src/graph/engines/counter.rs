@@ -62,7 +62,14 @@ impl Engine for Counter {
 
     fn take_state(&mut self, before: &mut dyn Engine) {
         if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<Counter>()) {
-            (self.packets, self.bytes) = (before.packets, before.bytes);
+            *self = core::mem::take(before);
+        }
+    }
+
+    fn count_late(&mut self, before: &mut dyn Engine) {
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<Counter>()) {
+            let late = core::mem::take(before);
+            (self.packets, self.bytes) = (self.packets + late.packets, self.bytes + late.bytes);
         }
     }
 

@@ -4,7 +4,7 @@
 //! bounded before the worker hears of them.
 
 use crate::core::bucket::{TokenBucket, burst};
-use crate::graph::running::PreparedGraph;
+use crate::graph::spec::PreparedGraph;
 use crate::nodeos::interface::Error;
 use crate::trust::Role;
 use std::sync::Arc;

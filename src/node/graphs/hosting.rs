@@ -11,17 +11,19 @@
 //! there or leave by devices. It ends if its neighbour says so, or says nothing for a while.
 
 use super::parts::{Coming, Hosted, Reply};
+use super::shown::GraphTraffic;
 use super::swapping::{Before, device};
 use super::{Running, RunningGraphs, placing::Placed};
 use crate::core::domain::DomainId;
 use crate::frame::PortId;
 use crate::graph::remote::PartPlace;
-use crate::graph::running::{GRAPHS_MAX, GraphPlace, GraphSpec, PreparedGraph};
+use crate::graph::running::GRAPHS_MAX;
+use crate::graph::spec::{GraphPlace, GraphSpec, PreparedGraph};
 use crate::node::Cx;
 use crate::node::output::Turn;
 use crate::nodeos::interface::HostId;
 use crate::wire::Addr;
-use crate::wire::part::{Message, PIECE, WHY_MAX};
+use crate::wire::part::{Message, PIECE, PartCounts, WHY_MAX};
 
 /// Texts of one neighbour of which pieces have come, at most; its own that has waited longest gives way.
 const TEXTS_MAX: usize = 4;
@@ -236,10 +238,11 @@ impl RunningGraphs {
             self.begin_next(cx, turn, at, place.generation);
         }
         let graph = at.and_then(|at| self.list.get_mut(at)).filter(|graph| graph.now.number == place.generation);
-        match graph.and_then(|graph| graph.hosted.as_mut()) {
-            Some(hosted) => {
+        match graph.and_then(|graph| graph.hosted.as_mut().map(|hosted| (hosted, graph.traffic))) {
+            Some((hosted, traffic)) => {
                 hosted.until = turn.now + LEASE;
-                cx.tell_part(turn, place, &Message::Runs);
+                let GraphTraffic { came, left, dropped, held, .. } = traffic;
+                cx.tell_part(turn, place, &Message::Runs(PartCounts { came, left, dropped, held }));
             }
             None => Reply::Refused("it runs no such part".into()).tell(cx, turn, place),
         }

@@ -15,11 +15,12 @@ use super::{Running, RunningGraphs};
 use crate::clean;
 use crate::code::fetch::Source;
 use crate::graph::remote::PartPlace;
-use crate::graph::running::PreparedGraph;
+use crate::graph::spec::PreparedGraph;
 use crate::node::output::Turn;
 use crate::node::{Cx, Node};
 use crate::wire::part::{Message, PIECE, PartHead, TEXT_MAX};
 use crate::wire::{Addr, anep};
+use core::mem::take;
 
 /// Offers that have not been answered or carried out, of a node.
 const OFFERS_MAX: usize = 16;
@@ -34,6 +35,9 @@ const ACCEPTED_FOR: u64 = 10_000_000_000;
 /// How often a part is told to run on, and after which silence it is said that it does not answer, in nanoseconds.
 const KEEP: u64 = 1_000_000_000;
 const SILENT: u64 = 4 * KEEP;
+
+/// A part that its node has lost is offered again: after one [`KEEP`], then after twice as long each time, up to so often doubled.
+const DOUBLED_MAX: u32 = 6;
 
 impl Cx {
     /// Says something about a part to the node where the other one is.
@@ -107,7 +111,7 @@ impl Node {
     }
 
     /// Where the parts of a graph are that is about to run: its offer is used up.
-    pub(super) fn take_offer(&mut self, now: u64, graph: &PreparedGraph) -> Result<Vec<PartPlace>, String> {
+    pub(super) fn take_offer(&mut self, now: u64, graph: &PreparedGraph) -> Result<Vec<(PartPlace, Vec<u8>)>, String> {
         if graph.away().is_empty() {
             return Ok(Vec::new());
         }
@@ -115,7 +119,8 @@ impl Node {
             let is_it = |offer: &Offer| Some(offer.number) == graph.offer && offer.name == graph.spec().name;
             let at = graphs.offers.iter().position(is_it)?;
             let is_whole = graphs.offers[at].accepted(now) == Ok(true);
-            is_whole.then(|| graphs.offers.swap_remove(at).parts.iter().map(|part| part.place).collect())
+            is_whole
+                .then(|| graphs.offers.swap_remove(at).parts.into_iter().map(|part| (part.place, part.text)).collect())
         });
         taken.flatten().ok_or_else(|| {
             "parts of it are to be at other nodes, which have to accept them first: give the text to anode graph apply".to_owned()
@@ -147,11 +152,16 @@ impl Offer {
         (self.tries, self.next) = (self.tries + 1, turn.now + AGAIN);
         for part in &self.parts {
             let Answer::Awaited(has) = part.answer else { continue };
-            for (number, piece) in (0..).zip(part.text.chunks(PIECE)) {
-                if has >> number & 1 == 0 {
-                    cx.tell_part(turn, &part.place, &Message::Offer(number, part.text.len() as u32, piece));
-                }
-            }
+            offer_pieces(cx, turn, (&part.place, &part.text), has);
+        }
+    }
+}
+
+/// Sends the pieces of a part's text that its node does not have.
+fn offer_pieces(cx: &mut Cx, turn: &mut Turn<'_>, (place, text): (&PartPlace, &[u8]), has: u64) {
+    for (number, piece) in (0..).zip(text.chunks(PIECE)) {
+        if has >> number & 1 == 0 {
+            cx.tell_part(turn, place, &Message::Offer(number, text.len() as u32, piece));
         }
     }
 }
@@ -218,11 +228,17 @@ impl RunningGraphs {
         }
         let mut kept = self.list.iter_mut().flat_map(|graph| &mut graph.kept);
         let Some(kept) = kept.find(|kept| is_from(&kept.place)) else { return };
+        (kept.heard, kept.is_silent) = (now, false);
         match message {
-            Message::Runs => (kept.heard, kept.is_silent, kept.lost) = (now, false, None),
+            Message::Runs(counts) => kept.counts = *counts,
+            Message::Accepted => {
+                tracing::info!(event = "node", node = %kept.place.addr, "a part of a graph runs again");
+                (kept.lost, kept.tries) = (None, 0);
+            }
             Message::Refused(why) => {
                 if kept.lost.is_none() {
-                    tracing::warn!(node = %kept.place.addr, why, "a part of a graph runs no more: apply the graph again");
+                    tracing::warn!(node = %kept.place.addr, why, "a part of a graph runs no more: it is offered again");
+                    kept.again = now;
                 }
                 kept.lost = Some((*why).to_owned());
             }
@@ -252,15 +268,37 @@ impl Running {
     /// Its parts at other nodes are those of its generation from now on, and are told so.
     pub(super) fn begin_parts(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         let is_owner = self.hosted.is_none();
-        let kept = |place: &PartPlace| Kept { place: *place, heard: turn.now, is_silent: false, lost: None };
-        self.kept = self.now.remotes.places.iter().filter(|_| is_owner).map(kept).collect();
+        let before = take(&mut self.kept);
+        let texts = take(&mut self.now.remotes.texts);
+        let kept = |(place, text): (&PartPlace, Vec<u8>)| {
+            let known = before.iter().find(|known| (known.place.port, known.place.addr) == (place.port, place.addr));
+            Kept {
+                place: *place,
+                heard: turn.now,
+                is_silent: false,
+                lost: None,
+                text,
+                tries: 0,
+                again: 0,
+                sent: known.map_or(0, |known| known.sent),
+                back: known.map_or(0, |known| known.back),
+                counts: known.map_or_else(Default::default, |known| known.counts),
+            }
+        };
+        self.kept = self.now.remotes.places.iter().zip(texts).filter(|_| is_owner).map(kept).collect();
         self.keep(cx, turn);
     }
 
     fn keep(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         self.next_keep = turn.now + KEEP;
         for kept in &mut self.kept {
-            cx.tell_part(turn, &kept.place, &Message::Keep);
+            if kept.lost.is_none() {
+                cx.tell_part(turn, &kept.place, &Message::Keep);
+            } else if kept.again <= turn.now {
+                offer_pieces(cx, turn, (&kept.place, &kept.text), 0);
+                kept.again = turn.now + (KEEP << kept.tries.min(DOUBLED_MAX));
+                kept.tries += 1;
+            }
             if !kept.is_silent && turn.now >= kept.heard + SILENT {
                 kept.is_silent = true;
                 tracing::warn!(

@@ -2,8 +2,9 @@
 //! itself ([`super::hosting`]).
 
 use crate::graph::remote::PartPlace;
-use crate::graph::running::PreparedGraph;
+use crate::graph::spec::PreparedGraph;
 use crate::wire::Addr;
+use crate::wire::part::PartCounts;
 
 /// What a packet from another node has come by, in the place of a channel.
 pub(super) const PASSED: u32 = u32::MAX - 1;
@@ -21,8 +22,14 @@ pub struct GraphPart {
     pub generation: u32,
     /// Whether it has said lately that it runs.
     pub answers: bool,
-    /// Why it runs no more, if its node has said so.
+    /// Why it does not run, if its node has said so.
     pub lost: Option<String>,
+    /// Packets that went there, and that came from there.
+    pub sent: u64,
+    /// See [`GraphPart::sent`].
+    pub back: u64,
+    /// What has become of packets there, as it said last.
+    pub counts: PartCounts,
 }
 
 /// Whose part of a graph it is.
@@ -76,21 +83,31 @@ pub(super) struct Offer {
 }
 
 /// A part that runs at another node.
-#[derive(Clone, Debug)]
 pub(super) struct Kept {
     pub(super) place: PartPlace,
     /// When it last said that it runs.
     pub(super) heard: u64,
     /// Whether its silence was said.
     pub(super) is_silent: bool,
-    /// Why it runs no more, if its node has said so.
+    /// Why it does not run, if its node has said so: then it is offered again.
     pub(super) lost: Option<String>,
+    /// What is offered.
+    pub(super) text: Vec<u8>,
+    /// How often it was since it was lost, and when it is next.
+    pub(super) tries: u32,
+    pub(super) again: u64,
+    /// Packets that went there, and that came from there.
+    pub(super) sent: u64,
+    pub(super) back: u64,
+    /// What has become of packets there, as it said last.
+    pub(super) counts: PartCounts,
 }
 
 impl Kept {
     /// What is said of it.
     pub(super) fn told(&self) -> GraphPart {
         let PartPlace { addr, generation, .. } = self.place;
-        GraphPart { node: addr, generation, answers: !self.is_silent, lost: self.lost.clone() }
+        let (answers, lost) = (!self.is_silent, self.lost.clone());
+        GraphPart { node: addr, generation, answers, lost, sent: self.sent, back: self.back, counts: self.counts }
     }
 }

@@ -52,7 +52,7 @@ impl RunningGraphs {
             }
             Message::Keep => self.keep_hosted(cx, turn, &place),
             Message::End => self.end_hosted(cx, turn, &place),
-            Message::Has(_) | Message::Accepted | Message::Refused(_) | Message::Runs => {
+            Message::Has(_) | Message::Accepted | Message::Refused(_) | Message::Runs(_) => {
                 self.answered(turn.now, &place, &message);
             }
         }
@@ -91,6 +91,8 @@ impl RunningGraphs {
         self.begin_next(cx, turn, at, head.generation);
         let Some(graph) = self.list.get_mut(at) else { return };
         let from = (frame.port, frame.sender);
+        let kept = graph.kept.iter_mut().find(|kept| (kept.place.port, kept.place.addr) == from);
+        kept.into_iter().for_each(|kept| kept.back += 1);
         frame.strip(ITEM);
         take_notes(&mut frame, &notes);
         let older = graph.older.iter().position(|(older, _)| is_of(older, from, head));

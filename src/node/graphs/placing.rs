@@ -7,7 +7,8 @@ use crate::core::domain::DomainId;
 use crate::graph::door::GraphSlot;
 use crate::graph::fused::{FusedPart, Fusion};
 use crate::graph::half::LoadedGraph;
-use crate::graph::running::{GraphGeneration, GraphPlace};
+use crate::graph::running::GraphGeneration;
+use crate::graph::spec::GraphPlace;
 use crate::node::{Cx, Node};
 use crate::nodeos::interface::InChanId;
 
@@ -291,6 +292,7 @@ impl Running {
             if let (Some(part), own) = before.kernel_and_graph() {
                 part.settle(own, Some(graph));
             }
+            graph.count_late(&mut before.graph);
         }
         if let Some(part) = kernel {
             part.settle(graph, None);

@@ -5,7 +5,7 @@ use super::{GraphEditor, GraphRefusal, Running, RunningGraphs};
 use crate::clean;
 use crate::core::domain::DomainId;
 use crate::graph::engine::Placed;
-use crate::graph::running::{GraphPlace, GraphSpec};
+use crate::graph::spec::{GraphPlace, GraphSpec};
 use crate::graph::swap::GraphWire;
 use crate::node::Node;
 use crate::nodeos::interface::Error;

@@ -11,8 +11,9 @@ use crate::core::domain::DomainId;
 use crate::frame::{Link, PortId};
 use crate::graph::door::GraphSlot;
 use crate::graph::remote::PartPlace;
-use crate::graph::running::{GRAPHS_MAX, GraphGeneration, GraphSpec, PreparedGraph, RUN_MAX, port_of};
+use crate::graph::running::{GRAPHS_MAX, GraphGeneration, RUN_MAX};
 use crate::graph::scratch::Scratch;
+use crate::graph::spec::{GraphSpec, PreparedGraph, port_of};
 use crate::node::output::Turn;
 use crate::node::{Cx, Ended, Node};
 use crate::nodeos::channel;
@@ -104,7 +105,8 @@ impl Node {
             return Err(named(format!("the extension {} was unloaded meanwhile", class.extension)));
         }
         let places = self.take_offer(turn.now, &graph).map_err(named)?;
-        let swapped = self.swap_graph(turn, graph, places.clone());
+        let (places, texts): (Vec<_>, Vec<_>) = places.into_iter().unzip();
+        let swapped = self.swap_graph(turn, graph, (places.clone(), texts));
         if swapped.is_err() {
             self.ask(|_: &mut RunningGraphs, cx| {
                 places.iter().for_each(|place| cx.tell_part(turn, place, &Message::End))
@@ -117,13 +119,14 @@ impl Node {
         &mut self,
         turn: &mut Turn<'_>,
         graph: PreparedGraph,
-        places: Vec<PartPlace>,
+        (places, texts): (Vec<PartPlace>, Vec<Vec<u8>>),
     ) -> Result<Swapped, String> {
         let name = graph.spec().name.clone();
         let named = |why: String| format!("graph {name}: {why}");
         let number = self.generation_of(&name) + 1;
         let bound = graph.bind(number, |name| self.device(name), places);
         let (spec, mut generation) = bound.map_err(|device| named(self.no_device(&device)))?;
+        generation.remotes.texts = texts;
         let mut before = self.before(&spec).map_err(named)?;
         let wanted = match self.open_doors(turn, &spec, (before.domain, &before.doors)) {
             Ok(doors) => doors,
