@@ -5,6 +5,7 @@
 //! ```text
 //! in this process   engines   a hop, one by one and in batches; the IP path of seven engines; a thousand engines checked and made
 //! a node            edits     a graph becomes another one of ten engines while packets pass: how long that takes, lost, mixed
+//! two nodes         remote    the same with engines at the other node: how long that takes, lost, mixed
 //! nodes, XDP        kernel    from entry to exit in the kernel, ten engines more, and the router below
 //! nodes, Click      router    the published IP router, sixteen engines on a packet's way, over AF_PACKET
 //! ```
@@ -14,6 +15,7 @@
 mod edits;
 mod engines;
 mod kernel;
+mod remote;
 mod router;
 
 use super::report::Report;
@@ -24,7 +26,7 @@ use super::{Error, Settings};
 type Part = fn(&Settings, &mut Report) -> Result<Series, Error>;
 
 /// All parts, one after the other.
-const PARTS: [Part; 4] = [engines::run, edits::run, kernel::run, router::run];
+const PARTS: [Part; 5] = [engines::run, edits::run, remote::run, kernel::run, router::run];
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {

@@ -23,8 +23,9 @@ use super::super::{Error, Settings};
 use super::{ROLE, key};
 
 /// Engines between entry and exit, at most, and what they are.
-const ENGINES: u64 = 10;
-const CLASSES: [&str; 5] = ["Null", "Counter", "kept :: Counter", "CheckLength(3000)", "Print(x, ACTIVE false)"];
+pub(super) const ENGINES: u64 = 10;
+pub(super) const CLASSES: [&str; 5] =
+    ["Null", "Counter", "kept :: Counter", "CheckLength(3000)", "Print(x, ACTIVE false)"];
 
 /// Edits of a round: thirty rounds have more than 10,000.
 const EDITS: usize = 350;
@@ -41,8 +42,8 @@ const PART: &str = "random edits under a flood";
 const EDIT: &str = "an edit";
 
 /// Targets: milliseconds, and packets.
-const MEDIAN_MS: f64 = 5.0;
-const LATE_MS: f64 = 30.0;
+pub(super) const MEDIAN_MS: f64 = 5.0;
+pub(super) const LATE_MS: f64 = 30.0;
 
 fn median() -> Key {
     key(PART, EDIT, "median of a round", "ms")
@@ -119,11 +120,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
 
 /// One edit: milliseconds until it holds.
 fn edit(up: &mut Up, colour: u8, chance: &mut Chance) -> Result<f64, Error> {
-    let count = chance.below(ENGINES + 1);
-    let mut between: Vec<&str> = (0..count).map(|_| CLASSES[chance.below(CLASSES.len() as u64) as usize]).collect();
-    // A name stands for one engine.
-    let mut named = false;
-    between.retain(|class| !class.contains("::") || !core::mem::replace(&mut named, true));
+    let between = chosen(chance, ENGINES);
     let wish = GraphWish {
         name: "edited".into(),
         text: text(colour, &between),
@@ -135,6 +132,16 @@ fn edit(up: &mut Up, colour: u8, chance: &mut Chance) -> Result<f64, Error> {
     let begin = Instant::now();
     let _: Applied = up.asked(&Ask::ApplyGraph(wish))?;
     Ok(begin.elapsed().as_secs_f64() * 1e3)
+}
+
+/// So many engines at most.
+pub(super) fn chosen(chance: &mut Chance, most: u64) -> Vec<&'static str> {
+    let count = chance.below(most + 1);
+    let mut between: Vec<&str> = (0..count).map(|_| CLASSES[chance.below(CLASSES.len() as u64) as usize]).collect();
+    // A name stands for one engine.
+    let mut named = false;
+    between.retain(|class| !class.contains("::") || !core::mem::replace(&mut named, true));
+    between
 }
 
 /// A router of one way, with these engines on it.
