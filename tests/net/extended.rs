@@ -8,7 +8,7 @@ use model::wish::Wish;
 use model::{Ask, GraphWish};
 
 /// An extension `own` with engines that do nothing, count in memory, trap and loop.
-const OWN: &str = r#"(module (memory (export "memory") 1) (global (export "an_buffer") i32 (i32.const 0))
+pub const OWN: &str = r#"(module (memory (export "memory") 1) (global (export "an_buffer") i32 (i32.const 0))
   (func (export "Same") (param $length i32) (result i32)
     (i32.store (i32.const 8192) (i32.add (i32.load (i32.const 8192)) (i32.const 1)))
     (local.get $length))
@@ -29,7 +29,7 @@ fn configure(stand: &Stand, what: Wish) -> Result<Vec<String>, String> {
     changed.map(|changed| changed.names).map_err(|error| error.to_string())
 }
 
-fn load(stand: &Stand, modules: Vec<String>) {
+pub fn load(stand: &Stand, modules: Vec<String>) {
     configure(stand, Wish::Load { modules }).unwrap();
 }
 

@@ -6,6 +6,7 @@ mod build;
 mod channels;
 mod chosen;
 mod confined;
+mod corral;
 mod disciplines;
 mod extended;
 mod failed_start;
