@@ -133,14 +133,14 @@ fn the_four_steps_of_the_trivial_active_network_lose_and_mix_no_packet() {
     // Step 3: the runtime is an engine, which pulls packets from the queue; what it wants to send it keeps for now.
     let runtime = "q -> Unqueue -> runtime :: own/Same -> kept :: Queue(4096) -> none";
     assert_eq!(corral.change("q -> none", "", runtime), "generation 4");
-    corral.await_count("runtime.count", corral.sent - passed);
+    corral.await_count("runtime.calls", corral.sent - passed);
     assert_eq!((corral.read("q.length"), corral.read("kept.length")), (0, corral.sent - passed));
     // Step 4: its send is a push to the exit.
     assert_eq!(corral.change("kept -> none -> exit", "none", "kept -> Unqueue -> exit"), "generation 5");
     corral.receive();
     corral.send();
     corral.receive();
-    assert_eq!(corral.read("runtime.count"), corral.sent - passed, "from the change on all packets go through it");
+    assert_eq!(corral.read("runtime.calls"), corral.sent - passed, "from the change on all packets go through it");
     let shown: Value = serde_json::from_str(&corral.stand.said("show", &["path", "--json"])).unwrap();
     let graph = &shown["graph"];
     let sent = Value::from(corral.sent);
