@@ -5,7 +5,7 @@ use crate::held::{Held, OF_GRAPHS};
 use crate::running::{ANODE, HOSTS, PATIENCE, Running, in_kernel};
 use crate::seen::Client;
 use model::graphs::Applied;
-use model::{Ask, GraphWish};
+use model::{Ask, GraphEdit, GraphWish};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -86,7 +86,7 @@ impl Stand {
     pub fn router(&self, paint: u8, between: &str) -> String {
         let [own, next] = &self.macs;
         format!(
-            "FromDevice(to-a) -> c :: Counter -> Paint({paint}){between} -> last :: CheckPaint({paint}) -> Strip(14) \
+            "FromDevice(to-a) -> c :: Counter -> p :: Paint({paint}){between} -> last :: CheckPaint({paint}) -> Strip(14) \
              -> CheckIPHeader -> DecIPTTL -> EtherEncap(0x800, {own}, {next}) -> q :: Queue(4096) -> ToDevice(to-b);\n\
              last [1] -> mixed :: Counter -> Discard;\n"
         )
@@ -262,7 +262,7 @@ fn the_story_of_a_packet_names_the_engines_that_it_met() {
         let mut rest = met.iter();
         names.iter().all(|name| rest.any(|met| met.starts_with(name)))
     };
-    assert!(way(&["FromDevice@", "c", "Paint@", "t", "last", "DecIPTTL@", "q", "ToDevice@"]), "{story}");
+    assert!(way(&["FromDevice@", "c", "p", "t", "last", "DecIPTTL@", "q", "ToDevice@"]), "{story}");
     assert!(way(&["t", "copies", "Discard@"]), "so does its copy: {story}");
     assert!(story.contains("goes on by port "), "{story}");
 }
@@ -352,6 +352,12 @@ pub fn edited(stand: &Stand, place: &str, engines: [&str; 4]) {
         };
         stand.net.control("r").asked(&Ask::ApplyGraph(wish)).unwrap()
     };
+    let edit = |disconnect: [&str; 1], remove: &[&str], connect: [&str; 1]| {
+        let [disconnect, remove, connect] =
+            [&disconnect[..], remove, &connect[..]].map(|all| all.iter().map(|one| (*one).to_owned()).collect());
+        let edit = GraphEdit { name: "fw".into(), disconnect, remove, connect, base: None };
+        let _: Applied = stand.net.control("r").asked(&Ask::EditGraph(edit)).unwrap();
+    };
     apply(0, "");
     let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
     // The kernel begins by and by, and until then packets take the other way.
@@ -373,6 +379,10 @@ pub fn edited(stand: &Stand, place: &str, engines: [&str; 4]) {
                 between.sort_unstable();
                 between.dedup_by(|one, other| one == other && one.contains("::"));
                 apply(edits as u8, &between.iter().map(|engine| format!(" -> {engine}")).collect::<String>());
+                if edits.is_multiple_of(3) {
+                    edit(["c -> p"], &[], ["c -> more :: Counter -> p"]);
+                    edit(["c -> more -> p"], &["more"], ["c -> p"]);
+                }
                 edited.store(edits, Ordering::Relaxed);
             }
         });
