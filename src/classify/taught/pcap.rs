@@ -1,9 +1,10 @@
 //! Rules in the syntax of pcap filters, as far as they look at bytes. Example: `udp and dst net 10.0.0.0/8 and not port 53`.
 //!
 //! The words are those of pcap-filter(7): protocols, `host`, `net`, `port`, `portrange` and `proto` with `src` and `dst`, `ether`, `ip`,
-//! `ip6`, `arp`, `tcp`, `udp`, `icmp` before them, `x[o:n]` with a mask, and `and`, `or`, `not`. Whatever else that language has is refused
-//! by its name. Fragments have no ports here, as everywhere in the node.
+//! `ip6`, `arp`, `tcp`, `udp`, `icmp` before them, `x[o:n]` with a mask and names of values, and `and`, `or`, `not`. Whatever else that
+//! language has is refused by its name. Fragments have no ports here, as everywhere in the node.
 
+mod numbers;
 mod primitives;
 
 use super::pattern::{Pattern, Wanted};

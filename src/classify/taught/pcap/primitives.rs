@@ -175,14 +175,14 @@ impl<'a> Parser<'a, '_, '_> {
     /// `ip[8] < 5`, `tcp[12:2] & 0x12 = 2`.
     pub(super) fn bytes(&mut self, token: Token<'a>) -> Result<Wanted, Mistake> {
         self.reader.demand("[")?;
-        let byte = self.reader.number("the offset in bytes", 65_535)? as u32;
+        let byte = self.offset(token.text, 65_535)? as u32;
         let count = if self.reader.take(":") { self.reader.number("the number of bytes", 4)? } else { 1 };
         if ![1, 2, 4].contains(&count) {
             return Err(Mistake::at(token.at, "the number of bytes is 1, 2 or 4"));
         }
         self.reader.demand("]")?;
         let most = u64::MAX >> (64 - 8 * count);
-        let mask = if self.reader.take("&") { Some(self.reader.number("the mask", most)? as u32) } else { None };
+        let mask = if self.reader.take("&") { Some(self.amount("the mask", most)? as u32) } else { None };
         let sign = self.reader.peek().filter(|token| ["=", "==", "!=", "<", "<=", ">", ">="].contains(&token.text));
         let Some(sign) = sign else {
             return Err(self
@@ -191,7 +191,7 @@ impl<'a> Parser<'a, '_, '_> {
                 .map_or_else(|| self.reader.wrong("a comparison"), |token| self.no_word(token)));
         };
         self.reader.advance();
-        let value = self.reader.number("the value", u64::from(u32::MAX))?;
+        let value = self.amount("the value", u64::from(u32::MAX))?;
         let (value, most) = (value as u32, most as u32);
         let never = || Mistake::at(sign.at, "this can never hold");
         let ops = match (mask, sign.text) {
