@@ -230,7 +230,24 @@ pub struct Placed {
     pub(super) before: Box<[(u16, u16)]>,
 }
 
+impl GraphLink {
+    /// So many packets more go this way.
+    #[inline]
+    pub(super) fn pass(&mut self, packets: u64) -> Hop {
+        self.packets += packets;
+        self.to
+    }
+}
+
 impl Placed {
+    /// It has been asked, and stands in its place again; where its outputs lead.
+    #[inline]
+    pub(super) fn put_back(&mut self, engine: Box<dyn Engine>) -> &mut [GraphLink] {
+        // Nothing has stood there meanwhile, so there is nothing to drop.
+        core::mem::forget(self.engine.replace(engine));
+        &mut self.links
+    }
+
     /// So many packets have left by each output in the kernel, and so much was counted there.
     pub(super) fn add_kernel(&mut self, links: &[u64], words: &[u64]) {
         self.links.iter_mut().zip(links).for_each(|(link, more)| link.packets += more);
@@ -266,10 +283,7 @@ impl<'a> GraphCx<'a> {
     pub(super) fn behind(&mut self, output: u16, packets: u64) -> Hop {
         let place = self.engines.get_mut(usize::from(self.at));
         let link = place.and_then(|place| place.links.get_mut(usize::from(output)));
-        link.map_or(Hop::End, |link| {
-            link.packets += packets;
-            link.to
-        })
+        link.map_or(Hop::End, |link| link.pass(packets))
     }
 
     /// This engine has a packet that came to it.

@@ -14,39 +14,58 @@
 
 use super::engine::{GraphCx, Pushed};
 use super::scratch::{Hop, Part};
+use crate::frame::Frame;
 
 /// Takes on packets between engines, down to so many.
 pub(super) fn settle(cx: &mut GraphCx<'_>, down_to: usize) {
     while cx.scratch.between.len() > down_to {
         let Some((at, input, frame)) = cx.scratch.between.pop() else { return };
-        let mut next = Some((at, input, frame));
-        while let Some((at, input, frame)) = next.take() {
-            let taken = cx.engines.get_mut(usize::from(at)).filter(|_| !cx.scratch.is_full());
-            let Some(mut engine) = taken.and_then(|place| place.engine.take()) else {
-                cx.scratch.go(Hop::End, frame);
+        go_on(cx, (at, input), frame);
+    }
+}
+
+/// A packet goes on from this input of an engine until it comes to its end, or others are to go before it.
+fn go_on(cx: &mut GraphCx<'_>, (mut at, mut input): (u16, u16), mut frame: Frame) {
+    let mark = cx.scratch.between.len();
+    loop {
+        let taken = cx.engines.get_mut(usize::from(at)).filter(|_| !cx.scratch.is_full());
+        let Some(mut engine) = taken.and_then(|place| place.engine.take()) else {
+            cx.scratch.go(Hop::End, frame);
+            break;
+        };
+        cx.at = at;
+        cx.met(&frame);
+        let pushed = engine.push(input, frame, cx);
+        let links = cx.engines.get_mut(usize::from(at)).map(|place| place.put_back(engine));
+        let (output, on) = match pushed {
+            Pushed::To(output, frame) => (output, frame),
+            over => {
+                end(cx, over);
                 break;
-            };
-            let mark = cx.scratch.between.len();
-            cx.at = at;
-            cx.met(&frame);
-            let pushed = engine.push(input, frame, cx);
-            if let Some(place) = cx.engines.get_mut(usize::from(at)) {
-                place.engine = Some(engine);
             }
-            match pushed {
-                Pushed::To(output, frame) => match cx.behind(output, 1) {
-                    Hop::Engine(at, input) if cx.scratch.between.len() == mark => next = Some((at, input, frame)),
-                    to => cx.scratch.go(to, frame),
-                },
-                Pushed::Kept => {}
-                Pushed::Used(frame) => cx.use_up(frame),
-                Pushed::Dropped(frame, reason) => cx.scratch.dropped.push((frame, reason)),
-            }
-            // What it has sent first goes on first.
-            if cx.scratch.between.len() > mark + 1 {
-                cx.scratch.between[mark..].reverse();
+        };
+        let hop = links.and_then(|links| links.get_mut(usize::from(output))).map_or(Hop::End, |link| link.pass(1));
+        match hop {
+            Hop::Engine(next, port) if cx.scratch.between.len() == mark => (at, input, frame) = (next, port, on),
+            hop => {
+                cx.scratch.go(hop, on);
+                break;
             }
         }
+    }
+    // What it has sent first goes on first.
+    if cx.scratch.between.len() > mark + 1 {
+        cx.scratch.between[mark..].reverse();
+    }
+}
+
+/// What an engine was given does not go on.
+fn end(cx: &mut GraphCx<'_>, pushed: Pushed) {
+    match pushed {
+        Pushed::To(output, frame) => cx.emit(output, frame),
+        Pushed::Kept => {}
+        Pushed::Used(frame) => cx.use_up(frame),
+        Pushed::Dropped(frame, reason) => cx.scratch.dropped.push((frame, reason)),
     }
 }
 
@@ -78,7 +97,7 @@ fn pass(cx: &mut GraphCx<'_>, (at, input): (u16, u16), from: usize, to: usize) {
     cx.at = at;
     let end = engine.push_run(input, packets, cx);
     if let Some(place) = cx.engines.get_mut(usize::from(at)) {
-        place.engine = Some(engine);
+        place.put_back(engine);
     }
     let stop = end.stop.as_ref().map_or(to, |(place, _)| from + place);
     if let Some((_, other)) = end.stop {

@@ -72,24 +72,23 @@ struct CheckIpHeader {
 }
 
 impl CheckIpHeader {
-    /// The length of the packet, if its header is right.
-    fn length(&self, frame: &Frame) -> Option<usize> {
+    /// The length of the packet and its receiver, if its header is right.
+    #[inline]
+    fn right(&self, frame: &Frame) -> Option<(usize, Ip4)> {
         let packet = ipv4::Packet::new_checked(frame.bytes().get(self.offset..)?).ok()?;
         let (from, to) = (Ip4(packet.source().bytes_v4()?), Ip4(packet.destination().bytes_v4()?));
         let summed = !self.sums || packet.verify_checksum();
-        (summed && (!self.bad.contains(&from) || self.good.contains(&to))).then_some(packet.total_len())
+        (summed && (!self.bad.contains(&from) || self.good.contains(&to))).then_some((packet.total_len(), to))
     }
 }
 
 impl Engine for CheckIpHeader {
     fn push(&mut self, _: u16, mut frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
-        match self.length(&frame) {
-            Some(length) => {
+        match self.right(&frame) {
+            Some((length, to)) => {
                 frame.truncate(self.offset + length);
                 packet::note_ip(&mut frame, self.offset);
-                if let Some((_, to)) = packet::ends(&frame) {
-                    frame.notes.next = to.0;
-                }
+                frame.notes.next = to.0;
                 Pushed::To(0, frame)
             }
             None => {

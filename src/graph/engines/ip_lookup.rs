@@ -6,7 +6,7 @@ use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4, 
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// `LinearIPLookup`.
 pub const CLASS: EngineClass = EngineClass {
@@ -26,25 +26,26 @@ const KERNEL_ROUTES_MAX: usize = 64;
 /// A gateway, and an output.
 type Way = (Option<Ip4>, u16);
 
-/// Routes by the length of their prefix: a look-up asks for each length that there is, the longest first.
-#[derive(Default)]
+/// Routes, and the same as stretches of addresses that go one way: where each begins, and its way. A look-up halves the stretches.
 struct IpLookup {
-    lengths: Vec<(u8, HashMap<u32, Way>)>,
-    routes: usize,
+    /// By network and length: of two that begin together the wider one comes first.
+    routes: BTreeMap<(u32, u8), Way>,
+    begins: Vec<u32>,
+    ways: Vec<Option<Way>>,
 }
 
 fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
-    let (mut table, mut wrong) = (IpLookup::default(), false);
+    let (mut routes, mut wrong) = (BTreeMap::new(), false);
     for argument in args.rest() {
         match read(&words_of(argument), args.names) {
-            Some((net, Some(way))) if table.routes < ROUTES_MAX => table.add(net, way),
+            Some((net, Some(way))) if routes.len() < ROUTES_MAX => drop(routes.insert(key(net), way)),
             _ => {
                 args.say(argument, format!("'{}' is no route", argument.text), "as 10.0.0.0/8 10.0.0.1 1, or 0/0 1");
                 wrong = true;
             }
         }
     }
-    (!wrong).then(|| Box::new(table) as Box<dyn Engine>)
+    (!wrong).then(|| Box::new(IpLookup::new(routes)) as Box<dyn Engine>)
 }
 
 /// A route in words: a network, a gateway that may be missing, an output.
@@ -64,26 +65,66 @@ fn read(words: &[&str], names: &AddressNames) -> Option<(Net4, Option<Way>)> {
     }
 }
 
+/// A network as routes are sorted by.
+fn key(net: Net4) -> (u32, u8) {
+    (u32::from_be_bytes(net.address.0) & net.mask(), net.length)
+}
+
+/// The last address of a network.
+fn last_of((network, length): (u32, u8)) -> u32 {
+    network | !mask_of(length)
+}
+
 impl IpLookup {
+    fn new(routes: BTreeMap<(u32, u8), Way>) -> IpLookup {
+        let mut table = IpLookup { routes, begins: vec![0], ways: vec![None] };
+        table.stretch((0, 0));
+        table
+    }
+
     fn add(&mut self, net: Net4, way: Way) {
-        let key = u32::from_be_bytes(net.address.0) & net.mask();
-        let at = match self.lengths.binary_search_by(|(length, _)| net.length.cmp(length)) {
-            Ok(at) => at,
-            Err(at) => {
-                self.lengths.insert(at, (net.length, HashMap::new()));
-                at
-            }
-        };
-        self.routes += usize::from(self.lengths[at].1.insert(key, way).is_none());
+        self.routes.insert(key(net), way);
+        self.stretch(key(net));
     }
 
     fn remove(&mut self, net: Net4) -> bool {
-        let key = u32::from_be_bytes(net.address.0) & net.mask();
-        let table = self.lengths.iter_mut().find(|(length, _)| *length == net.length);
-        let gone = table.is_some_and(|(_, routes)| routes.remove(&key).is_some());
-        self.lengths.retain(|(_, routes)| !routes.is_empty());
-        self.routes -= usize::from(gone);
+        let gone = self.routes.remove(&key(net)).is_some();
+        if gone {
+            self.stretch(key(net));
+        }
         gone
+    }
+
+    /// The stretches of a network are made anew, since one of its routes has come or gone.
+    fn stretch(&mut self, (first, length): (u32, u8)) {
+        let last = last_of((first, length));
+        let behind = last.checked_add(1).map(|next| (next, self.way_of(next)));
+        let around = (0..length).rev().find_map(|length| self.routes.get(&(first & mask_of(length), length)).copied());
+        let (mut found, mut open) = (vec![(first, around)], vec![(last, around)]);
+        let mut begin = |at: u32, way: Option<Way>| {
+            if found.last().is_some_and(|(before, _)| *before == at) {
+                found.pop();
+            }
+            found.push((at, way));
+        };
+        for (net, way) in self.routes.range((first, length)..=(last, 32)) {
+            close(&mut open, net.0, &mut begin);
+            begin(net.0, Some(*way));
+            open.push((last_of(*net), Some(*way)));
+        }
+        close(&mut open, last, &mut begin);
+        let from = self.begins.partition_point(|begin| *begin < first);
+        let to = self.begins.partition_point(|begin| *begin <= last);
+        found.extend(behind.filter(|(next, _)| self.begins.get(to) != Some(next)));
+        self.begins.splice(from..to, found.iter().map(|(begin, _)| *begin));
+        self.ways.splice(from..to, found.iter().map(|(_, way)| *way));
+    }
+
+    /// The way of an address.
+    #[inline]
+    fn way_of(&self, to: u32) -> Option<Way> {
+        let behind = self.begins.partition_point(|begin| *begin <= to);
+        self.ways.get(behind.wrapping_sub(1)).copied().flatten()
     }
 
     /// The way of a route in the kernel, or that of packets without one.
@@ -99,8 +140,7 @@ impl IpLookup {
 
     #[inline]
     fn find(&self, to: Ip4) -> Option<Way> {
-        let to = u32::from_be_bytes(to.0);
-        self.lengths.iter().find_map(|(length, routes)| routes.get(&(to & mask_of(*length))).copied())
+        self.way_of(u32::from_be_bytes(to.0))
     }
 }
 
@@ -124,19 +164,16 @@ impl Engine for IpLookup {
             Some(FusedNext::Frame(place)) => place,
             Some(FusedNext::Flow(_)) => return body.up("the addresses of flows are looked up there"),
         };
-        if self.routes > KERNEL_ROUTES_MAX {
+        if self.routes.len() > KERNEL_ROUTES_MAX {
             return Err(NoForm::Because(format!("it has more than {KERNEL_ROUTES_MAX} routes")));
         }
         let (mut label, v4) = (body.drop()?, FusedAt { is_v4: true, ..at });
         // The shortest prefixes are asked for last, so they are made first.
-        for (length, routes) in self.lengths.iter().rev() {
-            let mask = mask_of(*length).to_be_bytes();
-            let mut routes: Vec<_> = routes.iter().collect();
-            routes.sort();
-            for (to, way) in routes {
-                let found = self.way(Some(*way), v4, body)?;
-                label = body.bytes_are(place, (&to.to_be_bytes(), &mask), found, label)?;
-            }
+        let mut routes: Vec<_> = self.routes.iter().collect();
+        routes.sort_by_key(|((_, length), _)| *length);
+        for ((to, length), way) in routes {
+            let found = self.way(Some(*way), v4, body)?;
+            label = body.bytes_are(place, (&to.to_be_bytes(), &mask_of(*length).to_be_bytes()), found, label)?;
         }
         if at.is_v4 {
             return Ok(label);
@@ -147,13 +184,11 @@ impl Engine for IpLookup {
 
     fn read(&self, handler: &str) -> Option<String> {
         (handler == "table").then(|| {
-            let each =
-                self.lengths.iter().flat_map(|(length, routes)| routes.iter().map(move |route| (*length, route)));
-            let line = |(length, (key, (gateway, output))): (u8, (&u32, &Way))| {
+            let line = |((to, length), (gateway, output)): (&(u32, u8), &Way)| {
                 let gateway = gateway.map_or("-".to_owned(), |gateway| gateway.to_string());
-                format!("{}/{length} {gateway} {output}", Ip4(key.to_be_bytes()))
+                format!("{}/{length} {gateway} {output}", Ip4(to.to_be_bytes()))
             };
-            let mut lines: Vec<_> = each.map(line).collect();
+            let mut lines: Vec<_> = self.routes.iter().map(line).collect();
             lines.sort();
             lines.join("\n")
         })
@@ -163,7 +198,7 @@ impl Engine for IpLookup {
         let words: Vec<_> = value.split_whitespace().collect();
         let read = read(&words, &AddressNames::default()).ok_or("no route: as 10.0.0.0/8 10.0.0.1 1".to_owned());
         match (handler, read) {
-            ("add" | "set", Ok((net, Some(way)))) if self.routes < ROUTES_MAX => self.add(net, way),
+            ("add" | "set", Ok((net, Some(way)))) if self.routes.len() < ROUTES_MAX => self.add(net, way),
             ("remove", Ok((net, _))) if self.remove(net) => {}
             ("add" | "set", Ok(_)) => return Some(Err(format!("no output, or more than {ROUTES_MAX} routes"))),
             ("remove", Ok(_)) => return Some(Err("there is no such route".to_owned())),
@@ -171,5 +206,57 @@ impl Engine for IpLookup {
             _ => return None,
         }
         Some(Ok(()))
+    }
+}
+
+/// Networks end that do so before this address: behind each, what is around it goes on.
+fn close(open: &mut Vec<(u32, Option<Way>)>, before: u32, begin: &mut impl FnMut(u32, Option<Way>)) {
+    while let [.., (_, around), (last, _)] = open[..]
+        && last < before
+    {
+        begin(last + 1, around);
+        open.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_core::{Rng, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    /// The longest of the routes that hold an address, each looked at.
+    fn slowly(routes: &BTreeMap<(u32, u8), Way>, to: u32) -> Option<Way> {
+        let holds = |((network, length), _): &(&(u32, u8), &Way)| to & mask_of(*length) == *network;
+        routes.iter().filter(holds).max_by_key(|((_, length), _)| *length).map(|(_, way)| *way)
+    }
+
+    #[test]
+    fn stretches_say_what_the_routes_say_as_these_come_and_go() {
+        let seed = 31;
+        println!("seed {seed}");
+        let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
+        for bits in [4, 8, 32] {
+            let mut table = IpLookup::new(BTreeMap::new());
+            for turn in 0..400 {
+                let word = chance.next_u64();
+                // Networks lie in each other, and touch the first and the last address.
+                let address = (word as u32) << (32 - bits);
+                let length = (word >> 32) as u8 % (bits as u8 + 1);
+                let net = Net4 { address: Ip4(address.to_be_bytes()), length };
+                if word >> 40 & 3 == 0 {
+                    let was = table.routes.contains_key(&key(net));
+                    assert_eq!(table.remove(net), was);
+                } else {
+                    table.add(net, (None, turn as u16));
+                }
+                let (first, last) = (key(net).0, last_of(key(net)));
+                for to in [0, u32::MAX, first, last, first.wrapping_sub(1), last.wrapping_add(1), address, chance.next_u32()] {
+                    assert_eq!(table.way_of(to), slowly(&table.routes, to), "{bits} {turn} {to:x}");
+                }
+                assert!(table.begins.is_sorted_by(|one, next| one < next) && table.begins.len() == table.ways.len());
+                assert_eq!(IpLookup::new(table.routes.clone()).find(Ip4(address.to_be_bytes())), table.find(Ip4(address.to_be_bytes())));
+            }
+        }
     }
 }
