@@ -251,11 +251,16 @@ mod tests {
                     table.add(net, (None, turn as u16));
                 }
                 let (first, last) = (key(net).0, last_of(key(net)));
-                for to in [0, u32::MAX, first, last, first.wrapping_sub(1), last.wrapping_add(1), address, chance.next_u32()] {
+                for to in
+                    [0, u32::MAX, first, last, first.wrapping_sub(1), last.wrapping_add(1), address, chance.next_u32()]
+                {
                     assert_eq!(table.way_of(to), slowly(&table.routes, to), "{bits} {turn} {to:x}");
                 }
                 assert!(table.begins.is_sorted_by(|one, next| one < next) && table.begins.len() == table.ways.len());
-                assert_eq!(IpLookup::new(table.routes.clone()).find(Ip4(address.to_be_bytes())), table.find(Ip4(address.to_be_bytes())));
+                assert_eq!(
+                    IpLookup::new(table.routes.clone()).find(Ip4(address.to_be_bytes())),
+                    table.find(Ip4(address.to_be_bytes()))
+                );
             }
         }
     }
