@@ -325,6 +325,9 @@ reasons! {
     /// A neighbour offers parts faster than this node reads them.
     PartRate = "part-rate",
         "a neighbour offers parts of graphs faster than this node reads their texts: it offers them again by itself";
+    /// Engines of a graph send a packet round and round.
+    GraphCircle = "graph-circle",
+        "engines of a graph send packets in a circle without end: lead one of its outputs out of it";
     /// An engine of a graph has thrown a packet away, or an output that it left by leads nowhere.
     GraphDropped = "graph-dropped",
         "an engine of a graph has thrown a packet away, had no room for it, or sent it by an output to which nothing is connected: \

@@ -14,20 +14,31 @@
 
 use super::engine::{GraphCx, Pushed};
 use super::scratch::{Hop, Part};
+use crate::core::reason::Reason;
 use crate::frame::Frame;
+
+/// Engines that packets are asked to be taken through until all have come to their end, at most: there may be circles that a switch
+/// could lead out of, and does not. As many as a run of packets meets in the largest graph.
+pub const STEPS_MAX: usize = 1 << 16;
 
 /// Takes on packets between engines, down to so many.
 pub(super) fn settle(cx: &mut GraphCx<'_>, down_to: usize) {
+    let mut steps = STEPS_MAX;
     while cx.scratch.between.len() > down_to {
         let Some((at, input, frame)) = cx.scratch.between.pop() else { return };
-        go_on(cx, (at, input), frame);
+        go_on(cx, (at, input), frame, &mut steps);
     }
 }
 
 /// A packet goes on from this input of an engine until it comes to its end, or others are to go before it.
-fn go_on(cx: &mut GraphCx<'_>, (mut at, mut input): (u16, u16), mut frame: Frame) {
+fn go_on(cx: &mut GraphCx<'_>, (mut at, mut input): (u16, u16), mut frame: Frame, steps: &mut usize) {
     let mark = cx.scratch.between.len();
     loop {
+        if *steps == 0 {
+            cx.scratch.dropped.push((frame, Reason::GraphCircle));
+            break;
+        }
+        *steps -= 1;
         let taken = cx.engines.get_mut(usize::from(at)).filter(|_| !cx.scratch.is_full());
         let Some(mut engine) = taken.and_then(|place| place.engine.take()) else {
             cx.scratch.go(Hop::End, frame);
@@ -71,12 +82,19 @@ fn end(cx: &mut GraphCx<'_>, pushed: Pushed) {
 
 /// Takes the run of `cx` through the graph, beginning at this engine.
 pub(super) fn take_through(cx: &mut GraphCx<'_>, engine: u16) {
-    let all = cx.scratch.run.len();
+    let (all, mut steps) = (cx.scratch.run.len(), STEPS_MAX);
     cx.scratch.parts.push(Part::Ahead(engine, 0, 0, all));
     while let Some(part) = cx.scratch.parts.pop() {
         match part {
             Part::Between(down_to) => settle(cx, down_to),
-            Part::Ahead(at, input, from, to) => pass(cx, (at, input), from, to),
+            Part::Ahead(_, _, from, to) if steps == 0 => {
+                let over = cx.scratch.run.iter_mut().take(to).skip(from).filter_map(Option::take);
+                cx.scratch.dropped.extend(over.map(|frame| (frame, Reason::GraphCircle)));
+            }
+            Part::Ahead(at, input, from, to) => {
+                steps -= 1;
+                pass(cx, (at, input), from, to);
+            }
         }
     }
     cx.scratch.run.clear();
@@ -215,6 +233,31 @@ mod tests {
             assert_eq!(of(7), ["FromDevice@1", "c", "t", "q", "n", "x", "s", "d"], "{is_run}");
             assert_eq!(of(8), ["FromDevice@1", "c", "m", "x"], "{is_run}");
             assert_eq!(scratch.met.len(), 12, "{is_run}");
+        }
+    }
+
+    #[test]
+    fn packets_in_a_circle_that_nothing_leads_out_of_come_to_an_end() {
+        for text in [
+            "FromDevice(a) -> s :: Switch(0); s -> Counter -> s; s[1] -> Discard;",
+            "FromDevice(a) -> t :: Tee; t -> t; t[1] -> t;",
+            "FromDevice(a) -> t :: Tee; t -> t; t[1] -> Counter -> t;",
+        ] {
+            for is_run in [false, true] {
+                let mut graph = load(text, &[]).unwrap_or_else(|wrong| panic!("{text}: {wrong:?}"));
+                let (mut pool, mut scratch) = (FramePool::new(FRAME, 16), Scratch::default());
+                let frames = [Frame::from_bytes(&[0; 60]), Frame::from_bytes(&[1; 60])];
+                if is_run {
+                    graph.receive_all(PortId(0), &mut frames.into_iter().collect(), 1, &mut pool, &mut scratch);
+                } else {
+                    frames.into_iter().for_each(|frame| graph.receive(frame, 1, &mut pool, &mut scratch));
+                }
+                let ended = scratch.dropped.len() as u64;
+                assert_eq!((ended, scratch.out.len(), scratch.between.len()), (2 + scratch.begun, 0, 0), "{text}");
+                assert!(ended <= 2 * super::super::scratch::AT_ONCE_MAX as u64 + 2, "{text}: {ended}");
+                let is_circle = scratch.dropped.iter().any(|(_, reason)| *reason == Reason::GraphCircle);
+                assert_eq!(is_circle, text.contains("Switch"), "{text}");
+            }
         }
     }
 

@@ -84,10 +84,10 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Whether so many packets have come out, or ended, that they are to be seen to first: copies of copies are dropped then.
+    /// Whether so many packets have come out, have ended or wait that they are to be seen to first: copies of copies are dropped then.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.out.len() + self.dropped.len() >= AT_ONCE_MAX
+        self.out.len() + self.dropped.len() + self.between.len() >= AT_ONCE_MAX
     }
 
     #[inline]

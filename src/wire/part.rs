@@ -4,7 +4,7 @@
 //! ```text
 //!  0: version (8) = 1 | kind (8) | number (16)
 //!  4: graph (32), whatever the node that has the graph calls it
-//!  8: generation (32) of the part
+//!  8: generation (32) of the part, from 1
 //! 12: of the kind
 //! ```
 //!
@@ -120,6 +120,10 @@ impl<'a> Message<'a> {
             graph: u32::from_be_bytes(field::<GRAPH, 4, _>(start)),
             generation: u32::from_be_bytes(field::<GENERATION, 4, _>(start)),
         };
+        // The first generation is 1.
+        if head.generation == 0 {
+            return Err(Error::Malformed);
+        }
         let rest = &bytes[HEAD..];
         let message = match start[KIND] {
             1 => item(number, rest)?,
@@ -286,19 +290,20 @@ mod tests {
     fn what_contradicts_itself_is_none() {
         for (hex, error) in [
             ("02060000 00000000 00000000", Error::Version),
-            ("01000000 00000000 00000000", Error::Malformed),
-            ("01090000 00000000 00000000", Error::Malformed),
-            ("01060001 00000000 00000000", Error::Malformed),
-            ("01060000 00000000 00000000 00", Error::Length),
-            ("01030000 00000000 00000000 00", Error::Length),
-            ("01070000 00000000 00000000 00000000 00000001", Error::Length),
-            ("01050000 00000000 00000000 ff", Error::Malformed),
-            ("01010000 00000000 00000000 00000000 000000", Error::Truncated),
-            ("01010000 00000000 00000000 00040000 00000000", Error::Malformed),
-            ("01010000 00000000 00000000 00000002 00000000 61", Error::Malformed),
-            ("01020000 00000000 00000000 00000000", Error::Length),
-            ("01020001 00000000 00000000 00000001 61", Error::Length),
-            ("01020000 00000000 00000000 00004001 61", Error::Length),
+            ("01060000 00000000 00000000", Error::Malformed),
+            ("01000000 00000000 00000001", Error::Malformed),
+            ("01090000 00000000 00000001", Error::Malformed),
+            ("01060001 00000000 00000001", Error::Malformed),
+            ("01060000 00000000 00000001 00", Error::Length),
+            ("01030000 00000000 00000001 00", Error::Length),
+            ("01070000 00000000 00000001 00000000 00000001", Error::Length),
+            ("01050000 00000000 00000001 ff", Error::Malformed),
+            ("01010000 00000000 00000001 00000000 000000", Error::Truncated),
+            ("01010000 00000000 00000001 00040000 00000000", Error::Malformed),
+            ("01010000 00000000 00000001 00000002 00000000 61", Error::Malformed),
+            ("01020000 00000000 00000001 00000000", Error::Length),
+            ("01020001 00000000 00000001 00000001 61", Error::Length),
+            ("01020000 00000000 00000001 00004001 61", Error::Length),
         ] {
             let bytes = hex::decode(hex.replace(' ', "")).unwrap();
             assert_eq!(Message::parse(&bytes), Err(error), "{hex}");

@@ -4,7 +4,7 @@ use crate::guests::seed;
 use anode::core::reason::Reason;
 use anode::graph::spec::GraphSpec;
 use anode::node::graphs::{GraphStatus, PreparedGraph, Swapped};
-use anode::node::proofs::Demands;
+use anode::node::proofs::{Demands, Guard};
 use anode::sim::{Carries, Change, Line, Network, SECOND, Shape, Simulation};
 use anode::trust::grants::Grants;
 use anode::trust::limits::Limits;
@@ -224,6 +224,18 @@ fn a_node_that_begins_anew_takes_the_place_of_its_own_part() {
     apply(&mut sim, "g", &round(1, 10)).unwrap();
     let there = status(&mut sim, 1);
     assert_eq!(there.iter().map(|graph| graph.name.as_str()).collect::<Vec<_>>(), ["g@10.0.0.1"]);
+}
+
+#[test]
+fn a_part_ends_when_its_neighbour_has_no_role_for_parts_any_more() {
+    let mut sim = simulation(network(2, Line::default()));
+    apply(&mut sim, "g", "Idle -> c :: Counter @remote(10.0.0.2) -> Discard;").unwrap();
+    sim.run_for(SECOND);
+    assert_eq!(status(&mut sim, 1).len(), 1);
+    // Its lease is longer than this.
+    sim.with_node(1, |node, turn| node.set_guard(turn.now, Guard::default())).unwrap();
+    sim.run_for(3 * SECOND);
+    assert_eq!(status(&mut sim, 1).len(), 0);
 }
 
 #[test]

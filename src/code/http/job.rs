@@ -1,6 +1,7 @@
 //! A request for the jailed process, and what comes of it.
 
 use super::place::HttpPlace;
+use crate::clean;
 use crate::sys::fork::{End, Ended};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
@@ -103,7 +104,7 @@ pub fn found(mut left: Vec<u8>) -> Answer {
     let words = |left: &[u8]| String::from_utf8_lossy(&left[..left.len().min(WORDS)]).into_owned();
     match first {
         Some(BODY) if left.len() <= BYTES_MAX => Answer::Body(left),
-        Some(WHY) => Answer::Failed(words(&left)),
+        Some(WHY) => Answer::Failed(clean::line(&words(&left))),
         Some(ELSEWHERE) => Answer::Elsewhere(words(&left)),
         _ => Answer::Failed("the process that fetches has left nothing of sense".into()),
     }

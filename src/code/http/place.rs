@@ -29,7 +29,7 @@ impl HttpPlace {
         let rest = url.strip_prefix(SCHEME).ok_or("only http:// is fetched from: the name vouches for the bytes")?;
         let (rest, _) = rest.split_once('#').unwrap_or((rest, ""));
         let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        let host = host.trim_end_matches(":80").to_ascii_lowercase();
+        let host = host.strip_suffix(":80").unwrap_or(host).to_ascii_lowercase();
         if host.is_empty() || host.len() > HOST_MAX {
             return Err(format!("the URL names no host of {HOST_MAX} characters at most"));
         }

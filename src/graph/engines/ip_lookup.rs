@@ -115,7 +115,14 @@ impl IpLookup {
         close(&mut open, last, &mut begin);
         let from = self.begins.partition_point(|begin| *begin < first);
         let to = self.begins.partition_point(|begin| *begin <= last);
-        found.extend(behind.filter(|(next, _)| self.begins.get(to) != Some(next)));
+        let to = to + usize::from(behind.is_some_and(|(next, _)| self.begins.get(to) == Some(&next)));
+        found.extend(behind);
+        // What goes the way of what is before it begins nothing.
+        found.dedup_by_key(|(_, way)| *way);
+        let before = from.checked_sub(1).and_then(|at| self.ways.get(at));
+        if before.is_some_and(|before| found.first().is_some_and(|(_, way)| way == before)) {
+            found.remove(0);
+        }
         self.begins.splice(from..to, found.iter().map(|(begin, _)| *begin));
         self.ways.splice(from..to, found.iter().map(|(_, way)| *way));
     }
@@ -257,6 +264,8 @@ mod tests {
                     assert_eq!(table.way_of(to), slowly(&table.routes, to), "{bits} {turn} {to:x}");
                 }
                 assert!(table.begins.is_sorted_by(|one, next| one < next) && table.begins.len() == table.ways.len());
+                assert!(table.ways.windows(2).all(|two| two[0] != two[1]), "a stretch ends where another way begins");
+                assert!(table.begins.len() <= 2 * table.routes.len() + 1);
                 assert_eq!(
                     IpLookup::new(table.routes.clone()).find(Ip4(address.to_be_bytes())),
                     table.find(Ip4(address.to_be_bytes()))

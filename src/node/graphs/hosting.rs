@@ -40,10 +40,7 @@ impl Reply {
         let message = match self {
             Reply::Has(pieces) => Message::Has(*pieces),
             Reply::Accepted => Message::Accepted,
-            Reply::Refused(why) => {
-                let end = (0..=why.len().min(WHY_MAX)).rev().find(|end| why.is_char_boundary(*end));
-                Message::Refused(&why[..end.unwrap_or(0)])
-            }
+            Reply::Refused(why) => Message::Refused(&why[..why.floor_char_boundary(WHY_MAX)]),
         };
         cx.tell_part(turn, place, &message);
     }
@@ -95,7 +92,7 @@ impl RunningGraphs {
         if (coming.has.count_ones() as usize) < coming.text.len().div_ceil(PIECE) {
             return Reply::Has(coming.has);
         }
-        let text = self.coming.swap_remove(at).text;
+        let text = self.coming.remove(at).text;
         match self.accept(cx, turn, place, &text, role) {
             Ok(()) => Reply::Accepted,
             Err(why) => Reply::Refused(why),
@@ -168,7 +165,10 @@ impl RunningGraphs {
         let before = own.iter().find(|it| it.spec.name == name).map(|it| it.domain);
         let others = own.len() - usize::from(before.is_some());
         let most = role.grants.graph_parts;
-        if others >= usize::from(most) || self.list.len() >= GRAPHS_MAX {
+        if self.list.len() - usize::from(before.is_some()) >= GRAPHS_MAX {
+            return Err(format!("it runs {GRAPHS_MAX} graphs, which are all that it may: end one there"));
+        }
+        if others >= usize::from(most) {
             return Err(format!(
                 "it runs {others} parts of graphs of {}, and the role {} grants {most} (grants.graph_parts): end one",
                 place.addr, role.name
@@ -264,9 +264,15 @@ impl RunningGraphs {
     pub(super) fn end_silent(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         self.coming.retain(|coming| coming.until > turn.now);
         for graph in &self.list {
-            if graph.hosted.as_ref().is_some_and(|hosted| hosted.until <= turn.now) {
-                end(cx, turn, graph.domain, &graph.spec.name, "its neighbour is silent");
-            }
+            let Some(hosted) = &graph.hosted else { continue };
+            let place = graph.now.remotes.places.first();
+            let role = place.and_then(|place| cx.part_role(place.port, place.addr));
+            let why = match () {
+                () if hosted.until <= turn.now => "its neighbour is silent",
+                () if role != Some(&*graph.spec.role) => "its neighbour has this role for parts no more",
+                () => continue,
+            };
+            end(cx, turn, graph.domain, &graph.spec.name, why);
         }
     }
 }

@@ -231,13 +231,14 @@ impl RunningGraphs {
         (kept.heard, kept.is_silent) = (now, false);
         match message {
             Message::Runs(counts) => kept.counts = *counts,
-            Message::Accepted => {
+            Message::Accepted if kept.lost.is_some() => {
                 tracing::info!(event = "node", node = %kept.place.addr, "a part of a graph runs again");
                 (kept.lost, kept.tries) = (None, 0);
             }
             Message::Refused(why) => {
                 if kept.lost.is_none() {
-                    tracing::warn!(node = %kept.place.addr, why, "a part of a graph runs no more: it is offered again");
+                    let why = clean::shown(why);
+                    tracing::warn!(node = %kept.place.addr, %why, "a part of a graph runs no more: it is offered again");
                     kept.again = now;
                 }
                 kept.lost = Some((*why).to_owned());
