@@ -1,6 +1,6 @@
 //! Connections of a graph that lead to other nodes: which, and what of it is there.
 //!
-//! Such a connection is an edge of the graph ([`EdgeKind::Remote`](super::edges::EdgeKind::Remote)). Its packets leave and come in by
+//! Such a connection is an edge of the graph ([`EdgeKind::Remote`]). Its packets leave and come in by
 //! ports of numbers that no port of a node has.
 
 use super::edges::EdgeKind;
