@@ -305,7 +305,9 @@ impl Running {
             }
             left -= 1;
             self.end_parts_at(cx, turn, &older.remotes.places, false);
-            self.now.graph.count_late(&mut older.graph);
+            if !older.remotes.places.is_empty() {
+                self.now.graph.count_late(&mut older.graph);
+            }
             let lost = older.graph.empty(&mut turn.out.pool);
             if lost > 0 {
                 self.scratch.lost.push((Reason::GraphReplaced, lost));

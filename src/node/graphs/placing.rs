@@ -292,7 +292,9 @@ impl Running {
             if let (Some(part), own) = before.kernel_and_graph() {
                 part.settle(own, Some(graph));
             }
-            graph.count_late(&mut before.graph);
+            if !before.remotes.places.is_empty() {
+                graph.count_late(&mut before.graph);
+            }
         }
         if let Some(part) = kernel {
             part.settle(graph, None);
