@@ -76,16 +76,7 @@ pub trait Engine: Send {
                     end.packets += 1;
                     continue;
                 }
-                Pushed::To(output, frame) => Some((output, frame)),
-                Pushed::Kept => None,
-                Pushed::Used(frame) => {
-                    cx.use_up(frame);
-                    None
-                }
-                Pushed::Dropped(frame, reason) => {
-                    cx.scratch.dropped.push((frame, reason));
-                    None
-                }
+                other => cx.goes_on(other),
             };
             if other.is_some() || cx.scratch.between.len() > mark {
                 end.stop = Some((at, other));
@@ -278,6 +269,18 @@ impl<'a> GraphCx<'a> {
         self.scratch.go(to, frame);
     }
 
+    /// By which output a packet goes on, if it does; what else has become of it is seen to.
+    #[inline]
+    pub(super) fn goes_on(&mut self, pushed: Pushed) -> Option<(u16, Frame)> {
+        match pushed {
+            Pushed::To(output, frame) => return Some((output, frame)),
+            Pushed::Kept => {}
+            Pushed::Used(frame) => self.use_up(frame),
+            Pushed::Dropped(frame, reason) => self.scratch.dropped.push((frame, reason)),
+        }
+        None
+    }
+
     /// Where packets go by this output: so many more do.
     #[inline]
     pub(super) fn behind(&mut self, output: u16, packets: u64) -> Hop {
@@ -393,12 +396,11 @@ impl<'a> GraphCx<'a> {
     pub fn pull_through<E: Engine + ?Sized>(&mut self, engine: &mut E, input: u16, output: u16) -> Option<Frame> {
         for _ in 0..VAIN_MAX {
             let frame = self.pull(input)?;
-            match engine.push(input, frame, self) {
-                Pushed::To(to, frame) if to == output => return Some(frame),
-                Pushed::To(to, frame) => self.emit(to, frame),
-                Pushed::Kept => {}
-                Pushed::Used(frame) => self.use_up(frame),
-                Pushed::Dropped(frame, reason) => self.scratch.dropped.push((frame, reason)),
+            let pushed = engine.push(input, frame, self);
+            match self.goes_on(pushed) {
+                Some((to, frame)) if to == output => return Some(frame),
+                Some((to, frame)) => self.emit(to, frame),
+                None => {}
             }
         }
         None

@@ -148,6 +148,13 @@ impl GraphGeneration {
         }
     }
 
+    /// What this one has counted since it was replaced, for packets of parts elsewhere that came late, is counted there.
+    pub fn count_late_in(&mut self, now: &mut Graph) {
+        if !self.remotes.places.is_empty() {
+            now.count_late(&mut self.graph);
+        }
+    }
+
     /// Its part in the kernel, if it has one.
     pub fn kernel(&self) -> Option<&FusedPart> {
         self.kernel.as_ref()

@@ -12,7 +12,7 @@
 //!
 //! [`Scratch::between`]: super::scratch::Scratch
 
-use super::engine::{GraphCx, Pushed};
+use super::engine::GraphCx;
 use super::scratch::{Hop, Part};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
@@ -47,14 +47,9 @@ fn go_on(cx: &mut GraphCx<'_>, (mut at, mut input): (u16, u16), mut frame: Frame
         cx.at = at;
         cx.met(&frame);
         let pushed = engine.push(input, frame, cx);
+        let goes_on = cx.goes_on(pushed);
         let links = cx.engines.get_mut(usize::from(at)).map(|place| place.put_back(engine));
-        let (output, on) = match pushed {
-            Pushed::To(output, frame) => (output, frame),
-            over => {
-                end(cx, over);
-                break;
-            }
-        };
+        let Some((output, on)) = goes_on else { break };
         let hop = links.and_then(|links| links.get_mut(usize::from(output))).map_or(Hop::End, |link| link.pass(1));
         match hop {
             Hop::Engine(next, port) if cx.scratch.between.len() == mark => (at, input, frame) = (next, port, on),
@@ -67,16 +62,6 @@ fn go_on(cx: &mut GraphCx<'_>, (mut at, mut input): (u16, u16), mut frame: Frame
     // What it has sent first goes on first.
     if cx.scratch.between.len() > mark + 1 {
         cx.scratch.between[mark..].reverse();
-    }
-}
-
-/// What an engine was given does not go on.
-fn end(cx: &mut GraphCx<'_>, pushed: Pushed) {
-    match pushed {
-        Pushed::To(output, frame) => cx.emit(output, frame),
-        Pushed::Kept => {}
-        Pushed::Used(frame) => cx.use_up(frame),
-        Pushed::Dropped(frame, reason) => cx.scratch.dropped.push((frame, reason)),
     }
 }
 

@@ -305,9 +305,7 @@ impl Running {
             }
             left -= 1;
             self.end_parts_at(cx, turn, &older.remotes.places, false);
-            if !older.remotes.places.is_empty() {
-                self.now.graph.count_late(&mut older.graph);
-            }
+            older.count_late_in(&mut self.now.graph);
             let lost = older.graph.empty(&mut turn.out.pool);
             if lost > 0 {
                 self.scratch.lost.push((Reason::GraphReplaced, lost));

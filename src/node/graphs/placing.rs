@@ -292,9 +292,7 @@ impl Running {
             if let (Some(part), own) = before.kernel_and_graph() {
                 part.settle(own, Some(graph));
             }
-            if !before.remotes.places.is_empty() {
-                graph.count_late(&mut before.graph);
-            }
+            before.count_late_in(graph);
         }
         if let Some(part) = kernel {
             part.settle(graph, None);
