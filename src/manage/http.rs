@@ -20,6 +20,7 @@ use crate::code::extension::outside::FetchesCode;
 use crate::code::http::{ANSWER, Answer, BYTES_MAX, HttpJob, HttpPlace, HttpTotals, answered, found};
 use crate::config::http::HttpFile;
 use crate::sys::clock::Clock;
+use crate::sys::lock::lock;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};
 use crate::wire::Digest;
@@ -30,7 +31,7 @@ use std::io::{self, Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Fetches at a time.
@@ -76,11 +77,6 @@ struct Process {
     /// Nothing: it is the broker's.
     _jail: Option<HelpersJail>,
     socket: SeqPacket,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is held is right between any two statements.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Has code fetched for extensions, from the hosts of a configuration. Without any there is no thread and no process. Whoever keeps

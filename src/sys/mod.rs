@@ -15,6 +15,7 @@ pub mod fork;
 pub mod hook;
 pub mod jail;
 pub mod landlock;
+pub mod lock;
 pub use libanode::mapping;
 pub mod mmsg;
 pub mod netdev;

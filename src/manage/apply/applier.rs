@@ -4,8 +4,9 @@
 //! when its turn comes, so what it says then holds afterwards, however many hang-ups there were.
 
 use super::wish::{Done, Fulfils, Reply, Standing, Wish};
+use crate::sys::lock::lock;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// What is said when nobody is left who could do something.
@@ -97,9 +98,4 @@ impl Applier {
         let task = Task { wish: Wish::Reread, who: who.to_owned(), reply: None };
         lock(&self.tasks).send(task).map_err(|_| GOING_DOWN.to_owned())
     }
-}
-
-/// What it holds is whole between any two statements.
-pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,6 @@
 //! It is that of any other configuration. What cannot be taken back at once is tried again soon. A configuration with a graph that cannot
 //! run goes the same way at once.
 
-use super::applier::lock;
 use super::offered::{Keys, hold_again, offer_again};
 use super::prepared::Prepared;
 use super::reach::Reach;
@@ -11,6 +10,7 @@ use super::wish::Standing;
 use super::{AGAIN, Applying, Before};
 use crate::config::difference;
 use crate::manage::graphs::RefusedGraph;
+use crate::sys::lock::lock;
 use std::time::Instant;
 
 impl Applying {

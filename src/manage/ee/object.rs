@@ -22,6 +22,7 @@ use crate::node::{Node, Turn};
 use crate::nodeos::file::Quota;
 use crate::nodeos::interface::{Destination, DomainId, Error, NodeOs, OutChanId};
 use crate::sys::clock::Clock;
+use crate::sys::lock::lock;
 use crate::trust::Role;
 use crate::wire::Addr;
 use lane::{Held, Lane, PACKETS_MAX, ROOM, room_of};
@@ -34,13 +35,9 @@ use libanode::message::{Answer, Call, DomainSpec};
 use libanode::ring::Nonsense;
 use libanode::session::{Session, first_generation};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 use told::Told;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What a program of this process connects by.
 pub struct ObjectHost {

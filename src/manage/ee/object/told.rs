@@ -1,10 +1,11 @@
 //! The environment that the worker calls for a program of this process: upcalls become calls of its functions.
 
-use super::{Change, Shared, lock};
+use super::{Change, Shared};
 use crate::code::run::trusted;
 use crate::frame::Frame;
 use crate::node::hosts::InProcess;
 use crate::nodeos::interface::{DomainId, NodeOs, Upcall};
+use crate::sys::lock::lock;
 use crate::wire::Addr;
 use libanode::crew::{CEnds, Channel};
 use libanode::entry::Message;

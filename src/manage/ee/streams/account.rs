@@ -7,6 +7,7 @@ use crate::core::bucket::{TokenBucket, burst};
 use crate::core::domain::DomainId;
 use crate::nodeos::interface::Error;
 use crate::sys::clock::Clock;
+use crate::sys::lock::lock;
 use crate::trust::streams::StreamGrants;
 use rustix::net::{Shutdown, shutdown};
 pub use seat::Seat;
@@ -15,19 +16,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 /// Streams of one node, and channels that listen: each takes two descriptors.
 pub const NODE_STREAMS_MAX: u64 = 4096;
 
 /// How far a domain may be ahead of the bytes a second that it may send, in nanoseconds.
 const AHEAD_NS: u64 = 10_000_000;
-
-/// What is in a lock of the streams.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is held is right between any two statements.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// What is counted of all streams.
 #[derive(Debug, Default)]

@@ -3,11 +3,12 @@
 //! It reads from a side only when it has given the other one all that it has, so what it holds is bounded ([`HELD`], charged to the
 //! domain) and whoever is slow slows the other down. What it costs its domain pays as it pays for calls.
 
-use super::account::{Right, Seat, Streams, between, lock};
+use super::account::{Right, Seat, Streams, between};
 use super::stream::{Stream, Then};
 use crate::core::domain::DomainId;
 use crate::nodeos::interface::Error;
 use crate::sys::clock::Clock;
+use crate::sys::lock::lock;
 use crate::sys::poll::Waker;
 use crate::sys::seqpacket::SeqPacket;
 use crate::sys::threads::{self, Duty};

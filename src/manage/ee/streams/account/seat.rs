@@ -1,8 +1,9 @@
 //! The place of one stream or channel in its account.
 
-use super::{Account, Entry, Right, Sockets, Traffic, lock};
+use super::{Account, Entry, Right, Sockets, Traffic};
 use crate::core::domain::DomainId;
 use crate::nodeos::interface::Error;
+use crate::sys::lock::lock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
