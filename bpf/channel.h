@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
  * Demultiplexing in XDP: from a frame to its incoming channel, most specific filter first. It is the look-up of
- * src/classify/shapes.rs. Filters of one shape (the same fields matter) are in one hash map, all ports together.
+ * src/classify/shapes.rs. Filters of one shape (the same fields matter) are in one hash map, all ports together. Of more shapes than
+ * there are masks those are looked for that lists name.
  *
  * Fields are read as bpf/take.h reads them. So both ways into the node agree whether a frame is a channel's.
  */
@@ -21,6 +22,7 @@ struct channels {
 
 MAP(shapes_map);
 MAP(owners_map);
+MAP(lists_map);
 extern struct channels channels_value;
 
 /* The fields of a frame, and where the payload of each layer begins; 0: it has none. */
@@ -35,6 +37,8 @@ struct fields {
 struct found {
     /* Whether it is a channel's; the cut-through channel, or 0; whether a key has been looked at. */
     u32 is_channel, cut, by_key;
+    /* The number of the filter's shape. */
+    u32 shape;
 };
 
 INLINE void read_transport(struct xdp *ctx, u32 at, struct fields *it)
@@ -116,42 +120,136 @@ INLINE int holds(struct xdp *ctx, u32 payload, const struct owners *owners, stru
     return 0;
 }
 
-/* Whose a frame is that has come by a port. `it`, `key` and `found` are memory of which the verifier knows nothing, so that it follows the
- * loops but once. */
-INLINE void find_channel(struct xdp *ctx, const struct fields *it, u32 port, struct pattern *key, struct found *found)
+/* The masks that hold now. */
+INLINE const struct shapes *shapes_now(void)
 {
-    const struct shapes *shapes = map_lookup(shapes_map, zero_value);
+    const struct shapes *first = map_lookup(shapes_map, zero_value);
+    u32 at;
+
+    if (!first)
+        return 0;
+    at = *(const volatile u32 *)&first->now;
+    return map_lookup(shapes_map, &at);
+}
+
+/* What a mask leaves of a frame, and where its layer's payload begins; 0 if it has not that layer. */
+INLINE int look_through(const struct fields *it, u32 port, const struct pattern *mask, struct pattern *key, u32 *payload)
+{
+    u32 layer = mask->layer;
+
+    *payload = 0;
+    key->layer = (u16)layer;
+    key->kind = it->type & mask->kind;
+    key->port = port & mask->port;
+    key->shape = mask->shape;
+    if (layer != ON_LINK) {
+        *payload = layer == ON_IP ? it->ip_payload : it->payload;
+        if (!*payload)
+            return 0;
+        key->kind = be16(it->protocol) & mask->kind;
+    }
+    key->source[0] = it->pattern.source[0] & mask->source[0];
+    key->source[1] = it->pattern.source[1] & mask->source[1];
+    key->destination[0] = it->pattern.destination[0] & mask->destination[0];
+    key->destination[1] = it->pattern.destination[1] & mask->destination[1];
+    key->source_port = it->pattern.source_port & mask->source_port;
+    key->destination_port = it->pattern.destination_port & mask->destination_port;
+    return 1;
+}
+
+/* The filters of a shape that a frame may be of, unless a more specific one has it already; 0: there are none. */
+INLINE const struct owners *find_owners(const struct fields *it, u32 port, u32 shape, struct pattern *key, const struct found *found,
+                                        u32 *payload)
+{
+    struct pattern mask;
+
+    if (found->is_channel && shape <= found->shape)
+        return 0;
+    mask_of(shape, &mask);
+    return look_through(it, port, &mask, key, payload) ? map_lookup(owners_map, key) : 0;
+}
+
+/* Looks for a more specific filter among the candidates. Where one may be that has no room there, the user half decides if the frame is
+ * a channel's in any case; else the Linux stack has it, and the user half a copy (take.h). */
+INLINE void find_candidate(struct xdp *ctx, const struct fields *it, u32 port, struct pattern *key, struct candidates *among,
+                           struct found *found)
+{
+    const struct owners *owners;
+    u32 payload;
+
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < CANDIDATES; i++) {
+        u32 shape;
+
+        if (i >= among->count)
+            break;
+        shape = among->shapes[i];
+        owners = find_owners(it, port, shape, key, found, &payload);
+        if (owners && owners->keys[0].count) {
+            add_keyed(among, shape);
+        } else if (owners) {
+            found->is_channel = 1;
+            found->cut = owners->keys[0].cut;
+            found->shape = shape;
+        }
+    }
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < KEYED; i++) {
+        u32 shape;
+
+        if (i >= among->keyed)
+            break;
+        shape = among->keyed_shapes[i];
+        owners = find_owners(it, port, shape, key, found, &payload);
+        if (owners && holds(ctx, payload, owners, found))
+            found->shape = shape;
+        else if (owners && owners->more)
+            doubt(among, shape);
+    }
+    if (found->is_channel && among->more > found->shape + 1)
+        found->cut = 0;
+}
+
+/* Whose a frame is that has come by a port. `it`, `key`, `among` and `found` are memory of which the verifier knows nothing, so that it
+ * follows the loops but once. */
+INLINE void find_channel(struct xdp *ctx, const struct fields *it, u32 port, struct pattern *key, struct candidates *among,
+                         struct found *found)
+{
+    const struct shapes *shapes = shapes_now();
 
     if (!shapes)
         return;
+    among->count = among->more = among->keyed = 0;
 #pragma clang loop unroll(disable)
     for (u32 i = 0; i < SHAPES; i++) {
         const struct pattern *mask = &shapes->masks[i];
         const struct owners *owners;
-        u32 payload = 0, layer = mask->layer;
+        const struct listed *list;
+        u32 payload;
 
         if (i >= shapes->count)
             break;
-        key->layer = (u16)layer;
-        key->kind = it->type & mask->kind;
-        key->port = port & mask->port;
-        key->shape = mask->shape;
-        if (layer != ON_LINK) {
-            payload = layer == ON_IP ? it->ip_payload : it->payload;
-            if (!payload)
-                continue;
-            key->kind = be16(it->protocol) & mask->kind;
+        if (!look_through(it, port, mask, key, &payload))
+            continue;
+        if (shapes->merged >> i & 1) {
+            list = map_lookup(lists_map, key);
+            if (list)
+                add_listed(among, list);
+            continue;
         }
-        key->source[0] = it->pattern.source[0] & mask->source[0];
-        key->source[1] = it->pattern.source[1] & mask->source[1];
-        key->destination[0] = it->pattern.destination[0] & mask->destination[0];
-        key->destination[1] = it->pattern.destination[1] & mask->destination[1];
-        key->source_port = it->pattern.source_port & mask->source_port;
-        key->destination_port = it->pattern.destination_port & mask->destination_port;
+        /* Of these the first is the most specific one. */
+        if (found->is_channel)
+            continue;
         owners = map_lookup(owners_map, key);
-        if (owners && holds(ctx, payload, owners, found))
-            return;
+        if (owners && holds(ctx, payload, owners, found)) {
+            if (!shapes->merged && !among->more)
+                return;
+            found->shape = mask->shape;
+        } else if (owners && owners->more) {
+            doubt(among, mask->shape);
+        }
     }
+    find_candidate(ctx, it, port, key, among, found);
 }
 
 /* The generation in a register, so that no offset is put into the value's address. */

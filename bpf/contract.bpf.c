@@ -51,6 +51,7 @@ SHARED(an_addr);
 SHARED(an_context);
 SHARED(an_name);
 SHARED(an_value);
+SHARED(candidates);
 SHARED(capsule);
 SHARED(channels);
 SHARED(cut);
@@ -58,10 +59,14 @@ SHARED(cut_flow);
 SHARED(cut_usage);
 SHARED(lengths);
 SHARED(fib);
+SHARED(foreign);
+SHARED(foreign_count);
+SHARED(foreign_flow);
 SHARED(graph_found);
 SHARED(graph_key);
 SHARED(graph_words);
 SHARED(key);
+SHARED(listed);
 SHARED(owners);
 SHARED(passed_up);
 SHARED(pattern);
@@ -85,6 +90,7 @@ enum numbers {
     NUMBER(PROGRAM_SLOTS),
     NUMBER(FLOWS),
     NUMBER(FLOW_PLACES),
+    NUMBER(FOREIGN_FLOWS),
     NUMBER(LINES),
     NUMBER(NEIGHBOUR_PLACES),
     NUMBER(NEXT_HOPS),
@@ -115,8 +121,18 @@ enum numbers {
     NUMBER(LOOK),
     /* Filters. */
     NUMBER(SHAPES),
+    NUMBER(SHAPE_SETS),
+    NUMBER(LISTED),
+    NUMBER(CANDIDATES),
     NUMBER(KEYS),
     NUMBER(TUPLES),
+    NUMBER(AT_PORT),
+    NUMBER(AT_KIND),
+    NUMBER(AT_SOURCE),
+    NUMBER(AT_DESTINATION_PORT),
+    NUMBER(AT_DESTINATION),
+    NUMBER(AT_SOURCE_PORT),
+    NUMBER(AT_LAYER),
     NUMBER(ON_LINK),
     NUMBER(ON_IP),
     NUMBER(ON_TRANSPORT),

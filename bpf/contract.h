@@ -216,9 +216,12 @@ struct budget {
 /* Map `accounts`, by slot, shared with the node's memory: what each half has spent, for the other to charge. */
 struct account {
     /* Written here, under the lock of the slot's budget; also how often packets were refused. */
-    u64 packets, time, refused, zero[5];
-    /* Written by the node. */
-    u64 user_packets, user_time, more[6];
+    u64 packets, time, refused;
+    /* Edits that the code wishes for, as bits, until the node takes them; wishes for edits that its role does not have, and beyond the
+     * changes that it has in a second. */
+    u64 wished, wishes_refused, wishes_later, zero[2];
+    /* Written by the node; also the edits of the code's role, and those that may be wished for now. */
+    u64 user_packets, user_time, edits, open, more[4];
 };
 /* Packets that a CPU takes at once, and of which one is timed: what comes back in about a millisecond, within these. */
 enum { SHARE = 64, SHARE_MAX = 256 };

@@ -15,26 +15,26 @@
 INLINE u32 payload_of(struct xdp *ctx, const struct plain *it, u32 on_transport)
 {
     u32 headers = it->v4 ? sizeof(struct ipv4) : sizeof(struct ipv6);
-    u8 words = 0;
+    const u8 *segment = packet(ctx) + sizeof(struct ethernet) + headers;
 
     if (on_transport && it->protocol == UDP)
         headers += sizeof(struct udp);
-    else if (on_transport && xdp_load_bytes(ctx, (u32)sizeof(struct ethernet) + headers + 12, &words, 1) == 0)
-        headers += (u32)(words >> 4) * 4;
+    else if (on_transport && segment + 13 <= packet_end(ctx))
+        headers += (u32)(segment[12] >> 4) * 4;
     return it->length - headers;
 }
 
 /* Jumps to the program of a graph. Comes back if that is not there. The first graphs are reached by jumps that are fixed. */
 INLINE void enter_graph(struct xdp *ctx, const struct plain *it, const struct cut_flow *flow)
 {
-    u32 number = flow->cut, graph = flow->graph;
-    const struct cut *cut = map_lookup(cuts_map, &number);
+    u32 graph = flow->graph;
     struct scratch *on = map_lookup(scratch_map, zero_value);
 
-    if (!cut || !on)
+    if (!on)
         return;
-    on->door = number;
-    on->payload = payload_of(ctx, it, cut->layer == ON_TRANSPORT);
+    on->door = flow->cut;
+    on->payload = payload_of(ctx, it, flow->on_transport);
+    on->frame = it->size;
     if (graph == 0)
         JUMP(ctx, graphs_map, 0);
     else if (graph == 1)
@@ -92,19 +92,17 @@ INLINE int find_owner(struct xdp *ctx, const struct port *port, struct scratch *
     if (!read_fields(ctx, &on->fields))
         return 0;
     forget();
-    find_channel(ctx, &on->fields, port->number, &on->key, &on->found);
+    find_channel(ctx, &on->fields, port->number, &on->key, &on->among, &on->found);
     forget();
     return 1;
 }
 
-/* Looks closely at a plain packet; what is found out is written down, if other packets of its flow are the same's. */
-INLINE int look_at(struct xdp *ctx, const struct port *port, struct scratch *on, struct cut_flow *flow)
+/* Acts on what was found out about a plain packet, by these generations of channels and node; it is written down, if other packets of its
+ * flow are the same's. */
+INLINE int act_on(struct xdp *ctx, const struct port *port, struct scratch *on, struct cut_flow *flow, u32 channels, u32 generation)
 {
-    u32 interface = ctx->ingress_ifindex, channels = channels_now(), generation = (u32)node()->generation;
+    u32 interface = ctx->ingress_ifindex;
     const struct plain *it = &on->plain;
-
-    if (!find_owner(ctx, port, on))
-        return pass(ctx);
     u64 until = jiffies() + TICKS;
     /* Nobody must believe it while it changes. */
     flow->until = 0;
@@ -177,12 +175,15 @@ SECTION("xdp") int look(struct xdp *ctx)
 
     if (!port || !port->present || !on || data + sizeof(struct ethernet) > packet_end(ctx) || !is_for(data, port))
         return pass(ctx);
-    if (read_plain(ctx, &on->plain)) {
-        forget();
+    on->is_plain = (u32)read_plain(ctx, &on->plain);
+    u32 channels = channels_now(), generation = (u32)node()->generation;
+    if (!find_owner(ctx, port, on))
+        return pass(ctx);
+    if (on->is_plain) {
         struct cut_flow *flow = place_flow(&on->plain, interface);
-        return flow ? look_at(ctx, port, on, flow) : pass(ctx);
+        return flow ? act_on(ctx, port, on, flow, channels, generation) : pass(ctx);
     }
-    if (!find_owner(ctx, port, on) || !on->found.is_channel)
+    if (!on->found.is_channel)
         return pass(ctx);
     if (on->found.cut)
         leave(on->found.cut);

@@ -119,7 +119,8 @@ struct cut_flow {
     u32 of_domain, of_channel;
     /* Of UDP cut-through: ports, and what has to be added to the checksum's complement. */
     u32 new_ports;
-    u16 change, is_udp;
+    /* Whether the channel's payload is behind the transport's header: of cut-through that is UDP's. */
+    u16 change, on_transport;
     /* Of a graph's channel: the place of its program. */
     u32 domain, graph;
     u64 new_from[2], new_to[2], more[4];
@@ -139,9 +140,11 @@ struct scratch {
     struct fields fields;
     struct pattern key;
     struct found found;
-    u32 zero;
-    /* Told to the program of a graph: the channel's number in `cuts`, and bytes of payload. */
-    u32 door, payload;
+    struct candidates among;
+    /* Whether there is nothing unusual in the packet. */
+    u32 is_plain;
+    /* Told to the program of a graph: the channel's number in `cuts`, bytes of payload, and of the frame. */
+    u32 door, payload, frame;
 };
 
 MAP(scratch_map);
@@ -288,7 +291,7 @@ INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut
     if (!used || it->length > flow->hop.mtu)
         return XDP_PASS;
     padding = it->size - (u32)sizeof(struct ethernet) - it->length;
-    if (flow->is_udp) {
+    if (flow->on_transport) {
         const struct udp *udp = (const void *)(data + sizeof(struct ethernet) + headers);
         headers += sizeof(*udp);
         /* Without a sum over IPv6 it is malformed; the others' is none of ours. */
@@ -299,7 +302,7 @@ INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut
     }
     u32 payload = it->length - headers;
     /* It leaves with headers as long as those it came with, and without bytes behind the packet. */
-    struct lengths lengths = {payload, it->size, it->size - padding, flow->is_udp ? payload : it->size};
+    struct lengths lengths = {payload, it->size, it->size - padding, flow->on_transport ? payload : it->size};
     if (!is_granted(flow, used, &lengths, &began))
         return XDP_DROP;
     /* Bytes behind the packet stay behind. */
@@ -310,7 +313,7 @@ INLINE int cut_through(struct xdp *ctx, const struct plain *it, const struct cut
     }
     if (data + sizeof(struct ethernet) + sizeof(struct ipv4) > packet_end(ctx))
         return drop_broken(used);
-    if (flow->is_udp) {
+    if (flow->on_transport) {
         if (!put_headers(data, packet_end(ctx), it, flow))
             return drop_broken(used);
     } else {
@@ -366,13 +369,13 @@ INLINE int find_way(struct xdp *ctx, const struct plain *it, u32 number, struct 
 
     if (!cut || !cut->layer)
         return 0;
+    flow->on_transport = cut->layer == ON_TRANSPORT;
     if (cut->graph) {
         flow->what = TO_GRAPH;
         flow->cut = number;
         flow->graph = cut->graph - 1;
         return 1;
     }
-    flow->is_udp = cut->layer == ON_TRANSPORT;
     copy(flow->new_to, cut->to[0] | cut->to[1] ? cut->to : it->to);
     copy(flow->new_from, cut->from[0] | cut->from[1] ? cut->from : it->from);
     /* Nobody's address, as a source, is to be replaced by the port's. */

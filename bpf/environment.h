@@ -136,4 +136,27 @@ CALL int an_log(u32 tag, u64 value)
     return 0;
 }
 
+/* The same rules as those of the user half (src/core/wish.rs), on the same words. */
+CALL int an_graph_wish(u32 number)
+{
+    u32 slot = constant(SLOT);
+    struct account *account = map_lookup(accounts_map, &slot);
+
+    if (!account)
+        return -5;
+    u64 edits = *(volatile u64 *)&account->edits, bit = number < 64 ? 1ull << (number & 63) : 0;
+    if (!(edits & bit)) {
+        __sync_fetch_and_add(&account->wishes_refused, 1);
+        return edits ? -1 : -5;
+    }
+    if (*(volatile u64 *)&account->wished & bit)
+        return 0;
+    if (!(*(volatile u64 *)&account->open & bit)) {
+        __sync_fetch_and_add(&account->wishes_later, 1);
+        return -3;
+    }
+    __sync_fetch_and_or(&account->wished, bit);
+    return 0;
+}
+
 #endif

@@ -4,7 +4,7 @@
  * Behind an XDP program of the node, which punts to another socket, a second one takes the guard's frames alone. A plain
  * one knows of no channels: the kernel verifies it in a moment, and it stands where there are none.
  */
-#include "take.h"
+#include "foreign.h"
 
 enum { NOTHING = 0, WHOLE = -1 };
 
@@ -20,7 +20,7 @@ SECTION("socket") int filter(struct sk_buff *skb)
         return WHOLE;
     if (it.type == be16(IPV6) && it.protocol == ICMPV6)
         return WHOLE;
-    return is_channel(skb, &it, WATCHED) ? WHOLE : NOTHING;
+    return is_wanted(skb, &it) ? WHOLE : NOTHING;
 }
 
 SECTION("socket_plain") int filter_plain(struct sk_buff *skb)
@@ -38,5 +38,5 @@ SECTION("socket_channels") int filter_channels(struct sk_buff *skb)
 {
     struct fields it = {};
 
-    return !read(skb, &it) && !it.is_anep && is_channel(skb, &it, WATCHED) ? WHOLE : NOTHING;
+    return !read(skb, &it) && !it.is_anep && is_wanted(skb, &it) ? WHOLE : NOTHING;
 }

@@ -55,7 +55,7 @@ SECTION("xdp") int graph(struct xdp *ctx)
     u64 began = 0, way = AS_IT_CAME;
     int done;
 
-    if (words && cut && used && xdp_get_buff_len(ctx) == size) {
+    if (words && cut && used && on && on->frame == size) {
         if (UNLIKELY(!used->usage.left) && !take_share(cut->domain, &used->usage, ktime_get_ns())) {
             used->usage.bytes += size;
             used->usage.by_budget++;

@@ -6,7 +6,7 @@
  * too. Behind an XDP program of the node only these come here.
  *
  * Filters of the same shape (the same fields matter) are in one hash map. It is the look-up of src/classify/shapes.rs
- * with a shorter answer: whether there is a channel, not which.
+ * with a shorter answer: whether there is a channel, not which. Of more shapes than there are masks those are looked for that lists name.
  *
  * Frames are read through a helper, since any part behind the Ethernet header may lie in pages of its own.
  */
@@ -27,6 +27,8 @@ static long (*const load)(const struct sk_buff *skb, u32 offset, void *to, u32 l
 enum { OTHER_HOST = 3, ETHERNET = sizeof(struct ethernet), HEAD = 24 };
 MAP(shapes_map);
 MAP(flows_map);
+MAP(lists_map);
+MAP(candidates_map);
 
 /* The fields of a frame, and where the payload of each layer begins; 0: it has none. */
 struct fields {
@@ -112,14 +114,25 @@ INLINE int holds(const struct sk_buff *skb, u32 payload, const struct owners *ke
         if (!differs)
             return 1;
     }
-    return 0;
+    return keys->more && !taken;
+}
+
+/* The masks that hold now. */
+INLINE const struct shapes *shapes_now(void)
+{
+    u32 at = 0;
+    const struct shapes *first = map_lookup(shapes_map, &at);
+
+    if (!first)
+        return 0;
+    at = *(const volatile u32 *)&first->now;
+    return map_lookup(shapes_map, &at);
 }
 
 /* Whether the node takes what is its own. */
 INLINE int is_listening(void)
 {
-    u32 zero = 0;
-    const struct shapes *shapes = map_lookup(shapes_map, &zero);
+    const struct shapes *shapes = shapes_now();
 
     return shapes && shapes->listens;
 }
@@ -128,45 +141,97 @@ INLINE int is_listening(void)
 #define WATCHED 0u
 #define TAKEN ~0u
 
+/* What a mask leaves of a frame, and where its layer's payload begins; 0 if it has not that layer. */
+INLINE int look_through(const struct fields *it, const struct pattern *mask, struct pattern *flow, u32 *payload)
+{
+    *payload = 0;
+    flow->layer = mask->layer;
+    flow->shape = mask->shape;
+    flow->port = 0;
+    flow->kind = it->type & mask->kind;
+    if (flow->layer != ON_LINK) {
+        *payload = flow->layer == ON_IP ? it->ip_payload : it->payload;
+        if (!*payload)
+            return 0;
+        flow->kind = be16(it->protocol) & mask->kind;
+    }
+    flow->source[0] = it->flow.source[0] & mask->source[0];
+    flow->source[1] = it->flow.source[1] & mask->source[1];
+    flow->destination[0] = it->flow.destination[0] & mask->destination[0];
+    flow->destination[1] = it->flow.destination[1] & mask->destination[1];
+    flow->source_port = it->flow.source_port & mask->source_port;
+    flow->destination_port = it->flow.destination_port & mask->destination_port;
+    return 1;
+}
+
+/* The filters of a shape that a frame may be of; 0: there are none. */
+INLINE const struct owners *find_keys(const struct fields *it, u32 shape, u32 *payload)
+{
+    struct pattern mask, flow;
+
+    mask_of(shape, &mask);
+    return look_through(it, &mask, &flow, payload) ? map_lookup(flows_map, &flow) : 0;
+}
+
+/* Whether a frame is a channel's by one of the candidates. What these do not say is watched for, and the stack has it too. */
+INLINE int is_of_candidates(const struct sk_buff *skb, const struct fields *it, u32 taken, struct candidates *among)
+{
+    const struct owners *keys;
+    u32 payload;
+
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < CANDIDATES; i++) {
+        if (i >= among->count)
+            break;
+        keys = find_keys(it, among->shapes[i], &payload);
+        if (keys && keys->keys[0].count)
+            add_keyed(among, among->shapes[i]);
+        else if (keys && !(keys->keys[0].cut & taken))
+            return 1;
+    }
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < KEYED; i++) {
+        if (i >= among->keyed)
+            break;
+        keys = find_keys(it, among->keyed_shapes[i], &payload);
+        if (keys && holds(skb, payload, keys, taken))
+            return 1;
+    }
+    return among->more && !taken;
+}
+
 /* Whether a frame is a channel's. */
 INLINE int is_channel(const struct sk_buff *skb, const struct fields *it, u32 taken)
 {
-    const struct shapes *shapes;
     u32 zero = 0;
+    const struct shapes *shapes = shapes_now();
+    struct candidates *among = map_lookup(candidates_map, &zero);
 
-    shapes = map_lookup(shapes_map, &zero);
-    if (!shapes || !shapes->count)
+    if (!shapes || !shapes->count || !among)
         return 0;
+    among->count = among->more = among->keyed = 0;
 #pragma clang loop unroll(disable)
     for (u32 i = 0; i < SHAPES; i++) {
-        const struct pattern *mask = &shapes->masks[i];
         struct pattern flow;
         const struct owners *keys;
-        u32 payload = 0;
+        const struct listed *list;
+        u32 payload;
 
         if (i >= shapes->count)
             break;
-        flow.layer = mask->layer;
-        flow.shape = mask->shape;
-        flow.port = 0;
-        flow.kind = it->type & mask->kind;
-        if (flow.layer != ON_LINK) {
-            payload = flow.layer == ON_IP ? it->ip_payload : it->payload;
-            if (!payload)
-                continue;
-            flow.kind = be16(it->protocol) & mask->kind;
+        if (!look_through(it, &shapes->masks[i], &flow, &payload))
+            continue;
+        if (shapes->merged >> i & 1) {
+            list = map_lookup(lists_map, &flow);
+            if (list)
+                add_listed(among, list);
+            continue;
         }
-        flow.source[0] = it->flow.source[0] & mask->source[0];
-        flow.source[1] = it->flow.source[1] & mask->source[1];
-        flow.destination[0] = it->flow.destination[0] & mask->destination[0];
-        flow.destination[1] = it->flow.destination[1] & mask->destination[1];
-        flow.source_port = it->flow.source_port & mask->source_port;
-        flow.destination_port = it->flow.destination_port & mask->destination_port;
         keys = map_lookup(flows_map, &flow);
         if (keys && holds(skb, payload, keys, taken))
             return 1;
     }
-    return 0;
+    return is_of_candidates(skb, it, taken, among);
 }
 
 #endif

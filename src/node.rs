@@ -76,6 +76,7 @@ mod trust;
 pub mod turning;
 mod unproved;
 mod vouching;
+pub mod wishing;
 pub mod workers;
 
 use crate::classify::Class;
@@ -168,6 +169,8 @@ struct Control {
     alarms: alarms::Alarms,
     mirror: Mirror,
     workers: workers::Workers,
+    /// What code wishes of graphs.
+    wishing: wishing::Wishing,
     next_sweep: u64,
     next_look: u64,
 }

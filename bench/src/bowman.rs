@@ -9,6 +9,7 @@
 mod disciplines;
 mod flows;
 mod forwarding;
+mod nftables;
 mod parts;
 pub(crate) mod sets;
 
@@ -74,9 +75,10 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error>
     all.extend(disciplines::run(settings, report)?);
     all.extend(parts::run(settings)?);
     all.extend(flows::run(settings, report)?);
+    all.extend(nftables::run(settings, report)?);
     all.extend(forwarding::run(settings, report)?);
     let baselines = [&known_flows(KNOWN, 1), LINEAR, &rules(1), &fields(1), CHANGED, parts::BASELINE];
-    report.rows = all.rows(&[&baselines[..], flows::BASELINES, forwarding::BASELINES].concat());
+    report.rows = all.rows(&[&baselines[..], flows::BASELINES, nftables::BASELINES, forwarding::BASELINES].concat());
     report.note(format!(
         "Parse and classify: Ethernet, IPv4 with its checksum, UDP or TCP. Known flows come one by one, or {BATCH} together, read \
          first and then answered; unknown ones in random order of {UNKNOWN}, the flow cache off."

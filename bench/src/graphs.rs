@@ -7,6 +7,7 @@
 //! a node            edits     a graph becomes another one of ten engines while packets pass: how long that takes, lost, mixed
 //! two nodes         remote    the same with engines at the other node: how long that takes, lost, mixed
 //! nodes, XDP        kernel    from entry to exit in the kernel, ten engines more, and the router below
+//! nodes, XDP        up        a packet from the program in the kernel to an engine in user space
 //! nodes, Click      router    the published IP router, sixteen engines on a packet's way, over AF_PACKET
 //! ```
 //!
@@ -17,6 +18,7 @@ mod engines;
 mod kernel;
 mod remote;
 mod router;
+mod up;
 
 use super::report::Report;
 use super::series::{Key, Series};
@@ -26,7 +28,7 @@ use super::{Error, Settings};
 type Part = fn(&Settings, &mut Report) -> Result<Series, Error>;
 
 /// All parts, one after the other.
-const PARTS: [Part; 5] = [engines::run, edits::run, remote::run, kernel::run, router::run];
+const PARTS: [Part; 6] = [engines::run, edits::run, remote::run, kernel::run, up::run, router::run];
 
 /// Runs the benchmark.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> Result<(), Error> {

@@ -19,6 +19,40 @@ pub trait Classes {
 
     /// Whether a package named in `require` is here.
     fn package(&self, name: &str) -> bool;
+
+    /// How large a configuration may become.
+    fn bounds(&self) -> Bounds {
+        Bounds::default()
+    }
+}
+
+/// How large a configuration may become while its compounds are expanded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Elements, with the ends of compounds and tunnels.
+    pub elements: usize,
+    /// Connections, with those through compounds and tunnels.
+    pub connections: usize,
+    /// Bytes of names and configurations that are read and written.
+    pub bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { elements: 16_384, connections: 65_536, bytes: 8 << 20 }
+    }
+}
+
+impl Bounds {
+    /// Those of a graph of so many elements at most: with ends and tunnels it has four times as many, and each has 4 KiB of words.
+    pub fn of_elements(most: usize) -> Bounds {
+        let all = Bounds::default();
+        Bounds {
+            elements: all.elements.min(4 * most + 16),
+            connections: all.connections.min(16 * most + 64),
+            bytes: all.bytes.min((64 << 10) + most * (4 << 10)),
+        }
+    }
 }
 
 /// The interface of a class.
@@ -109,8 +143,14 @@ impl Classes for Table {
     }
 }
 
+/// Bytes of a name of which the nearest is looked for: to compare two takes the product of their lengths.
+const NEAR_MAX: usize = 128;
+
 /// The known name that differs least from this one, if it differs little.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > NEAR_MAX {
+        return None;
+    }
     let most = 1 + name.chars().count() / 4;
     let near = known.into_iter().filter(|other| other.len().abs_diff(name.len()) <= most * 4);
     let found = near.map(|other| (distance(name, other), other)).min()?;
@@ -149,6 +189,8 @@ mod tests {
         assert_eq!([near("Qeue"), near("queue"), near("Countr")], [Some("Queue"), Some("Queue"), Some("Counter")]);
         assert_eq!([near("Clasifier"), near("IPClasifier")], [Some("Classifier"), Some("IPClassifier")]);
         assert_eq!([near("Discard"), near("")], [None, None]);
+        let long = "x".repeat(1 << 20);
+        assert_eq!(nearest(&long, [&*format!("{long}y")]), None, "to look would take long");
     }
 
     #[test]

@@ -51,13 +51,13 @@ pub struct Parts {
 
 /// Whether the elements of a connection are at different places.
 fn is_cut(graph: &Graph, connection: &Connection) -> bool {
-    let place = |hop: Hop| graph.elements.get(hop.element).and_then(|element| element.place.as_deref());
+    let place = |hop: Hop| graph.elements.get(hop.element).and_then(Element::node);
     place(connection.from) != place(connection.to)
 }
 
 /// Says what cannot be cut.
 pub(crate) fn check(graph: &Graph, ports: &[ElementPorts], mistakes: &mut Mistakes) {
-    let place = |element: &Element| element.place.clone().unwrap_or_else(|| "this node".to_owned());
+    let place = |element: &Element| element.node().unwrap_or("this node").to_owned();
     let mut cuts = 0;
     for connection in graph.connections.iter().filter(|connection| is_cut(graph, connection)) {
         let ends = [connection.from, connection.to].map(|hop| graph.elements.get(hop.element));
@@ -91,7 +91,7 @@ pub(crate) fn check(graph: &Graph, ports: &[ElementPorts], mistakes: &mut Mistak
 fn nodes(graph: &Graph) -> Vec<(Span, &str)> {
     let mut found: Vec<(Span, &str)> = Vec::new();
     for element in &graph.elements {
-        if let Some(node) = element.place.as_deref().filter(|node| !found.iter().any(|(_, known)| known == node)) {
+        if let Some(node) = element.node().filter(|node| !found.iter().any(|(_, known)| known == node)) {
             found.push((element.span, node));
         }
     }
@@ -154,7 +154,7 @@ struct Cut<'a> {
 pub fn cut(whole: &CheckedGraph, is_shared: impl Fn(&Element) -> bool) -> Parts {
     let nodes: Vec<&str> = nodes(&whole.graph).into_iter().map(|(_, node)| node).collect();
     let at = |element: &Element| {
-        let node = element.place.as_deref();
+        let node = element.node();
         node.and_then(|node| nodes.iter().position(|known| *known == node)).map_or(0, |at| at + 1)
     };
     let mut all: Vec<Made> = (0..=nodes.len()).map(|_| Made::default()).collect();
@@ -163,7 +163,8 @@ pub fn cut(whole: &CheckedGraph, is_shared: impl Fn(&Element) -> bool) -> Parts 
         let own = at(element);
         for (place, made) in all.iter_mut().enumerate() {
             if place == own || own == 0 && is_shared(element) {
-                let added = made.add(Element { place: None, ..element.clone() }, ports.clone());
+                let half = element.place.clone().filter(|_| place == own && own == 0);
+                let added = made.add(Element { place: half, ..element.clone() }, ports.clone());
                 made.numbers.insert(number, added);
             }
         }
@@ -179,12 +180,7 @@ pub fn cut(whole: &CheckedGraph, is_shared: impl Fn(&Element) -> bool) -> Parts 
             continue;
         }
         let cut = Cut { number, name: &from.name, port: connection.from.port, span: connection.span };
-        separate(
-            &mut all,
-            connection,
-            &cut,
-            [(at(from), from), (at(to), to)].map(|(at, it)| (at, it.place.as_deref())),
-        );
+        separate(&mut all, connection, &cut, [(at(from), from), (at(to), to)].map(|(at, it)| (at, it.node())));
         number += 1;
     }
     for made in &mut all {

@@ -28,6 +28,17 @@ pub struct Edit<'a> {
     pub connect: &'a [String],
 }
 
+/// The parts of an edit as programs say it: chains with semicolons between them, names of elements with spaces, and statements.
+pub fn parts([disconnect, remove, connect]: [&str; 3]) -> [Vec<String>; 3] {
+    let list = |text: &str, ends: &[char]| {
+        let parts = text.split(ends).map(str::trim).filter(|part| !part.is_empty());
+        parts.map(str::to_owned).collect()
+    };
+    // Statements are the language's to tell apart.
+    let connect = if connect.trim().is_empty() { Vec::new() } else { vec![connect.to_owned()] };
+    [list(disconnect, &[';']), list(remove, &[' ', ',', '\n', '\t']), connect]
+}
+
 /// Why a graph is not changed.
 #[derive(Debug)]
 pub enum Refused {

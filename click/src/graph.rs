@@ -20,6 +20,64 @@ pub struct Graph {
     pub provisions: Vec<Argument>,
 }
 
+/// Where an element is to be, as it is written behind its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementPlace<N> {
+    /// `@remote(NODE)`: at another node; `@remote(NODE, EXTENSION/NAME)`: packets are marshalled on the way by that procedure, and then
+    /// this is `NODE,EXTENSION/NAME`.
+    Remote(N),
+    /// `@kernel`: at this one, in the kernel.
+    Kernel,
+    /// `@user`: in user space.
+    User,
+    /// `@auto`: wherever it can be.
+    Auto,
+}
+
+impl<N> ElementPlace<N> {
+    /// How each is written.
+    pub const WORDS: [&str; 4] = ["@remote", "@kernel", "@user", "@auto"];
+
+    /// What a word says, if it says all.
+    pub(crate) fn of(word: &str) -> Option<ElementPlace<N>> {
+        match word {
+            "@kernel" => Some(ElementPlace::Kernel),
+            "@user" => Some(ElementPlace::User),
+            "@auto" => Some(ElementPlace::Auto),
+            _ => None,
+        }
+    }
+
+    /// The other node.
+    pub fn node(&self) -> Option<&N> {
+        match self {
+            ElementPlace::Remote(node) => Some(node),
+            ElementPlace::Kernel | ElementPlace::User | ElementPlace::Auto => None,
+        }
+    }
+
+    /// The same of a node that is named otherwise.
+    pub(crate) fn map<M>(self, node: impl FnOnce(N) -> M) -> ElementPlace<M> {
+        match self {
+            ElementPlace::Remote(at) => ElementPlace::Remote(node(at)),
+            ElementPlace::Kernel => ElementPlace::Kernel,
+            ElementPlace::User => ElementPlace::User,
+            ElementPlace::Auto => ElementPlace::Auto,
+        }
+    }
+}
+
+impl<N: fmt::Display> fmt::Display for ElementPlace<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ElementPlace::Remote(node) => write!(f, "@remote({node})"),
+            ElementPlace::Kernel => f.write_str("@kernel"),
+            ElementPlace::User => f.write_str("@user"),
+            ElementPlace::Auto => f.write_str("@auto"),
+        }
+    }
+}
+
 /// An element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
@@ -29,8 +87,8 @@ pub struct Element {
     pub class: String,
     /// Its arguments.
     pub arguments: Vec<Argument>,
-    /// The node that it is to be at, if not here.
-    pub place: Option<String>,
+    /// Where it is to be, if that is not wherever this node can have it.
+    pub place: Option<ElementPlace<String>>,
     /// Where it is declared.
     pub span: Span,
     /// Where the outermost compound it was in is used, if it was in one.
@@ -55,6 +113,13 @@ pub struct Connection {
     pub to: Hop,
     /// Where it is written; if it goes through compounds, its first part.
     pub span: Span,
+}
+
+impl Element {
+    /// The node that it is to be at, if not this one.
+    pub fn node(&self) -> Option<&str> {
+        self.place.as_ref()?.node().map(String::as_str)
+    }
 }
 
 impl Graph {
@@ -91,8 +156,8 @@ impl fmt::Display for Graph {
                 list(f, &element.arguments)?;
                 f.write_str(")")?;
             }
-            if let Some(node) = &element.place {
-                write!(f, " @remote({node})")?;
+            if let Some(place) = &element.place {
+                write!(f, " {place}")?;
             }
             f.write_str(";\n")?;
         }

@@ -28,6 +28,7 @@
 //! | `define($rate 5)` | a variable; `$rate` and `${rate}` in a configuration are its value, `${rate-7}` is 7 if there is none |
 //! | `require(name)`, `provide(name)` | a package that must be here; one that this file is |
 //! | `a :: Class(x) @remote(NODE)` | an element at another node; so are those of a compound with a place (our own word) |
+//! | `a :: Class(x) @kernel`, `@user`, `@auto` | the half of this node that has it: places too, and the nearest one counts |
 //! | `connectiontunnel a -> b` | what goes into `a` comes out of `b` (of the older language) |
 //! | `// …`, `/* … */`, `# 12 "file"` | comments; a line directive, which changes nothing here |
 //! | `"a, b\n"`, `'a'`, `\<0800 45>` | in a configuration: a string with escapes, one without, bytes in hexadecimal |
@@ -80,7 +81,7 @@ pub mod classes;
 mod code;
 pub mod cut;
 pub mod edit;
-pub mod elaborate;
+mod elaborate;
 pub mod flow;
 pub mod format;
 pub mod graph;

@@ -3,7 +3,7 @@
 mod common;
 
 use click::check;
-use click::elaborate::ELEMENTS_MAX;
+use click::classes::Bounds;
 use click::syntax::MISTAKES_MAX;
 use common::{classes, shown};
 
@@ -91,9 +91,10 @@ fn many_mistakes_are_told_up_to_a_number() {
 
 #[test]
 fn a_graph_as_large_as_can_be_is_checked() {
-    let chain = format!("FromDevice(a) -> {} Discard;", "Null -> ".repeat(ELEMENTS_MAX - 10));
+    let elements = Bounds::default().elements;
+    let chain = format!("FromDevice(a) -> {} Discard;", "Null -> ".repeat(elements - 10));
     let graph = check(&chain, &classes()).graph.expect("it is right");
-    assert_eq!((graph.graph.elements.len(), graph.graph.connections.len()), (ELEMENTS_MAX - 8, ELEMENTS_MAX - 9));
+    assert_eq!((graph.graph.elements.len(), graph.graph.connections.len()), (elements - 8, elements - 9));
     let again = check(&graph.graph.to_string(), &classes());
     assert!(
         again.graph.is_none() && again.diagnostics[0].message.contains("too long"),

@@ -4,6 +4,9 @@
 //! that would bring a WebAssembly compiler along, instrumented, for minutes. `tests/unit/formats.rs` runs
 //! the same checks from `reading.rs` against the crate itself.
 
+// The node's sources call it by the name that their manifest gives it.
+extern crate anode1 as libanode;
+
 #[path = "../../src/abi/mod.rs"]
 pub mod abi;
 pub mod assembling;

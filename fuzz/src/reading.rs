@@ -85,6 +85,11 @@ pub fn part(bytes: &[u8]) {
 }
 
 fn read_part(bytes: &[u8]) -> Result<(), Error> {
+    // What a part's pieces come to may be a text of any bytes.
+    let text = core::str::from_utf8(bytes).unwrap_or_default();
+    if let Ok((title, rest)) = part_wire::PartTitle::parse(text) {
+        assert_eq!(format!("{title}\n{rest}").len(), text.len());
+    }
     let (head, message) = part_wire::Message::parse(bytes)?;
     let mut again = vec![0; message.len()];
     assert_eq!(message.emit(head, &mut again), Ok(again.len()));

@@ -20,6 +20,12 @@ pub struct Extension {
     pub calls: Vec<Call>,
     /// Classes of engines that graphs may have of it.
     pub engines: Vec<OfferedEngine>,
+    /// Admissions that ports may have of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub admissions: Vec<OfferedAdmission>,
+    /// Procedures of it that marshal packets between parts of graphs at two nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marshals: Vec<OfferedMarshal>,
     /// How often operators have called it.
     pub called: u64,
     /// Calls of those that gave nothing.
@@ -40,6 +46,9 @@ pub struct Call {
     pub about: String,
     /// Whether PLAN programs see it, too.
     pub service: bool,
+    /// Whether an operator's call of it is made in the instances of PLAN's services, too.
+    #[serde(default)]
+    pub everywhere: bool,
 }
 
 /// A class of engines of an extension.
@@ -52,6 +61,24 @@ pub struct OfferedEngine {
     /// Whether packets are pulled through it: it is an order of its inputs.
     pub order: bool,
     /// What it does.
+    pub about: String,
+}
+
+/// A class of admissions of an extension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OfferedAdmission {
+    /// Its name in disciplines of ports.
+    pub name: String,
+    /// What it does.
+    pub about: String,
+}
+
+/// Procedures of an extension that marshal packets between nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OfferedMarshal {
+    /// Their name in graphs.
+    pub name: String,
+    /// What they do.
     pub about: String,
 }
 

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// A graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +38,9 @@ pub struct Graph {
     pub dropped: u64,
     /// Packets that its engines hold.
     pub held: u64,
+    /// How often locked fields of a packet were blanked, as it went to another place: a node, an engine of an extension, a line.
+    #[serde(default)]
+    pub blanked: u64,
     /// Of those that came in, how many did in the kernel.
     pub kernel_packets: u64,
     /// Its parts at other nodes.
@@ -47,6 +51,34 @@ pub struct Graph {
     pub owner: Option<String>,
     /// How often programs of its role have changed it.
     pub edited: u64,
+    /// What waits to run under its name, and for what: a graph of a configuration whose parts other nodes have not all accepted. Without a
+    /// generation that is all there is of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
+    /// Its edits that code of capsules may wish for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<Edit>,
+    /// Packets that its domain dropped, by reason: on their way in, in it, and as they left.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub drops: BTreeMap<String, u64>,
+}
+
+/// An edit that code of capsules may wish for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Edit {
+    /// By which code names it.
+    pub number: u32,
+    /// For people.
+    pub name: String,
+    /// Whether it is wished for and not done yet.
+    pub stands: bool,
+    /// How often it was done for a wish.
+    pub done: u64,
+    /// How often it could not be done.
+    pub refused: u64,
+    /// Why that was so the last time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A part of a graph at another node.
@@ -56,6 +88,9 @@ pub struct Part {
     pub node: String,
     /// The part's own generation.
     pub generation: u32,
+    /// What marshals packets on the way there and back, if it is an extension's: EXTENSION/NAME.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marshal: Option<String>,
     /// Whether it has said in the last seconds that it runs.
     pub answers: bool,
     /// Why it does not run, if its node has said so; then it is offered again.
@@ -101,6 +136,9 @@ pub struct Engine {
     pub class: String,
     /// Where it runs: `user`, the node's process; or `kernel`, and there too.
     pub place: String,
+    /// Where the text says that it is to run, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// Packets that it holds.
     pub held: u64,
 }

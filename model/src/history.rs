@@ -107,6 +107,9 @@ pub enum What<A> {
         graph: String,
         /// The engine, with the names of the compound elements that it is in.
         engine: String,
+        /// Whether that was in the kernel.
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        kernel: bool,
     },
     /// The node dropped it.
     Dropped {

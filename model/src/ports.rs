@@ -45,6 +45,12 @@ pub struct Port {
     /// Classes of its discipline that have queues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<PortClass>,
+    /// What extensions decide in its discipline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policies: Vec<PortPolicy>,
+    /// What was taken in of it, where an order says of which port the next frames are taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<PortInput>,
     /// Frames that its counters do not know of.
     pub unaccounted: u64,
     /// What those behind it have used that have no buckets of their own.
@@ -52,6 +58,38 @@ pub struct Port {
     /// What the interface itself has dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<Interface>,
+    /// Flows of which no rule over taught protocols can hold, if there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub foreign: Option<Foreign>,
+    /// Shapes of channels' rules, if the kernel has fewer masks than that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub merged: Option<Merged>,
+}
+
+/// Shapes of rules at a port that share masks: the fields that rules look at, and how many bits of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Merged {
+    /// Shapes.
+    pub shapes: u64,
+    /// Masks that the kernel looks by first.
+    pub masks: u64,
+}
+
+/// Foreign flows of a port: the kernel copies no packets of them to the node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Foreign {
+    /// Flows that are known now.
+    pub flows: u64,
+    /// Flows that were written down.
+    pub learned: u64,
+    /// Flows that gave way to others, or to a rule.
+    pub evicted: u64,
+    /// Packets of which nobody asked whether their flow is one, since too many came, and flows that were not written down.
+    pub refused: u64,
+    /// Packets that were not copied.
+    pub spared: u64,
 }
 
 /// A class of a port's discipline.
@@ -69,6 +107,35 @@ pub struct PortClass {
     pub early: u64,
     /// Frames that wait.
     pub waiting: u64,
+}
+
+/// What was taken in of a port since the order of ports is as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PortInput {
+    /// Its part beside the other ports.
+    pub weight: u32,
+    /// Higher is first.
+    pub priority: u8,
+    /// How often it was its turn: batches.
+    pub batches: u64,
+    /// Frames in these.
+    pub frames: u64,
+}
+
+/// An order or an admission of an extension, in a port's discipline.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PortPolicy {
+    /// The class that has it; nothing: the port itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// Its extension and class, with its arguments.
+    pub name: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// How often it gave nothing, or what was of no use.
+    pub failed: u64,
+    /// Fuel that it took: about the instructions of the module.
+    pub fuel: u64,
 }
 
 /// An interface of a port.

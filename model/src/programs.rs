@@ -182,6 +182,23 @@ pub struct Frame {
     /// The channels there that get it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<u64>>,
+    /// What the program of a graph in the kernel does with it, if it is plain and of such a graph.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramWay>,
+}
+
+/// The way of a packet through the program of a graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProgramWay {
+    /// The graph.
+    pub graph: String,
+    /// The engines that it meets there, in their order; none if it goes up, where it meets them all.
+    pub engines: Vec<String>,
+    /// `leaves`, `dropped`, or `up`.
+    pub end: String,
+    /// The bytes that leave, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<String>,
 }
 
 /// A header.

@@ -7,7 +7,10 @@ use crate::versions::Versions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use crate::ports::{Chosen, Entry, Followed, Hello, Hellos, Interface, Link, Neighbour, Port, PortClass, Rules};
+pub use crate::ports::{
+    Chosen, Entry, Followed, Foreign, Hello, Hellos, Interface, Link, Merged, Neighbour, Port, PortClass, PortInput,
+    PortPolicy, Rules,
+};
 pub use crate::usage::{
     Activations, Called, Code, Codes, Credentials, DomainTotal, Drops, Fetch, Limits, Revocations, Total, Trap, Usage,
 };
@@ -67,6 +70,9 @@ pub struct Status {
     pub streams: Streams,
     /// Changes of graphs that programs have asked for.
     pub graph_calls: GraphCalls,
+    /// Edits of graphs that code of capsules has wished for.
+    #[serde(default)]
+    pub graph_wishes: GraphWishes,
     /// Code that extensions have fetched by HTTP.
     pub http: HttpFetches,
     /// How its configuration stands.
@@ -126,6 +132,17 @@ pub struct GraphCalls {
     /// Those beyond the changes in a second that a role grants.
     pub later: u64,
     /// Those that were refused for another reason.
+    pub refused: u64,
+}
+
+/// Edits of graphs that code of capsules has wished for; what has become of those is among the changes that programs have asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GraphWishes {
+    /// Wishes that the node has taken on; more for the same edit before that are one.
+    pub taken: u64,
+    /// Those beyond the changes in a second that a role grants.
+    pub later: u64,
+    /// Those for edits that the code's role does not have.
     pub refused: u64,
 }
 

@@ -140,15 +140,15 @@ enum an_flags {
 
 /** What a call that fails returns. */
 enum an_error {
-    /** No such key, neighbour or route. */
+    /** No such key, neighbour, route or edit. */
     AN_E_ABSENT = -1,
     /** An offset, size or number outside what there is. */
     AN_E_RANGE = -2,
-    /** A quota is used up: state entries of this code, children of this packet, log lines. */
+    /** A quota is used up: state entries of this code, children of this packet, log lines, edits. */
     AN_E_FULL = -3,
     /** The resource bound does not suffice. */
     AN_E_BOUND = -4,
-    /** The role of this code's principal does not include the call. */
+    /** The role of this code's principal does not include the call, or has no edits. */
     AN_E_DENIED = -5,
     /** The address is this node's own. */
     AN_E_HERE = -6,
@@ -233,6 +233,12 @@ AN_CALL(an_send) int an_send(u32 bound);
 /** Writes a line with `tag` and `value` into the node's log. 0, or AN_E_FULL: lines are limited
  *  in rate. */
 AN_CALL(an_log) int an_log(u32 tag, u64 value);
+
+/** Wishes that a graph of this node becomes another one: by the edit with this number, which the node's operator has
+ *  written for the role of this code (docs/graphs.md). The packet does not wait. 0: the edit begins after this call, once for all
+ *  who have wished for it until then. AN_E_DENIED if the role has no edits, AN_E_ABSENT if it has none with this number,
+ *  AN_E_FULL if it has had all changes of this second. */
+AN_CALL(an_graph_wish) int an_graph_wish(u32 number);
 
 /* ---- Verdicts: what `return` tells the node --------------------------------------------- */
 

@@ -40,8 +40,9 @@ impl Symbol {
     /// Whether the call may change memory of the code.
     pub fn writes(&self) -> bool {
         let reads = ["an_now", "an_random", "an_load", "an_neighbours", "an_link_load", "an_link_queue"];
-        let keeps = ["an_state_put", "an_state_add", "an_state_max", "an_state_exchange", "an_send", "an_log"];
-        !(reads.contains(&self.name) || keeps.contains(&self.name))
+        let keeps = ["an_state_put", "an_state_add", "an_state_max", "an_state_exchange"];
+        let does = ["an_send", "an_log", "an_graph_wish"];
+        !(does.contains(&self.name) || reads.contains(&self.name) || keeps.contains(&self.name))
     }
 }
 
@@ -67,7 +68,7 @@ const fn call(name: &'static str, arguments: &'static [Type], result: Type) -> S
 }
 
 /// Every symbol of interface version 1, in the order of `capsule.h`.
-pub static SYMBOLS: [Symbol; 17] = [
+pub static SYMBOLS: [Symbol; 18] = [
     call("an_now", &[], I64),
     call("an_random", &[], I64),
     call("an_node_name", &[I32], I32),
@@ -85,6 +86,7 @@ pub static SYMBOLS: [Symbol; 17] = [
     call("an_link_queue", &[I32], I32),
     call("an_send", &[I32], I32),
     call("an_log", &[I32, I64], I32),
+    call("an_graph_wish", &[I32], I32),
 ];
 
 #[cfg(test)]

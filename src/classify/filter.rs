@@ -218,8 +218,8 @@ fn refuse_own(protocols: &Protocols, case: &Case, around: &Rule) -> Result<(), R
     Ok(())
 }
 
-/// What the kernel watches for: by the Ethernet type, IPv4's protocol, or a transport's destination port alone, which are the
-/// shapes that it has besides those of channels' fixed fields ([`super::shapes::WATCHED_SHAPES`]).
+/// What the kernel watches for: by the Ethernet type, IPv4's protocol, or a transport's destination port alone. So it has at most four
+/// shapes for all rules together.
 fn watch(around: FixedRule, layer: Layer) -> Watch {
     let FixedRule { rule, is_same } = around;
     let any = Rule { source: ANYWHERE, destination: ANYWHERE, source_port: None, ..rule.clone() };

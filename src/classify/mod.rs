@@ -8,8 +8,12 @@
 pub mod fields;
 pub mod filter;
 pub mod fixed;
+pub mod foreign;
+pub mod groups;
 pub mod headers;
+pub mod lists;
 pub mod rule;
+pub mod shape;
 pub mod shapes;
 pub mod table;
 pub mod taught;

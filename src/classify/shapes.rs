@@ -5,42 +5,22 @@
 //! look-up for each existing shape, the most specific first (tuple space search; Srinivasan et al., SIGCOMM 1999).
 //! Rules that differ only in their keys share an entry; the first matching key decides, longer keys before shorter
 //! ones. An entry is a cache line, and [`Demux::foresee`] asks for the lines of packets whose turn comes a little later
-//! (`flows`).
+//! (`flows`). Of more than a few shapes a packet is looked for by those alone that have rules near it (`many`).
 
 mod flows;
+mod many;
 
-use super::fields::{Field, words};
+use super::fields::words;
+use super::groups::MASKS;
 use super::headers::Layers;
 use super::rule::{Layer, Rule};
+use super::shape::Shape;
 use crate::frame::{Ends, Frame, Marks, PortId};
 use crate::wire::{Addr, Prefix};
 use core::ops::Range;
-use flows::{Flow, Flows};
+use flows::{Flow, Flows, Group};
 pub use flows::{KEYS_MAX, NoPlace};
-
-/// Shapes of what ports watch for besides, since taught rules may want it ([`super::filter`]).
-pub const WATCHED_SHAPES: usize = 4;
-
-/// Shapes of one node: with those, as many as the kernel's maps have (`bpf/filters.h`).
-pub const SHAPES_MAX: usize = crate::contract::SHAPES as usize - WATCHED_SHAPES;
-
-/// Which fields rules look at, the most specific last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Shape {
-    layer: Layer,
-    source_port: bool,
-    destination_bits: u8,
-    destination_port: bool,
-    source_bits: u8,
-    kind: bool,
-    port: bool,
-}
-
-#[derive(Debug)]
-struct Group<T> {
-    shape: Shape,
-    flows: Flows<T>,
-}
+use many::{FlowLists, Near};
 
 /// What a packet was found to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,19 +70,20 @@ impl<T> Found<T> {
 #[derive(Debug)]
 pub struct Demux<T> {
     groups: Vec<Group<T>>,
+    near: Near,
     secret: u64,
 }
 
 impl<T> Default for Demux<T> {
     fn default() -> Demux<T> {
-        Demux { groups: Vec::new(), secret: 0 }
+        Demux { groups: Vec::new(), near: Near::default(), secret: 0 }
     }
 }
 
 impl<T: Copy + PartialEq> Demux<T> {
     /// No rules yet. Without the secret nobody can choose rules that collide.
     pub fn with_secret(secret: u64) -> Demux<T> {
-        Demux { groups: Vec::new(), secret }
+        Demux { groups: Vec::new(), near: Near::default(), secret }
     }
 
     /// Whether there is no rule.
@@ -116,23 +97,33 @@ impl<T: Copy + PartialEq> Demux<T> {
         let shape = Shape::of(rule);
         let at = match self.groups.binary_search_by(|group| shape.cmp(&group.shape)) {
             Ok(at) => at,
-            Err(_) if self.groups.len() >= SHAPES_MAX => return Err(NoPlace::Full),
             Err(at) => {
                 self.groups.insert(at, Group { shape, flows: Flows::new(self.secret) });
                 at
             }
         };
-        self.groups[at].flows.add(Flow::of(rule), &rule.key, owner)
+        let (flow, flows) = (Flow::of(rule), &mut self.groups[at].flows);
+        let before = flows.len();
+        flows.add(flow, &rule.key, owner)?;
+        if flows.len() > before {
+            self.near.enlist(&self.groups, shape, &flow);
+        }
+        Ok(())
     }
 
     /// Takes a rule out.
     pub fn remove(&mut self, rule: &Rule, owner: T) {
         let shape = Shape::of(rule);
         let Ok(at) = self.groups.binary_search_by(|group| shape.cmp(&group.shape)) else { return };
-        let flows = &mut self.groups[at].flows;
-        flows.remove(&Flow::of(rule), &rule.key, owner);
+        let (flow, flows) = (Flow::of(rule), &mut self.groups[at].flows);
+        let before = flows.len();
+        flows.remove(&flow, &rule.key, owner);
+        let is_gone = flows.len() < before;
         if flows.is_empty() {
             self.groups.remove(at);
+        }
+        if is_gone {
+            self.near.strike(&self.groups, shape, &flow);
         }
     }
 
@@ -151,10 +142,16 @@ impl<T: Copy + PartialEq> Demux<T> {
         group.flows.owner(&Flow::of(rule), &[])
     }
 
-    /// Asks for the memory that [`Demux::find`] will look at.
+    /// Whether there are more shapes than the kernel half has masks, so that it may not decide all.
+    #[inline]
+    pub fn is_crowded(&self) -> bool {
+        self.groups.len() > MASKS
+    }
+
+    /// Asks for the memory that [`Demux::find`] will look at first.
     #[inline]
     pub fn foresee(&self, port: PortId, layers: &Layers, bytes: &[u8]) {
-        for group in &self.groups {
+        for group in self.groups.iter().take(MASKS) {
             if let Some((flow, _)) = group.shape.apply(port, layers, bytes.len()) {
                 group.flows.foresee(&flow);
             }
@@ -164,6 +161,9 @@ impl<T: Copy + PartialEq> Demux<T> {
     /// Whose an Ethernet frame is.
     #[inline(always)]
     pub fn find(&self, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
+        if let Some(lists) = self.near.lists() {
+            return self.find_listed(lists, port, layers, bytes);
+        }
         // A loop: `find_map` is a call, and its result is copied by words that were not written so.
         for group in &self.groups {
             if let Some(found) = group.find(port, layers, bytes) {
@@ -171,6 +171,28 @@ impl<T: Copy + PartialEq> Demux<T> {
             }
         }
         None
+    }
+
+    /// Whose a frame is, by the shapes that have rules near it.
+    #[inline(never)]
+    fn find_listed(&self, lists: &FlowLists, port: PortId, layers: &Layers, bytes: &[u8]) -> Option<Found<T>> {
+        let mut best: Option<(Shape, Found<T>)> = None;
+        let mut look = |shape: Shape| {
+            if best.as_ref().is_none_or(|(known, _)| shape > *known)
+                && let Ok(at) = self.groups.binary_search_by(|group| shape.cmp(&group.shape))
+                && let Some(found) = self.groups[at].find(port, layers, bytes)
+            {
+                best = Some((shape, found));
+            }
+        };
+        for (mask, is_merged) in lists.groups().masks() {
+            if !is_merged {
+                look(mask);
+            } else if let Some((flow, _)) = mask.apply(port, layers, bytes.len()) {
+                lists.list(&(mask, flow)).for_each(&mut look);
+            }
+        }
+        best.map(|(_, found)| found)
     }
 
     /// Whose an ANEP packet of a type is, with this payload.
@@ -197,27 +219,6 @@ fn bits(addr: Addr, length: u8) -> [u64; 2] {
 }
 
 impl Shape {
-    /// That of a rule, from what it asks of each field.
-    pub fn of(rule: &Rule) -> Shape {
-        let [kind, protocol, source, destination, source_port, destination_port] =
-            Field::ALL.map(|field| rule.asks(field).bits());
-        let anep = rule.layer == Layer::Anep && rule.kind.is_some();
-        Shape {
-            layer: rule.layer,
-            source_port: source_port > 0,
-            destination_bits: destination,
-            destination_port: destination_port > 0,
-            source_bits: source,
-            kind: kind > 0 || protocol > 0 || anep,
-            port: rule.port.is_some(),
-        }
-    }
-
-    /// The same where UDP and TCP are told apart by the number of the protocol, so that they are of one layer.
-    pub(super) fn by_number(self) -> Shape {
-        Shape { layer: if self.layer == Layer::Tcp { Layer::Udp } else { self.layer }, ..self }
-    }
-
     fn anep(&self, port: PortId, kind: u16) -> Flow {
         let (kind, port) = (if self.kind { kind } else { 0 }, if self.port { port.0 } else { 0 });
         Flow { kind, port, ..Flow::default() }

@@ -253,6 +253,7 @@ fn described(classifier: &Classifier<Line>, trace: &Trace) -> Frame {
         rules: trace.rules.iter().map(rule).collect(),
         answer: trace.answer.iter().map(|number| line(*number)).collect(),
         whose: None,
+        program: None,
         channels: None,
     }
 }

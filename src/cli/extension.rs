@@ -13,7 +13,7 @@ use crate::wire::Digest;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use model::Ask;
-use model::extensions::{Call, Changed, Extension, OfferedEngine};
+use model::extensions::{Call, Changed, Extension, OfferedAdmission, OfferedEngine, OfferedMarshal};
 use model::wish::Wish;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -175,7 +175,7 @@ fn changed(node: &str, what: Wish, done: &str, json: bool) -> Result<()> {
 
 /// An extension, its needs, what it teaches, and its calls.
 fn say(of: &Extension) {
-    let Extension { name, about, needs, protocols, calls, engines, called, failed, .. } = of;
+    let Extension { name, about, needs, protocols, calls, engines, admissions, marshals, called, failed, .. } = of;
     crate::say!("{name:20} {} {called} calls, {failed} of them failed", clean::line(&format!("{about:60}")));
     for need in needs {
         crate::say!("  needs {}", clean::line(need));
@@ -189,8 +189,18 @@ fn say(of: &Extension) {
     for OfferedEngine { name: class, ports, about, .. } in engines {
         crate::say!("  {}", clean::line(&format!("{class} ({ports})  {about}")));
     }
-    for Call { name: call, kind, about, service } in calls {
-        let seen = if *service { " (PLAN sees it)" } else { "" };
+    for OfferedAdmission { name: class, about } in admissions {
+        crate::say!("  {}", clean::line(&format!("{class} (admission)  {about}")));
+    }
+    for OfferedMarshal { name: class, about } in marshals {
+        crate::say!("  {}", clean::line(&format!("{class} (marshals packets)  {about}")));
+    }
+    for Call { name: call, kind, about, service, everywhere } in calls {
+        let seen = match (service, everywhere) {
+            (true, _) => " (PLAN sees it)",
+            (false, true) => " (everywhere)",
+            (false, false) => "",
+        };
         crate::say!("  {}", clean::line(&format!("{name}.{call} : {kind}{seen}  {about}")));
     }
 }

@@ -5,14 +5,19 @@
 //! So the story follows numbers through nodes and identities over links, whatever code writes into the packet, and adds nothing to it.
 
 mod follow;
+mod passed;
 
 use crate::cli::say_json;
 use crate::lab::Lab;
 use crate::manage::client::{ClientError, Control, Watched, run_dir};
 use crate::seen::filter::Filter;
 use crate::sim::explain;
+use crate::sim::trace::Entry;
 use clap::Subcommand;
 use follow::{History, Place, Wanted};
+use model::Ask;
+use model::programs::{Frame, ProgramWay};
+use passed::{Met, Passed};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -84,6 +89,38 @@ fn open(nodes: &[String]) -> anyhow::Result<Vec<Watching>> {
     Ok(open)
 }
 
+/// The engines of a graph that a frame has met in the kernel: its node takes it through the program's plan again. Nothing if another frame
+/// comes out of that than has left: the graph is another one by now, or none has had it.
+fn met(at: &Watching, passed: &Passed) -> Option<Met> {
+    let port = at.watched.names.ports.get(usize::from(passed.port))?.name.clone();
+    let ask = Ask::Explain { frame: hex::encode(&passed.before), port: Some(port) };
+    let explained: Frame = Control::connect(&at.dir).ok()?.asked(&ask).ok()?;
+    let ProgramWay { graph, engines, end, leaves } = explained.program?;
+    let is_it = match &passed.after {
+        Some(after) => leaves == Some(hex::encode(after)),
+        None => end == "dropped",
+    };
+    is_it.then_some((graph, engines))
+}
+
+/// Nodes say which engines the frames of a story have met in their kernel halves.
+fn note_engines(history: &mut History, open: &[Watching], story: &[Entry]) {
+    for passed in history.passed(story) {
+        if let Some(met) = open.get(passed.node).and_then(|at| met(at, &passed)) {
+            history.note(&passed, met);
+        }
+    }
+}
+
+/// Prints a story.
+fn say(story: &[Entry], json: bool) -> anyhow::Result<()> {
+    if json {
+        return story.iter().try_for_each(say_json);
+    }
+    crate::say!("{}", explain::words(story).trim_end());
+    Ok(())
+}
+
 fn explain(filter: &Filter, nodes: &[String], wait: Duration, json: bool) -> anyhow::Result<ExitCode> {
     let mut open = open(nodes)?;
     let place = |at: &Watching| Place {
@@ -132,16 +169,14 @@ fn explain(filter: &Filter, nodes: &[String], wait: Duration, json: bool) -> any
     if missed > 0 {
         crate::say_err!("{missed} records missed: the story may have gaps");
     }
+    if let (Some((story, _)), Some(wanted)) = (&told, wanted) {
+        note_engines(&mut history, &open, story);
+        told = history.story(wanted).or(told);
+    }
     let Some((story, has_ended)) = told else {
         anyhow::bail!("no packet that the filter holds for came in {} s", wait.as_secs());
     };
-    if json {
-        for entry in &story {
-            say_json(entry)?;
-        }
-    } else {
-        crate::say!("{}", explain::words(&story).trim_end());
-    }
+    say(&story, json)?;
     if !has_ended {
         crate::say_err!("what becomes of it was not seen within {} s", wait.as_secs());
     }

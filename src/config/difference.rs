@@ -20,8 +20,9 @@ use std::fmt;
 use std::path::Path;
 
 /// Lists whose entries have a name: where they are, and the key that has it.
-const NAMED: [(&[&str], &str); 8] = [
+const NAMED: [(&[&str], &str); 9] = [
     (&["role"], "name"),
+    (&["role", "*", "graphs", "edits"], "name"),
     (&["ee"], "name"),
     (&["graph"], "name"),
     (&["extension"], "name"),
@@ -57,6 +58,8 @@ pub enum Part {
     Neighbours,
     /// Ports themselves, and their sockets.
     Sockets,
+    /// From which port frames are taken next.
+    Input,
     /// Protocols that are taught.
     Classify,
     /// Environments.
@@ -68,7 +71,7 @@ pub enum Part {
 }
 
 /// What becomes of a change at a place, and the first that fits counts; `*` stands for any step.
-const PLACES: [(&[&str], Part); 29] = [
+const PLACES: [(&[&str], Part); 31] = [
     (&["role"], Part::Roles),
     (&["route"], Part::Routes),
     (&["entry"], Part::Entry),
@@ -80,6 +83,8 @@ const PLACES: [(&[&str], Part); 29] = [
     (&["cpu", "share"], Part::Cpu),
     (&["cpu", "capsules_weight"], Part::Cpu),
     (&["cpu", "plan_weight"], Part::Cpu),
+    (&["input"], Part::Input),
+    (&["port", "*", "input"], Part::Input),
     (&["port", "*", "bound_max"], Part::Ports),
     (&["port", "*", "signed_bound_max"], Part::Ports),
     (&["port", "*", "bits_per_second"], Part::Ports),

@@ -15,8 +15,10 @@
 //! What is written becomes a description of classes ([`DisciplineSpec`]) and rules that say whose a frame is, those of
 //! `docs/classifier.md`. Classes are asked in their order; what is of none is the last one's with a queue.
 
-use crate::port::sorted::{Sorting, SortingSpec};
-use crate::schedule::discipline::{Admission, BURST_LEAST, ClassSpec, DisciplineSpec, OrderKind, RateLimit, Red};
+use crate::port::sorted::SortingSpec;
+use crate::schedule::discipline::{
+    Admission, BURST_LEAST, ClassSpec, DisciplineSpec, OrderKind, PolicyName, RateLimit, Red,
+};
 use serde::{Deserialize, Serialize};
 
 /// Bytes of a burst where nothing is said of it: what comes in ten milliseconds, and two frames at least.
@@ -26,7 +28,7 @@ const BURST_PARTS: u64 = 8 * 100;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisciplineFile {
-    /// The order of its classes: priority, wfq, drr or edf.
+    /// The order of its classes: priority, wfq, drr, edf, or that of an extension.
     #[serde(default)]
     pub order: OrderKind,
     /// What the port sends at most, in bits a second.
@@ -67,6 +69,8 @@ pub struct ClassFile {
     pub packets: Option<usize>,
     /// Drops before that, by chance.
     pub red: Option<RedFile>,
+    /// An extension says what may wait.
+    pub admission: Option<PolicyName>,
 }
 
 /// Random early detection.
@@ -96,27 +100,40 @@ impl ClassFile {
     fn spec(&self) -> Result<ClassSpec, String> {
         let usual = ClassSpec::named(&self.name);
         let red = |red: RedFile| Admission::Red(Red { least: red.least, most: red.most, chance: red.chance });
+        let admission = match (self.red.map(red), &self.admission) {
+            (Some(_), Some(_)) => return Err("red and admission: one of both says what may wait".to_owned()),
+            (None, Some(name)) => Admission::Extension(name.clone()),
+            (red, None) => red.unwrap_or(Admission::Tail),
+        };
         Ok(ClassSpec {
             below: self.below.clone(),
             weight: self.weight.unwrap_or(usual.weight),
             priority: self.priority.unwrap_or(usual.priority),
             deadline_ns: self.deadline_us.map_or(usual.deadline_ns, |us| us.saturating_mul(1_000)),
             rate: rate(self.bits_per_second, self.burst_bytes)?,
-            order: self.order.unwrap_or(usual.order),
+            order: self.order.clone().unwrap_or(usual.order),
             packets: self.packets.unwrap_or(usual.packets),
-            admission: self.red.map_or(usual.admission, red),
+            admission,
             ..usual
         })
     }
 }
 
 impl DisciplineFile {
+    /// The extensions that it names.
+    pub(super) fn extensions(&self) -> impl Iterator<Item = &str> {
+        let of_classes = self.classes.iter().flat_map(|class| {
+            [class.order.as_ref().and_then(OrderKind::brought), class.admission.as_ref()].into_iter().flatten()
+        });
+        self.order.brought().into_iter().chain(of_classes).map(|name| &name.extension[..])
+    }
+
     /// What a port sorts by; `root`: what its frames begin with.
     pub(super) fn sorting(&self, root: &'static str) -> Result<SortingSpec, String> {
         let of = |class: &ClassFile| class.spec().map_err(|why| format!("class {}: {why}", class.name));
         let classes = self.classes.iter().map(of).collect::<Result<Vec<_>, _>>()?;
         let rate = rate(self.bits_per_second, self.burst_bytes)?;
-        let spec = DisciplineSpec { order: self.order, rate, classes };
+        let spec = DisciplineSpec { order: self.order.clone(), rate, classes };
         spec.check()?;
         let mut rules = Vec::new();
         for (at, class) in self.classes.iter().enumerate() {
@@ -127,7 +144,7 @@ impl DisciplineFile {
         }
         let sorting = SortingSpec { spec, protocols: self.protocols.clone(), root, rules };
         // What cannot be put together is said now.
-        Sorting::new(&sorting, 0).map(|_| sorting)
+        sorting.classifier(0).map(|_| sorting)
     }
 }
 
@@ -157,8 +174,8 @@ mod tests {
         .unwrap();
         let DisciplineSpec { order, rate, classes } = &sorting.spec;
         assert_eq!(
-            (*order, *rate),
-            (OrderKind::Priority, Some(RateLimit { bits_per_second: 10_000_000, burst: 12_500 }))
+            (order, *rate),
+            (&OrderKind::Priority, Some(RateLimit { bits_per_second: 10_000_000, burst: 12_500 }))
         );
         assert_eq!(sorting.rules.iter().map(|(_, class)| *class).collect::<Vec<_>>(), [0, 0, 2]);
         let expected = [
@@ -189,6 +206,17 @@ mod tests {
             (class("burst_bytes = 5000"), "class a: burst_bytes is of a rate"),
             (class("rules = [\"[ip (scr = 10.0.0.1) | *]\"]"), "ip has no field 'scr'; do you mean 'src'?"),
             (class("rules = [\"gateway x\"]"), "class a: rule:1:"),
+            ("[port.discipline]\norder = \"a/b/C\"\n".to_owned(), "'a/b/C' is not EXTENSION/CLASS"),
+            ("[port.discipline]\norder = \"a/B(1\"\n".to_owned(), "'a/B(1' is not EXTENSION/CLASS"),
+            (class("order = \"a/B\""), "class a: an order is of classes below it, and there are none"),
+            (
+                class("admission = \"a/B\"\n[[port.discipline.class]]\nname = \"b\"\nbelow = \"a\""),
+                "class a: an admission is of a class with a queue",
+            ),
+            (
+                class("admission = \"a/B\"\nred = { least = 1, most = 2, chance = 0.1 }"),
+                "class a: red and admission: one of both",
+            ),
             (class("wieght = 3"), "unknown field `wieght`"),
             (
                 class("rules = [\"udp\"]\n[[port.discipline.class]]\nname = \"b\"\nbelow = \"a\""),

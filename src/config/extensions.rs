@@ -4,11 +4,13 @@
 //! applies is all that it has to be sent. What they need of each other is looked at when the file is read; they need nothing of those
 //! that operators load later.
 
+use super::plan::Routing;
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::extension::compiled::Offered;
-use crate::code::extension::manifest::{ExportedEngine, ExtensionManifest, Need, binary};
+use crate::code::extension::manifest::{Exported, ExportedEngine, ExportedMarshal, ExtensionManifest, Need, binary};
 use crate::code::extension::registry::{Registry, fits};
 use crate::node::graphs::{BroughtClass, BroughtClasses};
+use crate::wire::Digest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -17,6 +19,9 @@ pub const MODULES_MAX: usize = 400 << 10;
 
 /// The type of a name service.
 const HOST_OF_NAME: &str = "string -> host";
+
+/// The type of a routing function.
+const WAY_OF_HOST: &str = "host -> host * dev";
 
 /// An extension of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,22 +70,67 @@ impl NodeFile {
         let order = Registry::<()>::default().order(&manifests);
         order.map_err(|why| ConfigError(format!("[[extension]]: {why}")))?;
         self.check_name_service(&manifests)?;
+        self.check_routing(&manifests)?;
+        self.check_policies(&manifests)?;
         Ok((modules, manifests))
     }
 
     /// Whoever is asked for hosts is there as long as the configuration is, and gives hosts.
     fn check_name_service(&self, manifests: &[ExtensionManifest]) -> Result<(), ConfigError> {
         let Some(service) = &self.classify.name_service else { return Ok(()) };
-        let said = |why: String| wrong(format!("[classify] name_service = '{}': {why}", service.escape_debug()));
-        let need: Need = match format!("{service} : {HOST_OF_NAME}").parse() {
-            Ok(need) => need,
-            Err(_) => return said("it is written EXTENSION.CALL, as names.lookup".into()),
-        };
-        let Some(manifest) = manifests.iter().find(|manifest| manifest.name == need.extension) else {
-            return said(format!("there is no [[extension]] {} in this configuration", need.extension));
-        };
-        fits(manifest, &need).or_else(|why| said(format!("{why}; a name service is of type {HOST_OF_NAME}")))
+        let found = called(manifests, service, (HOST_OF_NAME, "a name service", "names.lookup"));
+        let said = |why| ConfigError(format!("[classify] name_service = '{}': {why}", service.escape_debug()));
+        found.map(drop).map_err(said)
     }
+
+    /// So is whoever `defaultRoute` asks, and PLAN programs see it.
+    fn check_routing(&self, manifests: &[ExtensionManifest]) -> Result<(), ConfigError> {
+        let Routing::Extension(call) = &self.plan.routing else { return Ok(()) };
+        let found = called(manifests, call, (WAY_OF_HOST, "a routing function", "routes.next"));
+        let seen = |is: bool| if is { Ok(()) } else { Err("it is no service of PLAN's: service = true".to_owned()) };
+        let said = |why| ConfigError(format!("[plan] routing = '{}': {why}", call.escape_debug()));
+        found.map(|exported| exported.service).and_then(seen).map_err(said)
+    }
+
+    /// What ports' disciplines have of extensions is there as long as the configuration is.
+    fn check_policies(&self, manifests: &[ExtensionManifest]) -> Result<(), ConfigError> {
+        for port in &self.ports {
+            let Some(sorting) = port.sorting()? else { continue };
+            for (class, is_order, policy) in sorting.spec.brought() {
+                let manifest = manifests.iter().find(|manifest| manifest.name == policy.extension);
+                let found = manifest.map(|manifest| match is_order {
+                    true => manifest.order(&policy.class),
+                    false => manifest.admission(&policy.class),
+                });
+                let missing = || Err(format!("there is no [[extension]] {} in this configuration", policy.extension));
+                found.unwrap_or_else(missing).map_err(|why| {
+                    let class = class.map(|class| format!("class {class}: ")).unwrap_or_default();
+                    let key = if is_order { "order" } else { "admission" };
+                    ConfigError(format!(
+                        "port {}: discipline: {class}{key} = \"{}\": {why}",
+                        port.title(),
+                        policy.text()
+                    ))
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The call EXTENSION.CALL of this configuration, which has a type; what it is, and how one is written.
+fn called<'a>(
+    manifests: &'a [ExtensionManifest],
+    call: &str,
+    (kind, what, example): (&str, &str, &str),
+) -> Result<&'a Exported, String> {
+    let need = format!("{call} : {kind}").parse::<Need>();
+    let need = need.map_err(|_| format!("it is written EXTENSION.CALL, as {example}"))?;
+    let manifest = manifests.iter().find(|manifest| manifest.name == need.extension);
+    let missing = || format!("there is no [[extension]] {} in this configuration", need.extension);
+    let manifest = manifest.ok_or_else(missing)?;
+    fits(manifest, &need).map_err(|why| format!("{why}; {what} is of type {kind}"))?;
+    manifest.calls.iter().find(|exported| exported.name == need.call).ok_or_else(missing)
 }
 
 /// Classes of engines for texts that are only checked.
@@ -88,7 +138,15 @@ fn of_manifests(manifests: &[ExtensionManifest]) -> BroughtClasses {
     let of = |manifest: &ExtensionManifest, engine: &ExportedEngine| {
         Arc::new(BroughtClass::new(&manifest.name, (&engine.name, &engine.ports, engine.order, &engine.about), None))
     };
-    let classes = manifests.iter().flat_map(|manifest| manifest.engines.iter().map(move |engine| of(manifest, engine)));
+    // What a module comes to is known when it is loaded.
+    let marshal = |manifest: &ExtensionManifest, marshal: &ExportedMarshal| {
+        let class = BroughtClass::new(&manifest.name, (&marshal.name, "0/0", false, &marshal.about), None);
+        Arc::new(class.that_marshals(Digest([0; 32])))
+    };
+    let classes = manifests.iter().flat_map(|manifest| {
+        let engines = manifest.engines.iter().map(move |engine| of(manifest, engine));
+        engines.chain(manifest.marshals.iter().map(move |it| marshal(manifest, it)))
+    });
     BroughtClasses::new(classes.collect())
 }
 
@@ -123,6 +181,9 @@ mod tests {
             assert_eq!(refused(fine), None, "{fine}");
         }
         let service = |call: &str| format!("[classify]\nname_service = \"{call}\"\n");
+        let order =
+            |of: &str| format!("[port.discipline]\norder = \"{of}\"\n[[port.discipline.class]]\nname = \"a\"\n");
+        let gate = |of: &str| order("wfq") + &format!("admission = \"{of}\"\n");
         let ring = of("a", &need("b", "void -> int")) + &of("b", &need("a", "void -> int"));
         let chain = of("a", &need("b", "void -> int")) + &of("b", &need("c", "void -> int"));
         for (extensions, why) in [
@@ -137,6 +198,21 @@ mod tests {
             (plain.replace("module", "text"), "unknown field `text`"),
             (service("f") + &plain, "[classify] name_service = 'f': it is written EXTENSION.CALL"),
             (service("names.f") + &plain, "there is no [[extension]] names in this configuration"),
+            (
+                order("shares/Shares(3)") + &plain,
+                "discipline: order = \"shares/Shares(3)\": there is no [[extension]] shares",
+            ),
+            (order("plain/F") + &plain, "order = \"plain/F\": plain has no order F; it has none"),
+            (gate("plain/F") + &plain, "class a: admission = \"plain/F\": plain has no admission F; it has none"),
+            ("[plan]\nrouting = \"rap\"\n".into(), "'rap' is no routing: routes, rip, both, or EXTENSION.CALL"),
+            (
+                "[plan]\nrouting = \"routes.next\"\n".into(),
+                "[plan] routing = 'routes.next': there is no [[extension]] routes",
+            ),
+            (
+                "[plan]\nrouting = \"plain.f\"\n".to_owned() + &plain,
+                "plain.f is of type void -> int; a routing function is of type host -> host * dev",
+            ),
             (service("plain.g") + &plain, "plain has no call g; it has f; a name service is of type string -> host"),
             (service("plain.f") + &plain, "plain.f is of type void -> int; a name service is of type string -> host"),
         ] {

@@ -4,7 +4,11 @@
 //! sent.
 
 use super::{ConfigError, NodeFile, wrong};
-use crate::node::graphs::{BroughtClasses, GRAPHS_MAX, PreparedGraph};
+use crate::graph::locked::LockedFields;
+use crate::graph::remote::node_of;
+use crate::graph::taught::Classifying;
+use crate::node::graphs::{BroughtClasses, GRAPHS_MAX, PreparedGraph, check_take, may_have_host};
+use crate::wire::Addr;
 
 impl NodeFile {
     /// The graphs with their engines, of which extensions bring these classes; or all that is wrong with the first that is wrong.
@@ -37,21 +41,45 @@ impl NodeFile {
                     role.grants.channels
                 ));
             }
-            if let Some((node, _)) = prepared.away().first() {
+            if let Some((node, _)) = prepared.away().iter().find(|(place, _)| node_of(place).0.parse::<Addr>().is_err())
+            {
                 return wrong(format!(
-                    "[[graph]] {}: a part of it is to be at {node}, which has to accept it while both nodes run: leave it out \
-                     here, and give the text to anode graph apply",
+                    "[[graph]] {}: a part of it is to be at {node}, which is no address: write that of a neighbour, as @remote(10.0.0.2)",
                     graph.name
                 ));
             }
+            may_have_host(prepared.hosts(), role)
+                .map_err(|why| ConfigError(format!("[[graph]] {}: {why}", graph.name)))?;
             self.check_devices(&prepared)?;
+            self.check_taken(&prepared)?;
             all.push(prepared);
         }
+        self.check_edits(classes)?;
         Ok(all)
     }
 
+    /// Fields that roles lock are of protocols that are always taught: those of extensions may go.
+    pub(super) fn check_locked(&self, classifying: &Classifying) -> Result<(), ConfigError> {
+        for role in self.roles.iter().filter(|role| !role.graphs.locked.is_empty()) {
+            LockedFields::new(&role.graphs.locked, &classifying.protocols)
+                .map_err(|why| ConfigError(format!("[[role]] {}: graphs.locked: {why}", role.name)))?;
+        }
+        Ok(())
+    }
+
+    /// What it takes is something that a channel could be of.
+    fn check_taken(&self, graph: &PreparedGraph) -> Result<(), ConfigError> {
+        let titles = self.titles();
+        let ports = self.ports.iter().zip(&titles).map(|(port, title)| (title.as_str(), port.packet.is_some()));
+        let (ports, spec): (Vec<_>, _) = (ports.collect(), graph.spec());
+        spec.take.iter().try_for_each(|text| {
+            let why = |why: String| ConfigError(format!("[[graph]] {}: take: '{text}': {why}", spec.name));
+            check_take(text, &ports).map_err(why)
+        })
+    }
+
     /// A graph's devices are ports with a link of their own.
-    fn check_devices(&self, graph: &PreparedGraph) -> Result<(), ConfigError> {
+    pub(super) fn check_devices(&self, graph: &PreparedGraph) -> Result<(), ConfigError> {
         let titles = self.titles();
         let links = self.ports.iter().zip(&titles).filter(|(port, _)| port.packet.is_some());
         let links: Vec<&str> = links.map(|(_, title)| title.as_str()).collect();
@@ -76,6 +104,17 @@ mod tests {
     }
 
     #[test]
+    fn fields_that_are_locked_are_taught() {
+        let locked = |field: &str| refused(&format!("[[role]]\nname = \"l\"\ngraphs = {{ locked = [\"{field}\"] }}\n"));
+        assert_eq!(locked("udp.dport"), None);
+        let why = locked("udp.dprot").unwrap_or_default();
+        assert!(why.contains("[[role]] l: graphs.locked: udp has no field 'dprot'; do you mean 'dport'?"), "{why}");
+        let taught =
+            "[classify]\nprotocols = \"(protocol own (follows udp 99) (hdr_len 4) (field word offset 0 length 4))\"\n";
+        assert_eq!(refused(&format!("{taught}[[role]]\nname = \"l\"\ngraphs = {{ locked = [\"own.word\"] }}\n")), None);
+    }
+
+    #[test]
     fn graphs_are_checked_when_the_file_is_read() {
         let graph = |name: &str, role: &str, text: &str| {
             format!(
@@ -84,14 +123,30 @@ mod tests {
         };
         let good = graph("g", "ee", "FromDevice(eth0) -> Discard;");
         assert_eq!(refused(&good), None);
+        assert_eq!(refused(&graph("g", "ee", "FromDevice(eth0) -> Discard @remote(10.0.0.2);")), None);
         for (graphs, why) in [
             (format!("{good}{good}"), "[[graph]] name: g stands twice"),
             (graph("g", "no", "FromDevice(eth0) -> Discard;"), "[[graph]] g: there is no role no: write a [[role]]"),
             (graph("g", "ee", "FromDevice(eth0) -> Discrd;"), "g:1:"),
-            (graph("g", "ee", "FromDevice(eth0) -> Discard @remote(10.0.0.2);"), "a part of it is to be at 10.0.0.2"),
+            (
+                graph("g", "ee", "FromDevice(eth0) -> Discard @remote(b);"),
+                "[[graph]] g: a part of it is to be at b, which is no address",
+            ),
             (
                 graph("g", "ee", "FromDevice(eth0) -> Queue -> ToDevice(eth1);"),
                 "[[graph]] g: no [[port]] with packet = … is called eth1; there are: eth0",
+            ),
+            (
+                graph("g", "ee", "FromHost(eth0, 10.0.0.1/24) -> Discard;"),
+                "[[graph]] g: FromHost and ToHost of eth0 are not for the role ee: [role.graphs] host",
+            ),
+            (
+                good.replace("eth0/ip *", "eth0/ip/upd *:5"),
+                "[[graph]] g: take: 'eth0/ip/upd *:5': 'upd' is no protocol of a channel",
+            ),
+            (
+                good.replace("eth0/ip *", "eth1/ip"),
+                "[[graph]] g: take: 'eth1/ip': no port is called eth1; there are: eth0",
             ),
             (graph("g h", "ee", "FromDevice(eth0) -> Discard;"), "a graph's name is 1 to 32 letters"),
             (good.replace("take", "takes"), "unknown field `takes`"),

@@ -11,6 +11,7 @@ pub mod compiler;
 pub mod cpu;
 pub mod difference;
 pub mod discipline;
+mod edits;
 pub mod entry;
 pub mod environments;
 pub mod extensions;
@@ -19,6 +20,7 @@ pub mod guard;
 pub mod half;
 mod host;
 pub mod http;
+pub mod input;
 pub mod jail;
 mod lists;
 pub mod part;
@@ -81,6 +83,9 @@ pub struct NodeFile {
     /// What it gets of a CPU.
     #[serde(default)]
     pub cpu: CpuFile,
+    /// From which port it takes frames next.
+    #[serde(default)]
+    pub input: input::InputFile,
     /// How code is compiled.
     #[serde(default)]
     pub compiler: compiler::CompilerFile,
@@ -201,6 +206,8 @@ pub struct PortFile {
     pub pcap: Option<PathBuf>,
     /// Which of the frames that wait to leave is next, and at which rate.
     pub discipline: Option<discipline::DisciplineFile>,
+    /// What it has beside other ports where an order says of which the next frames are taken.
+    pub input: Option<input::PortInput>,
     /// What says what waits on the link, and how busy it is, for `an_link_queue` and `an_link_load`.
     pub meter: Option<PortMeter>,
     /// What it demands of what comes in by it.
@@ -328,7 +335,8 @@ impl NodeFile {
         file.text = text.into();
         file.check_ingress()?;
         file.entry.limits().map_err(ConfigError)?;
-        file.classify.classifying().map_err(ConfigError)?;
+        file.input()?;
+        file.check_locked(&file.classify.classifying().map_err(ConfigError)?)?;
         let tables = file.cpu.check().and_then(|()| file.jail.check()).and_then(|()| file.security.check());
         tables.map_err(ConfigError)?;
         file.http.check().map_err(ConfigError)?;

@@ -41,7 +41,9 @@ impl PortFile {
 
     /// Whether another one has the same sockets, with the same before them.
     fn opens_as(&self, other: &PortFile) -> bool {
-        self.is_at(other) && (self.kernel, self.xdp) == (other.kernel, other.xdp) && self.discipline == other.discipline
+        // Another discipline takes the place of one; without one, what stands before the port is another, too.
+        let has_order = |port: &PortFile| port.discipline.is_some();
+        self.is_at(other) && (self.kernel, self.xdp) == (other.kernel, other.xdp) && has_order(self) == has_order(other)
     }
 }
 
@@ -100,6 +102,16 @@ impl NodeFile {
             (opens || !same).then_some(Move { port: PortId(at as u16), opens, begins, ends })
         };
         self.ports.iter().enumerate().filter_map(move_of).collect()
+    }
+
+    /// The places at which ports stay open, with another discipline than before, or one of these extensions, which are others.
+    pub fn resorts(&self, running: &NodeFile, renewed: &[String]) -> Vec<PortId> {
+        let resorts = |is: &PortFile, was: &PortFile| {
+            let Some(discipline) = is.discipline.as_ref().filter(|_| is.opens_as(was)) else { return false };
+            is.discipline != was.discipline || discipline.extensions().any(|name| renewed.iter().any(|it| it == name))
+        };
+        let all = self.ports.iter().zip(&running.ports).zip(0..);
+        all.filter(|((is, was), _)| resorts(is, was)).map(|(_, at)| PortId(at)).collect()
     }
 
     /// The port of a place and how it is opened, where no interface is there yet; nothing at all of a vacant one.
@@ -190,5 +202,26 @@ mod tests {
         let why = of(&all(1000)).placed_over(&of(&all(1))).unwrap_err().to_string();
         assert!(why.contains("take the others out"), "{why}");
         assert!(of(&all(1)[..9]).placed_over(&of(&all(1))).is_ok());
+    }
+
+    #[test]
+    fn a_port_with_another_discipline_or_another_extension_stays_open() {
+        let with = |order: &str| {
+            let text = format!(
+                "name = \"a\"\n[[port]]\nudp = \"127.0.0.1:1\"\naddress = [\"10.0.0.1/24\"]\n[port.discipline]\n\
+                 order = \"{order}\"\n[[port.discipline.class]]\nname = \"all\"\n"
+            );
+            toml::from_str::<NodeFile>(&text).unwrap()
+        };
+        let (wfq, shares, none) = (with("wfq"), with("shares/Shares(1)"), file(&[&udp(1)]));
+        let renewed = |name: &str| [name.to_owned()];
+        assert!(wfq.moves(&shares).is_empty() && shares.moves(&wfq).is_empty());
+        assert_eq!(wfq.resorts(&shares, &[]), [PortId(0)]);
+        assert_eq!(shares.resorts(&shares, &renewed("shares")), [PortId(0)]);
+        assert!(
+            shares.resorts(&shares, &renewed("names")).is_empty() && wfq.resorts(&wfq, &renewed("shares")).is_empty()
+        );
+        // What stands before the port is another where a discipline begins or ends.
+        assert!(wfq.moves(&none)[0].opens && wfq.resorts(&none, &[]).is_empty() && none.resorts(&wfq, &[]).is_empty());
     }
 }

@@ -48,8 +48,8 @@ pub struct PlanFile {
 }
 
 /// Where `defaultRoute` looks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Routing {
     /// In the node's routes; no RIP.
     #[default]
@@ -58,6 +58,33 @@ pub enum Routing {
     Rip,
     /// In the node's routes, but there is RIP too.
     Both,
+    /// An extension is asked, by EXTENSION.CALL; of what it does not find, the node's routes.
+    Extension(String),
+}
+
+impl TryFrom<String> for Routing {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Routing, String> {
+        match text.as_str() {
+            "routes" => Ok(Routing::Routes),
+            "rip" => Ok(Routing::Rip),
+            "both" => Ok(Routing::Both),
+            _ if text.contains('.') => Ok(Routing::Extension(text)),
+            _ => Err(format!("'{}' is no routing: routes, rip, both, or EXTENSION.CALL", text.escape_debug())),
+        }
+    }
+}
+
+impl From<Routing> for String {
+    fn from(routing: Routing) -> String {
+        match routing {
+            Routing::Routes => "routes".into(),
+            Routing::Rip => "rip".into(),
+            Routing::Both => "both".into(),
+            Routing::Extension(call) => call,
+        }
+    }
 }
 
 /// A port's ceiling for PLAN, where the port's own is not lower.
@@ -135,8 +162,9 @@ impl NodeFile {
             enabled: file.enabled,
             bound_max: file.bound_max.unwrap_or(Config::default().bound_max),
             ceilings: self.plan_ceilings(),
-            rip: (file.routing != Routing::Routes).then_some(timers),
+            rip: matches!(file.routing, Routing::Rip | Routing::Both).then_some(timers),
             default_rip: file.routing == Routing::Rip,
+            default_service: file.default_service()?,
             hosts: Arc::new(hosts),
             principals: principals.collect::<Result<_, _>>()?,
             restricted: file.restricted()?,
@@ -146,6 +174,13 @@ impl NodeFile {
 }
 
 impl PlanFile {
+    /// The service of an extension that `defaultRoute` asks.
+    fn default_service(&self) -> Result<Option<Name>, ConfigError> {
+        let Routing::Extension(call) = &self.routing else { return Ok(None) };
+        let name = call.split_once('.').and_then(|(_, call)| Name::new(call));
+        name.map(Some).ok_or_else(|| ConfigError(format!("[plan] routing = '{}': no name", call.escape_debug())))
+    }
+
     /// The services that not everybody sees: those of the default that are not open, and others that are named.
     fn restricted(&self) -> Result<Vec<Name>, ConfigError> {
         let open = names("[plan] open", &self.open)?;

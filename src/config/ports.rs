@@ -1,6 +1,7 @@
 //! `[[port]]`: from a table of the configuration to a port of the node.
 
 use super::half::KernelWish;
+use super::input::InputSpec;
 use super::{ConfigError, NodeFile, Plan, PortFile, PortMeter, wrong};
 use crate::frame::Link;
 use crate::link::meter::LinkMeter;
@@ -50,6 +51,14 @@ impl NodeFile {
     pub fn hellos(&self) -> Result<Vec<(usize, u16)>, ConfigError> {
         let of = |(at, port): (usize, &PortFile)| port.hello().map(|interval| Some((at, interval?))).transpose();
         self.ports.iter().enumerate().filter_map(of).collect()
+    }
+}
+
+impl NodeFile {
+    /// From which port frames are taken next, if an order says so; or what cannot be.
+    pub fn input(&self) -> Result<Option<InputSpec>, ConfigError> {
+        let ports: Vec<_> = self.ports.iter().map(|port| (port.title(), port.input)).collect();
+        self.input.spec(&ports).map_err(ConfigError)
     }
 }
 

@@ -17,6 +17,7 @@ use super::domain::DomainId;
 use super::kept::SharedState;
 use super::share::SharedAccount;
 use super::table::SharedPlaces;
+use super::wish::WishBoard;
 use crate::frame::WorkerId;
 use crate::trust::limits::Limits;
 pub use account::{CommonAccount, Lease};
@@ -54,6 +55,8 @@ pub struct OfCode {
     pub state: Arc<CommonState>,
     /// Its budget.
     pub account: Arc<CommonAccount>,
+    /// What it wishes of graphs.
+    pub wishes: Arc<WishBoard>,
 }
 
 impl Common {
@@ -65,7 +68,7 @@ impl Common {
     /// What they have in common of the code that this domain of the first worker pays for; it shares soft state with a group.
     pub fn code(&self, owner: DomainId, group: u64, limits: &Limits) -> OfCode {
         let state = Arc::new(CommonState::new(self.state.clone(), owner, group, limits));
-        OfCode { state, account: Arc::new(CommonAccount::new(self.workers, limits)) }
+        OfCode { state, account: Arc::new(CommonAccount::new(self.workers, limits)), wishes: Arc::default() }
     }
 }
 

@@ -11,8 +11,10 @@ mod name;
 mod payer;
 mod tree;
 mod usage;
+mod wishes;
 
 pub use name::{DomainId, EnvironmentId, HostId};
 pub use payer::{Domain, OwnsStreams, Rest};
 pub use tree::{DEPTH_MAX, Domains};
 pub use usage::{Activations, Counts, Usage};
+pub use wishes::CodeWishes;

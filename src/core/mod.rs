@@ -16,6 +16,7 @@ pub mod record;
 pub mod share;
 pub mod state_store;
 pub mod table;
+pub mod wish;
 
 use crate::frame::{Frame, PortId};
 use crate::link::meter::LinkMeter;

@@ -230,7 +230,7 @@ reasons! {
     /// A port's output queue is full.
     QueueFull = "queue-full", "the output queue of a port is full: the link is slower than the traffic";
     /// A class of a port drops early.
-    EarlyDrop = "early-drop", "a class of a port's discipline has had many packets waiting for some time, and drops some by chance (red)";
+    EarlyDrop = "early-drop", "a class of a port has many packets waiting, and drops some by chance (red) or as an extension says";
     /// Too many PLAN packets of this node wait for itself.
     LocalFull = "local-full" was "queue-full", "too many PLAN packets that this node sent to itself wait";
     /// The system would not send a frame.
@@ -325,6 +325,14 @@ reasons! {
     /// A neighbour offers parts faster than this node reads them.
     PartRate = "part-rate",
         "a neighbour offers parts of graphs faster than this node reads their texts: it offers them again by itself";
+    /// A packet of a graph whose role locks fields was to go to another place, and its headers cannot all be read.
+    LockedFields = "locked-fields",
+        "a packet was to go to another node or to an engine of an extension out of a graph whose role locks fields, and its headers cannot \
+         all be read, as in a piece of a packet: put it together before, or let the graph send whole packets from their first header on";
+    /// A packet on its way between parts of a graph could not be marshalled by what the text names for that.
+    MarshalFailed = "marshal-failed",
+        "a procedure of an extension that marshals packets between nodes has failed at a packet, or was given bytes that are none: it is \
+         in the text of the graph behind the node, as @remote(NODE, EXTENSION/NAME); leave it out there, or mend the extension";
     /// Engines of a graph send a packet round and round.
     GraphCircle = "graph-circle",
         "engines of a graph send packets in a circle without end: lead one of its outputs out of it";

@@ -16,6 +16,7 @@
 //! Here a code's bucket is that of all workers: [`super::common::account`]. A bandwidth of bytes is below.
 
 use super::bucket::TokenBucket;
+use super::wish::WishWords;
 use std::sync::Arc;
 
 /// The used part of a budget since counting began.
@@ -56,6 +57,11 @@ pub trait SharedAccount: Send + Sync + core::fmt::Debug {
 
     /// The user half has spent so much more.
     fn spend(&self, packets: u64, steps: u64);
+
+    /// What the domain's code wishes for in the kernel half, if it can.
+    fn wishes(&self) -> Option<&dyn WishWords> {
+        None
+    }
 }
 
 /// The memory in which the two halves tell each other how many bytes of a bandwidth they have spent.

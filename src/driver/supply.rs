@@ -8,6 +8,7 @@ use crate::code::run::wasm::Compiler;
 use crate::frame::PortId;
 use crate::node::Effect;
 use crate::node::handing::Handed;
+use crate::node::wishing::WishedEdit;
 use crate::node::workers::WorkerOrder;
 use crate::trust::{Roles, object_name};
 use crate::wire::{Addr, Digest};
@@ -28,6 +29,8 @@ pub struct Supply {
     pub heard: Vec<(PortId, Addr)>,
     /// Next hops whose link addresses another worker has known for long.
     pub old_links: Vec<(PortId, Addr)>,
+    /// Edits of graphs that code wishes for: nobody here does them.
+    pub edits: Vec<WishedEdit>,
     /// Packets handed to the first worker.
     pub handed: Vec<Handed>,
 }
@@ -42,6 +45,7 @@ impl Supply {
             orders: Vec::new(),
             heard: Vec::new(),
             old_links: Vec::new(),
+            edits: Vec::new(),
             handed: Vec::new(),
         }
     }
@@ -80,7 +84,9 @@ impl Outside for Supply {
             Effect::Workers(order) => self.orders.push(*order),
             Effect::Heard(list) => self.heard.extend(list),
             Effect::AskLink(port, addr) => self.old_links.push((port, addr)),
+            Effect::Foreign(..) | Effect::NoneForeign => {}
             Effect::Kernel(_) | Effect::Channel { .. } | Effect::Plan(..) | Effect::EndStores(_) => {}
+            Effect::GraphEdit(wish) => self.edits.push(*wish),
         }
     }
 }

@@ -8,6 +8,8 @@
 
 use super::arguments::Arguments;
 use super::engine::{Engine, WAYS};
+use crate::frame::Frame;
+use crate::wire::Digest;
 use core::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,8 +80,26 @@ impl Make {
 /// Engines of such classes in one graph: each has memory of its own.
 pub const BROUGHT_MAX: usize = 64;
 
+/// Fuel that a function of an extension has for a packet: about as many instructions.
+pub const PACKET_FUEL: u64 = 100_000;
+
+/// What makes bytes of packets on their way to another node, and packets of these bytes there. Both ends have one for each generation of
+/// a graph's part.
+pub trait Marshals: Send {
+    /// The packet's bytes become those that go; false: they cannot. What that takes, [`PACKET_FUEL`] at most, is taken from the fuel.
+    fn pack(&mut self, frame: &mut Frame, now: u64, fuel: &mut u64) -> bool;
+
+    /// Bytes that have come become the packet's; false: they are none.
+    fn unpack(&mut self, frame: &mut Frame, now: u64) -> bool;
+}
+
 /// Who makes the engines of a class.
 pub trait MakesEngines: Send + Sync {
+    /// What marshals packets, if the class is not of engines but of that.
+    fn marshal(&self) -> Result<Box<dyn Marshals>, String> {
+        Err("it marshals no packets".into())
+    }
+
     /// One with these arguments, as they stand in the text; or what is wrong with them.
     fn engine(&self, arguments: &str) -> Result<Box<dyn Engine>, String>;
 }
@@ -96,6 +116,8 @@ pub struct BroughtClass {
     pub is_order: bool,
     /// What it does.
     pub about: String,
+    /// Of one that has no engines but marshals packets, what its module's bytes come to.
+    marshals: Option<Digest>,
     /// Who makes its engines; nobody, where texts are only checked.
     maker: Option<Box<dyn MakesEngines>>,
     is_gone: AtomicBool,
@@ -114,9 +136,25 @@ impl BroughtClass {
             ports: ports.into(),
             is_order,
             about: about.into(),
+            marshals: None,
             maker,
             is_gone: AtomicBool::new(false),
         }
+    }
+
+    /// It marshals packets, and is of a module of this digest.
+    pub fn that_marshals(self, digest: Digest) -> BroughtClass {
+        BroughtClass { marshals: Some(digest), ..self }
+    }
+
+    /// The digest of its module, if it marshals packets and is no class of engines.
+    pub fn marshals(&self) -> Option<&Digest> {
+        self.marshals.as_ref()
+    }
+
+    /// Makes what marshals; where texts are only checked nothing that does.
+    pub fn marshal(&self) -> Result<Box<dyn Marshals>, String> {
+        self.maker.as_ref().map_or_else(|| Ok(Box::new(Nobody) as Box<dyn Marshals>), |maker| maker.marshal())
     }
 
     /// Makes an engine; where texts are only checked one that throws all packets away.
@@ -140,6 +178,16 @@ struct Nobody;
 
 impl Engine for Nobody {}
 
+impl Marshals for Nobody {
+    fn pack(&mut self, _: &mut Frame, _: u64, _: &mut u64) -> bool {
+        false
+    }
+
+    fn unpack(&mut self, _: &mut Frame, _: u64) -> bool {
+        false
+    }
+}
+
 /// Classes that extensions have brought.
 #[derive(Clone, Default)]
 pub struct BroughtClasses(Vec<Arc<BroughtClass>>);
@@ -150,9 +198,19 @@ impl BroughtClasses {
         BroughtClasses(all)
     }
 
-    /// The class of a name.
+    /// The class of engines of a name.
     pub fn class(&self, name: &str) -> Option<&Arc<BroughtClass>> {
-        self.0.iter().find(|class| class.name == name)
+        self.0.iter().find(|class| class.name == name && class.marshals.is_none())
+    }
+
+    /// What marshals packets under a name; or what there is.
+    pub fn marshal(&self, name: &str) -> Result<&Arc<BroughtClass>, String> {
+        let all = || self.0.iter().filter(|class| class.marshals.is_some());
+        all().find(|class| class.name == name && !class.is_gone()).ok_or_else(|| {
+            let names: Vec<_> = all().map(|class| &*class.name).collect();
+            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            format!("no extension that is loaded marshals packets as {name}; there is {there} (anode extension load)")
+        })
     }
 
     /// All of them.

@@ -12,6 +12,8 @@
 use super::class::PlacedClass;
 use super::edges::GraphEdges;
 use super::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
+use super::locked::Unread;
+use super::placement::GraphPlace;
 use super::scratch::{Hop, MET_MAX, Scratch};
 use crate::core::reason::Reason;
 use crate::frame::assembly::{Assemblies, AssemblyLimits};
@@ -105,6 +107,11 @@ pub trait Engine: Send {
     /// Packets that it holds.
     fn held(&self) -> u64 {
         0
+    }
+
+    /// Bytes of what it has learnt of packets, and keeps without them; nothing if it never keeps any.
+    fn keeps(&self) -> Option<u64> {
+        None
     }
 
     /// Packets that may come to it together, at most, so that none finds no room: an engine that keeps them has so much of it.
@@ -219,6 +226,8 @@ pub struct Placed {
     pub links: Box<[GraphLink]>,
     /// Before its inputs, where they pull: an engine and its output.
     pub(super) before: Box<[(u16, u16)]>,
+    /// Where it is to be.
+    pub place: GraphPlace,
 }
 
 impl GraphLink {
@@ -310,6 +319,24 @@ impl<'a> GraphCx<'a> {
         if packets > 0 {
             self.scratch.lost.push((reason, packets));
         }
+    }
+
+    /// A packet is shown to whoever has no part in its graph, and comes back: locked fields of it are not seen there. What is seen is
+    /// `work`'s; it is another place, and so nothing if fields of the packet cannot be told. What comes back with other headers is
+    /// `Unread` too.
+    pub fn show<R>(
+        &mut self,
+        frame: &mut Frame,
+        work: impl FnOnce(&mut GraphCx<'_>, &mut Frame) -> R,
+    ) -> Result<R, Unread> {
+        let next = frame.notes.next;
+        let hidden = self.scratch.hide(frame)?;
+        let done = work(self, frame);
+        if hidden {
+            frame.notes.next = next;
+            self.scratch.put_back(frame)?;
+        }
+        Ok(done)
     }
 
     /// One packet is over.

@@ -7,16 +7,17 @@ use super::arguments::{AddressNames, Arguments, FromArgument, Net4, words_of};
 use super::class::{BROUGHT_MAX, BroughtClass, BroughtClasses, EngineClass, Make, PlacedClass};
 use super::engine::{Engine, GraphLink, Placed};
 use super::engines;
+use super::placement::GraphPlace;
 use super::scratch::Hop;
 use super::table::Graph;
 use crate::frame::PortId;
 use crate::wire::ethernet::Mac;
 use click::check::CheckedGraph;
 use click::check_with;
-use click::classes::{Class, Classes, CodeError, Processing};
+use click::classes::{Bounds, Class, Classes, CodeError, Processing};
 use click::cut::{FROM_REMOTE, Part, Parts, TO_REMOTE, cut};
 use click::diagnostic::Diagnostic;
-use click::graph::{Element, Hop as ClickHop};
+use click::graph::{Element, ElementPlace, Hop as ClickHop};
 use std::collections::HashMap;
 
 /// Engines of one graph, at most.
@@ -26,6 +27,7 @@ pub const GRAPH_MAX: usize = 4096;
 /// ([`click::cut`]).
 pub struct ClassTable {
     known: HashMap<String, Class>,
+    bounds: Bounds,
 }
 
 impl Default for ClassTable {
@@ -37,7 +39,8 @@ impl Default for ClassTable {
 impl ClassTable {
     /// The classes of this node, and those that extensions have brought.
     pub fn with(brought: &BroughtClasses) -> ClassTable {
-        let others = brought.iter().filter_map(|class| Some((class.name.clone(), ports(class).ok()?)));
+        let others = brought.iter().filter(|class| class.marshals().is_none());
+        let others = others.filter_map(|class| Some((class.name.clone(), ports(class).ok()?)));
         let mut table = ClassTable::of_parts();
         table.known.retain(|name, _| ![TO_REMOTE, FROM_REMOTE].contains(&name.as_str()));
         table.known.extend(others);
@@ -47,7 +50,13 @@ impl ClassTable {
     /// The classes that parts have, which other nodes send.
     fn of_parts() -> ClassTable {
         let own = |name: &'static str| Some((name.to_owned(), interface(engines::class(name)?)?));
-        ClassTable { known: engines::names().filter_map(own).collect() }
+        ClassTable { known: engines::names().filter_map(own).collect(), bounds: Bounds::default() }
+    }
+
+    /// For texts of so many engines at most: more are not even counted.
+    pub(super) fn within(self, most: usize) -> ClassTable {
+        let bounds = if most < GRAPH_MAX { Bounds::of_elements(most) } else { Bounds::default() };
+        ClassTable { bounds, ..self }
     }
 }
 
@@ -82,6 +91,15 @@ impl Classes for ClassTable {
         // Features that other programs have in packages of their own, and this one always.
         matches!(name, "click" | "anode" | "userlevel")
     }
+
+    fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+}
+
+/// Engines that are made, at most, of a text that may have so many: whoever counts them then says how many are too many.
+fn early(most: usize) -> usize {
+    GRAPH_MAX.min(Bounds::of_elements(most).elements)
 }
 
 /// A part of a graph that is to be at another node.
@@ -94,18 +112,26 @@ pub struct AwayPart {
     pub graph: Graph,
 }
 
-/// Reads a text, and makes what is at this node, and the parts that are to be at others.
-pub fn load_parts(text: &str, brought: &BroughtClasses) -> Result<(Graph, Vec<AwayPart>), Vec<Diagnostic>> {
-    let checked = check_with(text, &ClassTable::with(brought), &[]);
+/// Reads a text, and makes what is at this node, and the parts that are to be at others; each may have so many engines. `place`: where the
+/// whole is to be.
+pub fn load_parts(
+    text: &str,
+    place: GraphPlace,
+    brought: &BroughtClasses,
+    most: usize,
+) -> Result<(Graph, Vec<AwayPart>), Vec<Diagnostic>> {
+    let checked = check_with(text, &ClassTable::with(brought).within(most), &[]);
     let Some(whole) = checked.graph else { return Err(checked.diagnostics) };
-    let mut wrong: Vec<_> = whole.graph.elements.iter().filter_map(|element| stays(element, brought)).collect();
+    let elements = &whole.graph.elements;
+    let mut wrong: Vec<_> = elements.iter().filter_map(|element| stays(element, brought)).collect();
+    wrong.extend(elements.iter().filter_map(|element| fits(element, place)));
     let is_for_all =
         |element: &Element| engines::class(&element.class).is_some_and(|class| matches!(class.make, Make::Remark));
     let Parts { here, away } = cut(&whole, is_for_all);
-    let here = build(&here, brought).map_err(|found| wrong.extend(found));
+    let here = build(&here, brought, early(most)).map_err(|found| wrong.extend(found));
     let mut parts = Vec::new();
     for Part { node, graph } in away {
-        match build(&graph, brought) {
+        match build(&graph, brought, early(most)) {
             Ok(made) => parts.push(AwayPart { node, text: graph.graph.to_string(), graph: made }),
             // What is said for all parts is wrong in each.
             Err(found) => found.into_iter().for_each(|one| {
@@ -120,19 +146,43 @@ pub fn load_parts(text: &str, brought: &BroughtClasses) -> Result<(Graph, Vec<Aw
 
 /// Says that an engine of an extension is not for another node.
 fn stays(element: &Element, brought: &BroughtClasses) -> Option<Diagnostic> {
-    let (node, class) = (element.place.as_deref()?, brought.class(&element.class)?);
+    let (node, class) = (element.node()?, brought.class(&element.class)?);
     let what = format!("'{}' is of a class of an extension, which {node} does not have", element.name);
     let wrong = Diagnostic::new(element.span, what, class.about.clone());
     Some(wrong.hint("leave @remote out here: engines of extensions run where these are loaded"))
 }
 
-/// Reads a part that another node has sent: all of it is here, and what it is connected with is there.
-pub fn load_part(text: &str) -> Result<Graph, Vec<Diagnostic>> {
-    let checked = check_with(text, &ClassTable::of_parts(), &[]);
+/// Which half of this node is to have an element.
+fn half(element: &Element) -> GraphPlace {
+    match &element.place {
+        Some(ElementPlace::Kernel) => GraphPlace::Kernel,
+        Some(ElementPlace::User) => GraphPlace::User,
+        Some(ElementPlace::Auto | ElementPlace::Remote(_)) | None => GraphPlace::Auto,
+    }
+}
+
+/// Says that an element's place is none in the place of the whole.
+fn fits(element: &Element, place: GraphPlace) -> Option<Diagnostic> {
+    let whole = match (place, half(element)) {
+        (GraphPlace::User, GraphPlace::Kernel) => "in user space",
+        (GraphPlace::Kernel, GraphPlace::User) => "in the kernel with all engines",
+        _ => return None,
+    };
+    let own = element.place.as_ref()?;
+    let what = format!("'{}' is to be {own}, and the graph {whole}", element.name);
+    let wrong = Diagnostic::new(element.span, what, format!("of class {}", element.class));
+    Some(wrong.hint("place = \"auto\" has each engine where it is to be"))
+}
+
+/// Reads a part that another node has sent, and that may have so many engines: all of it is here, and what it is connected with is there.
+pub fn load_part(text: &str, most: usize) -> Result<Graph, Vec<Diagnostic>> {
+    let checked = check_with(text, &ClassTable::of_parts().within(most), &[]);
     let Some(part) = checked.graph else { return Err(checked.diagnostics) };
     match part.graph.elements.iter().find(|element| element.place.is_some()) {
-        Some(away) => Err(vec![Diagnostic::new(away.span, "a part has no parts", "this is to be at another node")]),
-        None => build(&part, &BroughtClasses::default()),
+        Some(away) => {
+            Err(vec![Diagnostic::new(away.span, "a part has no places of its own", "this is to be elsewhere")])
+        }
+        None => build(&part, &BroughtClasses::default(), early(most)),
     }
 }
 
@@ -145,17 +195,17 @@ pub fn load(text: &str, variables: &[(&str, &str)]) -> Result<Graph, Vec<Diagnos
 pub fn load_with(text: &str, variables: &[(&str, &str)], brought: &BroughtClasses) -> Result<Graph, Vec<Diagnostic>> {
     let checked = check_with(text, &ClassTable::with(brought), variables);
     match checked.graph {
-        Some(graph) => build(&graph, brought),
+        Some(graph) => build(&graph, brought, GRAPH_MAX),
         None => Err(checked.diagnostics),
     }
 }
 
-/// Makes the engines of a checked graph, and links them.
-pub fn build(checked: &CheckedGraph, brought: &BroughtClasses) -> Result<Graph, Vec<Diagnostic>> {
+/// Makes the engines of a checked graph, so many at most, and links them.
+pub fn build(checked: &CheckedGraph, brought: &BroughtClasses, most: usize) -> Result<Graph, Vec<Diagnostic>> {
     let elements = &checked.graph.elements;
     let mut wrong = Vec::new();
-    if let Some(beyond) = elements.get(GRAPH_MAX) {
-        let what = format!("more than {GRAPH_MAX} elements");
+    if let Some(beyond) = elements.get(most) {
+        let what = format!("more than {most} elements");
         return Err(vec![Diagnostic::new(beyond.span, what, "this is one too many")]);
     }
     let names = addresses(elements, &mut wrong);
@@ -183,9 +233,13 @@ pub fn build(checked: &CheckedGraph, brought: &BroughtClasses) -> Result<Graph, 
         if is_task && (pulls || pushes) {
             graph.tasks.push(at);
         }
+        if engine.keeps().is_some() {
+            graph.keepers.push(at);
+        }
         let links = ports.outputs.iter().map(|_| GraphLink { to: Hop::End, packets: 0 }).collect();
         let before = ports.inputs.iter().map(|_| (u16::MAX, 0)).collect();
-        graph.engines.push(Placed { class, name: element.name.as_str().into(), engine: Some(engine), links, before });
+        let (name, engine, place) = (element.name.as_str().into(), Some(engine), half(element));
+        graph.engines.push(Placed { class, name, engine, links, before, place });
     }
     if !wrong.is_empty() {
         return Err(wrong);

@@ -61,6 +61,9 @@ impl Engine for Entrance {
     }
 
     fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
+        if self.place.0 == EdgeKind::Host {
+            return Err(NoForm::Because("the host's end is served in user space".to_owned()));
+        }
         let next = body.to(0, at)?;
         body.steps(vec![FusedStep::Count(body.own(0))], next)
     }
@@ -137,6 +140,9 @@ impl Engine for Gate {
     fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
         if self.place.0 == EdgeKind::Remote {
             return Err(NoForm::Because("it sends to another node, with a proof".to_owned()));
+        }
+        if self.place.0 == EdgeKind::Host {
+            return Err(NoForm::Because("the host's end is served in user space".to_owned()));
         }
         if body.outputs() > 0 {
             return Err(NoForm::Because(

@@ -7,13 +7,16 @@
 //!                             └─▶ refused; the generation before runs on
 //! ```
 
+use super::class::BroughtClass;
 use super::fused::{self, FusedPart, Fusion};
+use super::placement::GraphPlace;
 use super::remote::{PartPlace, Remotes};
 use super::scratch::Scratch;
-use super::spec::{GraphPlace, GraphSpec, PreparedGraph};
+use super::spec::{GraphSpec, PreparedGraph};
 use super::table::Graph;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, FramePool, PortId};
+use std::sync::Arc;
 
 /// Graphs of one node, at most.
 pub const GRAPHS_MAX: usize = 256;
@@ -60,9 +63,9 @@ impl PreparedGraph {
         port: impl Fn(&str) -> Option<PortId>,
         places: Vec<PartPlace>,
     ) -> Result<(GraphSpec, GraphGeneration), String> {
-        let PreparedGraph { spec, graph, away, .. } = self;
+        let PreparedGraph { spec, graph, away, marshals, .. } = self;
         let nodes: Vec<String> = away.into_iter().map(|(node, _)| node).collect();
-        let remotes = Remotes::new(&graph, &nodes, places);
+        let remotes = Remotes::new(&graph, &nodes, places, marshals);
         let mut ports = Vec::new();
         let mut edges = Vec::new();
         for (edge, (_, name)) in (0..).zip(&graph.places.all) {
@@ -153,6 +156,11 @@ impl GraphGeneration {
         if !self.remotes.places.is_empty() {
             now.count_late(&mut self.graph);
         }
+    }
+
+    /// The classes of extensions that it has engines of, and those that marshal its packets.
+    pub fn brought(&self) -> impl Iterator<Item = &Arc<BroughtClass>> {
+        self.graph.brought().chain(self.remotes.marshals.iter().flatten().map(|by| &by.class))
     }
 
     /// Its part in the kernel, if it has one.

@@ -12,7 +12,7 @@
 //!
 //! [`Scratch::between`]: super::scratch::Scratch
 
-use super::engine::GraphCx;
+use super::engine::{GraphCx, Pushed};
 use super::scratch::{Hop, Part};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
@@ -24,16 +24,30 @@ pub const STEPS_MAX: usize = 1 << 16;
 /// Takes on packets between engines, down to so many.
 pub(super) fn settle(cx: &mut GraphCx<'_>, down_to: usize) {
     let mut steps = STEPS_MAX;
+    settle_in(cx, down_to, &mut steps);
+}
+
+/// The same, in no more than so many steps.
+fn settle_in(cx: &mut GraphCx<'_>, down_to: usize, steps: &mut usize) {
     while cx.scratch.between.len() > down_to {
         let Some((at, input, frame)) = cx.scratch.between.pop() else { return };
-        go_on(cx, (at, input), frame, &mut steps);
+        go_on(cx, (at, input), frame, steps);
     }
 }
 
+/// Takes one packet through the graph, beginning at this engine.
+pub(super) fn take_one(cx: &mut GraphCx<'_>, engine: u16, frame: Frame) {
+    let mut steps = STEPS_MAX;
+    go_on(cx, (engine, 0), frame, &mut steps);
+    settle_in(cx, 0, &mut steps);
+}
+
 /// A packet goes on from this input of an engine until it comes to its end, or others are to go before it.
+#[inline]
 fn go_on(cx: &mut GraphCx<'_>, (mut at, mut input): (u16, u16), mut frame: Frame, steps: &mut usize) {
     let mark = cx.scratch.between.len();
     loop {
+        let behind = at.wrapping_add(1);
         if *steps == 0 {
             cx.scratch.dropped.push((frame, Reason::GraphCircle));
             break;
@@ -47,13 +61,22 @@ fn go_on(cx: &mut GraphCx<'_>, (mut at, mut input): (u16, u16), mut frame: Frame
         cx.at = at;
         cx.met(&frame);
         let pushed = engine.push(input, frame, cx);
-        let goes_on = cx.goes_on(pushed);
-        let links = cx.engines.get_mut(usize::from(at)).map(|place| place.put_back(engine));
-        let Some((output, on)) = goes_on else { break };
-        let hop = links.and_then(|links| links.get_mut(usize::from(output))).map_or(Hop::End, |link| link.pass(1));
-        match hop {
-            Hop::Engine(next, port) if cx.scratch.between.len() == mark => (at, input, frame) = (next, port, on),
-            hop => {
+        let Some(place) = cx.engines.get_mut(usize::from(at)) else { break };
+        let links = place.put_back(engine);
+        let Pushed::To(output, on) = pushed else {
+            cx.goes_on(pushed);
+            break;
+        };
+        let hop = links.get_mut(usize::from(output)).map_or(Hop::End, |link| link.pass(1));
+        let is_alone = cx.scratch.between.len() == mark;
+        // Most engines lead to the one behind them, whose number need not be waited for: that of the link would have to be read first.
+        if is_alone && hop == Hop::Engine(behind, 0) {
+            (at, input, frame) = (behind, 0, on);
+            continue;
+        }
+        match elsewhere(hop) {
+            Some(next) if is_alone => ((at, input), frame) = (next, on),
+            _ => {
                 cx.scratch.go(hop, on);
                 break;
             }
@@ -62,6 +85,16 @@ fn go_on(cx: &mut GraphCx<'_>, (mut at, mut input): (u16, u16), mut frame: Frame
     // What it has sent first goes on first.
     if cx.scratch.between.len() > mark + 1 {
         cx.scratch.between[mark..].reverse();
+    }
+}
+
+/// Where a packet goes that does not go to the engine behind. Not inlined: so the two ways are a branch, which the processor guesses, and
+/// no choice between two numbers.
+#[inline(never)]
+fn elsewhere(hop: Hop) -> Option<(u16, u16)> {
+    match hop {
+        Hop::Engine(next, input) => Some((next, input)),
+        Hop::Exit | Hop::End => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Packets between the engines of a graph, and what has become of those that came out or did not.
 
+use super::locked::{HiddenFields, LockedFields, Unread};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
 use std::sync::Arc;
@@ -60,6 +61,12 @@ pub struct Scratch {
     pub said: Vec<String>,
     /// See [`Scratch::said`].
     pub unsaid: u64,
+    /// Fields that are not seen at other places.
+    pub locked: Option<Arc<LockedFields>>,
+    /// What was hidden of the packet that is at another place.
+    pub(super) hidden: HiddenFields,
+    /// How often fields of a packet were hidden.
+    pub blanked: u64,
 }
 
 impl Default for Scratch {
@@ -79,6 +86,9 @@ impl Default for Scratch {
             met: Vec::new(),
             said: Vec::new(),
             unsaid: 0,
+            locked: None,
+            hidden: HiddenFields::default(),
+            blanked: 0,
         }
     }
 }
@@ -88,6 +98,37 @@ impl Scratch {
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.out.len() + self.dropped.len() + self.between.len() >= AT_ONCE_MAX
+    }
+
+    /// A packet crosses to another place: locked fields of it are not seen there. Whether there were any.
+    #[inline]
+    pub fn hide(&mut self, frame: &mut Frame) -> Result<bool, Unread> {
+        match self.locked.clone() {
+            None => Ok(false),
+            Some(locked) => self.hide_locked(&locked, frame),
+        }
+    }
+
+    fn hide_locked(&mut self, locked: &LockedFields, frame: &mut Frame) -> Result<bool, Unread> {
+        let start = frame.extent().0;
+        let network = match frame.notes.network {
+            0 => None,
+            // A header in front of the packet is none of it: nobody knows what it begins with.
+            at => Some(usize::from(at).checked_sub(start + 1).ok_or(Unread)?),
+        };
+        let hidden = locked.hide(frame.bytes_mut(), network, &mut self.hidden)?;
+        self.blanked += u64::from(hidden);
+        // Where it goes next may be what was hidden.
+        if hidden && self.hidden.has_word(frame.notes.next) {
+            frame.notes.next = [0; 4];
+        }
+        Ok(hidden)
+    }
+
+    /// The packet has come back: what was hidden stands where it stood, if it is as long as it was.
+    pub fn put_back(&self, frame: &mut Frame) -> Result<(), Unread> {
+        let Some(locked) = &self.locked else { return Ok(()) };
+        locked.put_back(frame.bytes_mut(), &self.hidden).map(drop)
     }
 
     #[inline]

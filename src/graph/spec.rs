@@ -1,14 +1,18 @@
 //! What a graph of a node is asked to be: its text, what it takes, and where; and what is wrong with it, before anything is made of it.
 //!
-//! A device of the text is a port of the node, by its name. Captures and the host are none, so a text with those is refused here.
+//! A device of the text is a port of the node, by its name. So is the host, if its role says that it has the other end of that port.
+//! Captures are none, so a text with those is refused here.
 
 use super::class::{BroughtClass, BroughtClasses};
 use super::edges::EdgeKind;
-use super::load::{self, ClassTable};
+use super::load::{self, ClassTable, GRAPH_MAX};
+use super::placement::GraphPlace;
+use super::remote::{PartMarshal, node_of};
 use super::table::Graph;
 use crate::clean;
+use click::classes::nearest;
 use click::diagnostic::{Severity, render_all};
-use click::edit::{Edit, Refused, edit};
+use click::edit::{Edit, Refused, edit, parts};
 use click::source::Sources;
 use std::sync::Arc;
 
@@ -39,40 +43,18 @@ pub struct GraphSpec {
     pub place: GraphPlace,
 }
 
-/// Where a graph is to run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GraphPlace {
-    /// In the kernel if it can and may, else in user space.
-    #[default]
-    Auto,
-    /// In the kernel, or not at all.
-    Kernel,
-    /// In user space.
-    User,
-}
-
-impl core::str::FromStr for GraphPlace {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<GraphPlace, String> {
-        match text {
-            "auto" => Ok(GraphPlace::Auto),
-            "kernel" => Ok(GraphPlace::Kernel),
-            "user" => Ok(GraphPlace::User),
-            _ => Err(format!("place: '{}' is none: auto, kernel, user", clean::shown(text))),
-        }
-    }
-}
-
 /// A graph whose engines are made, for whichever node.
 pub struct PreparedGraph {
     pub(crate) spec: GraphSpec,
     pub(super) graph: Graph,
     /// Nodes that have parts of it, and the text of each part.
     pub(super) away: Vec<(String, String)>,
+    /// What marshals packets between here and each of these; of a part, and whoever has the rest of it.
+    pub(super) marshals: Vec<Option<PartMarshal>>,
     /// The offer that they have accepted.
     pub offer: Option<u32>,
+    /// Whether it waits for them, and whoever asks for it does not.
+    pub waits: bool,
 }
 
 impl GraphSpec {
@@ -83,35 +65,53 @@ impl GraphSpec {
 
     /// The same where extensions have brought classes.
     pub fn prepare_with(self, brought: &BroughtClasses) -> Result<PreparedGraph, String> {
+        self.prepare_within(brought, GRAPH_MAX)
+    }
+
+    /// The same of a text that may have so many engines: of one that has many more none is made.
+    pub fn prepare_within(self, brought: &BroughtClasses, most: usize) -> Result<PreparedGraph, String> {
         let named = |why: String| format!("graph {}: {why}", clean::shown(&self.name));
         self.check().map_err(named)?;
-        let loaded = load::load_parts(&self.text, brought);
+        let loaded = load::load_parts(&self.text, self.place, brought, most);
         let (graph, away) = loaded.map_err(|wrong| named(shown(&self.name, &self.text, &wrong)))?;
         check_edges(&graph, &self.take).map_err(named)?;
         for part in &away {
             check_part(&part.graph).map_err(|why| named(format!("at {}: {why}", part.node)))?;
         }
-        let away = away.into_iter().map(|part| (part.node, part.text)).collect();
-        Ok(PreparedGraph { spec: self, graph, away, offer: None })
+        let away: Vec<_> = away.into_iter().map(|part| (part.node, part.text)).collect();
+        let marshals = marshals(&away, brought).map_err(named)?;
+        Ok(PreparedGraph { spec: self, graph, away, marshals, offer: None, waits: false })
     }
 
-    /// Makes the engines of a part that a node of this address has sent, and names it after both.
-    pub fn prepare_part(mut self, from: &str) -> Result<PreparedGraph, String> {
+    /// Makes the engines of a part that a node of this address has sent and that may have so many, and names it after both.
+    /// `marshal`: what marshals its packets, if not the node itself.
+    pub fn prepare_part(
+        mut self,
+        from: &str,
+        most: usize,
+        marshal: Option<PartMarshal>,
+    ) -> Result<PreparedGraph, String> {
         self.check()?;
-        let graph = load::load_part(&self.text).map_err(|wrong| shown(&self.name, &self.text, &wrong))?;
+        let graph = load::load_part(&self.text, most).map_err(|wrong| shown(&self.name, &self.text, &wrong))?;
         check_part(&graph)?;
         self.name = format!("{}@{from}", self.name);
-        Ok(PreparedGraph { spec: self, graph, away: Vec::new(), offer: None })
+        Ok(PreparedGraph { spec: self, graph, away: Vec::new(), marshals: vec![marshal], offer: None, waits: false })
     }
 
-    /// Its text without some connections and engines, and with others; nothing is made of it yet.
-    pub fn edited(&self, changes: Edit<'_>, brought: &BroughtClasses) -> Result<String, String> {
+    /// Its text without some connections and engines, and with others, so many engines at most; nothing is made of it yet.
+    pub fn edited(&self, changes: Edit<'_>, brought: &BroughtClasses, most: usize) -> Result<String, String> {
         let why = |refused| match refused {
             Refused::Text(text, wrong) => shown(&self.name, &text, &wrong),
             Refused::Absent(why) => clean::shown(&why).to_string(),
         };
-        let edited = edit(&self.text, &ClassTable::with(brought), changes);
+        let edited = edit(&self.text, &ClassTable::with(brought).within(most), changes);
         edited.map_err(|refused| format!("graph {}: {}", clean::shown(&self.name), why(refused)))
+    }
+
+    /// The same of a change as programs say it: chains that go, engines that go, statements that come.
+    pub fn edited_as(&self, said: [&str; 3], brought: &BroughtClasses, most: usize) -> Result<String, String> {
+        let [disconnect, remove, connect] = parts(said);
+        self.edited(Edit { disconnect: &disconnect, remove: &remove, connect: &connect }, brought, most)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -146,9 +146,35 @@ impl PreparedGraph {
         &self.spec
     }
 
-    /// The classes of extensions that it has engines of.
+    /// The classes of extensions that it has engines of, and those that marshal its packets.
     pub fn brought(&self) -> impl Iterator<Item = &Arc<BroughtClass>> {
-        self.graph.brought()
+        self.graph.brought().chain(self.marshalling())
+    }
+
+    /// What marshals its packets.
+    fn marshalling(&self) -> impl Iterator<Item = &Arc<BroughtClass>> {
+        self.marshals.iter().flatten().map(|by| &by.class)
+    }
+
+    /// What marshals packets between here and the part of this number.
+    pub fn marshal(&self, part: usize) -> Option<&BroughtClass> {
+        self.marshals.get(part)?.as_ref().map(|by| &*by.class)
+    }
+
+    /// Writes to one of its engines, `ENGINE.HANDLER`, before it runs.
+    pub fn write(&mut self, handler: &str, value: &str) -> Result<(), String> {
+        let (engine, of) = handler
+            .rsplit_once('.')
+            .ok_or_else(|| format!("{handler}: a handler is named ENGINE.HANDLER, as c.count"))?;
+        let names = || self.graph.engines().iter().map(|placed| &*placed.name);
+        let Some(at) = self.graph.find(engine) else {
+            let near = nearest(engine, names()).map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+            return Err(format!("'{engine}' is no engine of graph {}{near}", self.spec.name));
+        };
+        match self.graph.write(at, of, value) {
+            Some(written) => written.map_err(|why| format!("{handler}={value}: {why}")),
+            None => Err(format!("{engine} has no handler {of} that is written to: anode graph doc has all")),
+        }
     }
 
     /// How many engines it has.
@@ -156,22 +182,50 @@ impl PreparedGraph {
         self.graph.engines().len()
     }
 
-    /// The names of the devices by which packets leave.
+    /// The names of the devices by which packets leave, connections to other nodes aside.
     pub fn exits(&self) -> impl Iterator<Item = &str> {
         let places = &self.graph.places;
-        places.exits.iter().filter_map(|at| places.all.get(usize::from(*at))).map(|(_, name)| name.as_str())
+        let exits = places.exits.iter().filter_map(|at| places.all.get(usize::from(*at)));
+        exits.filter(|(kind, _)| *kind != EdgeKind::Remote).map(|(_, name)| name.as_str())
     }
 
-    /// The names of its devices.
+    /// The names of the ports that it has: devices, and those whose other end is the host's.
     pub fn devices(&self) -> impl Iterator<Item = &str> {
-        let devices = self.graph.places.all.iter().filter(|(kind, _)| *kind == EdgeKind::Device);
-        devices.map(|(_, name)| name.as_str())
+        let places = self.graph.places.all.iter();
+        let ports = places.filter(|(kind, _)| matches!(kind, EdgeKind::Device | EdgeKind::Host));
+        ports.map(|(_, name)| name.as_str())
+    }
+
+    /// The names of the ports whose other end is the host's.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        let places = self.graph.places.all.iter();
+        places.filter(|(kind, _)| *kind == EdgeKind::Host).map(|(_, name)| name.as_str())
+    }
+
+    /// The same, which waits for its parts if it has any at other nodes.
+    pub fn that_waits(mut self) -> PreparedGraph {
+        self.waits = true;
+        self
     }
 
     /// The nodes that are to have parts of it, and the text of each part.
     pub fn away(&self) -> &[(String, String)] {
         &self.away
     }
+}
+
+/// What marshals packets between here and each of these nodes, one for each.
+fn marshals(away: &[(String, String)], brought: &BroughtClasses) -> Result<Vec<Option<PartMarshal>>, String> {
+    let mut all = Vec::new();
+    for (at, (place, _)) in away.iter().enumerate() {
+        let (node, by) = node_of(place);
+        if away[..at].iter().any(|(other, _)| node_of(other).0 == node) {
+            return Err(format!("packets to {node} are marshalled in two ways: use one for all its engines"));
+        }
+        let made = by.map(|name| PartMarshal::new(name, brought)).transpose();
+        all.push(made.map_err(|why| format!("@remote({node}, …): {why}"))?);
+    }
+    Ok(all)
 }
 
 /// Where a specification of packets begins: the port's name.
@@ -186,7 +240,13 @@ fn check_part(graph: &Graph) -> Result<(), String> {
         Some((_, (_, name))) => Err(format!(
             "FromDevice({name}) takes packets there, which is for whoever has that node to say: take them here, or by a graph of its own"
         )),
-        None => check_edges(graph, &[]),
+        None => match graph.places.all.iter().find(|(kind, _)| *kind == EdgeKind::Host) {
+            Some(_) => {
+                Err("FromHost and ToHost are of the host of the node that has the graph, and not of another one's"
+                    .into())
+            }
+            None => check_edges(graph, &[]),
+        },
     }
 }
 
@@ -200,15 +260,18 @@ fn check_edges(graph: &Graph, takes: &[String]) -> Result<(), String> {
                     "'{name}' is a capture, and a node has none: run this text by anode graph run, or capture at a port (pcap)"
                 ));
             }
-            EdgeKind::Host => {
+            EdgeKind::Host if name.is_empty() => {
                 return Err(
-                    "FromHost and ToHost are not there in a node: make a pair of interfaces (ip link add … type veth), make \
-                     one end a port, and use FromDevice and ToDevice with it"
+                    "ToHost() names no port: make a pair of interfaces (ip link add … type veth), one end of which is a port, \
+                     as ToHost(PORT)"
                         .into(),
                 );
             }
-            EdgeKind::Device if graph.is_entrance(edge) => comes.push(name.as_str()),
-            EdgeKind::Device | EdgeKind::Remote => {}
+            EdgeKind::Host if graph.places.all.contains(&(EdgeKind::Device, name.clone())) => {
+                return Err(format!("{name} is a device of the text and the host's: one port is one of them"));
+            }
+            EdgeKind::Device | EdgeKind::Host if graph.is_entrance(edge) => comes.push(name.as_str()),
+            EdgeKind::Device | EdgeKind::Host | EdgeKind::Remote => {}
         }
     }
     for take in takes {
@@ -222,9 +285,9 @@ fn check_edges(graph: &Graph, takes: &[String]) -> Result<(), String> {
     }
     let gives = |name: &&&str| !takes.iter().any(|take| port_of(take) == **name);
     match comes.iter().find(gives) {
-        Some(name) => Err(format!(
-            "nothing would come by FromDevice({name}): say in take which packets, as '{name}/ip 10.0.2.0/24'"
-        )),
+        Some(name) => {
+            Err(format!("nothing would come by {name}: say in take which packets, as '{name}/ip 10.0.2.0/24'"))
+        }
         None => Ok(()),
     }
 }
@@ -257,14 +320,31 @@ mod tests {
         assert_eq!(refused(&["a/ip *"], TEXT), None);
         assert_eq!(refused(&[], "TimedSource(1) -> Queue -> ToDevice(b);"), None);
         for (take, text, said) in [
-            (&[][..], TEXT, "nothing would come by FromDevice(a): say in take"),
+            (&[][..], TEXT, "nothing would come by a: say in take"),
             (&["a/ip *", "b/ip *"], TEXT, "take: 'b/ip *' is of b, and the text has no FromDevice(b)"),
             (&["*/ip *"], TEXT, "take: '*/ip *' is of all ports"),
             (&["a/ip *", "a/ip *"], TEXT, "take: 'a/ip *' stands twice"),
             (&["a/arp", " a/arp"], TEXT, "take: ' a/arp' stands twice"),
             (&["a"], "FromDevice(a) -> ToDump(x);", "'x' is a capture, and a node has none"),
-            (&["a"], "FromDevice(a) -> ToHost;", "FromHost and ToHost are not there in a node"),
+            (&["a"], "FromDevice(a) -> ToHost;", "ToHost() names no port: make a pair of interfaces"),
+            (&["a"], "FromDevice(a) -> ToHost(a);", "a is a device of the text and the host's"),
+            (&["b"], "FromHost(a) -> Discard;", "take: 'b' is of b"),
             (&["a"], "FromDevice(a) -> Quue -> ToDevice(b);", "g:1:18"),
+            (
+                &["a/ip *"],
+                "FromDevice(a) -> Counter @remote(n, x/Y) -> Discard;",
+                "@remote(n, …): no extension that is loaded marshals packets as x/Y; there is none",
+            ),
+            (
+                &["a/ip *"],
+                "FromDevice(a) -> Counter @remote(n) -> Counter @remote(n, x/Y) -> Discard;",
+                "packets to n are marshalled in two ways",
+            ),
+            (
+                &["a/ip *"],
+                "FromDevice(a) -> Counter @remote(n, Y) -> Discard;",
+                "'Y' is no procedure that marshals packets",
+            ),
             (
                 &["a/ip *"],
                 "FromDevice(a) -> Queue @remote(n) -> ToDevice(b);",

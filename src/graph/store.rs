@@ -9,6 +9,9 @@ use std::collections::VecDeque;
 /// Packets of one queue, at most.
 pub const CAPACITY_MAX: u32 = 1 << 16;
 
+/// Packets for which there is room from the beginning.
+const AT_FIRST: u32 = 64;
+
 /// Packets that wait, at most so many.
 pub struct FrameQueue {
     frames: VecDeque<Frame>,
@@ -26,8 +29,8 @@ impl FrameQueue {
             args.say_all(format!("'{}' would be too large", args.name), format!("at most {CAPACITY_MAX} packets"));
             return None;
         }
-        // In steady state nothing is allocated.
-        let frames = VecDeque::with_capacity(capacity as usize);
+        // It grows with those that wait, whom its domain's memory is charged for; so in steady state nothing is allocated.
+        let frames = VecDeque::with_capacity(capacity.min(AT_FIRST) as usize);
         Some(Box::new(FrameQueue { frames, capacity, front, high: 0, drops: 0 }))
     }
 }

@@ -13,6 +13,7 @@ use super::class::{BroughtClass, Make, PlacedClass};
 use super::edges::{EdgeKind, GraphEdges};
 use super::engine::{GraphCx, GraphLink, INWARD, OUTWARD, Origin, Placed};
 use super::engines;
+use super::placement::GraphPlace;
 use super::runs;
 use super::scratch::{Hop, Scratch};
 use crate::frame::{Frame, FramePool, Notes, Payer, PortId};
@@ -31,6 +32,8 @@ pub struct Graph {
     pub(super) engines: Vec<Placed>,
     /// Those that have turns.
     pub(super) tasks: Vec<u16>,
+    /// Those that learn of packets.
+    pub(super) keepers: Vec<u16>,
     /// Where packets of which port come in.
     pub(super) entrances: Vec<(PortId, u16)>,
     /// What is around it.
@@ -57,7 +60,8 @@ impl Graph {
             let inward = if at + 1 < count { Hop::Engine(at + 1, INWARD) } else { Hop::Exit };
             let links = [outward, inward].map(|to| GraphLink { to, packets: 0 });
             let (name, engine) = (class.name.into(), Some(engine));
-            Ok(Placed { class: PlacedClass::Own(class), name, engine, links: Box::new(links), before: Box::default() })
+            let (class, links, before) = (PlacedClass::Own(class), Box::new(links), Box::default());
+            Ok(Placed { class, name, engine, links, before, place: GraphPlace::User })
         };
         let engines = (0..count).zip(words).map(placed).collect::<Result<_, Error>>()?;
         Ok(Graph { engines, ..Graph::default() })
@@ -151,24 +155,28 @@ impl Graph {
     pub fn receive(&mut self, mut frame: Frame, now: u64, pool: &mut FramePool, scratch: &mut Scratch) {
         let from = (frame.payer, None);
         frame.notes = begin(&frame, self.is_remote(frame.port), now);
-        let (port, mut next) = (frame.port, Some(frame));
-        let entrances = self.entrances.iter().filter(|(known, _)| *known == port).map(|(_, engine)| *engine);
-        let mut entrances = entrances.peekable();
-        while let Some(engine) = entrances.next() {
-            let copied = next.as_ref().filter(|_| entrances.peek().is_some()).map(|frame| {
-                let mut copy = pool.take();
-                copy.fill(frame.bytes());
-                (copy.port, copy.notes, copy.trace) = (frame.port, frame.notes, frame.trace);
-                scratch.begun += 1;
-                copy
-            });
-            let Some(frame) = next.take() else { break };
-            scratch.go(Hop::Engine(engine, 0), frame);
-            next = copied;
+        let port = frame.port;
+        let mut entrances = self.entrances.iter().filter(|(known, _)| *known == port).map(|(_, engine)| *engine);
+        let (first, second) = (entrances.next(), entrances.next());
+        match (first, second) {
+            (None, _) => scratch.go(Hop::End, frame),
+            (Some(engine), None) => {
+                let mut cx = GraphCx { now, from, pool, at: 0, depth: 0, engines: &mut self.engines, scratch };
+                runs::take_one(&mut cx, engine, frame);
+            }
+            (Some(engine), Some(other)) => {
+                for other in core::iter::once(other).chain(entrances) {
+                    let mut copy = pool.take();
+                    copy.fill(frame.bytes());
+                    (copy.port, copy.notes, copy.trace) = (frame.port, frame.notes, frame.trace);
+                    scratch.begun += 1;
+                    scratch.go(Hop::Engine(other, 0), copy);
+                }
+                scratch.between.reverse();
+                scratch.go(Hop::Engine(engine, 0), frame);
+                self.settle((now, from), pool, scratch);
+            }
         }
-        next.into_iter().for_each(|frame| scratch.go(Hop::End, frame));
-        scratch.between.reverse();
-        self.settle((now, from), pool, scratch);
     }
 
     /// Each engine that has turns has one, as long as one of them does something, and no longer than a batch takes. Whether there may
@@ -204,6 +212,12 @@ impl Graph {
             }
         }
         true
+    }
+
+    /// Bytes that its engines have learnt of packets.
+    pub fn kept(&self) -> u64 {
+        let keeps = |at: &u16| self.engines.get(usize::from(*at))?.engine.as_ref()?.keeps();
+        self.keepers.iter().filter_map(keeps).sum()
     }
 
     /// Packets that may come together, at most, so that none of its queues alone is too short for them.

@@ -5,8 +5,11 @@
 //! frames that are no channel's by their fixed fields all come there: so it alone has classifiers with flows, one for each
 //! port that packets come by. A rule whose protocols are taught no more keeps its place, and holds for nothing until they are again.
 
+mod foreign;
+
 use super::rules::Taker;
 use crate::classify::filter::TaughtRule;
+use crate::classify::foreign::ForeignFlow;
 use crate::classify::rule::Layer;
 use crate::classify::shapes::NoPlace;
 use crate::classify::taught::classifier::{Classifier, MatchMode, RuleNumber};
@@ -16,6 +19,8 @@ use crate::classify::taught::trace::Trace;
 use crate::classify::taught::words::RuleWords;
 use crate::frame::PortId;
 use crate::nodeos::interface::InChanId;
+pub use foreign::Foreign;
+use foreign::ForeignRules;
 use std::sync::{Arc, LazyLock};
 
 /// Rules of one node.
@@ -24,6 +29,8 @@ pub const RULES_MAX: usize = 1024;
 pub const CASES_MAX: usize = 4096;
 /// Flows of one port that are known.
 const FLOWS: usize = 4096;
+/// Of the widened rules: foreign flows, once written down, come no more.
+const WIDE_FLOWS: usize = 1024;
 
 /// What the operator says of classifying.
 #[derive(Clone, Debug)]
@@ -89,11 +96,13 @@ pub struct TaughtRules {
     /// Those of each port that a packet has come by.
     ports: Vec<Option<Classifier<u32>>>,
     numbers: Vec<RuleNumber>,
+    /// Of which flows none of the rules can ever hold.
+    foreign: ForeignRules,
 }
 
 /// A classifier without rules.
-fn empty(classifying: &Classifying, flows: usize, secret: u64) -> Classifier<u32> {
-    let new = |protocols| Classifier::new(protocols, "ethernet", classifying.mode, flows, secret);
+fn empty(classifying: &Classifying, mode: MatchMode, flows: usize, secret: u64) -> Classifier<u32> {
+    let new = |protocols| Classifier::new(protocols, "ethernet", mode, flows, secret);
     // Ethernet is taught from the start, and cannot be forgotten as long as anything follows it.
     new((*classifying.protocols).clone())
         .or_else(|_| new(Protocols::standard()))
@@ -104,9 +113,9 @@ impl TaughtRules {
     /// No rules yet. Without the secret nobody can choose flows that collide.
     pub fn with_secret(secret: u64) -> TaughtRules {
         let classifying = Classifying::default();
-        let all = empty(&classifying, 0, secret);
-        let (rules, ports, numbers) = Default::default();
-        TaughtRules { classifying, secret, rules, count: 0, cases: 0, next: 0, all, ports, numbers }
+        let all = empty(&classifying, classifying.mode, 0, secret);
+        let (rules, ports, numbers, foreign) = Default::default();
+        TaughtRules { classifying, secret, rules, count: 0, cases: 0, next: 0, all, ports, numbers, foreign }
     }
 
     /// Whether there is no rule.
@@ -148,6 +157,7 @@ impl TaughtRules {
         let order = self.next;
         if let Some(wanted) = &wanted {
             self.all.add(wanted, order, slot as u32).map_err(|_| NoPlace::Full)?;
+            self.foreign.put_in(rule.port, wanted, slot as u32);
             for (port, classifier) in self.ports.iter_mut().enumerate() {
                 if rule.port.is_none_or(|own| usize::from(own.0) == port) {
                     classifier.iter_mut().for_each(|it| place(it, wanted, order, slot as u32));
@@ -179,11 +189,13 @@ impl TaughtRules {
         if self.count == 0 {
             // Nobody asks, and what ports have known is of no use.
             self.ports.clear();
+            self.foreign.clear();
         }
     }
 
     /// Nobody looks for the rule in this place any more.
     fn take_out(&mut self, slot: usize) {
+        self.foreign.take_out(slot as u32);
         for classifier in core::iter::once(&mut self.all).chain(self.ports.iter_mut().flatten()) {
             let number = classifier.owners().find(|(_, owner)| **owner == slot as u32).map(|(number, _)| number);
             if let Some(number) = number {
@@ -202,10 +214,22 @@ impl TaughtRules {
 
     /// Why the rule of a channel holds for nothing, if it does.
     pub fn idle(&self, channel: InChanId) -> Option<String> {
-        let placed = self.rules.get(self.slot(channel)?)?.as_ref().filter(|placed| placed.wanted.is_none())?;
+        self.why_idle(self.rules.get(self.slot(channel)?)?.as_ref()?)
+    }
+
+    fn why_idle(&self, placed: &Placed) -> Option<String> {
+        if placed.wanted.is_some() {
+            return None;
+        }
         let Classifying { protocols, words, .. } = &self.classifying;
         let why = placed.rule.wanted(protocols, words).err();
         Some(why.map_or_else(|| format!("all rules have {CASES_MAX} cases already"), |why| why.to_string()))
+    }
+
+    /// The rules of a port that hold for nothing, each with the reason.
+    pub fn all_idle(&self, port: PortId) -> Vec<(Taker, Arc<TaughtRule>, String)> {
+        let of_port = self.rules.iter().flatten().filter(|placed| placed.rule.port.is_none_or(|own| own == port));
+        of_port.filter_map(|placed| Some((placed.taker, placed.rule.clone(), self.why_idle(placed)?))).collect()
     }
 
     fn slot(&self, channel: InChanId) -> Option<usize> {
@@ -222,6 +246,33 @@ impl TaughtRules {
         let slots = self.numbers.iter().filter_map(|number| classifier.owner(*number));
         let placed = slots.filter_map(|slot| self.rules.get(*slot as usize)?.as_ref());
         found.extend(placed.map(|placed| (placed.taker, placed.rule.layer)));
+    }
+
+    /// Whether none of the rules can ever hold for the flow of a packet that none holds for. A flow that is found is written down.
+    pub fn foreign(&mut self, port: PortId, bytes: &[u8], now: u64) -> Foreign {
+        let Some(flow) = ForeignFlow::of(bytes) else { return Foreign::Unknown };
+        if !self.foreign.has_share(port, now) {
+            return Foreign::Refused;
+        }
+        if self.foreign.of(port).is_none() {
+            self.begin_foreign(port);
+        }
+        let may_hold = self.foreign.of(port).is_none_or(|rules| !rules.find(bytes).is_empty());
+        if may_hold {
+            return Foreign::Unknown;
+        }
+        self.foreign.spend(port, now);
+        Foreign::Flow(flow)
+    }
+
+    #[cold]
+    fn begin_foreign(&mut self, port: PortId) {
+        let of_port = |placed: &&Placed| placed.rule.port.is_none_or(|own| own == port);
+        let rules = self.rules.iter().enumerate().filter_map(|(slot, placed)| {
+            let placed = placed.as_ref().filter(of_port)?;
+            Some((slot as u32, placed.wanted.as_ref()?))
+        });
+        self.foreign.begin(port, empty(&self.classifying, MatchMode::First, WIDE_FLOWS, self.secret), rules);
     }
 
     /// What a packet is, why each rule of its port holds or not, and the channels of those rules.
@@ -247,7 +298,7 @@ impl TaughtRules {
 
     #[cold]
     fn begin_port(&mut self, port: PortId) {
-        let mut classifier = empty(&self.classifying, FLOWS, self.secret);
+        let mut classifier = empty(&self.classifying, self.classifying.mode, FLOWS, self.secret);
         for (slot, placed) in self.rules.iter().enumerate() {
             let Some(placed) = placed.as_ref().filter(|it| it.rule.port.is_none_or(|own| own == port)) else {
                 continue;
@@ -296,6 +347,7 @@ impl TaughtRules {
             return;
         };
         place(&mut self.all, wanted, *order, slot as u32);
+        self.foreign.put_in(rule.port, wanted, slot as u32);
         for (port, classifier) in self.ports.iter_mut().enumerate() {
             if rule.port.is_none_or(|own| usize::from(own.0) == port) {
                 classifier.iter_mut().for_each(|it| place(it, wanted, *order, slot as u32));
@@ -310,8 +362,9 @@ impl TaughtRules {
             return self.reword(&classifying.words);
         }
         self.classifying = classifying;
-        self.all = empty(&self.classifying, 0, self.secret);
+        self.all = empty(&self.classifying, self.classifying.mode, 0, self.secret);
         self.ports.clear();
+        self.foreign.clear();
         self.cases = 0;
         for slot in 0..self.rules.len() {
             let Some(rule) = self.rules[slot].as_ref().map(|placed| placed.rule.clone()) else { continue };

@@ -4,10 +4,11 @@ use super::layout::ACCOUNTS;
 use super::maps::Maps;
 use crate::contract::{PROGRAMS, account};
 use crate::core::share::{SharedAccount, Spent};
+use crate::core::wish::{WishWord, WishWords};
 use crate::sys::mapping::SharedWords;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of an account, and where they stand: first those that the kernel half writes, then the node's.
 const WORDS: usize = account::SIZE / 8;
@@ -51,6 +52,13 @@ impl Account {
         [USER_PACKETS, USER_TIME].map(|word| self.words.load(self.at + word))
     }
 
+    /// Another code has the slot, or another process has the code, for which nobody has wished for anything.
+    pub(super) fn forget_wishes(&self) {
+        self.tell(0, 0);
+        // What is taken was the wish of a code, or for an edit, that has gone.
+        let _ = (self.take(), self.take_counts());
+    }
+
     fn add(&self, word: usize, more: u64) {
         // Several workers may run the code.
         self.words.at(self.at + word).fetch_add(more, Ordering::Release);
@@ -72,5 +80,22 @@ impl SharedAccount for Account {
         if steps > 0 {
             self.add(USER_TIME, steps);
         }
+    }
+
+    fn wishes(&self) -> Option<&dyn WishWords> {
+        Some(self)
+    }
+}
+
+impl WishWords for Account {
+    fn word(&self, which: WishWord) -> &AtomicU64 {
+        let word = match which {
+            WishWord::Edits => account::EDITS.word(),
+            WishWord::Open => account::OPEN.word(),
+            WishWord::Wished => account::WISHED.word(),
+            WishWord::Refused => account::WISHES_REFUSED.word(),
+            WishWord::Later => account::WISHES_LATER.word(),
+        };
+        self.words.at(self.at + word)
     }
 }

@@ -6,18 +6,18 @@
 
 use super::account::Account;
 use super::carried::{Bytes, SPENT, SPENT_USER};
-use super::filters::{Pattern, full, pattern, value};
 use super::graphs::KernelGraphs;
 use super::half::KernelHalf;
 use super::layout::CUT_LAYOUT;
 use super::maps::{LOOKS, Maps, RATE_MAX, budget};
 use super::own;
+use super::patterns::shaped;
 use super::program_slots::{PROGRAM_SLOTS, ProgramSlots, Programs};
 use super::sockets::Steering;
+use super::told::{RuleMaps, ToldRules};
 use crate::classify::rule::{Layer, Rule};
-use crate::classify::table::{Changed, RuleTable};
 use crate::contract::plan::KernelPlan;
-use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance, shapes};
+use crate::contract::{self, ALLOWANCES, CUTS, ON_IP, ON_TRANSPORT, allowance};
 use crate::core::share::{Bandwidth, SharedBytes};
 use crate::frame::PortId;
 use crate::graph::exit::Target;
@@ -70,7 +70,7 @@ pub struct KernelChannels {
     pub(super) interfaces: HashMap<PortId, u32>,
     generation: u64,
     /// Filters, and the number of the cut-through channel that has the packets of each; 0: the user half has them.
-    rules: RuleTable<Pattern, u32>,
+    rules: ToldRules,
     cuts: Numbers,
     allowances: Numbers,
     domains: Numbers,
@@ -119,7 +119,7 @@ impl KernelChannels {
             punts,
             interfaces,
             generation: 0,
-            rules: RuleTable::new(|rule| pattern(rule, rule.port)),
+            rules: ToldRules::new(|rule| shaped(rule, rule.port)),
             cuts: Numbers::below(CUTS),
             allowances: Numbers::below(ALLOWANCES),
             domains: Numbers::below(CUTS),
@@ -154,32 +154,12 @@ impl KernelChannels {
         self.running > 0 || self.punts && !self.rules.is_empty()
     }
 
-    fn tell_shapes(&self) -> io::Result<()> {
-        let mut all = [0; shapes::SIZE];
-        shapes::COUNT.put(&mut all, (self.rules.masks().len() as u32).to_ne_bytes());
-        for (place, mask) in all[shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(self.rules.masks()) {
-            *place = *mask;
-        }
-        self.set("shapes_map", 0, &all)
-    }
-
-    /// Tells what a change of a filter has changed.
-    fn tell(&mut self, changed: &Changed<Pattern>) -> io::Result<()> {
-        let owners = self.maps.of("owners_map")?;
-        match self.rules.keys(&changed.pattern) {
-            [] => owners.remove(&changed.pattern)?,
-            keys => owners.set(&changed.pattern, &value(keys))?,
-        }
-        if changed.masks {
-            self.tell_shapes()?;
-        }
-        self.renew()
-    }
-
     /// Whose packets of a filter are: the user half's (0), or a cut-through channel's.
     fn give(&mut self, filter: &Rule, cut: u32) -> io::Result<()> {
         let Some(pattern) = self.rules.give(filter, cut) else { return Ok(()) };
-        self.tell(&Changed { pattern, masks: false })
+        let maps = self.maps.clone();
+        self.rules.tell_keys(&rule_maps(&maps)?, &pattern)?;
+        self.renew()
     }
 
     /// A bandwidth of a domain or a channel: its place, once it is bounded.
@@ -269,6 +249,11 @@ impl KernelChannels {
     }
 }
 
+/// The maps of filters.
+fn rule_maps(maps: &Maps) -> io::Result<RuleMaps<'_>> {
+    Ok(RuleMaps { shapes: maps.of("shapes_map")?, keys: maps.of("owners_map")?, lists: maps.of("lists_map")? })
+}
+
 /// `struct cut` of a channel of a graph, whose program has this place.
 fn into_graph(cut: &Cut<'_>, place: u32) -> Option<[u8; contract::cut::SIZE]> {
     let layer = match cut.filter.layer {
@@ -300,14 +285,17 @@ impl KernelChannels {
             return Ok(());
         }
         let before = self.is_needed();
-        let Some(changed) = self.rules.change(filter, exists).map_err(full)? else { return Ok(()) };
-        if let Err(error) = self.tell(&changed) {
-            if exists {
+        let Some(changed) = self.rules.change(filter, exists) else { return Ok(()) };
+        let (owned, mut told) = (self.maps.clone(), Ok(()));
+        let maps = rule_maps(&owned)?;
+        if let Err(error) = self.rules.tell(&maps, &changed, true) {
+            if exists && let Some(back) = self.rules.change(filter, false) {
                 // As if it had never been there.
-                let _ = self.rules.change(filter, false);
+                let _ = self.rules.tell(&maps, &back, true);
             }
-            return Err(error);
+            told = Err(error);
         }
+        self.renew().and(told)?;
         self.look_for(before);
         Ok(())
     }

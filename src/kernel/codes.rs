@@ -90,6 +90,9 @@ impl KernelHalf {
         form: CodeForm,
         limits: &Limits,
     ) -> Result<(Held, Arc<CodeState>), LoadError> {
+        // Until somebody says what its edits are, there are none: what was wished for here was another code's, or by numbers of another
+        // process.
+        self.accounts.slot(held.entry.slot).forget_wishes();
         let (entries, keep_ms) = (limits.state_entries, keep_ms(limits));
         let before = match &held.stage {
             Stage::Adopted(map) => CodeState::adopt(map.try_clone()?, entries, keep_ms).ok().map(Arc::new),

@@ -1,49 +1,36 @@
 //! The maps of `bpf/filters.h` at the Linux stack, which say whether a frame is the node's, and their two readers:
 //! guard and socket filter.
 
+use super::foreign::{self, ForeignFlows};
 use super::own;
+use super::patterns::shaped;
+use super::told::{LISTS, PATTERNS, RuleMaps, SHAPES, ToldRules};
 use crate::broker::Place;
-use crate::classify::fields::Field;
 use crate::classify::filter::Watch;
-use crate::classify::rule::{DemuxKey, Layer, Rule};
-use crate::classify::shapes::NoPlace;
-use crate::classify::table::{Changed, RuleTable};
-use crate::contract::{self, ON_IP, ON_LINK, ON_TRANSPORT, owners, pattern, shapes};
-use crate::frame::PortId;
+use crate::classify::foreign::ForeignFlow;
+use crate::classify::headers;
+use crate::classify::rule::{Layer, Rule};
+use crate::contract::{ON_LINK, ON_TRANSPORT, candidates, owners, pattern};
 use crate::sys::bpf::{Link, Map, MapKind, MapShape, Program};
-use core::ops::Range;
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 pub(super) static GUARD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guard.bpf.o"));
 pub(super) static FILTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/filter.bpf.o"));
 
-// Fields are as long in patterns as in what rules ask for.
-const _: () = {
-    let mut at = 0;
-    while at < Field::ALL.len() {
-        let range = place(Field::ALL[at]);
-        assert!(range.end - range.start == Field::ALL[at].bytes());
-        at += 1;
-    }
-};
-
-/// Who has the frames of a rule: the node alone, the Linux stack too, or both are asked for.
+/// Who has the frames of a rule: the node alone, or the Linux stack too.
 const TAKEN: u32 = 2;
 const SHARED: u32 = 1;
 
-/// Flows of one interface: as many as a node has channels of a kind.
-const FLOWS: u32 = 131_072;
-
-/// The maps: shapes, flows.
-pub(super) const LAYOUT: [(&str, MapShape); 2] = [
-    ("anode_shapes", MapShape { kind: MapKind::Array, key: 4, value: shapes::SIZE, entries: 1 }),
-    ("anode_flows", MapShape { kind: MapKind::Hash, key: pattern::SIZE, value: owners::SIZE, entries: FLOWS }),
+/// The maps: masks, flows, lists of shapes, and candidates of a frame.
+pub(super) const LAYOUT: [(&str, MapShape); 4] = [
+    ("anode_shapes", SHAPES),
+    ("anode_flows", MapShape { kind: MapKind::Hash, key: pattern::SIZE, value: owners::SIZE, entries: PATTERNS }),
+    ("anode_lists", LISTS),
+    ("anode_among", MapShape { kind: MapKind::PerCpuArray, key: 4, value: candidates::SIZE, entries: 1 }),
 ];
-
-/// A `struct pattern`.
-pub(super) type Pattern = [u8; pattern::SIZE];
 
 /// Which frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,32 +48,39 @@ pub enum Which {
 pub struct Filters {
     shapes: Map,
     flows: Map,
-    rules: RuleTable<Pattern, u32>,
-    /// For which each rule is there: `TAKEN`, `SHARED`.
-    wanted: HashMap<Rule, u32>,
+    lists: Map,
+    among: Map,
+    rules: ToldRules,
+    /// How often each rule, of whichever port, is there for the node alone, and for the Linux stack too.
+    wanted: HashMap<Rule, [u32; 2]>,
     /// Whether frames are taken at all.
     listens: bool,
+    foreign: Arc<ForeignFlows>,
 }
 
 impl Filters {
     /// The rules of a node without channels.
     pub fn create() -> io::Result<Filters> {
-        let [shapes, flows] = LAYOUT.map(|(name, shape)| own::map(name, shape));
-        let filters = Filters {
+        let [shapes, flows, lists, among] = LAYOUT.map(|(name, shape)| own::map(name, shape));
+        let [known, now, count] = foreign::LAYOUT.map(|(name, shape)| own::map(name, shape));
+        let mut filters = Filters {
             shapes: shapes?,
             flows: flows?,
-            rules: RuleTable::new(|rule| pattern(rule, None)),
+            lists: lists?,
+            among: among?,
+            rules: ToldRules::new(|rule| shaped(rule, None)),
             wanted: HashMap::new(),
             listens: true,
+            foreign: Arc::new(ForeignFlows::of([known?, now?, count?])),
         };
-        filters.tell_shapes()?;
+        filters.tell_masks()?;
         Ok(filters)
     }
 
     /// Has socket and guard take frames, or leave all to the Linux stack: both at the same moment.
     pub fn listen(&mut self, listens: bool) -> io::Result<()> {
         self.listens = listens;
-        self.tell_shapes()
+        self.tell_masks()
     }
 
     /// Takes what is watched for, or does not any more. All others are taken throughout.
@@ -95,9 +89,12 @@ impl Filters {
         if rule.layer == Layer::Anep {
             return Ok(());
         }
-        let before = self.wanted.get(rule).copied().unwrap_or(0);
-        let one = if *is_shared { SHARED } else { TAKEN };
-        let after = if exists { before | one } else { before & !one };
+        // All packets here are of one port.
+        let rule = &Rule { port: None, ..rule.clone() };
+        let before = self.wanted.get(rule).copied().unwrap_or_default();
+        let mut after = before;
+        let count = &mut after[usize::from(*is_shared)];
+        *count = if exists { *count + 1 } else { count.saturating_sub(1) };
         let told = self.want(rule, after);
         if told.is_err() && exists {
             // As if it had never been there.
@@ -107,37 +104,61 @@ impl Filters {
     }
 
     /// Frames of a rule are wanted so from now on.
-    fn want(&mut self, rule: &Rule, wanted: u32) -> io::Result<()> {
-        match wanted {
-            0 => drop(self.wanted.remove(rule)),
-            wanted => drop(self.wanted.insert(rule.clone(), wanted)),
-        }
-        let Some(changed) = self.rules.change(rule, wanted > 0).map_err(full)? else { return Ok(()) };
+    fn want(&mut self, rule: &Rule, wanted: [u32; 2]) -> io::Result<()> {
+        let wanted = match wanted {
+            [0, 0] => {
+                self.wanted.remove(rule);
+                0
+            }
+            [taken, shared] => {
+                self.wanted.insert(rule.clone(), [taken, shared]);
+                if taken > 0 { TAKEN } else { SHARED }
+            }
+        };
+        let Some(changed) = self.rules.change(rule, wanted > 0) else { return Ok(()) };
         if wanted == SHARED {
             // The guard lets pass what has a number there.
             self.rules.give(rule, SHARED);
         }
-        self.tell(&changed)
+        let maps = RuleMaps { shapes: &self.shapes, keys: &self.flows, lists: &self.lists };
+        let told = self.rules.tell(&maps, &changed, self.listens);
+        self.foreign.hold(self.rules.held());
+        told
     }
 
-    fn tell(&self, changed: &Changed<Pattern>) -> io::Result<()> {
-        match self.rules.keys(&changed.pattern) {
-            [] => self.flows.remove(&changed.pattern)?,
-            keys if keys.len() > contract::KEYS as usize => return Err(full(NoPlace::Full)),
-            keys => self.flows.set(&changed.pattern, &value(keys))?,
-        }
-        if changed.masks { self.tell_shapes() } else { Ok(()) }
+    fn tell_masks(&mut self) -> io::Result<()> {
+        let maps = RuleMaps { shapes: &self.shapes, keys: &self.flows, lists: &self.lists };
+        self.rules.tell_masks(&maps, self.listens)
     }
 
-    fn tell_shapes(&self) -> io::Result<()> {
-        let mut all = [0; shapes::SIZE];
-        let count = if self.listens { self.rules.masks().len() as u32 } else { 0 };
-        shapes::COUNT.put(&mut all, count.to_ne_bytes());
-        shapes::LISTENS.put(&mut all, u32::from(self.listens).to_ne_bytes());
-        for (place, mask) in all[shapes::MASKS.range()].as_chunks_mut().0.iter_mut().zip(self.rules.masks()) {
-            *place = *mask;
+    /// The flows of this interface that are foreign.
+    pub fn foreign(&self) -> &Arc<ForeignFlows> {
+        &self.foreign
+    }
+
+    /// No rule over taught protocols can hold for this flow. It is written down unless its packets may be a channel's by fixed fields.
+    pub fn learn(&self, flow: &ForeignFlow) -> io::Result<()> {
+        if self.is_taken(flow) {
+            self.foreign.refuse();
+            return Ok(());
         }
-        self.shapes.set(&0u32.to_ne_bytes(), &all)
+        self.foreign.learn(flow)
+    }
+
+    /// Whether the node alone has packets of a flow, by some key or any.
+    fn is_taken(&self, flow: &ForeignFlow) -> bool {
+        let has_ports = matches!(flow.protocol, headers::UDP | headers::TCP);
+        let fields = |layer| {
+            let kind = if layer == ON_LINK { flow.ethertype() } else { flow.protocol.into() };
+            let mut value = [0; pattern::SIZE];
+            pattern::SOURCE.put(&mut value, flow.source.0);
+            pattern::DESTINATION.put(&mut value, flow.destination.0);
+            pattern::SOURCE_PORT.put(&mut value, flow.ports[0].to_be_bytes());
+            pattern::DESTINATION_PORT.put(&mut value, flow.ports[1].to_be_bytes());
+            pattern::KIND.put(&mut value, kind.to_be_bytes());
+            (layer != ON_TRANSPORT || has_ports).then_some(value)
+        };
+        self.rules.may_be(fields, |owner| owner != SHARED)
     }
 
     /// Whether no frames are taken beside those that are taken throughout.
@@ -174,86 +195,12 @@ impl Filters {
         own::load(name, |map| match map {
             "shapes_map" => Ok(self.shapes.as_fd()),
             "flows_map" => Ok(self.flows.as_fd()),
-            _ => Err(io::Error::other(format!("no map {map}"))),
+            "lists_map" => Ok(self.lists.as_fd()),
+            "candidates_map" => Ok(self.among.as_fd()),
+            _ => self.foreign.descriptor(map),
         })
     }
 }
 
-/// Where a field stands in a pattern. What is inside of Ethernet or of IP stands in one place, since no rule asks for both.
-const fn place(field: Field) -> Range<usize> {
-    match field {
-        Field::Type | Field::Protocol => pattern::KIND.range(),
-        Field::Source => pattern::SOURCE.range(),
-        Field::Destination => pattern::DESTINATION.range(),
-        Field::SourcePort => pattern::SOURCE_PORT.range(),
-        Field::DestinationPort => pattern::DESTINATION_PORT.range(),
-    }
-}
-
-/// Mask and value of a rule's fields, and of this port.
-pub(super) fn pattern(rule: &Rule, port: Option<PortId>) -> (Pattern, Pattern) {
-    let (mut mask, mut value) = ([0; pattern::SIZE], [0; pattern::SIZE]);
-    let mut shape = 0u32;
-    for (field, asked) in Field::ALL.map(|field| (field, rule.asks(field))).iter().filter(|(_, asked)| asked.is_any()) {
-        mask[place(*field)].copy_from_slice(&asked.mask[..field.bytes()]);
-        value[place(*field)].copy_from_slice(&asked.value[..field.bytes()]);
-        shape |= which(*field, asked.bits());
-    }
-    let layer = match rule.layer {
-        Layer::Link => ON_LINK,
-        Layer::Ip => ON_IP,
-        _ => ON_TRANSPORT,
-    };
-    pattern::LAYER.put(&mut mask, (layer as u16).to_ne_bytes());
-    pattern::LAYER.put(&mut value, (layer as u16).to_ne_bytes());
-    if let Some(port) = port {
-        pattern::PORT.put(&mut mask, u32::MAX.to_ne_bytes());
-        pattern::PORT.put(&mut value, u32::from(port.0).to_ne_bytes());
-        shape |= 1 << 19;
-    }
-    pattern::SHAPE.put(&mut mask, shape.to_ne_bytes());
-    pattern::SHAPE.put(&mut value, shape.to_ne_bytes());
-    (mask, value)
-}
-
-/// What a field's mask of so many bits adds to the number of a shape: a byte for each address, and a bit for each number.
-fn which(field: Field, bits: u8) -> u32 {
-    match field {
-        Field::Source => u32::from(bits),
-        Field::Destination => u32::from(bits) << 8,
-        Field::Type | Field::Protocol => 1 << 16,
-        Field::SourcePort => 1 << 17,
-        Field::DestinationPort => 1 << 18,
-    }
-}
-
-/// There is no room for another shape.
-pub(super) fn full(_: NoPlace) -> io::Error {
-    io::Error::other("more shapes or keys of filters than the kernel's map holds")
-}
-
-/// A `struct owners`: keys, each with the number of whoever has its packets.
-pub(super) fn value(keys: &[(DemuxKey, u32)]) -> [u8; owners::SIZE] {
-    let mut value = [0; owners::SIZE];
-    owners::COUNT.put(&mut value, (keys.len() as u32).to_ne_bytes());
-    let places = value[owners::KEYS.range()].as_chunks_mut::<{ contract::key::SIZE }>().0;
-    for (place, (key, owner)) in places.iter_mut().zip(keys) {
-        contract::key::COUNT.put(place, (key.len() as u32).to_ne_bytes());
-        contract::key::CUT.put(place, owner.to_ne_bytes());
-        let places = place[contract::key::TUPLES.range()].as_chunks_mut::<{ contract::tuple::SIZE }>().0;
-        for (place, tuple) in places.iter_mut().zip(key) {
-            // As they stand in the packet: the first byte first.
-            let bytes = |number: u64| {
-                let mut bytes = [0; 8];
-                let length = usize::from(tuple.length);
-                bytes[..length].copy_from_slice(&number.to_be_bytes()[8 - length..]);
-                bytes
-            };
-            contract::tuple::VALUE.put(place, bytes(tuple.value));
-            contract::tuple::MASK.put(place, bytes(tuple.mask));
-            contract::tuple::OFFSET.put(place, u32::from(tuple.offset).to_ne_bytes());
-            contract::tuple::LENGTH.put(place, u32::from(tuple.length).to_ne_bytes());
-        }
-    }
-    value
-}
+#[cfg(test)]
+mod tests;

@@ -59,4 +59,13 @@ impl GraphTable for KernelTable {
         self.0.get(&key_of(engine, key), &mut value).ok()?;
         Some(now().saturating_sub(u64::from_ne_bytes(graph_found::USED.of(&value))))
     }
+
+    fn found(&self, engine: u16, key: [u8; KEY]) -> Option<TableEntry> {
+        let mut value = [0; graph_found::SIZE];
+        self.0.get(&key_of(engine, key), &mut value).ok()?;
+        let sums = [graph_found::OF_IP.of(&value), graph_found::OF_TRANSPORT.of(&value)].map(u16::from_ne_bytes);
+        let (bytes, output) =
+            (graph_found::BYTES.of(&value), u32::from_ne_bytes(graph_found::OUTPUT.of(&value)) as u16);
+        Some(TableEntry { bytes, output, sums, holds: Holds::Ever })
+    }
 }

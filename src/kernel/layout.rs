@@ -1,10 +1,11 @@
 //! Names and shapes of the maps shared by the kernel half and the node (`bpf/contract.h`, `bpf/sockets.h`).
 
+use super::told::{LISTS, PATTERNS, SHAPES};
 use crate::contract::{
     ALLOWANCES, CEILINGS, CODES, CUTS, FLOW_PLACES, FLOWS, GRAPHS, LINES, NEIGHBOUR_PLACES, NEXT_HOPS, PORTS, PROGRAMS,
     SENDS, SOCKETS, STATIONS, account, addr, allowance, budget, cached_flow, ceiling, channels, code, current, cut,
     cut_flow, cut_usage, flow, graph_words, line, neighbour, next_hop, node, owners, pattern, port, prefix,
-    punt_counts, punts, record, replicas, route, scratch, seen, send, shapes, spent, usage, window,
+    punt_counts, punts, record, replicas, route, scratch, seen, send, spent, usage, window,
 };
 use crate::sys::bpf::{MapKind, MapShape, possible_cpus};
 use crate::topology::neighbours::NEIGHBOURS_MAX;
@@ -81,14 +82,12 @@ pub const LAYOUT: [(&str, MapShape); 29] = [
     (RAISE, shape(MapKind::Programs, NUMBER, NUMBER, 1)),
 ];
 
-/// Patterns of filters.
-const OWNERS: u32 = 131_072;
-
 /// Name and shape of the maps of channels (`bpf/channel.h`, `bpf/cut.h`), which are pinned nowhere. Budgets and
 /// accounts are those of domains that have channels.
-pub const CUT_LAYOUT: [(&str, MapShape); 12] = [
-    ("shapes_map", array(shapes::SIZE, 1)),
-    ("owners_map", shape(MapKind::Hash, pattern::SIZE, owners::SIZE, OWNERS)),
+pub const CUT_LAYOUT: [(&str, MapShape); 13] = [
+    ("shapes_map", SHAPES),
+    ("owners_map", shape(MapKind::Hash, pattern::SIZE, owners::SIZE, PATTERNS)),
+    ("lists_map", LISTS),
     ("channels_map", array(channels::SIZE, 1)),
     ("cuts_map", array(cut::SIZE, CUTS)),
     ("cut_usage_map", each_cpu(cut_usage::SIZE, CUTS)),

@@ -9,7 +9,9 @@ use super::half::{ACT, EGRESS, FAMILY, INGRESS, LATER, LEARN, RAISE, SEEN, SEEN_
 use super::layout::{ALLOWED, BUDGETS, CUT_LAYOUT, DEVICES, GRAPH_MAP, SEEN_MAPS, SETS_OF_LINKS, layout};
 use super::maps::Maps;
 use super::pins::Pins;
-use super::{channels, filters, fuse, graphs, object, program_slots, redirects, routes, sockets, state, types};
+use super::{
+    channels, filters, foreign, fuse, graphs, object, program_slots, redirects, routes, sockets, state, types,
+};
 use crate::broker::{self, Place, Request, Shape};
 use crate::code::link::{self, LinkedProgram};
 use crate::contract::plan::KernelPlan;
@@ -30,7 +32,7 @@ pub fn knows_map(name: &str, shape: MapShape) -> bool {
         state::NAME => state::is_shape(shape),
         _ => {
             let others = [program_slots::LAYOUT, redirects::LAYOUT, GRAPH_MAP, TABLE_MAP].into_iter().chain(SEEN_MAPS);
-            layouts || filters::LAYOUT.into_iter().chain(others).any(listed)
+            layouts || filters::LAYOUT.into_iter().chain(foreign::LAYOUT).chain(others).any(listed)
         }
     }
 }

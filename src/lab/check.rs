@@ -26,8 +26,13 @@ pub fn configurations(topology: &Topology, path: &Path) -> Result<(), labfile::E
     Ok(())
 }
 
-/// What a node says of its configuration, in one line, and a word that stands in it there.
+/// What a node says of its configuration, and a word that stands in it there. Where TOML's parser shows a place, that is of a text which
+/// nobody has written like that; the lines in which a graph is shown are the author's own.
 fn words(said: &str) -> (String, String) {
+    if let Some((first, _)) = said.split_once('\n').filter(|_| !said.starts_with("TOML parse error")) {
+        let key = first.split_once("[[").and_then(|(_, rest)| rest.split_once("]]")).map_or("", |(table, _)| table);
+        return (said.to_owned(), key.to_owned());
+    }
     let last = said.lines().last().unwrap_or_default();
     let mut shown = said.lines().filter_map(|line| line.split_once(" | ")).map(|(_, text)| text.trim());
     let shown = shown.rfind(|text| !text.is_empty() && !text.starts_with('^'));
@@ -57,6 +62,17 @@ mod tests {
         std::fs::write(&path, text).unwrap();
         let topology = Topology::load(&path).unwrap();
         configurations(&topology, &path).map_or_else(|error| error.to_string(), |()| "taken".into())
+    }
+
+    #[test]
+    fn a_wrong_graph_is_shown_whole() {
+        let graph = "[[nodes.a.anode.graph]]\nname = 'g'\nrole = 'r'\ntext = 'Idle -> Discrd -> Discrad;'\n";
+        let said = refused(&format!("[[nodes.a.anode.role]]\nname = 'r'\n{graph}"));
+        let begin = "t.toml:7: [nodes.a.anode]: [[graph]]: graph g: ";
+        assert!(said.contains(begin) && said.ends_with("has what a node can be given"), "{said}");
+        for part in ["Discrd", "Discrad", "^^^^^^", "Discard"] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
     }
 
     #[test]

@@ -4,7 +4,19 @@ use crate::classify::taught::trace::{TracedHeader, TracedRule};
 use crate::frame::{Link, PortId};
 use crate::node::Node;
 use crate::node::explaining::Explained;
-use model::programs::{Field, Frame, Header, Rule};
+use crate::node::graphs::{ProgramWalk, WalkEnd};
+use model::programs::{Field, Frame, Header, ProgramWay, Rule};
+
+/// The way of a packet through the program of a graph.
+fn program(walk: &ProgramWalk) -> ProgramWay {
+    let ProgramWalk { graph, engines, end } = walk;
+    let (end, leaves) = match end {
+        WalkEnd::Up => ("up", None),
+        WalkEnd::Dropped => ("dropped", None),
+        WalkEnd::Leaves(_, bytes) => ("leaves", Some(hex::encode(bytes))),
+    };
+    ProgramWay { graph: graph.clone(), engines: engines.clone(), end: end.to_owned(), leaves }
+}
 
 /// A header of a packet.
 pub(crate) fn header(header: &TracedHeader) -> Header {
@@ -49,12 +61,21 @@ fn told(explained: &Explained) -> Frame {
             text: text.cloned(),
         }
     };
+    let idle = |(channel, domain, text, why): &(u32, String, String, String)| Rule {
+        line: 0,
+        holds: false,
+        why: format!("it holds for nothing now: {why}"),
+        channel: Some((*channel).into()),
+        domain: Some(domain.clone()),
+        text: Some(text.clone()),
+    };
     Frame {
         headers: explained.trace.headers.iter().map(header).collect(),
         stop: explained.trace.stop.clone(),
-        rules: explained.trace.rules.iter().map(rule).collect(),
+        rules: explained.trace.rules.iter().map(rule).chain(explained.idle.iter().map(idle)).collect(),
         answer: Vec::new(),
         whose: Some(explained.whose.to_owned()),
+        program: explained.program.as_ref().map(program),
         channels: Some(explained.channels.iter().map(|channel| u64::from(*channel)).collect()),
     }
 }

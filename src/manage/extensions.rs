@@ -10,12 +10,15 @@
 //! operator's and has its fuel: others wait for it, packets never.
 
 mod engines;
+mod marshals;
 mod orders;
+mod policies;
+mod services;
 mod told;
 
 use crate::code::extension::call_type::CallType;
 use crate::code::extension::compiled::{CompiledExtension, Instances, Offered};
-use crate::code::extension::instance::{CallFailure, SharedInstance};
+use crate::code::extension::instance::SharedInstance;
 use crate::code::extension::outside::{Desk, FetchesCode};
 use crate::code::extension::registry::Registry;
 use crate::ee::plan::LoadedService;
@@ -25,6 +28,8 @@ use crate::node::Node;
 use crate::sys::clock::Clock;
 use crate::sys::threads::{self, Duty};
 use model::extensions::{Called, Extension};
+pub use policies::Policies;
+use services::{ServiceCall, Sides, Told};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::IpAddr;
@@ -48,6 +53,7 @@ enum Order {
     Take(Vec<String>, Sender<()>),
     Protocols(Sender<Vec<Taught>>),
     Classes(Sender<BroughtClasses>),
+    Policies(Sender<Policies>),
     List(Sender<Vec<Extension>>),
     Call(String, Vec<String>, Sender<Result<Called, String>>),
 }
@@ -103,10 +109,14 @@ pub struct Loading {
     instances: Instances,
     /// What PLAN programs see of them.
     pub services: Vec<Service>,
+    /// What has these services, and of which extension it is.
+    sides: Vec<(String, Arc<Sides>)>,
     /// What all loaded extensions teach then.
     pub taught: Vec<Taught>,
     /// The classes of engines that there are then.
     pub classes: BroughtClasses,
+    /// The orders and admissions of ports that there are then.
+    pub policies: Policies,
     /// Those that are loaded no more then, and what PLAN programs saw of them.
     pub gone: (Vec<String>, Vec<String>),
 }
@@ -144,20 +154,6 @@ struct Loaded {
     calls: u64,
     failed: u64,
     fuel: u64,
-}
-
-/// A call as a service of PLAN.
-struct ServiceCall {
-    instance: SharedInstance,
-    at: usize,
-}
-
-impl LoadedService for ServiceCall {
-    fn call(&mut self, now: u64, random: u64, fuel: u64, exchange: &mut Vec<u8>) -> (Result<(), CallFailure>, u64) {
-        // Nobody else has this instance, nor those that it calls: it is never waited for.
-        let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
-        instance.call(self.at, (now, random), fuel, exchange)
-    }
 }
 
 /// A way to the thread, which ends with the last of them.
@@ -231,6 +227,12 @@ impl Extensions {
         self.ask(Order::Classes).unwrap_or_default()
     }
 
+    /// The orders and admissions of ports that all of them bring.
+    pub fn policies(&self) -> Policies {
+        // As with classes.
+        self.ask(Order::Policies).unwrap_or_default()
+    }
+
     /// All, in the order in which they came.
     pub fn list(&self) -> Result<Vec<Extension>, String> {
         self.ask(Order::List)
@@ -254,6 +256,8 @@ struct State {
     chance: RandomState,
     registry: Registry<Loaded>,
     instances: Instances,
+    /// What has services of PLAN, and of which extension it is.
+    sides: Vec<(String, Arc<Sides>)>,
     /// Who works for what operators call.
     desk: Desk,
 }
@@ -261,7 +265,7 @@ struct State {
 impl State {
     fn new(clock: Clock, desk: Desk) -> State {
         let (registry, instances) = (Registry::default(), Instances::new());
-        State { clock, chance: RandomState::new(), registry, instances, desk }
+        State { clock, chance: RandomState::new(), registry, instances, sides: Vec::new(), desk }
     }
 
     fn serve(mut self, inbox: &Receiver<Order>) {
@@ -282,6 +286,7 @@ impl State {
                 }
                 Order::Protocols(reply) => drop(reply.send(self.taught(&[]))),
                 Order::Classes(reply) => drop(reply.send(self.classes(&[], &[]))),
+                Order::Policies(reply) => drop(reply.send(self.policies(&[], &[]))),
                 Order::List(reply) => drop(reply.send(self.registry.iter().map(listed).collect())),
                 Order::Call(call, arguments, reply) => drop(reply.send(self.call(&call, &arguments))),
             }
@@ -331,8 +336,10 @@ impl State {
                 .map(|(name, it)| (name.clone(), it.clone()))
                 .collect(),
             services: Vec::new(),
+            sides: Vec::new(),
             taught: self.taught(&gone),
             classes: BroughtClasses::default(),
+            policies: Policies::default(),
             gone: (gone.clone(), self.services_of(&gone)),
         };
         for offered in order.into_iter().filter_map(|at| offered[at].take()) {
@@ -348,14 +355,23 @@ impl State {
             loading.all.push((compiled, classes));
         }
         loading.classes = self.classes(&gone, &loading.all);
+        loading.policies = self.policies(&gone, &loading.all);
         for (extension, _) in &loading.all {
-            loading.services.extend(self.services(extension, &loading.services, &gone)?);
+            let (services, sides) = self.services(extension, &loading.services, &gone)?;
+            loading.services.extend(services);
+            loading.sides.extend(sides.into_iter().map(|sides| (extension.manifest.name.clone(), sides)));
             let manifest = &extension.manifest;
             if !manifest.protocols.is_empty() {
                 loading.taught.push((manifest.name.clone(), manifest.protocols.clone()));
             }
         }
         Ok(loading)
+    }
+
+    /// What ports may have of those that stay, and of others that come.
+    fn policies(&self, gone: &[String], new: &[(Arc<CompiledExtension>, Vec<Arc<BroughtClass>>)]) -> Policies {
+        let stay = self.registry.iter().filter(|(manifest, _)| !gone.contains(&manifest.name));
+        Policies::new(stay.map(|(_, loaded)| &loaded.compiled).chain(new.iter().map(|(new, _)| new)).cloned())
     }
 
     /// The classes of those that stay, and of others that come.
@@ -378,25 +394,27 @@ impl State {
         extension: &CompiledExtension,
         others: &[Service],
         gone: &[String],
-    ) -> Result<Vec<Service>, String> {
+    ) -> Result<(Vec<Service>, Vec<Arc<Sides>>), String> {
         let calls = &extension.manifest.calls;
-        let mut services = Vec::new();
+        let (mut services, mut all_sides) = (Vec::new(), Vec::new());
         for (at, call) in calls.iter().enumerate().filter(|(_, call)| call.service) {
             let stay = self.registry.iter().filter(|(manifest, _)| !gone.contains(&manifest.name));
             let mut all = stay.flat_map(|(manifest, _)| manifest.calls.iter().filter(|it| it.service));
             if all.any(|it| it.name == call.name) || others.iter().any(|other| other.name == call.name) {
                 return Err(format!("{}: another extension has a service {}", extension.manifest.name, call.name));
             }
-            let instance = extension.instance(&mut Instances::new())?;
-            let what = Box::new(ServiceCall { instance, at });
+            let sides = Arc::new(Sides::new(extension)?);
+            let what = Box::new(ServiceCall { sides: sides.clone(), at });
+            all_sides.push(sides);
             services.push(Service { name: call.name.clone(), kind: call.kind.clone(), what });
         }
-        Ok(services)
+        Ok((services, all_sides))
     }
 
     fn put(&mut self, loading: Loading) {
         self.take(&loading.gone.0);
         self.instances = loading.instances;
+        self.sides.extend(loading.sides);
         for (compiled, classes) in loading.all {
             let Some(instance) = self.instances.get(&compiled.manifest.name).cloned() else { continue };
             let manifest = compiled.manifest.clone();
@@ -420,6 +438,7 @@ impl State {
     }
 
     fn take(&mut self, names: &[String]) {
+        self.sides.retain(|(extension, _)| !names.contains(extension));
         for name in names {
             self.registry.take(name);
             self.instances.remove(name);
@@ -439,8 +458,13 @@ impl State {
         let mut exchange = Vec::new();
         kind.write(&given, &mut exchange).map_err(|unfit| format!("{call}: {unfit:?}"))?;
         let at_time = (self.clock.now(), self.chance.hash_one(loaded.calls));
+        let arguments = if manifest.calls[at].everywhere { Some(exchange.clone()) } else { None };
         let mut instance = loaded.instance.lock().unwrap_or_else(PoisonError::into_inner);
         let (result, fuel) = instance.call(at, at_time, CALL_FUEL, &mut exchange);
+        if let Some(given) = &arguments {
+            let told = Told { extension, at, at_time, given, fuel: CALL_FUEL };
+            self.sides.iter().for_each(|(_, sides)| sides.tell(&told));
+        }
         (loaded.calls, loaded.fuel) = (loaded.calls + 1, loaded.fuel.saturating_add(fuel));
         let value = result
             .map_err(|why| failure(why, CALL_FUEL))

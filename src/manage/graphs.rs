@@ -2,28 +2,26 @@
 //!
 //! Texts are read and engines made here, beside the packets; the worker swaps what is ready between two of them.
 
+mod told;
+
 use super::control::Handle;
 use crate::clean;
 use crate::graph::class::BroughtClasses;
+use crate::graph::load::GRAPH_MAX;
 use crate::node::graphs::{
-    GraphEditor, GraphPart, GraphPlace, GraphRefusal, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped,
+    EditorAsk, GraphEditor, GraphPlace, GraphRefusal, GraphSpec, GraphStatus, PreparedGraph, ShownGraph, Swapped,
     is_base,
 };
 use crate::node::{Node, Turn};
 use crate::nodeos::interface::Error;
-use crate::wire::part::PartCounts;
 use click::edit::Edit;
-use model::graphs::{Applied, Engine, Graph, Handler, Part, Shown, Wire};
+use model::graphs::{Applied, Graph, Handler, Shown};
 use model::{GraphEdit, GraphWish};
 use std::time::Duration;
+use told::{place, told, told_whole};
 
 /// How often it is looked whether other nodes have answered.
 const LOOKED_AT: Duration = Duration::from_millis(1);
-
-/// Where engines run.
-const fn place(in_kernel: bool) -> &'static str {
-    if in_kernel { "kernel" } else { "user" }
-}
 
 /// The way to the worker that has the graphs, for whoever asks and pays.
 pub(super) trait Way {
@@ -39,11 +37,24 @@ pub(super) trait Way {
     /// What a program may; nothing: an operator asks, who may all.
     fn editor(&self) -> Option<&GraphEditor>;
 
-    /// Refuses a program that has nothing to do with a graph.
-    fn admit(&self, name: &str, changes: bool) -> Result<(), GraphRefusal> {
-        let Some(editor) = self.editor().cloned() else { return Ok(()) };
-        let name = name.to_owned();
-        self.ask(move |node, turn| node.admit_editor(turn.now, &editor, &name, changes))?
+    /// Whether a program may; an operator may all.
+    fn permit(&self, may: impl FnOnce(&GraphEditor) -> Result<(), GraphRefusal>) -> Result<(), GraphRefusal> {
+        self.editor().map_or(Ok(()), may)
+    }
+
+    /// Lets the worker do something with a graph, unless a program asks that has nothing to do with it, or asks too often.
+    fn ask_about<R: Send + 'static>(
+        &self,
+        name: &str,
+        asks: EditorAsk,
+        work: impl FnOnce(&mut Node, &mut Turn<'_>, &str) -> Result<R, GraphRefusal> + Send + 'static,
+    ) -> Result<R, GraphRefusal> {
+        let (editor, name) = (self.editor().cloned(), name.to_owned());
+        self.ask(move |node, turn| {
+            // In one step with the work: between two the graph may become somebody else's.
+            editor.map_or(Ok(()), |editor| node.admit_editor(turn.now, &editor, &name, asks))?;
+            work(node, turn, &name)
+        })?
     }
 }
 
@@ -71,46 +82,38 @@ pub(super) fn list(handle: &Handle) -> Result<Vec<Graph>, String> {
 
 /// One of them with its engines.
 pub(super) fn show(way: &impl Way, name: &str) -> Result<Shown, GraphRefusal> {
-    way.admit(name, false)?;
-    let (shown, at_ns) = way.ask({
-        let name = name.to_owned();
-        move |node, turn| (node.graph(&name), turn.now)
-    })?;
-    Ok(told_whole(shown?, at_ns))
+    let (shown, at_ns) = way.ask_about(name, EditorAsk::Look, |node, turn, name| Ok((node.graph(name)?, turn.now)))?;
+    Ok(told_whole(shown, at_ns))
 }
 
 /// What an engine says of itself.
 pub(super) fn read(way: &impl Way, name: &str, handler: &str) -> Result<Handler, GraphRefusal> {
-    way.admit(name, false)?;
     let (engine, of) = parts(handler)?;
-    let graph = name.to_owned();
-    let value = way.ask(move |node, _| node.read_graph(&graph, &engine, &of))??;
+    let read = move |node: &mut Node, _: &mut Turn<'_>, name: &str| Ok(node.read_graph(name, &engine, &of)?);
+    let value = way.ask_about(name, EditorAsk::Look, read)?;
     Ok(Handler { graph: name.to_owned(), handler: handler.to_owned(), value })
 }
 
 /// Somebody writes to an engine.
 pub(super) fn write(way: &impl Way, name: &str, handler: &str, value: &str) -> Result<Handler, GraphRefusal> {
-    way.admit(name, true)?;
     let (engine, of) = parts(handler)?;
-    let (graph, written) = (name.to_owned(), value.to_owned());
-    way.ask(move |node, turn| node.write_graph(turn.now, &graph, (&engine, &of), &written))??;
+    let written = value.to_owned();
+    way.ask_about(name, EditorAsk::Change, move |node, turn, name| {
+        Ok(node.write_graph(turn.now, name, (&engine, &of), &written)?)
+    })?;
     Ok(Handler { graph: name.to_owned(), handler: handler.to_owned(), value: value.to_owned() })
 }
 
 /// Runs a graph in the place of that of its name, or a new one.
 pub(super) fn apply(way: &impl Way, wanted: GraphWish) -> Result<Applied, GraphRefusal> {
-    way.admit(&wanted.name, true)?;
-    apply_admitted(way, wanted)
+    apply_as(way, wanted, EditorAsk::Change)
 }
 
-fn apply_admitted(way: &impl Way, wanted: GraphWish) -> Result<Applied, GraphRefusal> {
+fn apply_as(way: &impl Way, wanted: GraphWish, asks: EditorAsk) -> Result<Applied, GraphRefusal> {
     let GraphWish { name, text, role, take, base, place: asked } = wanted;
-    way.editor().map_or(Ok(()), |editor| editor.check_text(&text))?;
+    way.permit(|editor| editor.check_text(&text))?;
     let asked = asked.map(|asked| asked.parse()).transpose()?;
-    let before = way.ask({
-        let name = name.clone();
-        move |node, _| node.graph_spec(&name)
-    })?;
+    let before = way.ask_about(&name, asks, |node, _, name| Ok(node.graph_spec(name)))?;
     let asked: GraphPlace = asked.or(before.as_ref().map(|before| before.place)).unwrap_or_default();
     let (role, take) = match (role, take, before) {
         (Some(role), take, None) => (role, take.unwrap_or_default()),
@@ -124,13 +127,15 @@ fn apply_admitted(way: &impl Way, wanted: GraphWish) -> Result<Applied, GraphRef
     };
     let handle = way.handle();
     let spec = GraphSpec { name: name.clone(), role, take, text, place: asked };
-    let mut graph = spec.prepare_with(&handle.engine_classes())?;
-    way.editor().map_or(Ok(()), |editor| editor.check(&graph))?;
+    let mut graph = spec.prepare_within(&handle.engine_classes(), most_engines(way))?;
+    way.permit(|editor| editor.check(&graph))?;
     if !graph.away().is_empty() {
-        graph = offer(way, graph, base)?;
+        let offered = offer(way, vec![graph], base, |_, _| true)?;
+        graph = offered.into_iter().next().ok_or_else(|| format!("graph {name} is gone"))?;
     }
     let by_program = way.editor().is_some();
-    let swapped = way.ask(move |node, turn| swap(node, turn, graph, (base, by_program)))??;
+    let swapped =
+        way.ask_about(&name, EditorAsk::Again, move |node, turn, _| swap(node, turn, graph, (base, by_program)))?;
     if !by_program {
         // The ports know what it takes, which programs leave as it is.
         handle.settle().map_err(String::from)?;
@@ -140,20 +145,90 @@ fn apply_admitted(way: &impl Way, wanted: GraphWish) -> Result<Applied, GraphRef
     Ok(Applied { name, domain: domain.0, generation, kept: kept as u64, place, why })
 }
 
-/// Offers the parts of a graph to the nodes where they are to be, and waits until all have accepted. Meanwhile the node goes on.
-fn offer(way: &impl Way, mut graph: PreparedGraph, base: Option<u32>) -> Result<PreparedGraph, GraphRefusal> {
-    let (mut graph, offered) = way.ask(move |node, turn| {
-        let offered = node.offer_parts(turn, &graph, base);
-        graph.offer = offered.as_ref().ok().copied();
-        (graph, offered)
-    })?;
-    let offer = offered?;
-    // It is refused or too old some time.
-    while !way.ask(move |node, turn| node.is_accepted(turn, offer))?? {
+/// Engines that a graph may have after a change.
+fn most_engines(way: &impl Way) -> usize {
+    way.editor().map_or(GRAPH_MAX, GraphEditor::engines)
+}
+
+/// Whether a graph is still meant, as the node is by then.
+type IsMeant = fn(&mut Node, &PreparedGraph) -> bool;
+
+/// Offers the parts of graphs, as far as they are `meant`, to the nodes where they are to be, so many at a time as there may be, and waits
+/// until all have accepted. Meanwhile the node goes on. If one refuses, what others have accepted ends.
+fn offer(
+    way: &impl Way,
+    graphs: Vec<PreparedGraph>,
+    base: Option<u32>,
+    meant: IsMeant,
+) -> Result<Vec<PreparedGraph>, GraphRefusal> {
+    let (mut graphs, mut done, mut offered) = (graphs, 0, Vec::new());
+    loop {
+        let mut offers = offered;
+        (graphs, done, offered) = way.ask(move |node, turn| {
+            let next = offer_some(node, turn, &mut graphs[done..], &mut offers, (base, meant));
+            next.map(|next| (graphs, done + next, offers))
+        })??;
+        // They are refused or too old some time.
+        let accepted = accepted(way, &offered)?;
+        if accepted && done == graphs.len() {
+            return Ok(graphs);
+        }
         std::thread::sleep(LOOKED_AT);
     }
-    graph.offer = Some(offer);
-    Ok(graph)
+}
+
+/// Offers the first of these, as far as there is room; how many of them are done with. If one cannot be offered, all are withdrawn.
+fn offer_some(
+    node: &mut Node,
+    turn: &mut Turn<'_>,
+    graphs: &mut [PreparedGraph],
+    offers: &mut Vec<u32>,
+    (base, meant): (Option<u32>, IsMeant),
+) -> Result<usize, String> {
+    for (at, graph) in graphs.iter_mut().enumerate() {
+        if graph.away().is_empty() || !meant(node, graph) {
+            continue;
+        }
+        // Its own are answered before long; those of others need not be.
+        if node.offers_free() == 0 && !offers.is_empty() {
+            return Ok(at);
+        }
+        match node.offer_parts(turn, graph, base) {
+            Ok(offer) => {
+                graph.offer = Some(offer);
+                offers.push(offer);
+            }
+            Err(why) => {
+                give_up(node, turn, offers);
+                return Err(why);
+            }
+        }
+    }
+    Ok(graphs.len())
+}
+
+/// Nobody is to run what was offered so and does not run yet.
+fn give_up(node: &mut Node, turn: &mut Turn<'_>, offers: &[u32]) {
+    offers.iter().for_each(|offer| node.give_up_offer(turn, *offer));
+}
+
+/// Whether all have accepted these offers; if one was refused, all are withdrawn.
+fn accepted(way: &impl Way, offers: &[u32]) -> Result<bool, GraphRefusal> {
+    let offers = offers.to_vec();
+    let accepted = way.ask(move |node, turn| {
+        let mut all = true;
+        for offer in &offers {
+            match node.is_accepted(turn, *offer) {
+                Ok(accepted) => all &= accepted,
+                Err(why) => {
+                    give_up(node, turn, &offers);
+                    return Err(why);
+                }
+            }
+        }
+        Ok(all)
+    })?;
+    Ok(accepted?)
 }
 
 /// Two editors: who has looked at another generation than the one that runs is told so.
@@ -165,9 +240,6 @@ fn swap(
 ) -> Result<Swapped, GraphRefusal> {
     let name = graph.spec().name.clone();
     let number = node.generation_of(&name);
-    if by_program && number == 0 {
-        return Err(GraphRefusal::new(Error::Unknown, format!("graph {name} has ended meanwhile")));
-    }
     changed_meanwhile(&name, base, number)?;
     let swapped = node.run_graph(turn, graph, base)?;
     if by_program {
@@ -184,16 +256,16 @@ fn changed_meanwhile(name: &str, base: Option<u32>, number: u32) -> Result<(), G
 /// Connects engines of a graph otherwise: its text is read, changed and applied, unless somebody else has applied one meanwhile.
 pub(super) fn edit(way: &impl Way, wanted: GraphEdit) -> Result<Applied, GraphRefusal> {
     let GraphEdit { name, disconnect, remove, connect, base } = wanted;
-    way.admit(&name, true)?;
-    let of = name.clone();
-    let before = way.ask(move |node, _| node.graph(&of))??;
+    let before = way.ask_about(&name, EditorAsk::Change, |node, _, name| Ok(node.graph(name)?))?;
     let number = before.status.generation;
     changed_meanwhile(&name, base, number)?;
     let changes = Edit { disconnect: &disconnect, remove: &remove, connect: &connect };
+    let words = [&disconnect, &remove, &connect].into_iter().flatten().map(String::len).sum();
+    way.permit(|editor| editor.check_bytes(words))?;
     let before = spec_of(before);
-    way.editor().map_or(Ok(()), |editor| editor.check_text(&before.text))?;
-    let text = before.edited(changes, &way.handle().engine_classes())?;
-    apply_admitted(way, GraphWish { name, text, role: None, take: None, base: Some(number), place: None })
+    way.permit(|editor| editor.check_text(&before.text))?;
+    let text = before.edited(changes, &way.handle().engine_classes(), most_engines(way))?;
+    apply_as(way, GraphWish { name, text, role: None, take: None, base: Some(number), place: None }, EditorAsk::Again)
 }
 
 /// A graph that cannot run, and what there was before: graphs that ran, and names of those that did not.
@@ -206,45 +278,95 @@ pub(super) struct RefusedGraph {
 impl RefusedGraph {
     /// What [`renew`] is told for the way back.
     pub(super) fn before(self, classes: &BroughtClasses) -> Result<(Vec<PreparedGraph>, Vec<String>), String> {
-        let before = self.before.into_iter().map(|spec| spec.prepare_with(classes));
+        let before = self.before.into_iter().map(|spec| spec.prepare_with(classes).map(PreparedGraph::that_waits));
         Ok((before.collect::<Result<_, _>>()?, self.began))
     }
 }
 
 /// The graphs of another configuration run from now on, and these do not any more. With the first that cannot run this ends: whoever asks
-/// goes back to what there was.
+/// goes back to what there was. Parts at other nodes are accepted before anything changes; graphs that wait for theirs come later.
 pub(super) fn renew(
     handle: &Handle,
     wanted: Vec<PreparedGraph>,
     gone: Vec<String>,
 ) -> Result<Option<RefusedGraph>, String> {
+    let is_meant = |node: &mut Node, graph: &PreparedGraph| {
+        let same_role = node.graph_spec(&graph.spec().name).is_none_or(|before| before.role == graph.spec().role);
+        !graph.waits && same_role && !stands(node, graph.spec())
+    };
+    let wanted = match offer(handle, wanted, None, is_meant) {
+        Ok(wanted) => wanted,
+        Err(GraphRefusal { why, .. }) => {
+            return Ok(Some(RefusedGraph { why, before: Vec::new(), began: Vec::new() }));
+        }
+    };
+    let offers: Vec<u32> = wanted.iter().filter_map(|graph| graph.offer).collect();
     let refused = handle.with_node(move |node, turn| {
+        // What could not run before is neither the way back's to run nor its to end.
+        let wanted_names = wanted.iter().map(|graph| &graph.spec().name);
+        let refused: Vec<String> = wanted_names.filter(|name| node.is_graph_refused(name)).cloned().collect();
         let names = || gone.iter().chain(wanted.iter().map(|graph| &graph.spec().name));
-        let before: Vec<_> = names().filter_map(|name| node.graph(name).ok()).map(spec_of).collect();
+        let names = || names().filter(|name| !refused.contains(name));
+        let before: Vec<_> = names().filter_map(|name| node.wanted_graph(name)).collect();
         let is_new = |name: &&String| !before.iter().any(|known| known.name == **name);
         let began = names().filter(is_new).cloned().collect();
         for name in &gone {
             // An operator may have ended it before.
             let _ = node.end_graph(turn, name);
+            node.forget_waiting(turn, name);
         }
-        for graph in wanted {
-            if runs(node, graph.spec()) {
-                continue;
-            }
-            let (name, role) = (graph.spec().name.clone(), &graph.spec().role);
-            if before.iter().any(|before| before.name == name && before.role != *role) {
-                let _ = node.end_graph(turn, &name);
-            }
-            if let Err(why) = node.run_graph(turn, graph, None) {
-                return Some(RefusedGraph { why, before, began });
-            }
-        }
-        None
+        let ran = run_all(node, turn, wanted, (&before, &refused));
+        // Of what does not run nobody's part is kept.
+        give_up(node, turn, &offers);
+        ran.err().map(|why| RefusedGraph { why, before, began })
     })?;
     if let Err(error) = handle.settle() {
         tracing::warn!(%error, "what graphs take from now on is not theirs yet");
     }
     Ok(refused)
+}
+
+/// Runs those that do not run just so: what ran `before` in another role ends first. The first that cannot run is the last; if it was
+/// `refused` before, it is again.
+fn run_all(
+    node: &mut Node,
+    turn: &mut Turn<'_>,
+    wanted: Vec<PreparedGraph>,
+    (before, refused): (&[GraphSpec], &[String]),
+) -> Result<(), String> {
+    for graph in wanted {
+        let spec = graph.spec().clone();
+        if stands(node, &spec) {
+            continue;
+        }
+        node.forget_waiting(turn, &spec.name);
+        if runs(node, &spec) {
+            continue;
+        }
+        if before.iter().any(|before| before.name == spec.name && before.role != spec.role) {
+            let _ = node.end_graph(turn, &spec.name);
+        }
+        if !graph.away().is_empty() && graph.offer.is_none() {
+            node.await_graph(turn, graph);
+        } else if let Err(why) = node.run_graph(turn, graph, None) {
+            if refused.contains(&spec.name) {
+                node.refuse_graph(turn, spec, why.clone());
+            }
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+/// A program's edit: chains that go, engines that go, statements that come. A base of 0: whoever has changed the graph before.
+pub(super) fn edit_of(name: String, said: [&str; 3], base: u32) -> GraphEdit {
+    let [disconnect, remove, connect] = click::edit::parts(said);
+    GraphEdit { name, disconnect, remove, connect, base: based(base) }
+}
+
+/// A program says 0 if it does not care.
+pub(super) fn based(base: u32) -> Option<u32> {
+    Some(base).filter(|base| *base > 0)
 }
 
 /// What a graph was asked for as.
@@ -258,75 +380,16 @@ fn runs(node: &mut Node, wanted: &GraphSpec) -> bool {
     node.graph(&wanted.name).is_ok_and(|shown| spec_of(shown) == *wanted) && !node.is_graph_outdated(&wanted.name)
 }
 
+/// Whether just this is what there is of a graph: it runs, and nothing else waits, or it waits.
+fn stands(node: &mut Node, wanted: &GraphSpec) -> bool {
+    match node.has_waiting(&wanted.name) {
+        true => node.awaits_graph(wanted),
+        false => runs(node, wanted),
+    }
+}
+
 /// An engine's name, and the name of one of its handlers.
 fn parts(handler: &str) -> Result<(String, String), String> {
     let parts = handler.rsplit_once('.').map(|(engine, of)| (engine.to_owned(), of.to_owned()));
     parts.ok_or_else(|| format!("{handler}: a handler is named ENGINE.HANDLER, as c.count"))
-}
-
-fn told(status: GraphStatus) -> Graph {
-    let GraphStatus {
-        name,
-        role,
-        take,
-        domain,
-        generation,
-        older,
-        traffic,
-        engines,
-        in_kernel,
-        why,
-        kernel_packets,
-        parts,
-        owner,
-        edited,
-        ..
-    } = status;
-    let part = |part: GraphPart| {
-        let GraphPart { node, generation, answers, lost, sent, back, counts } = part;
-        let PartCounts { came, left, dropped, held } = counts;
-        Part { node: node.to_string(), generation, answers, lost, sent, back, came, left, dropped, held }
-    };
-    Graph {
-        name,
-        domain: domain.0,
-        role,
-        generation,
-        older: older as u64,
-        engines: engines as u64,
-        place: place(in_kernel).to_owned(),
-        why: (!why.is_empty()).then_some(why),
-        take,
-        came: traffic.came,
-        begun: traffic.begun,
-        left: traffic.left,
-        used: traffic.used,
-        dropped: traffic.dropped,
-        held: traffic.held,
-        kernel_packets,
-        parts: parts.into_iter().map(part).collect(),
-        owner: owner.map(|owner| owner.to_string()),
-        edited,
-    }
-}
-
-fn told_whole(shown: ShownGraph, at_ns: u64) -> Shown {
-    let ShownGraph { status, engines, wires, said, text } = shown;
-    let name = |at: u16| engines.get(usize::from(at)).map_or(String::new(), |engine| engine.name.clone());
-    let wires = wires.iter().map(|wire| Wire {
-        from: name(wire.from.0),
-        output: wire.from.1,
-        to: name(wire.to.0),
-        input: wire.to.1,
-        pushes: wire.pushes,
-        packets: wire.packets,
-    });
-    let wires = wires.collect();
-    let engines = engines.into_iter().map(|engine| Engine {
-        name: engine.name,
-        class: engine.class,
-        place: place(engine.in_kernel).to_owned(),
-        held: engine.held,
-    });
-    Shown { graph: told(status), at_ns, engines: engines.collect(), wires, said, text }
 }

@@ -33,6 +33,7 @@ pub mod names;
 pub mod observe;
 pub mod plan;
 mod planned;
+mod plumber;
 mod ports;
 mod recent;
 pub mod resolver;
@@ -155,8 +156,8 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
         files
     });
     worker.prepare(left)?;
-    let (xdp, ports, halves) =
-        open_ports(&mut worker, file, (&routing, &plans), (half.as_ref(), crew.workers), &settings, &orders, warm)?;
+    let (of, kernel_half, before) = ((&routing, &plans[..]), (half.as_ref(), crew.workers), (warm, keeper.policies()));
+    let (xdp, ports, halves) = open_ports(&mut worker, file, of, kernel_half, &settings, &orders, before)?;
     let crew = crew.start(file, &routing, (&entry, &guard, clock), (ports, &halves))?;
     worker.begin((hellos, file.prepared_graphs(&keeper.classes())?)).map_err(anyhow::Error::msg)?;
     let (kernel, links) = (file.routes == RouteSource::Kernel, Arc::<follow::Links>::default());
@@ -165,7 +166,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     let accounts = cpu_report.accounts();
     let handle =
         handle.with_cpu(cpu_report).with_rules(followed.clone()).with_links(links.clone()).with_files(files.clone());
-    let handle = handle.with_revocations(revocations).with_extensions(keeper);
+    let handle = handle.with_foreign(worker.foreign()).with_revocations(revocations).with_extensions(keeper);
     let seats = ee::Seats::new(connections.environments.clone());
     let handle = handle.with_watching(watching).with_others(crew.others()).with_connections(connections);
     let captures = files_of_ports.map(|files| files.start(handle.clone())).transpose()?;
@@ -203,6 +204,7 @@ fn first(
     let (mut worker, crew, report) = crew::first((file, plans), config, own, way, (entry, clock, classifying))?;
     worker.offer(std::mem::take(&mut extended.services)).map_err(anyhow::Error::msg)?;
     keeper.put(extended).map_err(anyhow::Error::msg)?;
+    worker.bring(keeper.classes());
     Ok((worker, crew, report, keeper))
 }
 
@@ -256,7 +258,7 @@ fn open_ports(
     (half, workers): (Option<&Arc<KernelHalf>>, WorkerId),
     settings: &Arc<Settings>,
     orders: &Sender<Order>,
-    warm: JoinHandle<()>,
+    (warm, policies): (JoinHandle<()>, extensions::Policies),
 ) -> Result<(sockets::Opened, Vec<Vec<OpenPort>>, Vec<SharedHalf>)> {
     let mut xdp = sockets::open(routing, plans, (&file.xdp, &file.run_dir()), half, workers);
     let without_tags = kernel::leave_all_tags(settings, plans, &xdp.ports);
@@ -265,8 +267,12 @@ fn open_ports(
     let before = std::mem::take(&mut xdp.ports);
     // Packets that bring code find somebody who compiles it. One that panicked has said so.
     let _ = warm.join();
-    let of_others =
-        worker.open(&routing.ports, plans.iter().cloned().zip(before).collect(), settings, orders.clone())?;
+    let of_others = worker.open(
+        &routing.ports,
+        (plans.iter().cloned().zip(before).collect(), policies),
+        settings,
+        orders.clone(),
+    )?;
     worker.seed_links(&kernel::links(plans));
     let half = half.map(AsRef::as_ref);
     listen(half, xdp.own.as_deref()).context("programs before the Linux stack cannot pass packets up")?;
@@ -304,10 +310,11 @@ fn starter(dir: &Path) -> Result<Option<Starter>> {
     if broker::is_there() { Ok(None) } else { Ok(Some(broker::jails_of(dir)?)) }
 }
 
-/// The sockets of control and of processes that operators connect, and who fetches code for extensions.
+/// The sockets of control and of processes that operators connect, who fetches code for extensions, and who changes graphs for programs.
 fn listen_for_others((file, text): (&NodeFile, &str), handle: &Handle, acceptor: ee::Acceptor) -> Result<()> {
     let dir = &file.run_dir();
     handle.was_configured(text, file.store.as_deref());
+    handle.shelf.plumber().start(handle.clone())?;
     let keeping = handle.clone().without_extensions();
     let keep = Box::new(move |bundle| keeping.keep_code(bundle).map(drop));
     let extensions = handle.extensions().map_err(anyhow::Error::msg)?;

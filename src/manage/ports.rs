@@ -2,20 +2,21 @@
 
 mod opener;
 
-pub(super) use opener::Opener;
+pub(super) use opener::{ForeignPorts, Opener};
 
 use crate::broker::MORE;
 use crate::config::Plan;
 use crate::core::reason::Reason;
 use crate::frame::WorkerId;
 use crate::frame::{Frame, FramePool, PortId};
+use crate::manage::extensions::Policies;
 use crate::port::packet::{Change, Taker};
 use crate::port::pcap::HEADERS;
 use crate::port::sorted::{Sorting, SortingSpec};
 use crate::port::vacant::VacantPort;
 use crate::port::xdp::QueueSocket;
 use crate::port::{BeforeStack, Socket};
-use crate::schedule::discipline::ClassCounts;
+use crate::schedule::discipline::{ClassCounts, PolicyCounts};
 use crate::sys::packet::Room;
 use crate::sys::poll::Poll;
 use crate::sys::threads::{self, Duty};
@@ -40,10 +41,10 @@ impl OpenPort {
         id: PortId,
         plan: Plan,
         before: BeforeStack,
-        (mtu, workers): (usize, WorkerId),
+        (mtu, workers, policies): (usize, WorkerId, &Policies),
     ) -> io::Result<(Vec<OpenPort>, Option<Taker>)> {
+        let sorting = || plan.sorting.as_deref().map(|sorting| sorted(sorting, policies)).transpose();
         let (sockets, taker) = plan.opening.open(id, mtu, before, workers)?;
-        let sorting = || plan.sorting.as_deref().map(sorted).transpose();
         let open = |socket| Ok(OpenPort { socket, blocked: false, sorting: sorting()? });
         Ok((sockets.into_iter().map(open).collect::<io::Result<_>>()?, taker))
     }
@@ -173,6 +174,18 @@ impl OpenPort {
         frames.into_iter().filter_map(|frame| self.push(frame, now).err()).collect()
     }
 
+    /// Its frames leave in another order from now on; what waits goes along, and what finds no room is given back.
+    pub(super) fn sort_by(&mut self, sorting: Box<Sorting>, now: u64) -> Vec<(Frame, Reason)> {
+        let before = self.sorting.replace(sorting);
+        let frames = before.map_or_else(Vec::new, |mut sorting| sorting.drain());
+        frames.into_iter().filter_map(|frame| self.push(frame, now).err()).collect()
+    }
+
+    /// What extensions decide in its discipline: of which class, or of none, and what that has done.
+    pub(super) fn policies(&self) -> impl Iterator<Item = (&str, PolicyCounts)> {
+        self.sorting.iter().flat_map(|sorting| sorting.policies())
+    }
+
     /// Its classes with queues, and what each has done.
     pub(super) fn classes(&self) -> impl Iterator<Item = (&str, ClassCounts)> {
         self.sorting.iter().flat_map(|sorting| sorting.counts())
@@ -185,9 +198,9 @@ impl OpenPort {
 }
 
 /// An order of frames that nobody who sends them can foresee.
-fn sorted(sorting: &SortingSpec) -> io::Result<Box<Sorting>> {
+pub(super) fn sorted(sorting: &SortingSpec, policies: &Policies) -> io::Result<Box<Sorting>> {
     let seed = RandomState::new().hash_one(sorting.spec.classes.len());
-    Sorting::new(sorting, seed).map(Box::new).map_err(io::Error::other)
+    Sorting::new(sorting, seed, policies).map(Box::new).map_err(io::Error::other)
 }
 
 /// How many ports are opened or closed at a time: the kernel lets whoever does it wait for all CPUs, and many wait as long
@@ -204,13 +217,13 @@ pub(super) type Opened = (Vec<OpenPort>, Option<Taker>);
 pub(super) fn open_all(
     names: Vec<String>,
     mut ways: Vec<(Plan, BeforeStack)>,
-    (mtu, workers): (usize, WorkerId),
+    (mtu, workers, policies): (usize, WorkerId, Policies),
 ) -> io::Result<Vec<Opened>> {
     let native = ways.iter().filter(|(plan, _)| plan.opening.interface().is_some()).count();
     let room = room_of(native, workers);
     ways.iter_mut().for_each(|(_, before)| before.room = room);
     let open = move |(at, (plan, before)): (usize, (Plan, BeforeStack))| {
-        let opened = OpenPort::open(PortId(at as u16), plan, before, (mtu, workers));
+        let opened = OpenPort::open(PortId(at as u16), plan, before, (mtu, workers, &policies));
         opened.map_err(|error| explain(&names[at], error))
     };
     let all = each(ways.into_iter().enumerate().collect(), Duty::Routes, open)?;

@@ -9,10 +9,12 @@ mod around;
 mod changes;
 pub mod crew;
 mod edges;
+mod input;
 mod order;
 mod orders;
 mod settle;
 mod slices;
+mod taking;
 mod watch;
 mod work_clock;
 
@@ -21,6 +23,7 @@ use super::cpu::Cpu;
 use super::ee::Desk;
 use super::loader::Loader;
 use super::ports::OpenPort;
+use crate::config::input::InputSpec;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
 use crate::frame::WorkerId;
@@ -35,6 +38,7 @@ use crate::sys::clock::Clock;
 use crate::sys::poll::{Poll, Ready, Waker};
 use around::{Around, Front, Place};
 use crew::Link;
+use input::Input;
 pub use order::{Command, Order, Placing};
 use slices::Slices;
 use std::io;
@@ -90,6 +94,8 @@ pub struct Worker {
     taking: Option<u64>,
     /// Surveys under way.
     surveys: Slices,
+    /// From which port it takes frames next, if an order says so.
+    input: Option<Box<Input>>,
 }
 
 /// Which of the workers of a node one is, with what only that one has.
@@ -124,6 +130,8 @@ pub struct Parts {
     pub busy_poll_us: u32,
     /// What it gets of the CPU.
     pub cpu: Cpu,
+    /// From which port it takes frames next.
+    pub input: Option<InputSpec>,
     /// What neighbours may use of it.
     pub entry: EntryLimits,
     /// Protocols that are taught.
@@ -144,7 +152,8 @@ impl Worker {
             Seat::Further(id) => *id,
         };
         let making = anew::Making::of(&parts, id);
-        let Parts { config, seat, links, busy_poll_us, cpu, orders, waker, clock, .. } = parts;
+        let Parts { config, seat, links, busy_poll_us, cpu, input, orders, waker, clock, .. } = parts;
+        let input = input.map(Input::new).transpose().map_err(io::Error::other)?;
         let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
@@ -184,6 +193,7 @@ impl Worker {
             making,
             taking: None,
             surveys: Slices::default(),
+            input: input.map(Box::new),
         })
     }
 
@@ -237,6 +247,7 @@ impl Worker {
                     token => busy |= self.serve_port((token - PORTS) as usize, event)?,
                 }
             }
+            busy |= self.take_in_order()?;
             busy |= self.take_handed();
             let mut now = self.now;
             let mut driven = self.driver.at(now);
@@ -348,52 +359,11 @@ impl Worker {
             self.driver.node.count_missed(PortId(at as u16), port.overflows());
             self.driver.node.count_drops(Reason::Oversized, port.cut_short().into());
             self.driver.node.set_port_classes(PortId(at as u16), port.classes());
+            self.driver.node.set_port_policies(PortId(at as u16), port.policies());
         }
-    }
-
-    /// Takes what a port has; true if there may be more.
-    fn serve_port(&mut self, at: usize, event: &Ready) -> io::Result<bool> {
-        if event.writable {
-            self.send(at, self.now)?;
+        if self.input.is_some() {
+            self.tell_input();
         }
-        if !event.readable {
-            return Ok(false);
-        }
-        let mut began = self.driver.node.worked(self.now);
-        for _ in 0..BATCHES_MAX {
-            let (count, more) = self.around.ports[at].receive(&mut self.driver.out.pool, &mut self.batch)?;
-            if count == 0 {
-                return Ok(false);
-            }
-            let now = self.read();
-            self.busy_until = now + self.busy_poll;
-            let mut batch = core::mem::take(&mut self.batch);
-            if self.driver.out.traced {
-                self.tell_came(now, at, &mut batch);
-            }
-            self.taking = Some(self.driver.node.looked_at(&self.driver.out).wrapping_add(batch.len() as u64));
-            let Driven { node, mut turn } = self.driver.at(now);
-            node.receive_all(&mut turn, &mut batch);
-            self.batch = batch;
-            self.taking = None;
-            let done = self.read();
-            let spent = self.driver.node.worked(done) - began;
-            self.driver.node.received(count, spent);
-            let waits = self.driver.node.has_work();
-            if waits {
-                self.received += spent;
-            }
-            // Else what is to be sent leaves with what those packets send.
-            if more || !waits {
-                self.settle(now)?;
-            }
-            if !more {
-                return Ok(false);
-            }
-            let again = self.read();
-            began = self.driver.node.worked(again);
-        }
-        Ok(true)
     }
 
     fn serve_application(&mut self, token: u64) -> io::Result<()> {

@@ -16,7 +16,7 @@ use crate::core::reason::Reason;
 use crate::frame::{Frame, Payer, PeerId, PortId};
 use crate::graph::half::ChannelHalf;
 use crate::link::meter::LinkMeter;
-use crate::topology::gauge::ClassCounts;
+use crate::topology::gauge::{ClassCounts, InputCounts, PolicyCounts};
 use crate::topology::{Neighbour, Port, Router, Routes, Way};
 use crate::wire::{Addr, Digest};
 use std::sync::Arc;
@@ -78,19 +78,21 @@ impl Node {
 
     /// What the classes of a port's discipline have done so far.
     pub fn set_port_classes<'a>(&mut self, port: PortId, classes: impl Iterator<Item = (&'a str, ClassCounts)>) {
-        let Some(gauge) = self.cx.core.gauge(port) else { return };
-        let mut told = 0;
-        for (name, counts) in classes {
-            match gauge.classes.get_mut(told).filter(|(known, _)| **known == *name) {
-                Some((_, known)) => *known = counts,
-                None => {
-                    gauge.classes.truncate(told);
-                    gauge.classes.push((name.into(), counts));
-                }
-            }
-            told += 1;
+        if let Some(gauge) = self.cx.core.gauge(port) {
+            tell(&mut gauge.classes, classes);
         }
-        gauge.classes.truncate(told);
+    }
+
+    /// What policies of extensions have done so far in a port's discipline.
+    pub fn set_port_policies<'a>(&mut self, port: PortId, policies: impl Iterator<Item = (&'a str, PolicyCounts)>) {
+        if let Some(gauge) = self.cx.core.gauge(port) {
+            tell(&mut gauge.policies, policies);
+        }
+    }
+
+    /// What was taken in of a port by an order of ports, if there is one.
+    pub fn set_port_input(&mut self, port: PortId, taken: Option<InputCounts>) {
+        self.cx.core.gauge(port).into_iter().for_each(|gauge| gauge.input = taken);
     }
 
     /// Packets that count as handed over and are held here until those before them have arrived.
@@ -287,4 +289,20 @@ impl Node {
     pub fn authorised(&mut self, turn: &mut Turn<'_>, code: Digest, result: Result<Grant, String>) {
         self.ask(|capsules: &mut Capsules, cx| capsules.authorised(cx, turn, code, result)).unwrap_or_default()
     }
+}
+
+/// What is told by name takes the place of what was told before.
+fn tell<'a, T>(list: &mut Vec<(Box<str>, T)>, told: impl Iterator<Item = (&'a str, T)>) {
+    let mut count = 0;
+    for (name, is) in told {
+        match list.get_mut(count).filter(|(known, _)| **known == *name) {
+            Some((_, known)) => *known = is,
+            None => {
+                list.truncate(count);
+                list.push((name.into(), is));
+            }
+        }
+        count += 1;
+    }
+    list.truncate(count);
 }

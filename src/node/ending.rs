@@ -125,6 +125,7 @@ impl Cx {
             self.end_stores(turn, &all);
         }
         for (id, domain) in gone {
+            self.count_last_wishes(turn.now, id, &domain);
             self.core.state.forget(&mut self.core.domains, id);
             domain.common.iter().for_each(|common| common.state.forget());
             ended.events += self.control.events.cancel_all(id);

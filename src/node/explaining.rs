@@ -10,6 +10,7 @@ use crate::classify::taught::classifier::{MatchMode, RuleNumber};
 use crate::classify::taught::trace::Trace;
 use crate::frame::{Frame, PeerId, PortId};
 use crate::graph::Taker;
+use crate::node::graphs::ProgramWalk;
 
 /// What a frame is to a node.
 pub struct Explained {
@@ -19,8 +20,12 @@ pub struct Explained {
     pub trace: Trace,
     /// Of each rule there its channel, the title of that one's domain, and its text.
     pub rules: Vec<(RuleNumber, u32, String, String)>,
+    /// The rules there that hold for nothing, each in the same way, and why: a host has not been found, or a protocol is taught no more.
+    pub idle: Vec<(u32, String, String, String)>,
     /// The channels that get it.
     pub channels: Vec<u32>,
+    /// What the program of its graph in the kernel does with it, if it is plain.
+    pub program: Option<ProgramWalk>,
 }
 
 impl Node {
@@ -34,6 +39,7 @@ impl Node {
         let taught = &mut self.cx.graphs.channels.taught;
         let mode = taught.classifying().mode;
         let (trace, of_rules) = taught.explain(port, bytes);
+        let idle = taught.all_idle(port);
         let whose = whose(&seen);
         let mut takers: Vec<Taker> = Vec::new();
         if whose.is_none() && (fixed.is_none() || mode == MatchMode::All) {
@@ -50,9 +56,13 @@ impl Node {
         let rules = of_rules
             .iter()
             .map(|(number, taker, rule)| (*number, taker.channel.0, title(taker), rule.text.to_string()));
+        let idle =
+            idle.iter().map(|(taker, rule, why)| (taker.channel.0, title(taker), rule.text.to_string(), why.clone()));
         Explained {
+            idle: idle.collect(),
             whose: whose.unwrap_or(if takers.is_empty() { "the Linux stack's" } else { "of channels" }),
             rules: rules.collect(),
+            program: fixed.and_then(|taker| self.walk_program(taker.domain, port, bytes)),
             channels: takers.iter().map(|taker| taker.channel.0).collect(),
             trace,
         }

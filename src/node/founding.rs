@@ -85,6 +85,7 @@ impl Control {
             alarms: alarms::Alarms::new(ports),
             mirror: Mirror { on: kernel, told: 0, next_tell: 0 },
             workers: Default::default(),
+            wishing: Default::default(),
             next_sweep: SWEEP,
             next_look: LOOK,
         }

@@ -19,6 +19,8 @@ mod passing;
 mod placing;
 mod shown;
 mod swapping;
+mod taken;
+mod waiting;
 
 use super::Cx;
 use super::ending::Gone;
@@ -29,25 +31,34 @@ use crate::classify::Native;
 use crate::core::domain::{DomainId, EnvironmentId};
 use crate::core::reason::Reason;
 use crate::frame::{BUFFER, Frame, Link, Payer, PeerId};
+use crate::graph::class::PACKET_FUEL;
 pub use crate::graph::class::{BroughtClass, BroughtClasses};
 use crate::graph::door::GraphSlot;
 use crate::graph::fused::FusedPart;
+pub use crate::graph::fused::WalkEnd;
+pub use crate::graph::placement::GraphPlace;
 pub use crate::graph::running::GRAPHS_MAX;
 use crate::graph::running::GraphGeneration;
 use crate::graph::scratch::Scratch;
-pub use crate::graph::spec::{GraphPlace, GraphSpec, PreparedGraph};
+pub use crate::graph::spec::{GraphSpec, PreparedGraph, port_of};
 use crate::nodeos::interface::InChanId;
+use crate::trust::Role;
 use crate::wire::{Addr, anep, ethernet};
 use core::mem::take;
 use editing::EditRates;
-pub use editing::{GraphEditor, GraphRefusal};
+pub use editing::{EditorAsk, GraphEditor, GraphRefusal, may_have_host};
 pub use parts::GraphPart;
-use parts::{Coming, Hosted, Kept, Offer, PASSED, PIECES_AT_ONCE, PIECES_PER_SECOND};
+use parts::{
+    Coming, Hosted, Kept, MESSAGES_AT_ONCE, MESSAGES_PER_SECOND, Offer, PASSED, PIECES_AT_ONCE, PIECES_PER_SECOND,
+};
+pub use placing::ProgramWalk;
 pub use shown::{GraphEngine, GraphStatus, GraphTraffic, ShownGraph};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use swapping::Inlet;
 pub use swapping::{Swapped, is_base};
+pub use taken::check_take;
+use waiting::Waiting;
 
 /// Generations of one graph that still hold something, at most; what more hold is dropped.
 const OLDER_MAX: usize = 8;
@@ -60,6 +71,10 @@ const SETTLED_EVERY: u64 = 10_000_000;
 
 /// Lines of its engines that a graph keeps for whoever looks.
 const SAID_MAX: usize = 100;
+
+/// Fuel for marshalling what the packets of one turn have become: 64 packets pass that take all they may, and more of those that take
+/// less. One copied into thousands does not keep its worker.
+const MARSHAL_FUEL: u64 = 64 * PACKET_FUEL;
 
 /// Bytes of a tag behind an Ethernet header.
 const TAG: usize = 4;
@@ -79,7 +94,7 @@ struct Running {
     older: VecDeque<(GraphGeneration, u64)>,
     scratch: Scratch,
     traffic: GraphTraffic,
-    /// Packets that its domain's memory is charged for.
+    /// Bytes that its domain's memory is charged for.
     charged: u64,
     said: VecDeque<String>,
     /// How often a program has changed it.
@@ -109,9 +124,15 @@ pub(super) struct RunningGraphs {
     /// Parts that other nodes have been asked to run, and the number of the last offer.
     offers: Vec<Offer>,
     offered: u32,
+    /// Graphs that wait for their parts.
+    waiting: Vec<Waiting>,
     /// Texts of parts that are coming from neighbours, and how fast they may.
     coming: Vec<Coming>,
     pieces: Rates<Ingress>,
+    /// What extensions have brought: of it what marshals packets of neighbours' parts.
+    brought: BroughtClasses,
+    /// How fast other messages about parts may come.
+    messages: Rates<Ingress>,
     /// How often programs of each role change some.
     edits: EditRates,
 }
@@ -126,11 +147,19 @@ impl RunningGraphs {
             list,
             places,
             offers,
+            waiting: Vec::new(),
             offered: word as u32,
             coming,
             pieces,
+            brought: BroughtClasses::default(),
+            messages: Rates::new(MESSAGES_PER_SECOND, MESSAGES_AT_ONCE),
             edits: EditRates::default(),
         }
+    }
+
+    /// Whether programs of a role have a change left.
+    pub(super) fn has_change(&mut self, now: u64, role: &Role) -> bool {
+        self.edits.has_change(now, role)
     }
 
     fn at(&self, domain: DomainId) -> Option<usize> {
@@ -239,14 +268,17 @@ impl Running {
         self.older.iter().map(|(older, until)| older.wake.min(*until)).fold(self.now.wake, u64::min)
     }
 
-    /// Bytes that its domain may hold.
-    fn room(&self, cx: &mut Cx) -> u64 {
-        cx.core.domains.of(self.domain).map_or(0, |domain| domain.grants.memory_bytes)
+    /// Packets that its domain has memory for, beside what engines have learnt; without any they learn nothing more.
+    fn measure_room(&mut self, cx: &mut Cx) -> u64 {
+        let most = cx.core.domains.of(self.domain).map_or(0, |domain| domain.grants.memory_bytes);
+        let kept = self.now.graph.kept();
+        self.scratch.no_room = self.traffic.held * BUFFER + kept > most;
+        most.saturating_sub(kept) / BUFFER
     }
 
     /// What has come in this turn goes in.
     fn receive(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
-        let room = self.room(cx) / BUFFER;
+        let room = self.measure_room(cx);
         self.scratch.is_watched = turn.out.traced;
         while !self.came.is_empty() {
             let fits = room.saturating_sub(self.traffic.held).min(self.came.len() as u64) as usize;
@@ -269,7 +301,7 @@ impl Running {
     /// Engines have their turns, in all generations that are due.
     fn work(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         self.scratch.is_watched = turn.out.traced;
-        self.scratch.no_room = self.traffic.held * BUFFER > self.room(cx);
+        self.measure_room(cx);
         for at in 0..self.older.len() {
             if let Some((older, _)) = self.older.get_mut(at).filter(|(older, _)| older.wake <= turn.now) {
                 older.work(turn.now, &mut turn.out.pool, &mut self.scratch);
@@ -318,7 +350,10 @@ impl Running {
     /// is counted.
     fn settle(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, came: u64, older: Option<usize>) {
         let Running { scratch, domain, traffic, said, now, older: all, kept, .. } = self;
-        let generation = older.and_then(|at| all.get(at)).map_or(&*now, |(older, _)| older);
+        let generation = match older.and_then(|at| all.get_mut(at)) {
+            Some((older, _)) => older,
+            None => &mut *now,
+        };
         let (begun, used) = (take(&mut scratch.begun), take(&mut scratch.used));
         if begun + used > 0 {
             cx.transform(*domain, 0, begun);
@@ -336,10 +371,18 @@ impl Running {
         for (frame, reason) in scratch.dropped.drain(..) {
             cx.drop_in(turn, frame, reason, *domain);
         }
-        for frame in scratch.out.drain(..) {
-            let way = generation.remotes.leads(frame.port);
+        let (mut out, mut fuel) = (take(&mut scratch.out), MARSHAL_FUEL);
+        for mut frame in out.drain(..) {
+            let port = frame.port;
+            let way = generation.remotes.leads(port);
             let left = match way {
-                Some(way) => cx.pass_part(turn, frame, *domain, way),
+                Some(way) => match scratch.hide(&mut frame) {
+                    Ok(_) => {
+                        let marshal = generation.remotes.marshal(port).map(|by| (by, &mut fuel));
+                        cx.pass_part(turn, frame, *domain, way, marshal)
+                    }
+                    Err(_) => Err((frame, Reason::LockedFields)),
+                },
                 None => cx.leave_graph(turn, frame, *domain),
             };
             match left {
@@ -356,17 +399,18 @@ impl Running {
                 }
             }
         }
+        scratch.out = out;
+        traffic.blanked += take(&mut scratch.blanked);
         for line in scratch.said.drain(..) {
             if said.len() >= SAID_MAX {
                 said.pop_front();
             }
             said.push_back(line);
         }
-        if traffic.held != self.charged {
-            // More than there is is refused when the next one comes.
-            if cx.core.pools.set_held(self.domain, traffic.held * BUFFER) {
-                self.charged = traffic.held;
-            }
+        let bytes = traffic.held * BUFFER + now.graph.kept();
+        // More than there is is refused when the next one comes.
+        if bytes != self.charged && cx.core.pools.set_held(self.domain, bytes) {
+            self.charged = bytes;
         }
     }
 

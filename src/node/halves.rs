@@ -371,7 +371,9 @@ impl Capsules {
                         shared.account.iter().for_each(|account| domain.share_with_kernel(account));
                     }
                     domain.records = shared.records.clone();
+                    domain.wishes.kernel = shared.account.clone();
                 }
+                cx.seat_wishes(now, ready.domain);
                 cx.tell_limits(turn, &code, &role);
                 turn.out.effects.push(Effect::Kernel(KernelOrder::Activate(code)));
             }

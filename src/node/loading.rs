@@ -229,6 +229,7 @@ impl Capsules {
         let brought = self.fetch.first_waiting(&code).map(|frame| frame.payer);
         let group = cx.share_state(domain, grant_of, brought);
         for_others.into_iter().for_each(|program| self.tell_ready(cx, turn, code, program, group));
+        cx.seat_wishes(turn.now, domain);
         if let Some(result) = linked {
             self.linked(cx, turn, code, result);
         }
@@ -401,7 +402,9 @@ impl Capsules {
             cx.end_common(turn, ready.domain, name);
             let core = &mut cx.core;
             core.state.forget(&mut core.domains, ready.domain);
-            core.domains.end(ready.domain);
+            for (id, domain) in core.domains.end(ready.domain) {
+                cx.count_last_wishes(turn.now, id, &domain);
+            }
             cx.core.pools.end(ready.domain);
             turn.runtime.release(ready.slot);
             cx.leave_path(turn, ready.domain);

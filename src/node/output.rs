@@ -2,8 +2,10 @@
 //! outside, such as "compile this". The driver empties it after every call.
 
 use super::handing::Handed;
+use super::wishing::WishedEdit;
 use super::workers::WorkerOrder;
 use crate::classify::filter::{Filter, Watch};
+use crate::classify::foreign::ForeignFlow;
 use crate::code::fetch::Source;
 use crate::code::judge::Claim;
 use crate::code::run::Runtime;
@@ -127,6 +129,10 @@ pub enum Effect {
         /// Whether the channel exists.
         exists: bool,
     },
+    /// No rule over taught protocols can hold for this flow of a port. There is no answer.
+    Foreign(PortId, ForeignFlow),
+    /// All rules were read again: what was said of flows is not to be believed. There is no answer.
+    NoneForeign,
     /// Tell the other workers of the node. There is no answer.
     Workers(Box<WorkerOrder>),
     /// Tell the first worker of the node whom this one hears: `Node::heard`.
@@ -135,6 +141,8 @@ pub enum Effect {
     AskLink(PortId, Addr),
     /// Tell the first worker of the node that these domains have ended, which may have something in its stores: `Node::end_stores`.
     EndStores(Vec<DomainId>),
+    /// Have an edit of a graph done that code of capsules wishes for; answer with `Node::edited`.
+    GraphEdit(Box<WishedEdit>),
     /// Grant the PLAN environment a wish, on behalf of whom it is wished; answer as it says.
     Plan(Wish, Cause),
 }

@@ -40,9 +40,10 @@ impl Node {
 impl Capsules {
     /// Looks at what all codes have used, and charges their domains what they hold: their memory, and their soft state as it is.
     pub(super) fn look_at_budgets(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
-        let core = &mut cx.core;
         let mut over: Vec<(Digest, u32)> = Vec::new();
         for (name, ready) in self.codes.ready() {
+            cx.count_wishes(turn.now, ready.domain);
+            let core = &mut cx.core;
             let Some(domain) = core.domains.of(ready.domain) else { continue };
             // It fits: the pool was made for as much as the role's limits let there be.
             let _ = core.pools.set_held(ready.domain, held_by_code(&domain.limits, domain.counts.state_entries));

@@ -13,6 +13,7 @@
 use super::codes::{Code, Ready};
 use super::ending::EndedBy;
 use super::entry::EntryLimits;
+use super::graphs::RunningGraphs;
 use super::output::{Effect, KernelOrder, Turn};
 use super::overrun::held_by_code;
 use super::places::PortPlaced;
@@ -96,6 +97,7 @@ impl Node {
             classifying,
             hellos,
         } = amendment;
+        let locks = classifying.is_some() || roles.is_some();
         classifying.into_iter().for_each(|classifying| self.cx.teach(turn, classifying));
         let rebinds = !placed.is_empty();
         placed.into_iter().for_each(|placed| self.place_port(placed));
@@ -124,6 +126,9 @@ impl Node {
         }
         if let Some(roles) = roles {
             self.set_roles(turn, roles);
+        }
+        if locks {
+            self.ask(|graphs: &mut RunningGraphs, cx| graphs.lock_all(cx));
         }
         if let Some(entry) = entry {
             self.set_entry(entry);
@@ -170,6 +175,7 @@ impl Node {
         }
         self.ask(|capsules: &mut Capsules, cx| capsules.renew_roles(cx, turn, &renewal));
         let ended = self.cx.renew_domains(turn.now, &renewal);
+        self.cx.control.wishing.renew(&self.cx.control.roles);
         for domain in ended {
             self.cx.fell(domain, EndedBy::Operator);
             self.end_domain(turn, domain, true);
@@ -238,11 +244,13 @@ impl Cx {
     }
 
     fn renew_code_domain(&mut self, turn: &mut Turn<'_>, name: &Digest, ready: &mut Ready, role: &Arc<Role>) {
+        self.settle_wishes(ready.domain);
         ready.grant.role = role.clone();
         ready.steps = role.limits.steps_per_packet;
         let besides = held_by_code(&role.limits, role.limits.state_entries);
         let memory_bytes = role.grants.memory_bytes.saturating_add(besides);
         self.renew_domain(turn.now, ready.domain, role, Grants { memory_bytes, ..role.grants });
+        self.seat_wishes(turn.now, ready.domain);
         if ready.bpf.is_some() {
             self.tell_limits(turn, name, role);
         }

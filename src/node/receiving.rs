@@ -84,6 +84,11 @@ impl Cx {
                 self.core.ledger.unseen += 1;
                 self.drop(turn, frame, Reason::NoPort);
             }
+            Seen::Class(Ok(Class::NotOurs(Some(_)))) if self.graphs.channels.demux.is_crowded() => {
+                // The kernel may have been in doubt whose it is: it need not be any more.
+                self.tell_foreign(turn, &frame);
+                self.leave_alone(turn, frame);
+            }
             _ => self.leave_alone(turn, frame),
         }
     }

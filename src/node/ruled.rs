@@ -10,7 +10,7 @@
 //! channel gets the frame itself: so frames in and frames made are frames out, delivered, held or dropped.
 
 use super::handing::HandedAs;
-use super::output::{EventKind, Turn};
+use super::output::{Effect, EventKind, Turn};
 use super::{Cx, Node};
 use crate::classify::headers::Layers;
 use crate::classify::rule::Layer;
@@ -18,6 +18,7 @@ use crate::classify::shapes::Found;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Sent};
 use crate::graph::Taker;
+use crate::graph::taught::Foreign;
 
 impl Node {
     /// A frame has come in that is nobody's, or by its fixed fields a channel's, and of which rules are asked.
@@ -32,6 +33,7 @@ impl Node {
         found.retain(|(_, layer)| is_there(*layer));
         if found.is_empty() && fixed.is_none() {
             self.cx.graphs.channels.found = found;
+            self.cx.tell_foreign(turn, &frame);
             return self.cx.leave_alone(turn, frame);
         }
         frame.authenticated = false;
@@ -93,6 +95,15 @@ fn mark(frame: &mut Frame, layer: Layer, layers: Option<&Layers>) {
 }
 
 impl Cx {
+    /// The kernel hears of a flow of which no rule can hold: it need not copy more of its packets here. Those that have come since come up.
+    pub(super) fn tell_foreign(&mut self, turn: &mut Turn<'_>, frame: &Frame) {
+        match self.graphs.channels.taught.foreign(frame.port, frame.bytes(), turn.now) {
+            Foreign::Flow(flow) => turn.out.effects.push(Effect::Foreign(frame.port, flow)),
+            Foreign::Refused => self.core.gauge(frame.port).into_iter().for_each(|gauge| gauge.foreign_refused += 1),
+            Foreign::Unknown => {}
+        }
+    }
+
     /// Another packet like this one begins.
     fn copy_of(&mut self, turn: &mut Turn<'_>, frame: &Frame) -> Frame {
         let mut copy = self.make(turn);

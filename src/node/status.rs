@@ -51,6 +51,8 @@ pub struct Status {
     pub applications: Vec<u16>,
     /// Named stores, which the first worker has.
     pub stores: crate::nodeos::store::StoreCounts,
+    /// Edits of graphs that code has wished for.
+    pub graph_wishes: super::wishing::WishCounts,
     /// The PLAN environment, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<crate::ee::plan::status::PlanStatus>,
@@ -241,6 +243,7 @@ impl Node {
             routes: core.topology.routes().len(),
             applications: Vec::new(),
             stores: self.cx.control.stores.counts(),
+            graph_wishes: self.cx.control.wishing.counts(),
             plan: None,
         };
         self.environments.iter().for_each(|environment| environment.status(&self.cx, &mut status));

@@ -3,7 +3,7 @@
 //! All rules over taught protocols are read again, each in the place that it had. One whose protocols are taught no more holds for nothing
 //! until they are again. What ports watch for is told anew, what is new before what is old, so that no frame is missed between.
 
-use super::output::Turn;
+use super::output::{Effect, Turn};
 use super::{Cx, Node};
 use crate::classify::filter::{Filter, TaughtRule};
 use crate::classify::taught::classifier::MatchMode;
@@ -34,6 +34,7 @@ impl Cx {
         let (protocols, words, mode) = (classifying.protocols.clone(), classifying.words.clone(), classifying.mode);
         let before = self.graphs.channels.taught.classifying().mode;
         self.graphs.channels.taught.set(classifying);
+        turn.out.effects.push(Effect::NoneForeign);
         for (id, rule) in self.graphs.channels.own_taught() {
             let read = TaughtRule::read(&rule.text, rule.language, (rule.port, rule.layer), &protocols, &words);
             let Ok(read) = read else { continue };

@@ -16,6 +16,7 @@ impl Node {
         let pools = pools.min(self.cx.control.events.next_deadline().unwrap_or(u64::MAX));
         let pools = pools.min(self.cx.control.workers.turns.marks.next_look());
         let own = self.cx.core.resolver.deadline().unwrap_or(u64::MAX).min(self.cx.control.next_sweep).min(pools);
+        let own = own.min(self.cx.control.wishing.next());
         self.environments.iter().map(|environment| environment.next_timer()).fold(own, u64::min)
     }
 
@@ -28,6 +29,7 @@ impl Node {
         self.expire_events(turn);
         self.end_overdue(turn);
         self.environments.timers(&mut self.cx, turn);
+        self.look_at_wishes(turn);
         if turn.now >= self.cx.control.next_sweep {
             self.cx.control.next_sweep = turn.now + SWEEP;
             self.expire_turns(turn);
@@ -62,6 +64,7 @@ impl Node {
                 self.cx.graphs.settle_cuts(&mut self.cx.core);
             }
             self.environments.sweep(&mut self.cx, turn);
+            self.look_after_waiting(turn);
         }
     }
 }

@@ -372,6 +372,7 @@ impl Cx {
         if let Some(domain) = self.core.domains.of(ready.domain) {
             domain.shared = Some(common.state.clone());
             domain.share_budget(share);
+            domain.wishes.here = Some(common.wishes.clone());
             domain.common = (self.control.workers.id == 0).then(|| common.clone());
         }
     }

@@ -18,11 +18,14 @@
 //! classifier and words for the table of engines, is put into effect in the node's graphs.
 
 use crate::classify::filter::RuleRefused;
+use crate::classify::groups::MASKS;
 use crate::classify::rule::{ANYWHERE, KeyTuple, Layer, Rule, TUPLES_MAX};
+use crate::classify::shape::Shape;
 use crate::classify::taught::language::Language;
 use crate::frame::PortId;
 use crate::nodeos::interface::Error;
 use crate::wire::Prefix;
+use std::collections::BTreeSet;
 
 /// The protocol of an incoming channel to which its program passes packets on.
 pub const PASSED: &str = "passed";
@@ -90,6 +93,17 @@ pub fn rule(
     };
     read_address(&mut rule, address).ok_or(Error::Invalid)?;
     Ok(rule)
+}
+
+/// How many shapes rules of these texts have, each a protocol and an address, and how many masks the kernel half has at most. What
+/// is no rule of fixed fields counts for nothing.
+pub fn shapes<'a>(texts: impl Iterator<Item = &'a str>) -> (usize, usize) {
+    let read = |text: &'a str| {
+        let (protocol, address) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+        rule(protocol, address, &[], |_| Some(PortId(0))).ok()
+    };
+    let shapes: BTreeSet<Shape> = texts.filter_map(read).map(|rule| Shape::of(&rule).by_number()).collect();
+    (shapes.len(), MASKS)
 }
 
 fn read_address(rule: &mut Rule, text: &str) -> Option<()> {

@@ -16,7 +16,9 @@ use crate::classify::taught::protocols::Protocols;
 use crate::classify::taught::text::Vocabulary;
 use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::schedule::discipline::{ClassCounts, Discipline, DisciplineSpec, Leaving, NoRoom};
+use crate::schedule::discipline::{
+    ClassCounts, Discipline, DisciplineSpec, Leaving, MakesPolicies, NoRoom, PolicyCounts,
+};
 
 /// Flows that a port's classifier knows.
 const FLOWS: usize = 4_096;
@@ -55,6 +57,18 @@ impl SortingSpec {
         let wanted = Language::of(rule).read(rule, &mut known);
         wanted.map_err(|mistake| format!("class {}: {}", self.spec.classes[class].name, mistake.show("rule", rule)))
     }
+
+    /// Whose a frame is; or what cannot be put together.
+    pub fn classifier(&self, seed: u64) -> Result<Classifier<usize>, String> {
+        let protocols = self.taught()?;
+        let mut rules = Classifier::new(protocols.clone(), self.root, MatchMode::First, FLOWS, seed)?;
+        for (order, (rule, class)) in (0..).zip(&self.rules) {
+            let wanted = self.read(rule, *class, &protocols)?;
+            rules.add(&wanted, order, *class).map_err(|why| format!("rule '{rule}': {why}"))?;
+        }
+        rules.settle();
+        Ok(rules)
+    }
 }
 
 /// The classes of a port and what waits in them.
@@ -65,23 +79,21 @@ pub struct Sorting {
     rest: usize,
     discipline: Discipline<Frame>,
     names: Vec<String>,
+    /// Where policies of extensions are: at which class, or at the port itself.
+    brought: Vec<Option<usize>>,
     /// When the next frame may leave; it is not asked for before.
     due: u64,
 }
 
 impl Sorting {
     /// Empty classes; `seed`: nobody's who sends packets.
-    pub fn new(sorting: &SortingSpec, seed: u64) -> Result<Sorting, String> {
-        let (spec, protocols) = (&sorting.spec, sorting.taught()?);
-        let mut rules = Classifier::new(protocols.clone(), sorting.root, MatchMode::First, FLOWS, seed)?;
-        for (order, (rule, class)) in (0..).zip(&sorting.rules) {
-            let wanted = sorting.read(rule, *class, &protocols)?;
-            rules.add(&wanted, order, *class).map_err(|why| format!("rule '{rule}': {why}"))?;
-        }
-        rules.settle();
+    pub fn new(sorting: &SortingSpec, seed: u64, policies: &dyn MakesPolicies) -> Result<Sorting, String> {
+        let (spec, rules) = (&sorting.spec, sorting.classifier(seed)?);
+        let discipline = Discipline::new(spec, seed, policies)?;
+        let brought = spec.brought().map(|(class, ..)| class.and_then(|name| spec.place(name))).collect();
         let rest = spec.queues().last().ok_or_else(|| "no class has a queue".to_owned())?;
         let names = spec.classes.iter().map(|class| class.name.clone()).collect();
-        Ok(Sorting { rules, rest, discipline: Discipline::new(spec, seed), names, due: u64::MAX })
+        Ok(Sorting { rules, rest, discipline, names, brought, due: u64::MAX })
     }
 
     /// A frame waits in its class; it is given back with the reason if it may not.
@@ -147,5 +159,13 @@ impl Sorting {
     /// The names of classes with queues, and what each has done.
     pub fn counts(&self) -> impl Iterator<Item = (&str, ClassCounts)> {
         self.names.iter().enumerate().filter_map(|(at, name)| Some((&name[..], self.discipline.counts(at)?)))
+    }
+
+    /// Policies of extensions, each with the name of its class, or none where it is the port's own.
+    pub fn policies(&self) -> impl Iterator<Item = (&str, PolicyCounts)> {
+        self.brought.iter().filter_map(|class| {
+            let name = class.and_then(|class| self.names.get(class)).map_or("", String::as_str);
+            Some((name, self.discipline.policy_counts(*class)?))
+        })
     }
 }

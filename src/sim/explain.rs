@@ -183,8 +183,9 @@ fn sentence(entry: &Entry) -> String {
         What::Child { child } => format!("its code sends child {child}"),
         What::Forwarded { port, to } => format!("goes on by port {port} towards {to}"),
         What::Clamped { port, bound } => format!("its bound of {bound} is cut to the ceiling of port {port}"),
-        What::Met { graph, engine } => {
-            format!("meets engine {} of graph {}", clean::shown(engine), clean::shown(graph))
+        What::Met { graph, engine, kernel } => {
+            let there = if *kernel { " in the kernel" } else { "" };
+            format!("meets engine {} of graph {}{there}", clean::shown(engine), clean::shown(graph))
         }
         What::Delivered { port } => format!("is delivered to application port {port}"),
         What::Dropped { reason } => match Reason::ALL.iter().find(|known| known.name() == reason) {

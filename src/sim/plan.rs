@@ -67,6 +67,7 @@ impl Simulation {
                 let brought = WasmService::named(&install.module, None);
                 self.turn(at, |node, turn| node.installed(turn, install.digest, brought));
             }
+            wish @ Wish::Graph(_) => drop(self.turn(at, |node, turn| node.wished_in_vain(turn, wish))),
         }
     }
 

@@ -59,7 +59,9 @@ impl Tracer {
             EventKind::Delivered(port) => What::Delivered { port },
             EventKind::Clamped(port, bound) => What::Clamped { port: port.0, bound },
             EventKind::Dropped(reason) => What::Dropped { reason: reason.name().into() },
-            EventKind::Met(graph, engine) => What::Met { graph: graph.to_string(), engine: engine.to_string() },
+            EventKind::Met(graph, engine) => {
+                What::Met { graph: graph.to_string(), engine: engine.to_string(), kernel: false }
+            }
         };
         self.write(at, node, packet, what);
     }

@@ -147,7 +147,7 @@ impl Outside for Place<'_> {
     }
 
     /// Answers are planned: nothing outside is done at once.
-    fn effect(&mut self, _: &mut Driven<'_>, effect: Effect) {
+    fn effect(&mut self, driven: &mut Driven<'_>, effect: Effect) {
         let Place { world, at, .. } = self;
         let (node, life) = (*at as u32, world.hosts[*at].life);
         let (looked_up, prepared) = (world.now + world.network.look_up_ns, world.now + world.network.prepare_ns);
@@ -160,7 +160,12 @@ impl Outside for Place<'_> {
             Effect::LookUp(digest, _) => world.plan(looked_up, Action::Found { node, life, digest }),
             Effect::Store(bytes) => drop(world.hosts[*at].store.insert(object_name(&bytes), bytes)),
             Effect::Plan(wish, _) => world.plan(looked_up, Action::Granted { node, life, wish: Box::new(wish) }),
+            Effect::GraphEdit(wish) => {
+                let Driven { node, turn } = driven;
+                node.edited(turn, &wish, Err("nobody changes graphs of a simulated node".to_owned().into()), 0);
+            }
             // Simulated nodes have no kernel half.
+            Effect::Foreign(..) | Effect::NoneForeign => {}
             Effect::Kernel(_) | Effect::Channel { .. } | Effect::EndStores(_) => {}
             Effect::Authorise(claim, _) => {
                 world.plan(looked_up, Action::Authorised { node, life, claim: Box::new(claim) });

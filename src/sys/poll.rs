@@ -159,6 +159,12 @@ impl Poll {
         if others { self.look(into) } else { Ok(()) }
     }
 
+    /// Tells which ports are ready now, and looks at nothing else.
+    pub fn look_at_ports(&mut self, into: &mut Vec<Ready>) -> io::Result<()> {
+        into.clear();
+        self.wait_for_ports(Some(&timespec(0)), into).map(drop)
+    }
+
     /// Waits until a port or something of the epoll set is ready; tells which ports are, and says whether there is something else.
     fn wait_for_ports(&mut self, timeout: Option<&Timespec>, into: &mut Vec<Ready>) -> io::Result<bool> {
         let flags = |port: &Port| if port.writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };

@@ -1,6 +1,7 @@
 //! Real-time scheduling of the calling thread, the CPUs it may run on, and memory that stays in RAM.
 
-use rustix::process::Pid;
+use super::process::is_root;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
@@ -98,8 +99,15 @@ pub fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Keeps in RAM all memory that the process has now: program, libraries, stacks, heap. What comes later is not locked,
-/// since wasm's memories are given back to the system page by page, which locked ones cannot be.
+/// since wasm's memories are given back to the system page by page, which locked ones cannot be. A stack grows locked, though, even in a
+/// process that has lost the right to lock more since: it would be ended by SIGSEGV, were the limit not raised as far as it may be here.
 pub fn lock_memory() -> io::Result<()> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
+    let raised = match is_root() {
+        true => setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }),
+        false => Err(rustix::io::Errno::PERM),
+    };
+    raised.or_else(|_| setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum }))?;
     // SAFETY: the call takes no addresses and changes the contents of no memory.
     match unsafe { libc::mlockall(libc::MCL_CURRENT) } {
         -1 => Err(explain(

@@ -1,5 +1,7 @@
 //! The load of a port: its counters, and the queue length that mobile code can ask for.
 
+use std::sync::Arc;
+
 /// The time over which load is averaged, in nanoseconds.
 const WINDOW: u64 = 100_000_000;
 
@@ -18,6 +20,32 @@ pub struct ClassCounts {
     pub waiting: u64,
 }
 
+/// What an order or an admission of an extension has done so far in a port's discipline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PolicyCounts {
+    /// Its extension and class, with its arguments.
+    pub name: Arc<str>,
+    /// How often it was called.
+    pub calls: u64,
+    /// How often it gave nothing, or what was of no use.
+    pub failed: u64,
+    /// Fuel that it took.
+    pub fuel: u64,
+}
+
+/// What a worker has taken in of a port, where an order says of which port it takes the next batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InputCounts {
+    /// The port's part beside the others.
+    pub weight: u32,
+    /// Higher is first.
+    pub priority: u8,
+    /// How often it was its turn: batches.
+    pub batches: u64,
+    /// Frames in these.
+    pub frames: u64,
+}
+
 /// Counters of one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Gauge {
@@ -27,6 +55,9 @@ pub struct Gauge {
     pub received_bytes: u64,
     /// Frames that were not for an active node; the Linux stack takes care of them.
     pub not_ours: u64,
+    /// Of these, those of which nobody asked whether their flow is foreign, since the kernel was told of so many lately.
+    #[serde(skip)]
+    pub foreign_refused: u64,
     /// Frames that an environment, a channel or the resolver has taken, or that were passed on.
     #[serde(skip)]
     pub taken: u64,
@@ -56,6 +87,12 @@ pub struct Gauge {
     /// Classes of the port's discipline, as it last said.
     #[serde(skip)]
     pub classes: Vec<(Box<str>, ClassCounts)>,
+    /// What extensions decide there: for which class, or for the port itself, which has no name.
+    #[serde(skip)]
+    pub policies: Vec<(Box<str>, PolicyCounts)>,
+    /// What was taken in of it by an order of ports, as the worker last said.
+    #[serde(skip)]
+    pub input: Option<InputCounts>,
     /// Share of the port's capacity used in the last full window of 100 ms, in thousandths.
     pub load_permille: u32,
     #[serde(skip)]

@@ -4,6 +4,7 @@
 //! times a second, and send what it likes by `eth0`. What a graph takes stays the operator's word, and so does
 //! whether it may be in the kernel. A role that says nothing changes none.
 
+use super::edits::{NamedEdit, check_edits};
 use serde::{Deserialize, Serialize};
 
 /// Changes in a second, at most.
@@ -14,6 +15,9 @@ pub const ENGINES_MAX: u16 = 4096;
 
 /// Bytes of its text, at most: those of one message.
 pub const TEXT_MAX: u32 = 64 << 10;
+
+/// Fields that one role locks, at most.
+pub const LOCKED_MAX: usize = 32;
 
 /// Devices of one role.
 pub const DEVICES_MAX: usize = 64;
@@ -30,12 +34,27 @@ pub struct GraphGrants {
     pub text_bytes: u32,
     /// The devices by which packets may leave it.
     pub devices: Vec<String>,
+    /// The ports whose other end is the host's: graphs of the role may have `FromHost` and `ToHost` of these.
+    pub host: Vec<String>,
+    /// Fields of packets that no other place than a graph of the role sees: PROTOCOL.FIELD of the taught protocols.
+    pub locked: Vec<String>,
+    /// Edits that code of its capsules may wish for.
+    #[serde(rename = "edits")]
+    pub named: Vec<NamedEdit>,
 }
 
 impl Default for GraphGrants {
     /// No changes.
     fn default() -> GraphGrants {
-        GraphGrants { edits_per_second: 0, engines: 64, text_bytes: 16 << 10, devices: Vec::new() }
+        GraphGrants {
+            edits_per_second: 0,
+            engines: 64,
+            text_bytes: 16 << 10,
+            devices: Vec::new(),
+            host: Vec::new(),
+            locked: Vec::new(),
+            named: Vec::new(),
+        }
     }
 }
 
@@ -45,15 +64,36 @@ impl GraphGrants {
         self.edits_per_second > 0
     }
 
+    /// The edits that code of its capsules may wish for, as bits.
+    pub fn wishes(&self) -> u64 {
+        if self.edits() { self.named.iter().fold(0, |all, edit| all | edit.bit()) } else { 0 }
+    }
+
+    /// The edit with a number.
+    pub fn edit(&self, number: u32) -> Option<&NamedEdit> {
+        self.named.iter().find(|edit| edit.number == number)
+    }
+
     /// Whether packets may leave by this device.
     pub fn has_device(&self, name: &str) -> bool {
         self.devices.iter().any(|device| device == name)
+    }
+
+    /// Whether packets may come from the host, and go to it, by this port.
+    pub fn has_host(&self, name: &str) -> bool {
+        self.host.iter().any(|port| port == name)
     }
 
     /// Says what is more than a node has at all, or means nothing.
     pub fn check(&self) -> Result<(), String> {
         if self.devices.len() > DEVICES_MAX {
             return Err(format!("graphs.devices: {} are more than {DEVICES_MAX}", self.devices.len()));
+        }
+        if self.host.len() > DEVICES_MAX {
+            return Err(format!("graphs.host: {} are more than {DEVICES_MAX}", self.host.len()));
+        }
+        if self.locked.len() > LOCKED_MAX {
+            return Err(format!("graphs.locked: {} are more than {LOCKED_MAX}", self.locked.len()));
         }
         let numbers = [
             ("edits_per_second", u32::from(self.edits_per_second), (0, EDITS_MAX.into())),
@@ -65,16 +105,22 @@ impl GraphGrants {
                 return Err(format!("graphs.{name}: {given} is not from {least} to {most}"));
             }
         }
-        Ok(())
+        check_edits(&self.named, self.edits_per_second, self.text_bytes)
     }
 
     /// What of these others lack, if they lack anything.
     pub fn exceed(&self, others: &GraphGrants) -> Option<String> {
+        if let Some(port) = self.host.iter().find(|port| !others.has_host(port)) {
+            return Some(format!("graphs.host has {port}"));
+        }
         if !self.edits() {
             return None;
         }
         if let Some(device) = self.devices.iter().find(|device| !others.has_device(device)) {
             return Some(format!("graphs.devices has {device}"));
+        }
+        if let Some(field) = others.locked.iter().find(|field| !self.locked.contains(field)) {
+            return Some(format!("graphs.locked lacks {field}"));
         }
         let numbers = [
             ("edits_per_second", u32::from(self.edits_per_second), others.edits_per_second.into()),
@@ -103,6 +149,7 @@ mod tests {
         assert_eq!((none.exceed(&much), much.exceed(&much)), (None, None));
         assert_eq!(grants("engines = 9").exceed(&much), None, "of nothing");
         for (text, what) in [
+            ("host = [\"h\"]", "graphs.host has h"),
             ("edits_per_second = 11", "graphs.edits_per_second is 11, not 10"),
             ("edits_per_second = 1\nengines = 9", "graphs.engines is 9, not 8"),
             ("edits_per_second = 1\nengines = 8\ntext_bytes = 101", "graphs.text_bytes is 101, not 100"),
@@ -123,5 +170,12 @@ mod tests {
         }
         let many = GraphGrants { devices: vec!["a".into(); DEVICES_MAX + 1], ..GraphGrants::default() };
         assert_eq!(many.check().unwrap_err(), "graphs.devices: 65 are more than 64");
+        let many = GraphGrants { host: vec!["a".into(); DEVICES_MAX + 1], ..GraphGrants::default() };
+        assert_eq!(many.check().unwrap_err(), "graphs.host: 65 are more than 64");
+        let many = GraphGrants { locked: vec!["a".into(); LOCKED_MAX + 1], ..GraphGrants::default() };
+        assert_eq!(many.check().unwrap_err(), "graphs.locked: 33 are more than 32");
+        let (locks, none) = (grants("edits_per_second = 1\nlocked = [\"ip.src\"]"), grants("edits_per_second = 1"));
+        assert_eq!(none.exceed(&locks).as_deref(), Some("graphs.locked lacks ip.src"));
+        assert_eq!((locks.exceed(&none), locks.exceed(&locks)), (None, None));
     }
 }

@@ -14,6 +14,7 @@
 mod bounds;
 mod credential;
 mod current;
+pub mod edits;
 mod granted;
 pub mod grants;
 pub mod graphs;

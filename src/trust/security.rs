@@ -236,7 +236,8 @@ impl Roles {
         }
     }
 
-    fn of_name(&self, name: &str) -> Result<Arc<Role>, RoleRefused> {
+    /// The role of this name, for who only asks what it grants: no domain is counted as granted it.
+    pub fn of_name(&self, name: &str) -> Result<Arc<Role>, RoleRefused> {
         let found = self.iter().find(|role| role.name == name);
         found.cloned().ok_or_else(|| RoleRefused::Unknown { role: name.into() })
     }

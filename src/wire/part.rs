@@ -10,7 +10,7 @@
 //!
 //! | kind | number | then |
 //! |---|---|---|
-//! | 1 item | of the connection | paint (8), flags (8): 1 group, 2 own source; network header (16) and 1, or 0; next hop (32); a packet |
+//! | 1 item | of the connection | paint (8), flags (8), network header (16) and 1, or 0; next hop (32); a packet |
 //! | 2 offer | of the piece | bytes of all pieces (32), and of the text those from number · [`PIECE`] on |
 //! | 3 has | 0 | which pieces have come (64), the first in the last bit |
 //! | 4 accepted | 0 | |
@@ -19,10 +19,12 @@
 //! | 7 runs | 0 | how many packets came to the part, have left it, were dropped, are held (64 each) |
 //! | 8 end | 0 | |
 //!
-//! The text is the graph's name, a line feed, and the part in Click's language. It is the payload of an ANEP packet with type id
-//! [`PART`](super::anep::type_id::PART). Nothing here knows who has sent it: the neighbour's proof says that.
+//! Flags of an item: 1 group, 2 own source, 4 marshalled. The text is the graph's name, a line feed, and the part in Click's language.
+//! Where an extension marshals packets, there stand behind the name, each after a space, its procedure and the digest of its module in
+//! hexadecimal digits. All that is the payload of an ANEP packet with type id [`PART`](super::anep::type_id::PART). Nothing here knows who
+//! has sent it: the neighbour's proof says that.
 
-use super::{Error, Result, field, put};
+use super::{Digest, Error, Result, field, put};
 
 /// Bytes that all kinds begin with.
 pub const HEAD: usize = 12;
@@ -49,6 +51,7 @@ const GENERATION: usize = 8;
 const FLAGS: usize = 1;
 const GROUP: u8 = 1;
 const OWN_SOURCE: u8 = 2;
+const PACKED: u8 = 4;
 
 /// Which part of which graph a message is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +75,48 @@ pub struct ItemNotes {
     pub network: Option<u16>,
     /// The IPv4 address that it goes to next.
     pub next: [u8; 4],
+    /// Whether the bytes behind are what a procedure of an extension has made of the packet: where its header begins is known when it is
+    /// made a packet again.
+    pub packed: bool,
+}
+
+/// What stands before the text of a part: how the node that has the graph calls it, and what marshals its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartTitle<'a> {
+    /// The name.
+    pub name: &'a str,
+    /// The procedure, as EXTENSION/NAME, and the digest of the extension.
+    pub marshal: Option<(&'a str, Digest)>,
+}
+
+impl<'a> PartTitle<'a> {
+    /// Reads a text: its title, and the part in Click's language.
+    pub fn parse(text: &'a str) -> Result<(PartTitle<'a>, &'a str)> {
+        let (title, text) = text.split_once('\n').ok_or(Error::Malformed)?;
+        let mut words = title.split(' ');
+        let name = words.next().ok_or(Error::Malformed)?;
+        let marshal = match (words.next(), words.next(), words.next()) {
+            (None, ..) => None,
+            (Some(by), Some(digest), None) => {
+                let digest = digest.parse::<Digest>().map_err(|_| Error::Malformed)?;
+                Some((by, digest)).filter(|_| {
+                    by.split_once('/').is_some_and(|(extension, of)| !extension.is_empty() && !of.is_empty())
+                })
+            }
+            _ => return Err(Error::Malformed),
+        };
+        if marshal.is_none() && title.contains(' ') {
+            return Err(Error::Malformed);
+        }
+        Ok((PartTitle { name, marshal }, text))
+    }
+}
+
+impl core::fmt::Display for PartTitle<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name)?;
+        self.marshal.map_or(Ok(()), |(by, digest)| write!(f, " {by} {digest}"))
+    }
 }
 
 /// What has become of the packets of a part.
@@ -205,7 +250,8 @@ fn begin(start: &mut [u8; HEAD], kind: u8, number: u16, head: PartHead) {
 
 impl ItemNotes {
     fn bytes(&self) -> [u8; ITEM - HEAD] {
-        let flags = if self.group { GROUP } else { 0 } | if self.own_source { OWN_SOURCE } else { 0 };
+        let flags = [(self.group, GROUP), (self.own_source, OWN_SOURCE), (self.packed, PACKED)];
+        let flags = flags.iter().filter(|(is, _)| *is).fold(0, |flags, (_, flag)| flags | flag);
         let network = self.network.map_or(0, |at| at.saturating_add(1)).to_be_bytes();
         let [a, b, c, d] = self.next;
         [self.paint, flags, network[0], network[1], a, b, c, d]
@@ -214,15 +260,15 @@ impl ItemNotes {
 
 fn item(number: u16, rest: &[u8]) -> Result<Message<'_>> {
     let (notes, packet) = rest.split_first_chunk::<{ ITEM - HEAD }>().ok_or(Error::Truncated)?;
-    if notes[FLAGS] & !(GROUP | OWN_SOURCE) != 0 {
+    if notes[FLAGS] & !(GROUP | OWN_SOURCE | PACKED) != 0 {
         return Err(Error::Malformed);
     }
     let network = u16::from_be_bytes(field::<2, 2, _>(notes)).checked_sub(1);
-    if network.is_some_and(|at| usize::from(at) >= packet.len()) {
+    let [group, own_source, packed] = [GROUP, OWN_SOURCE, PACKED].map(|flag| notes[FLAGS] & flag != 0);
+    if !packed && network.is_some_and(|at| usize::from(at) >= packet.len()) {
         return Err(Error::Malformed);
     }
-    let (group, own_source) = (notes[FLAGS] & GROUP != 0, notes[FLAGS] & OWN_SOURCE != 0);
-    let notes = ItemNotes { paint: notes[0], group, own_source, network, next: field::<4, 4, _>(notes) };
+    let notes = ItemNotes { paint: notes[0], group, own_source, network, next: field::<4, 4, _>(notes), packed };
     Ok(Message::Item(number, notes, packet))
 }
 
@@ -267,6 +313,7 @@ mod tests {
         let notes = ItemNotes { paint: 9, group: true, network: Some(2), next: [10, 0, 0, 1], ..Default::default() };
         for message in [
             Message::Item(5, notes, b"packet"),
+            Message::Item(5, ItemNotes { network: Some(900), packed: true, ..notes }, b"packet"),
             Message::Offer(1, PIECE as u32 + 3, b"abc"),
             Message::Has(5),
             Message::Accepted,
@@ -287,6 +334,30 @@ mod tests {
     }
 
     #[test]
+    fn a_text_has_a_title_with_what_marshals_its_packets() {
+        let digest = Digest([7; 32]);
+        for marshal in [None, Some(("codec/PackBits", digest))] {
+            let title = PartTitle { name: "fw", marshal };
+            assert_eq!(PartTitle::parse(&format!("{title}\nIdle -> Discard;\n")), Ok((title, "Idle -> Discard;\n")));
+        }
+        for wrong in [
+            "",
+            "fw",
+            "fw codec/PackBits\n",
+            "fw codec/PackBits 77\n",
+            "fw codec \n",
+            "fw \n",
+            &format!("fw c {digest}\n"),
+        ] {
+            assert_eq!(PartTitle::parse(wrong), Err(Error::Malformed), "{wrong}");
+        }
+        assert!(
+            PartTitle::parse(&format!("fw c/R {digest} more\n")).is_err()
+                && PartTitle::parse(&format!("fw /R {digest}\n")).is_err()
+        );
+    }
+
+    #[test]
     fn what_contradicts_itself_is_none() {
         for (hex, error) in [
             ("02060000 00000000 00000000", Error::Version),
@@ -299,7 +370,7 @@ mod tests {
             ("01070000 00000000 00000001 00000000 00000001", Error::Length),
             ("01050000 00000000 00000001 ff", Error::Malformed),
             ("01010000 00000000 00000001 00000000 000000", Error::Truncated),
-            ("01010000 00000000 00000001 00040000 00000000", Error::Malformed),
+            ("01010000 00000000 00000001 00080000 00000000", Error::Malformed),
             ("01010000 00000000 00000001 00000002 00000000 61", Error::Malformed),
             ("01020000 00000000 00000001 00000000", Error::Length),
             ("01020001 00000000 00000001 00000001 61", Error::Length),

@@ -53,7 +53,7 @@ struct Made {
 }
 
 fn role(limits: Limits, bandwidth: u64) -> Role {
-    let grants = Grants { channels: 64, bandwidth, ..Grants::default() };
+    let grants = Grants { channels: 256, bandwidth, ..Grants::default() };
     Role { grants, ..Role::anyone(limits) }
 }
 
@@ -476,6 +476,25 @@ fn nothing_is_cut_through_once_a_channel_or_its_domain_has_ended() {
 }
 
 #[test]
+fn a_channel_of_one_port_and_one_of_all_ports_leave_each_other_their_packets() {
+    let of = |port: &'static str, out: &'static str| cut([port, "*:5000"], ["if1/ip/udp", out]);
+    let wanted = [of("if0/ip/udp", "*:6000 -> *:*"), of("*/ip/udp", "*:6001 -> *:*")];
+    let bytes = datagram(Ends { ports: (4000, 5000), ..PLAIN }, b"x");
+    for (gone, left) in [(0, 6001_u16), (1, 6000)] {
+        let Some(mut pair) = Pair::new(&wanted) else { return };
+        let (domain, in_chan) = (pair.domain, pair.made[gone].from);
+        assert_eq!(sent(&pair.same("both", &bytes))[34..36], 6000_u16.to_be_bytes(), "the port's own comes first");
+        let end = |node: &mut Node, turn: &mut Turn<'_>| {
+            node.with_os(turn, domain, |os| os.inchan_destroy(in_chan).unwrap());
+        };
+        pair.place.alone.control(NOW, end);
+        pair.place.above.control(NOW, end);
+        assert_eq!(sent(&pair.same("one", &bytes))[34..36], left.to_be_bytes(), "{gone} has ended");
+        assert_eq!(pair.in_kernel, 2);
+    }
+}
+
+#[test]
 fn places_in_the_kernel_are_given_back() {
     let Some(mut pair) = Pair::new(&[]) else { return };
     let (bytes, domain) = (datagram(PLAIN, b"x"), pair.domain);
@@ -584,4 +603,35 @@ fn the_packet_budget_of_the_domain_is_one_for_both_halves() {
     assert!((20..300).contains(&passed), "{passed}");
     let [_, (channels, _)] = pair.accounts();
     assert_eq!((channels[0].packets, channels[0].dropped), (passed + 1, 1));
+}
+
+/// Blocks in each other, to a port and to any, each with another way out: more shapes than the kernel half has masks.
+fn of_many_shapes() -> Vec<Wanted> {
+    let leaked = |text: String| -> &'static str { text.leak() };
+    let mut all = Vec::new();
+    for length in 13..=27 {
+        for (port, out) in [("5000", 6000), ("*", 6100)] {
+            let from = leaked(format!("10.0.9.8/{length}:{port}"));
+            all.push(cut(["if0/ip/udp", from], ["if1/ip/udp", leaked(format!("*:{} -> *:*", out + length))]));
+        }
+    }
+    for length in [16, 33, 48, 64] {
+        let from = leaked(format!("[fd00:9::/{length}]:*"));
+        all.push(cut(["if0/ip/udp", from], ["if1/ip/udp", leaked(format!("*:{} -> *:*", 6200 + length))]));
+    }
+    all
+}
+
+#[test]
+fn rules_of_more_shapes_than_masks_are_cut_through_alike() {
+    let wanted = of_many_shapes();
+    let Some(mut pair) = Pair::new(&wanted) else { return };
+    let mut dice = Dice::new(3);
+    for case in 0..3_000 {
+        let bytes = by_chance(&mut dice);
+        pair.same(&format!("case {case}"), &bytes);
+    }
+    let [alone, both] = pair.accounts();
+    assert_eq!(alone, both);
+    assert!(pair.in_kernel * 10 > pair.frames * 3, "{} of {} in the kernel", pair.in_kernel, pair.frames);
 }

@@ -3,6 +3,7 @@
 //! A user half alone and one above a kernel half run the same graph and get the same frames; what the kernel half leaves to the user half
 //! goes there. `tests/net/graphs.rs` has the same on real interfaces.
 
+mod places;
 mod translator;
 
 use crate::channels::{Ends, PLAIN, datagram, odd, packet};
@@ -10,7 +11,7 @@ use crate::place::{Came, FAR, LEFT, OWN_MACS, Place, RIGHT, v6};
 use anode::core::reason::Reason;
 use anode::frame::{Link, PortId};
 use anode::kernel::KernelChannels;
-use anode::node::graphs::{GraphPlace, GraphSpec, GraphTraffic, ShownGraph, Swapped};
+use anode::node::graphs::{GraphPlace, GraphSpec, GraphTraffic, ProgramWalk, ShownGraph, Swapped, WalkEnd};
 use anode::node::places::PortPlaced;
 use anode::node::policy::Amendment;
 use anode::topology::{Ceiling, Port};
@@ -72,7 +73,9 @@ impl Pair {
     fn pass(&mut self, what: &str, bytes: &[u8]) -> Came {
         self.place.alone.put(NOW, 0, bytes);
         let alone = Came::from(self.place.alone.take());
+        let way = self.place.above.control(NOW, |node, _| node.explain(PortId(0), bytes)).program;
         let kernel = self.place.kernel(bytes);
+        walks_as_it_went(what, way, &kernel);
         self.in_kernel += u64::from(!matches!(kernel, Came::Up(_)));
         let both = match kernel {
             Came::Up(bytes) => {
@@ -165,6 +168,19 @@ const GRAPHS: &[(&str, &[&str])] = &[
 ];
 
 /// Packets of many kinds, most of them plain.
+/// What has passed in the kernel is what comes of the plan when it is followed for people.
+fn walks_as_it_went(what: &str, way: Option<ProgramWalk>, kernel: &Came) {
+    match kernel {
+        Came::Sent(bytes) => {
+            let ProgramWalk { engines, end, .. } = way.unwrap_or_else(|| panic!("{what}: no program has it"));
+            assert!(matches!(&end, WalkEnd::Leaves(_, left) if left == bytes), "{what}: {end:02x?}, not {bytes:02x?}");
+            assert!(engines.len() > 2 && engines[0].starts_with("FromDevice@"), "{what}: {engines:?}");
+        }
+        Came::Dropped => assert_eq!(way.map(|way| way.end), Some(WalkEnd::Dropped), "{what}"),
+        _ => {}
+    }
+}
+
 fn packets() -> Vec<(String, Vec<u8>)> {
     let mut all: Vec<_> = odd().into_iter().map(|(what, bytes, ..)| (what.to_owned(), bytes)).collect();
     all.retain(|(what, _)| what != "another's link address" && what != "too large");

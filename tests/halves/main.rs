@@ -29,3 +29,4 @@ mod sample;
 mod state;
 #[path = "../running/wait.rs"]
 mod wait;
+mod wishes;

@@ -1,5 +1,7 @@
-//! Disciplines of real ports: what two floods have of a shaped port, whichever way its packets come in.
+//! Disciplines of real ports: what two floods have of a shaped port, whichever way its packets come in, and whoever makes its order; and
+//! that orders of extensions, those that fail too, come and go under load without a packet lost.
 
+use crate::apply::{apply, under_load};
 use crate::pace::Pace;
 use crate::running::{self, ANODE, HOSTS, Running};
 use serde_json::{Value, json};
@@ -27,29 +29,64 @@ const PAYLOAD: usize = 1_000;
 /// Datagrams of the floods that are counted.
 const COUNTED: usize = 2_000;
 
-fn sorted(node: &str, config: &mut toml::Table, kernel: bool) {
+/// An extension `bad` whose order traps.
+const BAD: &str = r#"(module (memory (export "memory") 1) (global (export "an_buffer") i32 (i32.const 0))
+  (func (export "Trap") (param i32) (result i32) unreachable)
+  (@custom "anode.extension" "name = 'bad'\n[[engine]]\nname = 'Trap'\nports = '1-/1'\norder = true\n"))"#;
+
+/// An extension of a configuration.
+fn extension(name: &str, module: String) -> toml::Value {
+    toml::Table::from_iter([("name".to_owned(), name.into()), ("module".to_owned(), module.into())]).into()
+}
+
+/// One that comes with anode.
+fn shipped(name: &str) -> toml::Value {
+    let file = format!("{}/apps/extensions/{name}.wat", env!("CARGO_MANIFEST_DIR"));
+    extension(name, std::fs::read_to_string(file).unwrap())
+}
+
+/// The order of the port to b.
+fn set_order(config: &mut toml::Table, order: &str) {
+    for port in config["port"].as_array_mut().unwrap() {
+        let port = port.as_table_mut().unwrap();
+        if port["packet"].as_str() == Some("to-b") {
+            port.insert("discipline".into(), toml::Value::Table(order.parse().unwrap()));
+        }
+    }
+}
+
+/// Who makes the order of the floods.
+#[derive(Clone, Copy, PartialEq)]
+enum Maker {
+    Node,
+    Extension,
+}
+
+fn sorted(node: &str, config: &mut toml::Table, (kernel, maker): (bool, Maker)) {
     let role = "name = \"cut\"\ngrants = { channels = 4, bandwidth = 1_000_000_000 }".parse::<toml::Table>().unwrap();
     config.insert("role".into(), toml::Value::Array(vec![toml::Value::Table(role)]));
     if kernel {
         running::in_kernel(node, config);
     }
-    for port in config["port"].as_array_mut().unwrap() {
-        let port = port.as_table_mut().unwrap();
-        if port["packet"].as_str() == Some("to-b") {
-            port.insert("discipline".into(), toml::Value::Table(ORDER.parse().unwrap()));
-        }
+    if maker == Maker::Node {
+        return set_order(config, ORDER);
     }
+    set_order(config, &ORDER.replace("\"wfq\"", "\"shares/Shares(3, 1)\""));
+    config.insert("extension".into(), vec![shipped("shares")].into());
+}
+
+fn to_b(status: &Value) -> &Value {
+    status["ports"].as_array().unwrap().iter().find(|port| port["name"] == "to-b").unwrap()
 }
 
 fn classes(status: &Value) -> BTreeMap<String, Value> {
-    let ports = status["ports"].as_array().unwrap();
-    let port = ports.iter().find(|port| port["name"] == "to-b").unwrap();
-    let classes = port["classes"].as_array().unwrap().iter();
+    let classes = to_b(status)["classes"].as_array().unwrap().iter();
     classes.map(|class| (class["name"].as_str().unwrap().to_owned(), class.clone())).collect()
 }
 
-fn divided(name: &str, kernel: bool) {
-    let Some(net) = Running::up_with(name, HOSTS, &|node, config| sorted(node, config, kernel)) else { return };
+fn divided(name: &str, kernel: bool, maker: Maker) {
+    let adjust = |node: &str, config: &mut toml::Table| sorted(node, config, (kernel, maker));
+    let Some(net) = Running::up_with(name, HOSTS, &adjust) else { return };
     let mut cut = Command::new(ANODE);
     cut.args(["channel", "cut"]).arg(net.dir("r"));
     let done = cut.args(["if0/ip 10.0.1.0/24 -> 10.0.2.0/24 proto 17", "if1/ip * proto 17", "--role", "cut"]).output();
@@ -106,14 +143,73 @@ fn divided(name: &str, kernel: bool) {
     let came = std::iter::from_fn(|| others[1].recv(&mut buffer).ok()).count();
     assert_eq!(came as u64, classes["voice"]["sent"].as_u64().unwrap());
     assert!(came >= 5, "{came}");
+    let Some(policy) = to_b(&status).get("policies").map(|policies| &policies[0]) else {
+        return assert!(maker == Maker::Node);
+    };
+    assert_eq!((&policy["name"], &policy["class"]), (&json!("shares/Shares(3, 1)"), &json!("floods")));
+    assert!(policy["calls"].as_u64().unwrap() >= COUNTED as u64 && policy["failed"] == 0, "{policy}");
+    let mut unload = Command::new(ANODE);
+    unload.args(["extension", "unload"]).arg(net.dir("r")).args(["shares", "--cascade"]);
+    let said = String::from_utf8(unload.output().unwrap().stderr).unwrap();
+    assert!(said.contains("shares is an [[extension]] of the configuration"), "{said}");
 }
 
 #[test]
 fn floods_share_a_shaped_port_by_weight_and_what_is_before_them_loses_nothing() {
-    divided("disc", false);
+    divided("disc", false, Maker::Node);
 }
 
 #[test]
 fn the_kernel_half_overtakes_no_queue() {
-    divided("disck", true);
+    divided("disck", true, Maker::Node);
+}
+
+#[test]
+fn floods_share_a_shaped_port_as_an_extension_says() {
+    divided("discx", false, Maker::Extension);
+}
+
+#[test]
+fn orders_of_extensions_come_and_go_under_load_and_fail_and_no_packet_is_lost() {
+    let text = |order: &str| {
+        let class = "class = [{ name = \"first\", rules = [\"udp dst port 9\"] }, { name = \"rest\" }]\n";
+        format!("order = \"{order}\"\nbits_per_second = 80_000_000\n{class}")
+    };
+    let adjust = |_: &str, config: &mut toml::Table| set_order(config, &text("wfq"));
+    let Some(net) = Running::up_with("discs", HOSTS, &adjust) else { return };
+    let plain: toml::Table = std::fs::read_to_string(net.dir("r").join("node.toml")).unwrap().parse().unwrap();
+    let path = net.dir("r").join("other.toml");
+    let offered = |order: &str, extensions: &[toml::Value]| {
+        let mut config = plain.clone();
+        set_order(&mut config, &text(order));
+        config.insert("extension".into(), extensions.to_vec().into());
+        std::fs::write(&path, config.to_string()).unwrap();
+        apply(&net, "r", &path, &[])
+    };
+    let bad = extension("bad", BAD.into());
+    // Another module of the same name, with the same class.
+    let shares = shipped("shares")["module"].as_str().unwrap().replace("(i64.const 16)", "(i64.const 8)");
+    let other_shares = extension("shares", shares);
+    let (_, after) = under_load("discs", &net, false, |pace| {
+        for round in 0..3 {
+            for (order, extensions) in [
+                ("shares/Shares(3, 1)", &[shipped("shares")][..]),
+                ("shares/Shares(3, 1)", std::slice::from_ref(&other_shares)),
+                ("bad/Trap", std::slice::from_ref(&bad)),
+                ("wfq", &[]),
+                ("bad/Trap", &[shipped("shares"), bad.clone()]),
+            ] {
+                let (done, said) = offered(order, extensions);
+                assert!(done && said.contains("applied as configuration"), "{round}, {order}: {said}");
+                pace.await_more(50);
+            }
+            let (done, said) = offered("shares/Shares(3, 0)", &[shipped("shares")]);
+            assert!(!done && said.contains("port to-b: shares/Shares(3, 0): refused"), "{said}");
+            let (done, said) = offered("bad/Trap", &[shipped("shares")]);
+            assert!(!done && said.contains("there is no [[extension]] bad in this configuration"), "{said}");
+        }
+    });
+    let policy = &to_b(&after)["policies"][0];
+    assert!(policy["calls"].as_u64() > Some(0) && policy["calls"] == policy["failed"], "{policy}");
+    assert!(running::no_drops(&after), "{}", after["drops"]);
 }

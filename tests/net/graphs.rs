@@ -59,6 +59,19 @@ impl Stand {
         socket
     }
 
+    /// What is told of a packet that goes from one socket to the other, by a filter of packets.
+    fn story(&self, filter: &str, (a, b): (&UdpSocket, &UdpSocket)) -> String {
+        let dir = self.net.dir("r").to_str().unwrap();
+        let mut client = Client::start(&["packet", "explain", filter, "--node", dir, "--wait", "2"]);
+        let mut says = client.child.stdout.take().unwrap();
+        a.send_to(b"one", "10.0.2.2:7000").unwrap();
+        b.recv(&mut [0; 64]).unwrap();
+        client.last();
+        let mut story = String::new();
+        says.read_to_string(&mut story).unwrap();
+        story
+    }
+
     /// What `anode graph VERB` does with the node and these words.
     pub fn graph(&self, verb: &str, words: &[&str]) -> Output {
         let mut command = Command::new(ANODE);
@@ -156,11 +169,14 @@ fn refused(stand: &Stand) {
     let wrong = stand.file("wrong.click", "FromDevice(to-a) -> Quue(3) -> ToDevice(to-b);\n");
     let nowhere = stand.file("nowhere.click", "FromDevice(to-a) -> Queue -> ToDevice(to-c);\n");
     let router = stand.file("router.click", &stand.router(1, ""));
+    let there = stand.file("there.click", &stand.router(1, "").replace("c :: Counter", "c :: Counter @kernel"));
     for (words, why) in [
         (&["fw", &wrong][..], "wrong.click:1:21"),
         (&["fw", &nowhere], "called to-c; there are: to-a, to-b"),
         (&["fw", &router, "--base", "1"], "it has generation 2 by now, and you have looked at 1"),
         (&["fw", &router, "--take", "to-b/ip *"], "has no FromDevice(to-b)"),
+        (&["fw", &there], "c :: Counter is to be @kernel, which cannot be: no port of this node has a kernel half"),
+        (&["fw", &there, "--place", "user"], "'c' is to be @kernel, and the graph in user space"),
         (&["new", &router], "--role, --take"),
     ] {
         let Output { status, stderr, .. } = stand.graph("apply", words);
@@ -248,14 +264,7 @@ fn the_story_of_a_packet_names_the_engines_that_it_met() {
     let copied = stand.file("copied.click", &copied);
     stand.said("apply", &["fw", &copied]);
     let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
-    let dir = stand.net.dir("r").to_str().unwrap();
-    let mut client = Client::start(&["packet", "explain", "domain=fw", "--node", dir, "--wait", "2"]);
-    let mut says = client.child.stdout.take().unwrap();
-    a.send_to(b"one", "10.0.2.2:7000").unwrap();
-    b.recv(&mut [0; 64]).unwrap();
-    client.last();
-    let mut story = String::new();
-    says.read_to_string(&mut story).unwrap();
+    let story = stand.story("domain=fw", (&a, &b));
     let met = |line: &str| Some(line.split_once("meets engine ")?.1.strip_suffix(" of graph fw")?.to_owned());
     let met: Vec<String> = story.lines().filter_map(met).collect();
     let way = |names: &[&str]| {
@@ -264,6 +273,25 @@ fn the_story_of_a_packet_names_the_engines_that_it_met() {
     };
     assert!(way(&["FromDevice@", "c", "p", "t", "last", "DecIPTTL@", "q", "ToDevice@"]), "{story}");
     assert!(way(&["t", "copies", "Discard@"]), "so does its copy: {story}");
+    assert!(story.contains("goes on by port "), "{story}");
+}
+
+#[test]
+fn the_story_of_a_packet_names_the_engines_that_it_met_in_the_kernel() {
+    let Some(stand) = Stand::with("kstory", GRAPH, &in_kernel) else { return };
+    let filtered = stand.router(7, " -> i :: IPClassifier(udp dst port 7000, -)") + "i [1] -> Discard;\n";
+    let filtered = filtered.replace("Paint(7) -> i", "Paint(7) -> MarkIPHeader(14) -> i");
+    let said = stand.said("apply", &["fw", &stand.file("filtered.click", &filtered)]);
+    assert!(said.contains("@kernel"), "{said}");
+    let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
+    until_in_kernel(&stand, (&a, &b));
+    let story = stand.story("host=10.0.2.2", (&a, &b));
+    let met =
+        |line: &str| Some(line.split_once("meets engine ")?.1.strip_suffix(" of graph fw in the kernel")?.to_owned());
+    let met: Vec<String> = story.lines().filter_map(met).collect();
+    let named = |name: &str| met.iter().any(|met| met.starts_with(name));
+    let way = ["FromDevice@", "c", "p", "MarkIPHeader@", "i", "last", "DecIPTTL@", "q", "ToDevice@"];
+    assert!(way.into_iter().all(named) && !named("mixed"), "{story}");
     assert!(story.contains("goes on by port "), "{story}");
 }
 
@@ -287,6 +315,11 @@ fn a_graph_in_the_kernel_forwards_and_is_edited_under_load_without_loss_or_mixtu
     let Output { status, stderr, .. } = stand.graph("apply", &["fw", &shaped, "--place", "kernel"]);
     let said = String::from_utf8_lossy(&stderr).into_owned();
     assert!(!status.success() && said.contains("it cannot run in the kernel: s :: Shaper has no form there"), "{said}");
+    let there = stand.router(1, "").replace("-> ToDevice", "-> s :: Shaper(100) @kernel -> ToDevice");
+    let Output { status, stderr, .. } =
+        stand.graph("apply", &["fw", &stand.file("there.click", &there), "--place", "auto"]);
+    let said = String::from_utf8_lossy(&stderr).into_owned();
+    assert!(!status.success() && said.contains("s :: Shaper is to be @kernel, which cannot be: "), "{said}");
     let said = stand.said("apply", &["fw", &shaped, "--place", "auto"]);
     let up = "some packets go up to user space: s :: Shaper has no form there";
     assert!(said.contains(", @kernel;") && said.contains(up), "{said}");
@@ -308,7 +341,7 @@ fn connections_of_a_graph_come_and_go_in_one_step() {
     let shown = held.check("graph", &stand.graph("show", &["fw", "--json"]).stdout);
     let names = shown["engines"].as_array().unwrap().iter().filter_map(|engine| engine["name"].as_str());
     let end = names.clone().find(|name| name.starts_with("Discard")).unwrap();
-    let (direct, around) = (format!("c -> {end}"), format!("c -> more :: Counter -> {end}"));
+    let (direct, around) = (format!("c -> {end}"), format!("c -> more :: Counter @user -> {end}"));
     let applied = stand.graph("connect", &["fw", &around, "--disconnect", &direct, "--base", "1", "--json"]).stdout;
     let applied = held.check("graph-applied", &applied);
     assert_eq!((&applied["generation"], &applied["kept"]), (&2.into(), &3.into()));
@@ -317,6 +350,13 @@ fn connections_of_a_graph_come_and_go_in_one_step() {
     a.send_to(b"one", "10.0.2.2:7000").unwrap();
     let counts = |engine: &str| stand.said("read", &["fw", &format!("{engine}.count")]).trim().to_owned();
     crate::wait::told(stand.net.dir("r"), "status", |_| (counts("more") == "1").then_some(()));
+    let (said, drawn) = (stand.said("show", &["fw"]), stand.said("draw", &["fw", "--seconds", "0"]));
+    assert!(
+        said.contains("more :: Counter  @user as asked") && drawn.contains("more :: Counter @user"),
+        "{said}{drawn}"
+    );
+    let shown = held.check("graph", &stand.graph("show", &["fw", "--json"]).stdout);
+    assert!(shown["text"].as_str().unwrap().contains("more :: Counter @user ->"), "{shown}");
     // What would be wrong changes nothing.
     for (verb, words, why) in [
         ("connect", &["fw", &direct][..], "'c [0]' is connected twice"),
@@ -324,7 +364,7 @@ fn connections_of_a_graph_come_and_go_in_one_step() {
         ("disconnect", &["fw", "c -> nobody"], "nobody"),
         ("disconnect", &["fw", &direct], "is no connection of the graph: that output leads to 'more' [0]"),
         ("disconnect", &["fw", "c -> more"], "output 0 of 'c' is not connected"),
-        ("disconnect", &["fw", &around.replace(" :: Counter", ""), "--base", "1"], "generation"),
+        ("disconnect", &["fw", &around.replace(" :: Counter @user", ""), "--base", "1"], "generation"),
         ("connect", &["nobody", "a -> b"], "nobody"),
     ] {
         let Output { status, stderr, .. } = stand.graph(verb, words);
@@ -337,6 +377,18 @@ fn connections_of_a_graph_come_and_go_in_one_step() {
     assert!(said.contains("fw runs in generation 3") && said.contains("3 engines go on"), "{said}");
     assert_eq!(counts("c"), "1", "the counter goes on");
     stand.net.status("r");
+}
+
+/// The kernel begins by and by, and until then packets take the other way; how many have passed then.
+fn until_in_kernel(stand: &Stand, (a, b): (&UdpSocket, &UdpSocket)) -> u32 {
+    let mut first = 0;
+    while graph(stand)["kernel_packets"] == 0 {
+        assert!(first < 10_000, "{}", graph(stand));
+        a.send_to(b"first", "10.0.2.2:7000").unwrap();
+        assert_eq!(b.recv(&mut [0; 64]).unwrap(), 5);
+        first += 1;
+    }
+    first
 }
 
 /// A router becomes another one again and again while packets pass, at this place.
@@ -360,14 +412,7 @@ pub fn edited(stand: &Stand, place: &str, engines: [&str; 4]) {
     };
     apply(0, "");
     let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
-    // The kernel begins by and by, and until then packets take the other way.
-    let mut first = 0;
-    while place == "kernel" && graph(stand)["kernel_packets"] == 0 {
-        assert!(first < 10_000, "{}", graph(stand));
-        a.send_to(b"first", "10.0.2.2:7000").unwrap();
-        assert_eq!(b.recv(&mut [0; 64]).unwrap(), 5);
-        first += 1;
-    }
+    let first = if place == "kernel" { until_in_kernel(stand, (&a, &b)) } else { 0 };
     let (is_over, edited) = (AtomicBool::new(false), AtomicU32::new(0));
     let bursts = std::thread::scope(|scope| {
         let editor = scope.spawn(|| {

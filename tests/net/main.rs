@@ -1,6 +1,7 @@
 //! Nodes as processes in network namespaces: needs root.
 
 mod apply;
+mod awaited;
 #[path = "../nodeos/build.rs"]
 mod build;
 mod channels;
@@ -15,6 +16,7 @@ mod fewer_descriptors;
 mod flaps;
 mod flood;
 mod flows;
+mod foreign;
 mod full_disk;
 #[path = "../running/gate.rs"]
 mod gate;
@@ -24,8 +26,11 @@ mod guests;
 mod hangs;
 #[path = "../running/held.rs"]
 mod held;
+mod hosts;
+mod inputs;
 mod joined;
 mod kernel_host;
+mod marshalled;
 mod native;
 mod nodeos_objects;
 mod nodeos_processes;
@@ -33,6 +38,7 @@ mod outlive;
 #[path = "../running/pace.rs"]
 mod pace;
 mod parts;
+mod plan_graphs;
 mod plan_nodes;
 mod ports;
 mod queues;
@@ -50,6 +56,7 @@ mod running;
 mod schemas;
 mod seen;
 mod sender;
+mod shapes;
 mod shared_hook;
 mod streams;
 mod stuck;
@@ -60,5 +67,6 @@ mod upgrade;
 #[path = "../running/wait.rs"]
 mod wait;
 mod waiting;
+mod wishes;
 mod workers;
 mod xdp;

@@ -1,7 +1,7 @@
 //! A graph with a part at another node, both running: packets pass both, versions replace each other under load, and the other node
 //! vanishes and comes again.
 
-use crate::running::{ANODE, PATIENCE, Running};
+use crate::running::{ANODE, Adjust, PATIENCE, Running};
 use serde_json::Value;
 use std::fs;
 use std::net::UdpSocket;
@@ -29,10 +29,11 @@ prefixes = ["10.0.3.0/24"]
 /// Nobody else is busy, and each of two neighbours may have the whole worker.
 const ROLE: &str = "[[role]]\nname = \"graphs\"\n[role.grants]\nchannels = 16\nbandwidth = 1_000_000_000\n\
                     memory_bytes = 67_108_864\ngraph_parts = 1\n\
+                    [role.graphs]\ndevices = [\"to-k\"]\n\
                     [entry]\nshare = 1.0\nburst_ms = 1000\n";
 
 /// What the graph takes: datagrams from h to k.
-const TO_K: &str = "10.0.3.2:7000";
+pub const TO_K: &str = "10.0.3.2:7000";
 
 /// Datagrams that are on their way at a time.
 const BURST: u32 = 32;
@@ -41,15 +42,20 @@ const BURST: u32 = 32;
 const EDITS: u32 = 12;
 const BURSTS: u32 = 60;
 
-struct Line {
-    net: Running,
+pub struct Line {
+    pub net: Running,
     folder: tempfile::TempDir,
     /// The link addresses of b's port to k, and of k.
     macs: [String; 2],
 }
 
 impl Line {
-    fn new(name: &str) -> Option<Line> {
+    pub fn new(name: &str) -> Option<Line> {
+        Line::with(name, &|_, _| {})
+    }
+
+    /// With more in the nodes' configurations.
+    pub fn with(name: &str, more: Adjust<'_>) -> Option<Line> {
         let folder = tempfile::tempdir().unwrap();
         let key = folder.path().join("link.key");
         let made = Command::new(ANODE).args(["cred", "secret"]).arg(&key).output().unwrap();
@@ -64,6 +70,7 @@ impl Line {
             ports
                 .filter(|known| known["packet"].as_str() == Some(port))
                 .for_each(|known| known.extend(neighbour.parse::<toml::Table>().unwrap()));
+            more(node, config);
         };
         let net = Running::up_with(name, LINE, &adjust)?;
         let mac = |node: &str, interface: &str| {
@@ -75,7 +82,7 @@ impl Line {
         Some(Line { net, folder, macs })
     }
 
-    fn socket(&self, node: &str, at: &str) -> UdpSocket {
+    pub fn socket(&self, node: &str, at: &str) -> UdpSocket {
         let socket = self.net.lab.enter(node, || UdpSocket::bind(at).unwrap()).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket
@@ -87,26 +94,26 @@ impl Line {
         command
     }
 
-    fn said(&self, node: &str, verb: &str, words: &[&str]) -> String {
+    pub fn said(&self, node: &str, verb: &str, words: &[&str]) -> String {
         let Output { status, stdout, stderr } = self.command(node, verb, words).output().unwrap();
         assert!(status.success(), "{verb} {words:?}: {}", String::from_utf8_lossy(&stderr));
         String::from_utf8(stdout).unwrap()
     }
 
-    fn refused(&self, node: &str, words: &[&str]) -> String {
+    pub fn refused(&self, node: &str, words: &[&str]) -> String {
         let Output { status, stderr, .. } = self.command(node, "apply", words).output().unwrap();
         assert!(!status.success(), "{words:?}");
         String::from_utf8(stderr).unwrap()
     }
 
-    fn file(&self, name: &str, text: &str) -> String {
+    pub fn file(&self, name: &str, text: &str) -> String {
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
         path.display().to_string()
     }
 
     /// Packets are painted at a, pass b and leave there; their copies come back. What meets another version is counted as mixed.
-    fn version(&self, paint: u8) -> String {
+    pub fn version(&self, paint: u8) -> String {
         let [own, next] = &self.macs;
         let text = format!(
             "FromDevice(to-h) -> c :: Counter -> Paint({paint}) -> Strip(14) -> CheckIPHeader -> DecIPTTL
@@ -123,12 +130,12 @@ impl Line {
         self.said("a", "apply", &["fw", &file]);
     }
 
-    fn graph(&self, node: &str, name: &str) -> Value {
+    pub fn graph(&self, node: &str, name: &str) -> Value {
         let shown: Value = serde_json::from_str(&self.said(node, "show", &[name, "--json"])).unwrap();
         shown["graph"].clone()
     }
 
-    fn count(&self, node: &str, name: &str, engine: &str) -> u64 {
+    pub fn count(&self, node: &str, name: &str, engine: &str) -> u64 {
         self.said(node, "read", &[name, &format!("{engine}.count")]).trim().parse().unwrap()
     }
 
@@ -184,7 +191,7 @@ impl Drop for Over<'_> {
 }
 
 /// A process that ends with the test.
-struct Ends(Child);
+pub struct Ends(pub Child);
 
 impl Drop for Ends {
     fn drop(&mut self) {

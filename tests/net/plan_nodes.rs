@@ -65,7 +65,7 @@ impl Overlay {
             neighbours.join(", ")
         );
         config = config.replace("OWN-PORT", &format!("udp-{}", ports[at]));
-        for to in (0..COUNT).filter(|to| to.abs_diff(at) > 1 && !more.contains("rip")) {
+        for to in (0..COUNT).filter(|to| to.abs_diff(at) > 1 && !more.contains("routing")) {
             let via = if to > at { at + 1 } else { at - 1 };
             config += &format!("[[route]]\nto = \"{}/32\"\nvia = \"{}\"\n", addr(to), addr(via));
         }
@@ -143,6 +143,48 @@ fn a_program_is_injected_by_socket_and_by_tcp() {
         "20",
     ];
     assert_eq!(printed(&line.inject(&arguments)), "(10.0.0.3, 77, 10.0.0.3)");
+}
+
+#[test]
+fn packets_go_by_the_routes_of_an_extension() {
+    let routes = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/apps/extensions/routes.wat")).unwrap();
+    // No route of the nodes' own leads on.
+    let more = format!("routing = \"routes.next\"\n[[extension]]\nname = \"routes\"\nmodule = '''\n{routes}'''\n");
+    let line = Overlay::start(&more);
+    let add = |at: usize, words: &[&str]| {
+        let mut command = Command::new(ANODE);
+        let done = command.args(["node", "call"]).arg(line.dir(at)).args(words).output().unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    };
+    std::fs::write(
+        line.folder.path().join("by.plan"),
+        "svc next : host -> host * dev
+        fun there(home : host) : unit = OnRemote(|back|(hd thisHost()), home, getRB(), next)
+        fun back(at : host) : unit = print(at)
+        fun go(dest : host) : unit = OnRemote(|there|(hd thisHost()), dest, getRB(), next)",
+    )
+    .unwrap();
+    let (dir, ping) = (line.dir(0).display().to_string(), program("ping"));
+    let go = |arguments: [&str; 3]| {
+        let output = line.inject(&[&arguments[..], &["--node", &dir, "--replies", "1", "--wait", "20"]].concat());
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let by_name = ["by.plan", "9", "go(getHostByName(\"10.0.0.3\"))"];
+    let by_default = [&ping, "9", "ping(hd thisHost(), getHostByName(\"10.0.0.3\"))"];
+    assert!(go(by_name).contains("raised NotFound on 10.0.0.1"), "{}", go(by_name));
+    assert!(go(by_default).contains("NoRoute"), "{}", go(by_default));
+    // On the way back each node needs one, too.
+    add(0, &["routes.add", "10.0.0.0", "24", "10.0.0.2", "0"]);
+    add(1, &["routes.add", "10.0.0.3", "32", "10.0.0.3", "0"]);
+    add(1, &["routes.add", "10.0.0.0", "31", "10.0.0.1", "0"]);
+    add(2, &["routes.add", "0.0.0.0", "0", "10.0.0.2", "0"]);
+    assert_eq!((go(by_name).trim(), go(by_default).trim()), ("10.0.0.3", "Success"));
+    add(0, &["routes.remove", "10.0.0.0", "24"]);
+    assert!(go(by_name).contains("raised NotFound on 10.0.0.1"), "{}", go(by_name));
+    let mut unload = Command::new(ANODE);
+    let said = unload.args(["extension", "unload"]).arg(line.dir(0)).arg("routes").output().unwrap();
+    assert!(String::from_utf8_lossy(&said.stderr).contains("of the configuration"), "it is what defaultRoute asks");
+    line.status(1);
 }
 
 #[test]

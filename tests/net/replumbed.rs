@@ -2,10 +2,14 @@
 
 use crate::build::{Linked, build};
 use crate::graphs::Stand;
+use anode::manage::client::Control;
+use model::graphs::Applied;
+use model::{Ask, GraphWish};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::UdpSocket;
 use std::process::{Child, ChildStdout, Stdio};
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Roles with graphs: that of the program; one that has the same rights; and of those who may change none.
@@ -48,7 +52,7 @@ fn line(out: &mut BufReader<ChildStdout>) -> String {
 }
 
 /// Sends numbers until it is over, and expects each behind the one before; how many.
-fn flood((a, b): (&UdpSocket, &UdpSocket), mut is_over: impl FnMut(u32) -> bool) -> u32 {
+pub fn flood((a, b): (&UdpSocket, &UdpSocket), mut is_over: impl FnMut(u32) -> bool) -> u32 {
     let (mut sent, mut buffer) = (0u32, [0; 64]);
     while !is_over(sent) || sent < 1000 {
         for number in sent..sent + BURST {
@@ -73,7 +77,7 @@ fn a_program_changes_a_graph_of_its_role_and_no_packet_is_lost_or_mixed() {
     let Some(stand) = Stand::new("plumb", &format!("{GRAPH}{ROLES}")) else { return };
     let (a, b) = (stand.socket("a", "10.0.1.1:4000"), stand.socket("b", "10.0.2.2:7000"));
     // What is listed is open: the ports know of what the graph takes.
-    stand.net.control("r").ask(&model::Ask::Channels).unwrap();
+    stand.net.control("r").ask(&Ask::Channels).unwrap();
     let (mut child, mut out) = program(&stand, "corral", "fw", &stand.router(9, " -> x :: Null"), EDITS);
     assert_eq!(line(&mut out), "ready");
     let is_over = AtomicBool::new(false);
@@ -94,4 +98,70 @@ fn a_program_changes_a_graph_of_its_role_and_no_packet_is_lost_or_mixed() {
     let calls = &status["graph_calls"];
     assert_eq!(calls["done"], 2 + 2 * EDITS, "what was written counts too: {calls}");
     assert!(calls["refused"].as_u64() > Some(10) && calls["later"].as_u64() >= Some(1), "{calls}");
+}
+
+/// How often two editors change a graph at once.
+const ROUNDS: u32 = 100;
+
+/// What an operator makes of the graph in a round.
+fn whole(engine: &str) -> String {
+    format!("FromDevice(to-a) -> c :: Counter -> {engine} :: Null -> last :: Discard;")
+}
+
+/// An operator gives another text, of this generation or of any.
+fn applied(control: &mut Control, text: String, base: Option<u32>) -> Result<u32, String> {
+    let wish = GraphWish { name: "fw".into(), text, role: None, take: None, base, place: None };
+    let applied: Result<Applied, _> = control.asked(&Ask::ApplyGraph(wish));
+    applied.map(|applied| applied.generation).map_err(|why| why.to_string())
+}
+
+/// The operator has looked at a generation, the program has not. Whoever is told that it is done has done it: each a generation of its own,
+/// and the second on what the first has left.
+#[test]
+fn of_an_operator_and_a_program_at_once_nobodys_change_is_lost() {
+    let Some(stand) = Stand::new("racers", &format!("{GRAPH}{ROLES}")) else { return };
+    let program = build("tests/nodeos/racer.c", stand.folder(), &["-O1"], Linked::Static);
+    let mut command = stand.net.lab.command("r", program.to_str().unwrap()).unwrap();
+    command.env("ANODE_NODEOS", stand.net.dir("r").join("nodeos.sock")).env_remove("LD_LIBRARY_PATH");
+    let mut child = command.args(["corral", "fw"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut out) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
+    assert_eq!(line(&mut out), "ready");
+    let mut control = stand.net.control("r");
+    let mut wins = [0; 3];
+    for round in 0..ROUNDS {
+        let base = applied(&mut control, whole("before"), None).unwrap();
+        let start = Barrier::new(2);
+        let (of_operator, of_program) = std::thread::scope(|scope| {
+            let operator = scope.spawn(|| {
+                start.wait();
+                applied(&mut control, whole(&format!("operator{round}")), Some(base))
+            });
+            start.wait();
+            writeln!(to, "{round}").unwrap();
+            let said = line(&mut out);
+            (operator.join().unwrap(), said)
+        });
+        let shown: Value = serde_json::from_str(&stand.said("show", &["fw", "--json"])).unwrap();
+        let (generation, text) = (&shown["graph"]["generation"], shown["text"].as_str().unwrap());
+        let has = (text.contains(&format!("operator{round} ")), text.contains(&format!("racer{round} ")));
+        let of_both = format!("round {round}: {of_operator:?}, {of_program}: {text}");
+        let (ends, won) = match (&of_operator, of_program.as_str()) {
+            // The operator was first, before the program had read what there is, or after that.
+            (Ok(first), said) if said == format!("done {}", first + 1) => ((true, true), 2),
+            (Ok(_), "changed 0") => ((true, false), 0),
+            (Err(why), said) if said == format!("done {}", base + 1) => {
+                assert!(why.contains("and you have looked at"), "{of_both}");
+                ((false, true), 1)
+            }
+            _ => panic!("{of_both}"),
+        };
+        assert_eq!((has, generation), (ends, &(base + 1 + u32::from(won == 2)).into()), "{of_both}");
+        wins[won] += 1;
+    }
+    drop(to);
+    assert!(child.wait().unwrap().success());
+    println!(
+        "of {ROUNDS} rounds the operator had {}, the program {}, both one after the other {}",
+        wins[0], wins[1], wins[2]
+    );
 }

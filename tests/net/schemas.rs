@@ -3,6 +3,7 @@
 
 use crate::held::{Held, of_commands};
 use crate::running::{ANODE, LINE, Running, guest};
+use crate::wait;
 use anode::code::bundle::{Bundle, Kind};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -195,9 +196,10 @@ fn hold_capsules(desk: &mut Desk, net: &Running) {
     let mut lines = BufReader::new(listening.stdout.take().unwrap());
     let mut text = String::new();
     lines.read_line(&mut text).unwrap();
-    desk.of("multicast-sent", &[&["multicast", "send", "5", "hello", "--root", "10.0.1.1"], &at[..]].concat());
+    // What joins may still be on its way to the root, which drops what nobody listens to.
+    let send = [&["multicast", "send", "5", "hello", "--root", "10.0.1.1"], &at[..]].concat();
+    wait::ended_by(&mut listening, || drop(desk.of("multicast-sent", &send)));
     lines.read_to_string(&mut text).unwrap();
-    listening.wait().unwrap();
     desk.held.check("multicast", text.as_bytes());
     let program = desk.path("right.plan");
     let said = desk.of("plan-line", &[&["plan", "inject", &program, "5", "hi()", "--replies", "1"], &at[..]].concat());

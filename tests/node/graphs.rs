@@ -230,7 +230,7 @@ fn each_packet_ends_under_one_count() {
         let nothing = bed.driver.node.resources();
         let domain = run(&mut bed, TAKE, text).domain;
         (0..frames).for_each(|_| feed(&mut bed, datagram_with(53, b"")));
-        let traffic = GraphTraffic { came: frames, begun, left: left_there, used, dropped, held };
+        let traffic = GraphTraffic { came: frames, begun, left: left_there, used, dropped, held, blanked: 0 };
         assert_eq!(status(&mut bed).traffic, traffic, "{text}");
         assert_eq!(left(&mut bed).len() as u64, left_there, "{text}");
         assert_eq!(bed.driver.node.unaccounted_of(domain), 0, "{text}");
@@ -286,7 +286,7 @@ fn what_cannot_be_is_refused_and_what_ran_runs_on() {
         ),
         (spec(TAKE, THROUGH), Some(7), "it has generation 1 by now, and you have looked at 7"),
         (GraphSpec { role: "others".into(), ..spec(TAKE, THROUGH) }, None, "it runs in the role graphs"),
-        (GraphSpec { name: "new".into(), ..spec(TAKE, THROUGH) }, None, "take: 'eth0/ip/udp *:53': another channel"),
+        (GraphSpec { name: "new".into(), ..spec(TAKE, THROUGH) }, None, "take: 'eth0/ip/udp *:53': another graph"),
         (GraphSpec { name: "new".into(), role: "no".into(), ..spec(TAKE, THROUGH) }, None, "no"),
         (
             spec(&["eth0/ip/rule [ip | udp (dport = 5..9) | *]"], THROUGH),
@@ -295,7 +295,12 @@ fn what_cannot_be_is_refused_and_what_ran_runs_on() {
         ),
         (spec(&["eth0/anep type 77"], THROUGH), None, "ANEP is for environments"),
         (spec(&["eth0/ip/udp/checksum *:5"], THROUGH), None, "engines stand in the graph's text"),
-        (spec(&["eth0/ip/udp *:54", "eth0/ip/udp nonsense"], THROUGH), None, "take: 'eth0/ip/udp nonsense'"),
+        (spec(&["eth0/ip/upd *:5"], THROUGH), None, "'upd' is no protocol of a channel"),
+        (
+            spec(&["eth0/ip/udp *:54", "eth0/ip/udp nonsense"], THROUGH),
+            None,
+            "take: 'eth0/ip/udp nonsense': no address of a channel",
+        ),
     ];
     for (spec, base, why) in cases {
         let said = put(&mut bed, spec.clone(), *base).unwrap_err();
@@ -326,6 +331,32 @@ fn a_graph_holds_no_more_than_its_domain_may() {
     assert!((5..=20).contains(&traffic.held), "{traffic:?}");
     assert_eq!(bed.usage(domain).unwrap().counts.drops.of(Reason::MemoryFull), traffic.dropped);
     assert_eq!(traffic.came, traffic.left + traffic.dropped + traffic.held);
+}
+
+#[test]
+fn what_engines_learn_is_the_domains_and_where_there_is_no_room_they_learn_no_more() {
+    let flow = |source: u16| {
+        let mut frame = datagram_with(53, b"");
+        frame.bytes_mut()[34..36].copy_from_slice(&source.to_be_bytes());
+        frame
+    };
+    let text = "FromDevice(eth0) -> Strip(14) -> MarkIPHeader
+        -> nat :: IPRewriter(pattern 10.0.0.1 1024-65535 - - 0 0) -> Unstrip(14) -> Queue -> ToDevice(eth1);";
+    let flows = |bed: &mut Bed| bed.driver.node.read_graph("g", "nat", "nmappings").unwrap().parse::<u64>().unwrap();
+    let mut bed = Bed::with(Policy::Wfq, roles(20 * 2048), false);
+    let domain = run(&mut bed, TAKE, text).domain;
+    (0..1000).for_each(|source| feed(&mut bed, flow(source)));
+    let (known, traffic) = (flows(&mut bed), status(&mut bed).traffic);
+    assert!((120..=129).contains(&known), "{known} flows of 320 bytes");
+    assert_eq!((traffic.left, traffic.dropped), (known, 1000 - known));
+    assert_eq!(bed.usage(domain).unwrap().counts.drops.of(Reason::GraphDropped), traffic.dropped);
+    let held = |bed: &mut Bed| bed.driver.node.domain_tree().iter().find(|it| it.id == domain.0).unwrap().memory_bytes;
+    assert!(held(&mut bed) >= 119 * 320);
+    (0..100).for_each(|source| feed(&mut bed, flow(source)));
+    assert_eq!(status(&mut bed).traffic.left, known + 100, "those that are known go on");
+    bed.now += 301_000_000_000;
+    (2000..2200).for_each(|source| feed(&mut bed, flow(source)));
+    assert!(status(&mut bed).traffic.left > known + 100 + 100, "the place of those that have ended is free again");
 }
 
 #[test]

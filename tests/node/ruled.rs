@@ -9,9 +9,9 @@ use anode::classify::taught::text::{self, Vocabulary};
 use anode::core::reason::Reason;
 use anode::frame::{Frame, PortId, WorkerId};
 use anode::graph::taught::{Classifying, RULES_MAX};
-use anode::node::RuleWords;
 use anode::node::hosts::InProcess;
 use anode::node::policy::Amendment;
+use anode::node::{Effect, RuleWords};
 use anode::nodeos::interface::{ChanSpec, DomainId, Error, InChanId, KeyTuple, NetSpec, NodeOs, Upcall};
 use anode::schedule::Policy;
 use anode::trust::Role;
@@ -310,6 +310,35 @@ fn words_of_rules_mean_another_thing_while_packets_pass() {
     assert_eq!(stand.feed(app(7)), [], "they hold for nothing");
     let idle: Vec<_> = stand.bed.driver.node.channel_list().into_iter().filter_map(|channel| channel.idle).collect();
     assert!(idle.len() == 2 && idle[0].contains("sender") && idle[1].contains("APP_PORT"), "{idle:?}");
+    let explained = stand.bed.driver.node.explain(PortId(0), app(7).bytes());
+    let told: Vec<_> =
+        explained.idle.iter().map(|(channel, _, text, why)| (*channel, text.as_str(), why.clone())).collect();
+    assert_eq!(told, [(first.0, worded[0], idle[0].clone()), (second.0, worded[1], idle[1].clone())]);
+    assert_eq!((explained.rules.len(), stand.bed.driver.node.explain(PortId(1), app(7).bytes()).idle.len()), (0, 0));
+}
+
+#[test]
+fn ports_hear_once_of_flows_that_no_rule_can_be_about_and_that_rules_are_others() {
+    let mut stand = Stand::new(MatchMode::First);
+    stand.open("if0/ip/udp/rule", "[ip | udp (dport = 2000..2001) | app (stream = 7) | *]").unwrap();
+    let told = |stand: &mut Stand, frame: Frame| -> Vec<String> {
+        stand.bed.driver.out.effects.clear();
+        stand.feed(frame);
+        let told = stand.bed.driver.out.effects.drain(..).filter_map(|effect| match effect {
+            Effect::Foreign(port, flow) => Some(format!("{} {:?}", port.0, flow.ports)),
+            _ => None,
+        });
+        told.collect()
+    };
+    let (other, port) = (|| datagram_with(2002, &[1]), datagram_with(2002, &[1]).bytes()[34..36].to_vec());
+    let from = u16::from_be_bytes([port[0], port[1]]);
+    assert_eq!(told(&mut stand, other()), [format!("0 [{from}, 2002]")]);
+    let (ours, not_its) = (told(&mut stand, app(7)), told(&mut stand, app(8)));
+    assert!(ours.is_empty() && not_its.is_empty(), "the next packet of the flow may be its own");
+    stand.bed.driver.out.effects.clear();
+    stand.teach(classifying(MatchMode::Best));
+    let is_forgotten = |effect: &Effect| matches!(effect, Effect::NoneForeign);
+    assert!(stand.bed.driver.out.effects.iter().any(is_forgotten));
 }
 
 #[test]

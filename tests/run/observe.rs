@@ -146,7 +146,7 @@ fn a_node_says_how_it_is_by_its_exit_status() {
     let health: Health = node.control().asked(&Ask::Health).unwrap();
     let names: Vec<_> = health.checks.iter().map(|check| check.name.as_str()).collect();
     let first = ["worker-answers", "loader-answers", "worker-gap", "queues-full", "carrier", "environments"];
-    let wanted = [&first[..], &["kernel-half", "routes-followed", "routes-untold", "unaccounted"]].concat();
+    let wanted = [&first[..], &["graphs", "kernel-half", "routes-followed", "routes-untold", "unaccounted"]].concat();
     assert_eq!((names.as_slice(), health.node.as_str()), (&wanted[..], "m"));
     let status = |words: &[&str]| {
         let output = anode(words, &node.run_dir()).output().unwrap();
@@ -160,6 +160,35 @@ fn a_node_says_how_it_is_by_its_exit_status() {
     let output = anode(&["node", "health"], &dir.path().join("run")).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && said.contains("no node answers at"), "{said}");
+}
+
+#[test]
+fn a_graph_that_cannot_run_at_the_start_is_listed_with_why_and_degrades_health() {
+    let graph = |place: &str| {
+        format!(
+            "[[role]]\nname = \"graphs\"\ngrants = {{ channels = 4, bandwidth = 1_000_000, memory_bytes = 1_000_000 }}\n\
+             [[graph]]\nname = \"own\"\nrole = \"graphs\"\n{place}text = \"RatedSource(RATE 1) -> c :: Counter -> Discard\"\n"
+        )
+    };
+    let node = Node::start(&graph("place = \"kernel\"\n"));
+    let (done, listed) = node.anode(&["graph", "ls"]);
+    assert!(done && listed.lines().any(|line| line.starts_with("own ") && line.contains("does not run: ")), "{listed}");
+    let health: Health = node.control().asked(&Ask::Health).unwrap();
+    let check = health.checks.iter().find(|check| check.name == "graphs").unwrap();
+    assert!(check.value == 1 && check.said.contains("own does not run: "), "{check:?}");
+    // Another text under its name is meant instead.
+    let apply = |place: &str| {
+        let output = anode(&["node", "apply"], &write_config(node.dir.path(), &graph(place))).output().unwrap();
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (done, said) = apply("");
+    assert!(done, "{said}");
+    let (_, listed) = node.anode(&["graph", "ls"]);
+    assert!(listed.contains("own ") && !listed.contains("does not run"), "{listed}");
+    let (done, said) = apply("place = \"kernel\"\n");
+    assert!(!done, "{said}");
+    let health: Health = node.control().asked(&Ask::Health).unwrap();
+    assert_eq!(health.checks.iter().find(|check| check.name == "graphs").unwrap().value, 0);
 }
 
 #[test]

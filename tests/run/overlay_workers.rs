@@ -45,7 +45,7 @@ fn peers_of_an_overlay_port_are_divided_among_workers_and_each_stays_with_one() 
     let neighbours: Vec<String> = sockets.iter().enumerate().map(near).collect();
     let port =
         format!("[[port]]\nudp = \"{free}\"\naddress = [\"10.9.8.1/24\"]\nneighbours = [{}]\n", neighbours.join(", "));
-    let node = Node::start(&format!("{port}[cpu]\nworkers = 2\n"));
+    let node = Node::start(&format!("{port}[cpu]\nworkers = 2\n[entry]\nshare = 1.0\nburst_ms = 100\n"));
     let code = node.control().add_code(&counts()).unwrap();
     let packets = |status: &Value| status["codes"][0]["total"]["packets"].as_u64().unwrap_or(0);
     let received = |status: &Value| {

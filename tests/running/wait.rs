@@ -110,6 +110,20 @@ pub fn ended(child: &mut Child) -> ExitStatus {
     child.wait().unwrap()
 }
 
+/// How a child ends for which something is done again, ten times a second, since the network may lose it or come too late.
+#[track_caller]
+pub fn ended_by(child: &mut Child, mut act: impl FnMut()) -> ExitStatus {
+    let patience = Patience::new();
+    let ends = |process: Process| process.ends_within(Duration::from_millis(100)).unwrap();
+    loop {
+        act();
+        if process(Some(child)).is_none_or(ends) {
+            return child.wait().unwrap();
+        }
+        patience.left(|| "it goes on".into());
+    }
+}
+
 /// Waits until a process has ended, whoever started it and whether or not somebody has waited for it.
 #[track_caller]
 pub fn gone(pid: u32) {

@@ -2,6 +2,7 @@
 
 mod amplify;
 mod apps;
+mod awaited;
 mod basic;
 mod bound;
 mod digests;
@@ -9,7 +10,9 @@ mod fetch;
 mod guests;
 mod hello;
 mod kept_back;
+mod locked;
 mod lying;
+mod marshalled;
 mod net;
 mod parts;
 mod peers;
@@ -27,4 +30,5 @@ mod searches;
 mod sources;
 mod swarm;
 mod trust;
+mod wishes;
 mod workers;

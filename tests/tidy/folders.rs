@@ -60,7 +60,10 @@ const ROWS: &[Row] = &[
     ),
     (
         "config",
-        &["wire", "frame", "sys", "link", "trust", "topology", "schedule", "nodeos", "code", "port", "ee", "node"],
+        &[
+            "wire", "frame", "sys", "link", "trust", "topology", "schedule", "nodeos", "graph", "code", "port", "ee",
+            "node",
+        ],
     ),
     (
         "manage",

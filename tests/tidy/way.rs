@@ -1,4 +1,4 @@
-//! The way of a packet from its port to its guest, read from the source. Example: `serve_port` calls `receive_all`, that
+//! The way of a packet from its port to its guest, read from the source. Example: `take_batch` calls `receive_all`, that
 //! calls `take_in`, and five calls later mobile code runs.
 //!
 //! A list has the functions of one way; the body of each must call the next by name. So nobody can put a station on the
@@ -18,6 +18,7 @@ struct Way {
 }
 
 const WORKER: &str = "src/manage/worker.rs";
+const TAKING: &str = "src/manage/worker/taking.rs";
 const RUNTIME: &str = "src/code/run/mod.rs";
 const WASM: &str = "src/code/run/wasm.rs";
 const NODE: &str = "src/node.rs";
@@ -26,7 +27,7 @@ const WAYS: &[Way] = &[
     Way {
         name: "a capsule that nobody lets wait",
         stations: &[
-            (WORKER, "serve_port"),
+            (TAKING, "take_batch"),
             ("src/node/batch.rs", "receive_all"),
             (NODE, "take_in"),
             ("src/node/capsules.rs", "packet"),
@@ -54,7 +55,7 @@ const WAYS: &[Way] = &[
     Way {
         name: "a packet of a channel",
         stations: &[
-            (WORKER, "serve_port"),
+            (TAKING, "take_batch"),
             ("src/node/batch.rs", "receive_all"),
             (NODE, "take_in"),
             (NODE, "receive_channel"),

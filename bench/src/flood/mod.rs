@@ -224,6 +224,12 @@ fn shape(site: &Site, bucket: &str) -> Result<(), Error> {
     line.r.run("sh", &["-c", &format!("tc qdisc replace dev r1 root {bucket}")], "")
 }
 
+/// The router's rules of nftables are these, and no others.
+fn filter(site: &Site, rules: &str) -> Result<(), Error> {
+    let Some(line) = &site.line else { return Ok(()) };
+    line.r.run("nft", &["-f", "-"], &format!("flush ruleset\n{rules}"))
+}
+
 /// Forwarding on, and no second look at sources, whatever this host has for its own.
 pub(crate) const FORWARDING: &str =
     "cd /proc/sys/net/ipv4 && echo 1 >ip_forward && for f in conf/*/rp_filter; do echo 0 >$f; done";

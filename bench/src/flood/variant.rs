@@ -17,7 +17,7 @@ use super::super::node::{NodeGateway, PATIENCE};
 use super::super::place::Site;
 use super::super::plain::unchanged;
 use super::super::programs;
-use super::{Channel, Rhythm, offload, shape};
+use super::{Channel, Rhythm, filter, offload, shape};
 use anode::code::bundle::Bundle;
 use anode::wire::{Addr, anep, capsule};
 
@@ -44,6 +44,8 @@ pub(crate) struct Variant<'a> {
     gro: bool,
     /// The token bucket of Linux before r1, as `tc` is told it.
     bucket: Option<&'a str>,
+    /// Rules of nftables in the router, as `nft` is told them, after which all others are gone.
+    rules: Option<String>,
     /// What puts a copy of each packet before the node's ingress, if that is wanted.
     copier: Option<&'a KernelPrograms>,
     /// Whether somebody captures at the node while it is measured, and who.
@@ -76,6 +78,7 @@ impl<'a> Variant<'a> {
             by_process: false,
             gro: false,
             bucket: None,
+            rules: None,
             copier: None,
             captured: false,
             listener: RefCell::new(None),
@@ -85,6 +88,11 @@ impl<'a> Variant<'a> {
     /// The same through a token bucket of its own, as `tc` is told it.
     pub(crate) fn through(self, bucket: &'a str) -> Variant<'a> {
         Variant { bucket: Some(bucket), ..self }
+    }
+
+    /// The same with these rules of nftables and no others.
+    pub(crate) fn filtered(self, rules: String) -> Variant<'a> {
+        Variant { rules: Some(rules), ..self }
     }
 
     /// An XDP program sees the packets first.
@@ -178,6 +186,7 @@ impl<'a> Variant<'a> {
     pub(crate) fn start(&self, site: &Site) -> Result<Option<Running>, Error> {
         offload(site, self.gro)?;
         self.bucket.map_or(Ok(()), |bucket| shape(site, bucket))?;
+        self.rules.as_ref().map_or(Ok(()), |rules| filter(site, rules))?;
         match &self.way {
             Way::Linux => Ok(None),
             Way::Node(gateway) => {

@@ -34,7 +34,7 @@ const BOTH: &str = "r0/ip *\", \"r1/ip *";
 const COUNT: usize = 10;
 
 /// The role of the graphs: no bound is in the way.
-const ROLE: &str = "routes = \"kernel\"\n[[role]]\nname = \"graphs\"\n\
+pub(super) const ROLE: &str = "routes = \"kernel\"\n[[role]]\nname = \"graphs\"\n\
                     limits = { packets_per_second = 1_000_000_000, steps_per_second = 1_000_000_000_000 }\n\
                     grants = { channels = 16, bandwidth = 100_000_000_000, memory_bytes = 67_108_864, kernel_programs = 4 }\n";
 

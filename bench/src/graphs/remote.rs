@@ -31,6 +31,9 @@ use super::key;
 const EDITS: usize = 200;
 const QUICK_EDITS: usize = 30;
 
+/// An edit begins so long after the one before: the other node reads about 128 texts of this length a second from one neighbour.
+const APART: Duration = Duration::from_millis(10);
+
 /// Packets that begin in a second.
 const RATE: u32 = 10_000;
 
@@ -141,7 +144,9 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
         let mut times = Vec::with_capacity(each);
         for at in 0..each {
             let between = chosen(&mut chance, ENGINES);
+            let next = Instant::now() + APART;
             times.push(two.edit((edits + at) as u8, &between)?);
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
         two.active("false")?;
         edits += each;
@@ -186,7 +191,12 @@ mod tests {
     #[test]
     fn every_text_is_a_graph_with_a_part() {
         for between in [&[][..], &super::super::edits::CLASSES] {
-            let loaded = anode::graph::load::load_parts(&text(3, between), &Default::default());
+            let loaded = anode::graph::load::load_parts(
+                &text(3, between),
+                Default::default(),
+                &Default::default(),
+                anode::graph::load::GRAPH_MAX,
+            );
             assert_eq!(loaded.map(|(_, parts)| parts.len()).ok(), Some(1), "{between:?}");
         }
     }

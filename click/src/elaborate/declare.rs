@@ -4,6 +4,7 @@ use super::resolve::{Resolver, Said};
 use super::scope::{ClassRef, Kind, Node};
 use crate::classes::nearest;
 use crate::diagnostic::Diagnostic;
+use crate::graph::ElementPlace;
 use crate::span::Span;
 use crate::syntax::ast::{Class, Ident};
 use crate::text::Text;
@@ -107,8 +108,9 @@ impl Resolver<'_> {
     }
 
     fn element(&mut self, name: String, class: ClassRef, said: Said, span: Span) -> usize {
-        let [config, place] = [said.config, said.place].map(|said| said.map(|said| Text::inside(self.source, said)));
-        let (kind, config) = (Kind::Element(class), config.unwrap_or_default());
+        let inside = |said| Text::inside(self.source, said);
+        let place = said.place.map(|place| place.is.map(inside));
+        let (kind, config) = (Kind::Element(class), said.config.map(inside).unwrap_or_default());
         self.push(Node { name, kind, config, place, span, can_enter: true, can_leave: true, used: [0, 0] })
     }
 
@@ -132,7 +134,7 @@ impl Resolver<'_> {
     }
 
     fn refer(&mut self, name: &Ident, node: usize, said: Said) -> usize {
-        for (said, word) in [(said.config, "configuration"), (said.place, "place")] {
+        for (said, word) in [(said.config, "configuration"), (said.place.map(|place| place.span), "place")] {
             let Some(said) = said else { continue };
             let what = Diagnostic::new(said, format!("'{}' has its {word} already", name.text), "a second one");
             let first = self.at().scope.nodes.get(node).map(|node| node.span);
@@ -142,8 +144,27 @@ impl Resolver<'_> {
         node
     }
 
+    /// A word as places are, which is none; elements may have such names too.
+    fn no_place(&mut self, name: &Ident) {
+        let places = ElementPlace::<Span>::WORDS;
+        if places.contains(&&name.text[..]) {
+            let message = format!("'{}' stands behind no class", name.text);
+            let what = Diagnostic::new(name.span, message, "expected an element");
+            return self.mistakes.add(what.hint("an element has one place, behind its class: a :: Counter @user"));
+        }
+        let message = format!("'{}' is neither a place nor an element", name.text);
+        let what = Diagnostic::new(name.span, message, "places are @kernel, @user, @auto and @remote(NODE)");
+        let names = self.at().names.keys().map(String::as_str).filter(|known| !known.starts_with(';'));
+        let near = nearest(&name.text, places.into_iter().chain(names)).map(|near| format!("did you mean '{near}'?"));
+        self.mistakes.add(what.hint(near.unwrap_or_else(|| "the place of an element stands behind its class".into())));
+    }
+
     fn undeclared(&mut self, name: &Ident, config: Option<Span>) -> usize {
         let later = self.at().declared.get(&name.text).copied().filter(|span| span.start > name.span.start);
+        if later.is_none() && name.text.starts_with('@') {
+            self.no_place(name);
+            return self.anonymous(&name.text, ClassRef::Missing, Said::NOTHING, name.span);
+        }
         if later.is_none() && (config.is_some() || name.text.starts_with(|c: char| c.is_ascii_uppercase())) {
             self.unknown_class(&name.text, name.span);
             return self.anonymous(&name.text, ClassRef::Missing, Said::NOTHING, name.span);

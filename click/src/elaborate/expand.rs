@@ -5,9 +5,10 @@
 
 use super::overload::{Choice, asked, choose, signature};
 use super::scope::{ClassRef, INPUT, Kind, Link, OUTPUT, Scope};
-use super::{CONNECTIONS_MAX, ELEMENTS_MAX, EXPANDED_MAX};
 use crate::arguments::{self, Argument};
+use crate::classes::Bounds;
 use crate::diagnostic::Diagnostic;
+use crate::graph::ElementPlace;
 use crate::mistakes::Mistakes;
 use crate::span::Span;
 use crate::syntax::lexer::NAME_MAX;
@@ -34,13 +35,16 @@ pub(super) enum FlatKind {
     Missing,
 }
 
+/// Where a node is to be; shared by all of a compound.
+pub(super) type FlatPlace = ElementPlace<Arc<str>>;
+
 /// A node with its full name.
 #[derive(Clone, Debug)]
 pub(super) struct FlatNode {
     pub name: String,
     pub kind: FlatKind,
-    /// The node that it is to be at.
-    pub place: Option<Arc<str>>,
+    /// Where it is to be.
+    pub place: Option<FlatPlace>,
     pub span: Span,
     pub within: Option<Span>,
 }
@@ -82,14 +86,15 @@ struct Copy {
     prefix: String,
     variables: usize,
     within: Option<Span>,
-    /// The node that the compound is to be at.
-    place: Option<Arc<str>>,
+    /// Where what is in the compound is to be.
+    place: Option<FlatPlace>,
     /// Its `input` and `output`.
     ends: Option<(usize, usize)>,
 }
 
 struct Expander<'a> {
     scopes: &'a [Scope],
+    bounds: Bounds,
     mistakes: &'a mut Mistakes,
     flat: Flat,
     names: HashMap<String, Span>,
@@ -101,11 +106,12 @@ struct Expander<'a> {
 }
 
 /// Copies every compound where it is used.
-pub(super) fn expand(scopes: &[Scope], definitions: &[(&str, &str)], mistakes: &mut Mistakes) -> Flat {
+pub(super) fn expand(scopes: &[Scope], definitions: &[(&str, &str)], bounds: Bounds, mistakes: &mut Mistakes) -> Flat {
     let mut values = HashMap::new();
     values.extend(definitions.iter().map(|(name, value)| ((*name).to_owned(), Text::foreign(value))));
     let mut expander = Expander {
         scopes,
+        bounds,
         mistakes,
         flat: Flat::default(),
         names: HashMap::new(),
@@ -127,12 +133,11 @@ impl Expander<'_> {
     /// Counts what is made; false if it is too much.
     fn spend(&mut self, bytes: usize, span: Span) -> bool {
         self.spent += bytes;
-        let too_large = self.spent > EXPANDED_MAX
-            || self.flat.nodes.len() > ELEMENTS_MAX
-            || self.flat.links.len() > CONNECTIONS_MAX;
+        let Bounds { elements, connections, bytes: most } = self.bounds;
+        let too_large = self.spent > most || self.flat.nodes.len() > elements || self.flat.links.len() > connections;
         if too_large && !self.full {
             self.full = true;
-            let label = format!("at most {ELEMENTS_MAX} elements, {CONNECTIONS_MAX} connections, {EXPANDED_MAX} bytes");
+            let label = format!("at most {elements} elements, {connections} connections, {most} bytes");
             let what = Diagnostic::new(span, "the configuration is too large with all its compounds", label);
             self.mistakes.add(what.hint("use compounds less often, or put fewer elements into them"));
         }
@@ -141,9 +146,9 @@ impl Expander<'_> {
 
     /// Replaces variables; nothing if that is too much.
     fn text(&mut self, text: &Text, variables: usize, span: Span) -> Option<Text> {
-        let most = EXPANDED_MAX.saturating_sub(self.spent);
+        let most = self.bounds.bytes.saturating_sub(self.spent);
         let found = substitute(text, &Seen(&self.variables, variables), most);
-        let bytes = found.as_ref().map_or(EXPANDED_MAX, |found| text.len() + found.size());
+        let bytes = found.as_ref().map_or(self.bounds.bytes, |found| text.len() + found.size());
         self.spend(bytes, span).then_some(found).flatten()
     }
 
@@ -236,10 +241,11 @@ impl Expander<'_> {
         };
         let at_node = match &node.place {
             None => copy.place.clone(),
-            Some(own) => match self.place(own, copy.variables, node.span) {
+            Some(ElementPlace::Remote(own)) => match self.place(own, copy.variables, node.span) {
                 None => return,
-                own => own,
+                Some(own) => Some(ElementPlace::Remote(own)),
             },
+            Some(own) => Some(own.clone().map(|_| "".into())),
         };
         if let Some(flat) = self.flat.nodes.get_mut(place) {
             flat.place = at_node;
@@ -299,15 +305,25 @@ impl Expander<'_> {
     fn place(&mut self, text: &Text, variables: usize, span: Span) -> Option<Arc<str>> {
         let text = self.text(text, variables, span)?;
         let name = text.as_str().trim();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "_-.:".contains(c);
-        if name.is_empty() || name.len() > PLACE_MAX || !name.chars().all(plain) {
+        let is_plain = |name: &str, more: &str| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+            !name.is_empty() && name.len() <= PLACE_MAX && name.chars().all(plain)
+        };
+        let (node, by) = name.split_once(',').map_or((name, None), |(node, by)| (node.trim(), Some(by.trim())));
+        if let Some(by) = by.filter(|by| !is_plain(by, "_/") || by.matches('/').count() != 1) {
+            let message = format!("'{}' is no procedure that marshals packets", by.escape_debug());
+            let what = Diagnostic::new(span, message, "expected that of an extension: EXTENSION/NAME");
+            self.mistakes.add(what.hint("it stands behind the node: @remote(10.0.0.2, codec/PackBits)"));
+            return None;
+        }
+        if !is_plain(node, "_-.:") {
             let message = format!("'{}' is no node", name.escape_debug());
             let label = format!("expected a neighbour's address or name, of at most {PLACE_MAX} bytes");
             let what = Diagnostic::new(span, message, label);
             self.mistakes.add(what.hint("the place of an element is written @remote(10.0.0.2)"));
             return None;
         }
-        Some(name.into())
+        Some(by.map_or_else(|| node.into(), |by| format!("{node},{by}").into()))
     }
 
     /// Says which connected ports a compound does not have.

@@ -28,15 +28,6 @@ use crate::text::Text;
 
 pub(crate) use tunnels::Loose;
 
-/// Elements of a graph, with the ends of compounds and tunnels, at most.
-pub const ELEMENTS_MAX: usize = 16_384;
-
-/// Connections of a graph, with those through compounds and tunnels, at most.
-pub const CONNECTIONS_MAX: usize = 65_536;
-
-/// Bytes of names and configurations that are read and written while compounds are expanded, at most.
-pub const EXPANDED_MAX: usize = 8 << 20;
-
 /// The flat graph of statements, and its ports that end in a compound; mistakes are added to those that are known.
 pub(crate) fn elaborate(
     source: &str,
@@ -49,8 +40,9 @@ pub(crate) fn elaborate(
     if !mistakes.is_empty() {
         return (Graph::default(), Loose::default());
     }
-    let flat = expand::expand(&scopes, definitions, mistakes);
-    let (mut graph, loose) = tunnels::join(flat, mistakes);
+    let bounds = classes.bounds();
+    let flat = expand::expand(&scopes, definitions, bounds, mistakes);
+    let (mut graph, loose) = tunnels::join(flat, bounds, mistakes);
     // Those in braces or parentheses are refused before.
     for statement in statements {
         match statement.kind {

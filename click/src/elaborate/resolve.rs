@@ -10,7 +10,9 @@ use crate::classes::Classes;
 use crate::diagnostic::Diagnostic;
 use crate::mistakes::Mistakes;
 use crate::span::Span;
-use crate::syntax::ast::{Body, Chain, Class, Compound, Ident, Item, ItemKind, Ports, Statement, StatementKind};
+use crate::syntax::ast::{
+    Body, Chain, Class, Compound, Ident, Item, ItemKind, Ports, Statement, StatementKind, WrittenPlace,
+};
 use crate::text::Text;
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Said {
     pub config: Option<Span>,
-    pub place: Option<Span>,
+    pub place: Option<WrittenPlace>,
 }
 
 impl Said {

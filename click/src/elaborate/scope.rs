@@ -1,5 +1,6 @@
 //! What the body of a compound, or the file, has in it: nodes with links between them.
 
+use crate::graph::ElementPlace;
 use crate::span::Span;
 use crate::syntax::ast::Param;
 use crate::text::Text;
@@ -31,8 +32,8 @@ pub(super) struct Node {
     pub kind: Kind,
     /// Its configuration, variables not replaced yet.
     pub config: Text,
-    /// The node that it is to be at, variables not replaced yet.
-    pub place: Option<Text>,
+    /// Where it is to be, variables not replaced yet.
+    pub place: Option<ElementPlace<Text>>,
     pub span: Span,
     /// Links may lead to it, and away from it.
     pub can_enter: bool,

@@ -4,14 +4,14 @@
 //! tunnels until they come to elements. A tunnel is entered once from each output, so a circle of tunnels ends.
 
 use super::expand::{Flat, FlatKind};
-use super::{CONNECTIONS_MAX, ELEMENTS_MAX};
+use crate::classes::Bounds;
 use crate::diagnostic::Diagnostic;
-use crate::graph::{Connection, Element, Graph, Hop};
+use crate::graph::{Connection, Element, ElementPlace, Graph, Hop};
 use crate::mistakes::Mistakes;
 use std::collections::{HashMap, HashSet};
 
-/// Links that are followed, at most.
-const STEPS_MAX: usize = 16 * CONNECTIONS_MAX;
+/// Links that are followed, at most, for each connection that there may be.
+const STEPS_MAX: usize = 16;
 
 /// Ports that are connected with an end of a compound or tunnel: the hop, whether it is an output, and the end's name.
 #[derive(Debug, Default)]
@@ -25,9 +25,9 @@ impl Loose {
 }
 
 /// Joins what tunnels connect.
-pub(super) fn join(flat: Flat, mistakes: &mut Mistakes) -> (Graph, Loose) {
+pub(super) fn join(flat: Flat, bounds: Bounds, mistakes: &mut Mistakes) -> (Graph, Loose) {
     let mut graph = Graph::default();
-    let mut places = Vec::with_capacity(flat.nodes.len().min(2 * ELEMENTS_MAX));
+    let mut places = Vec::with_capacity(flat.nodes.len());
     for node in &flat.nodes {
         let FlatKind::Element { class, arguments } = &node.kind else {
             places.push(None);
@@ -35,7 +35,8 @@ pub(super) fn join(flat: Flat, mistakes: &mut Mistakes) -> (Graph, Loose) {
         };
         places.push(Some(graph.elements.len()));
         let (name, class, arguments) = (node.name.clone(), class.clone(), arguments.clone());
-        let place = node.place.as_deref().map(str::to_owned);
+        let place = node.place.clone().filter(|place| *place != ElementPlace::Auto);
+        let place = place.map(|place| place.map(|node| node.to_string()));
         graph.elements.push(Element { name, class, arguments, place, span: node.span, within: node.within });
     }
     let mut joiner = Joiner { flat: &flat, places, behind: HashMap::new(), loose: Loose::default(), steps: 0 };
@@ -43,7 +44,7 @@ pub(super) fn join(flat: Flat, mistakes: &mut Mistakes) -> (Graph, Loose) {
         joiner.behind.entry(link.from).or_default().push(at);
     }
     joiner.ends();
-    graph.connections = joiner.connections(mistakes);
+    graph.connections = joiner.connections(bounds.connections, mistakes);
     (graph, joiner.loose)
 }
 
@@ -76,15 +77,15 @@ impl Joiner<'_> {
         self.loose = Loose(found);
     }
 
-    fn connections(&mut self, mistakes: &mut Mistakes) -> Vec<Connection> {
+    fn connections(&mut self, most: usize, mistakes: &mut Mistakes) -> Vec<Connection> {
         let mut found: HashMap<(Hop, Hop), Connection> = HashMap::new();
         for link in &self.flat.links {
             let Some(from) = self.hop(link.from) else { continue };
-            for to in self.targets(link.to) {
+            for to in self.targets(link.to, STEPS_MAX * most) {
                 found.entry((from, to)).or_insert(Connection { from, to, span: link.span });
             }
-            if self.steps > STEPS_MAX || found.len() > CONNECTIONS_MAX {
-                let label = format!("at most {CONNECTIONS_MAX} connections");
+            if self.steps > STEPS_MAX * most || found.len() > most {
+                let label = format!("at most {most} connections");
                 let what = Diagnostic::new(link.span, "too many connections through compounds and tunnels", label);
                 mistakes.add(what.hint("connect fewer elements with the same port of a compound"));
                 break;
@@ -95,10 +96,10 @@ impl Joiner<'_> {
         connections
     }
 
-    /// The inputs of elements to which a link leads.
-    fn targets(&mut self, to: (usize, u32)) -> Vec<Hop> {
+    /// The inputs of elements to which a link leads; none any more when so many have been followed.
+    fn targets(&mut self, to: (usize, u32), steps: usize) -> Vec<Hop> {
         let (mut found, mut entered, mut waiting) = (Vec::new(), HashSet::new(), vec![to]);
-        while let Some((node, port)) = waiting.pop().filter(|_| self.steps <= STEPS_MAX) {
+        while let Some((node, port)) = waiting.pop().filter(|_| self.steps <= steps) {
             self.steps += 1;
             if let Some(hop) = self.hop((node, port)) {
                 found.push(hop);

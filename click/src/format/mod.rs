@@ -165,9 +165,11 @@ impl Printer<'_> {
         if item.config.is_some() {
             self.config();
         }
-        if item.place.is_some() {
+        if let Some(place) = &item.place {
             self.cursor.token(Gap::Space);
-            self.config();
+            if place.is.node().is_some() {
+                self.config();
+            }
         }
         if item.outputs.is_some() {
             self.ports(Gap::Space);

@@ -1,8 +1,9 @@
 //! The syntax tree of a configuration.
 //!
 //! `a -> [1] Counter(5) => b, c` is one chain of three sets: `a`, then `Counter(5)` with a port, then `b` and `c` beside each
-//! other. The tree does not know whether a name is an element's or a class's, which [`elaborate`](crate::elaborate) finds out.
+//! other. The tree does not know whether a name is an element's or a class's, which `elaborate` finds out.
 
+use crate::graph::ElementPlace;
 use crate::span::Span;
 
 /// A name where it is written.
@@ -60,6 +61,15 @@ pub enum Arrow {
     Each,
 }
 
+/// Where an element is to be: of another node, what is in the parentheses of `@remote(NODE)`, with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenPlace {
+    /// What it says.
+    pub is: ElementPlace<Span>,
+    /// The whole.
+    pub span: Span,
+}
+
 /// An element in a chain, with what is written beside it: `[1] name :: Class(config) @remote(node) [0, 2]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -71,8 +81,8 @@ pub struct Item {
     pub class: Option<Class>,
     /// Its configuration, with the parentheses.
     pub config: Option<Span>,
-    /// The node that it is to be at: what is in the parentheses of `@remote(NODE)`, with them.
-    pub place: Option<Span>,
+    /// Where it is to be.
+    pub place: Option<WrittenPlace>,
     /// Output ports.
     pub outputs: Option<Ports>,
     /// The whole.

@@ -3,10 +3,11 @@
 //! `[1] name :: Class(config) [0, 2]` is an item, items with commas between them are a set, and sets with arrows between them are a
 //! chain. In a compound or group, ports alone are an item too: `-> Counter -> [1]` begins at `input` and ends at `output`.
 
-use super::ast::{Arrow, Chain, Class, Ident, Item, ItemKind, Ports};
+use super::ast::{Arrow, Chain, Class, Ident, Item, ItemKind, Ports, WrittenPlace};
 use super::parser::Parser;
 use super::token::Token;
 use crate::diagnostic::Diagnostic;
+use crate::graph::ElementPlace;
 use crate::span::Span;
 
 /// The highest number of a port.
@@ -138,33 +139,27 @@ impl Parser<'_> {
         self.ident("the name of a class", hint).map(Class::Name)
     }
 
-    /// `@remote(node)`, if one is here; nothing: it is wrong, which has been said.
-    fn place(&mut self) -> Option<Option<Span>> {
+    /// `@remote(node)`, `@kernel` or the like, if one is here; nothing: it is wrong, which has been said.
+    fn place(&mut self) -> Option<Option<WrittenPlace>> {
         let word = if self.peek() == Token::Identifier { self.text(self.span()) } else { String::new() };
         // An element may have such a name.
         if self.ahead(1).token == Token::Sign("::") {
             return Some(None);
         }
-        match &word[..] {
-            REMOTE => {
-                self.next();
-                let found = self.config();
-                if found.is_none() {
-                    self.unexpected("'(' and a node", "the place of an element is written @remote(10.0.0.2)");
-                }
-                found.map(Some)
-            }
-            "@kernel" | "@user" | "@auto" => {
-                let what = Diagnostic::new(
-                    self.span(),
-                    format!("'{word}' is the place of a whole graph"),
-                    "not of one element",
-                );
-                self.report(what.hint("say it beside the text, as its place; an element's own place is @remote(NODE)"));
-                None
-            }
-            _ => Some(None),
-        }
+        let start = self.span();
+        let is = if word == REMOTE {
+            self.next();
+            let Some(node) = self.config() else {
+                self.unexpected("'(' and a node", "the place of an element is written @remote(10.0.0.2)");
+                return None;
+            };
+            ElementPlace::Remote(node)
+        } else {
+            let Some(is) = ElementPlace::of(&word) else { return Some(None) };
+            self.next();
+            is
+        };
+        Some(Some(WrittenPlace { is, span: self.since(start) }))
     }
 
     /// `[0, 2-4, 6-]`

@@ -13,6 +13,8 @@ pub mod link;
 pub mod extension {
     #[allow(dead_code, reason = "calls use the rest")]
     pub mod call_type;
+    #[allow(dead_code, reason = "PLAN services and instances use the rest")]
+    pub mod imports;
     pub mod manifest;
     #[allow(dead_code, reason = "nodes use the rest")]
     pub mod registry;

@@ -5,10 +5,11 @@
 
 use crate::classify::fields::Field;
 use crate::classify::rule::{DemuxKey, KeyTuple, Layer, Rule};
+use crate::classify::shape::Shape;
 use crate::sys::cache;
 
-/// Rules that differ only in their keys.
-pub const KEYS_MAX: usize = crate::contract::KEYS as usize;
+/// Rules that differ only in their keys. Of these the kernel half holds the first few.
+pub const KEYS_MAX: usize = 64;
 
 /// Places for each flow, at least.
 const SPARSE: usize = 4;
@@ -21,12 +22,12 @@ const LEAST: usize = 8;
 pub enum NoPlace {
     /// Another one means the same packets.
     Exists,
-    /// There are as many shapes as can be, or as many keys of this flow.
+    /// There are as many keys of this flow as can be.
     Full,
 }
 
 /// What a rule's fields must be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Flow {
     pub(super) source: [u64; 2],
     pub(super) destination: [u64; 2],
@@ -47,6 +48,13 @@ struct Entry<T> {
     /// Whose it is, if no key decides.
     plain: Option<T>,
     keyed: Option<Box<Keyed<T>>>,
+}
+
+/// All rules of one shape.
+#[derive(Debug)]
+pub(super) struct Group<T> {
+    pub(super) shape: Shape,
+    pub(super) flows: Flows<T>,
 }
 
 /// The table.
@@ -83,6 +91,16 @@ impl<T: Copy + PartialEq> Flows<T> {
 
     pub(super) fn is_empty(&self) -> bool {
         self.used == 0
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Flow> {
+        self.places.iter().flatten().map(|entry| &entry.flow)
     }
 
     #[inline]
@@ -270,11 +288,11 @@ mod tests {
         for value in 0..KEYS_MAX as u64 {
             flows.add(flow(1), &key(value), value).unwrap();
         }
-        assert_eq!(flows.add(flow(1), &key(9), 9), Err(NoPlace::Full));
-        assert_eq!(flows.add(flow(1), &[], 9), Err(NoPlace::Full));
+        assert_eq!(flows.add(flow(1), &key(99), 99), Err(NoPlace::Full));
+        assert_eq!(flows.add(flow(1), &[], 99), Err(NoPlace::Full));
         flows.remove(&flow(1), &key(0), 0);
-        flows.add(flow(1), &[], 9).unwrap();
-        assert_eq!([0, 2, 7].map(|byte| flows.owner(&flow(1), &[byte])), [Some(9), Some(2), Some(9)]);
+        flows.add(flow(1), &[], 99).unwrap();
+        assert_eq!([0, 2, 77].map(|byte| flows.owner(&flow(1), &[byte])), [Some(99), Some(2), Some(99)]);
     }
 
     #[test]

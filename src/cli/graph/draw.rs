@@ -63,9 +63,10 @@ impl<'a> Drawing<'a> {
     }
 }
 
-fn title(Engine { name, class, held, .. }: &Engine) -> String {
+fn title(Engine { name, class, asked, held, .. }: &Engine) -> String {
+    let asked = asked.as_ref().map_or(String::new(), |asked| format!(" @{}", clean::line(asked)));
     let held = if *held > 0 { format!(", holds {held}") } else { String::new() };
-    format!("{} :: {}{held}", clean::line(name), clean::line(class))
+    format!("{} :: {}{asked}{held}", clean::line(name), clean::line(class))
 }
 
 /// The lines for a terminal.
@@ -156,7 +157,8 @@ pub(super) fn svg(now: &Shown, before: Option<&Shown>) -> String {
         let _ = writeln!(text, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\">{}</text>", drawing.rate(wire));
     }
     for (engine, (x, y)) in now.engines.iter().zip(&places) {
-        let (name, class) = (escaped(&engine.name), escaped(&engine.class));
+        let asked = engine.asked.as_ref().map_or(String::new(), |asked| format!(" @{asked}"));
+        let (name, class) = (escaped(&engine.name), escaped(&format!("{}{asked}", engine.class)));
         let (left, first, second) = (x + 8, y + 16, y + 32);
         let (wide, high) = BOX;
         let _ = writeln!(
@@ -177,6 +179,7 @@ mod tests {
             name: name.into(),
             class: class.into(),
             place: "user".into(),
+            asked: None,
             held: u64::from(name == "q") * 3,
         };
         let engines = [("in", "FromDevice"), ("t", "Tee"), ("q", "Queue"), ("out", "ToDevice"), ("<x>", "Discard")];

@@ -5,7 +5,7 @@ use crate::clean;
 use crate::cli::say_json;
 use crate::manage::client::{Control, run_dir};
 use anyhow::{Context as _, Result};
-use model::graphs::{Applied, Engine, Graph, Handler, Part, Shown, Wire};
+use model::graphs::{Applied, Edit, Engine, Graph, Handler, Part, Shown, Wire};
 use model::{Ask, GraphWish};
 use std::path::Path;
 
@@ -28,8 +28,12 @@ pub(super) fn list(node: &str, json: bool) -> Result<bool> {
         "dropped",
         "held"
     );
-    for Graph { name, domain, generation, engines, place, take, came, left, dropped, held, .. } in graphs {
+    for Graph { name, domain, generation, engines, place, take, came, left, dropped, held, waits, .. } in graphs {
         let (name, take) = (clean::line(&name), clean::line(&take.join(", ")));
+        if let Some(waits) = waits.filter(|_| generation == 0) {
+            crate::say!("{name:20} {}", clean::line(&waits));
+            continue;
+        }
         crate::say!(
             "{name:20} {domain:>10} {generation:>10} {engines:>7} {place:7} {came:>12} {left:>12} {dropped:>12} {held:>10} {take}"
         );
@@ -43,13 +47,14 @@ pub(super) fn shown(node: &str, name: &str) -> Result<Shown> {
 
 /// A part at another node: how it is, what went between, and what has become of packets there.
 fn show_part(part: &Part) {
-    let Part { node, generation, answers, lost, sent, back, came, left, dropped, held } = part;
+    let Part { node, generation, marshal, answers, lost, sent, back, came, left, dropped, held } = part;
     let how = match lost {
         Some(why) => format!("does not run, and is offered again: {}", clean::line(why)),
         None if *answers => "runs".to_owned(),
         None => "does not answer".to_owned(),
     };
-    crate::say!("a part @remote({}), generation {generation}, {how}", clean::line(node));
+    let node = marshal.as_ref().map_or(node.clone(), |by| format!("{node}, {by}"));
+    crate::say!("a part @remote({}), generation {generation}, {how}", clean::line(&node));
     crate::say!("  sent {sent}, back {back}; there: in {came}, out {left}, dropped {dropped}, held {held}");
 }
 
@@ -61,12 +66,36 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
         return Ok(true);
     }
     let Shown { graph, engines, wires, said, .. } = shown;
-    let Graph { came, begun, left, used, dropped, held, kernel_packets, .. } = graph;
-    let Graph { name, domain, role, generation, older, take, place, why, parts, owner, edited, .. } = graph;
+    let Graph { came, begun, left, used, dropped, held, blanked, kernel_packets, .. } = graph;
+    let Graph {
+        name,
+        domain,
+        role,
+        generation,
+        older,
+        take,
+        place,
+        why,
+        parts,
+        owner,
+        edited,
+        waits,
+        edits,
+        drops,
+        ..
+    } = graph;
+    if let Some(waits) = waits.as_ref().filter(|_| generation == 0) {
+        crate::say!("{}: role {}, {}", clean::line(&name), clean::line(&role), clean::line(waits));
+        take.iter().for_each(|take| crate::say!("is to take {}", clean::line(take)));
+        return Ok(true);
+    }
     crate::say!("{}: generation {generation}, domain {domain}, role {}", clean::line(&name), clean::line(&role));
     crate::say!("runs @{place}{}", why.map_or(String::new(), |why| format!(", {}", not_there(&place, &why))));
     if let Some(owner) = owner {
         crate::say!("is a part of a graph of {}", clean::line(&owner));
+    }
+    if let Some(waits) = waits {
+        crate::say!("the next one {}", clean::line(&waits));
     }
     parts.iter().for_each(show_part);
     if older > 0 {
@@ -74,13 +103,23 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     }
     take.iter().for_each(|take| crate::say!("takes {}", clean::line(take)));
     crate::say!("in {came}, begun {begun}, out {left}, used {used}, dropped {dropped}, held {held}");
+    if !drops.is_empty() {
+        let drops: Vec<_> =
+            drops.iter().map(|(reason, packets)| format!("{} {packets}", clean::line(reason))).collect();
+        crate::say!("dropped by its domain: {}", drops.join(", "));
+    }
     if kernel_packets > 0 {
         crate::say!("in the kernel {kernel_packets} of those that came in");
+    }
+    if blanked > 0 {
+        crate::say!("locked fields were blanked {blanked} times at the way to other places");
     }
     if edited > 0 {
         crate::say!("changed {edited} times by programs of its role");
     }
-    for Engine { name, class, place, held } in &engines {
+    edits.iter().for_each(show_edit);
+    for Engine { name, class, place, asked, held } in &engines {
+        let place = if asked.is_some() { format!("{place} as asked") } else { place.clone() };
         let held = if *held > 0 { format!("  holds {held}") } else { String::new() };
         crate::say!("{} :: {}  @{place}{held}", clean::line(name), clean::line(class));
     }
@@ -90,6 +129,15 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     }
     said.iter().for_each(|line| crate::say!("> {}", clean::line(line)));
     Ok(true)
+}
+
+/// Prints an edit that code of capsules may wish for.
+fn show_edit(edit: &Edit) {
+    let Edit { number, name, stands, done, refused, why } = edit;
+    let stands = if *stands { ", stands" } else { "" };
+    let refused = if *refused > 0 { format!(", could not be {refused} times") } else { String::new() };
+    crate::say!("edit {number} ({}) for capsules: done {done} times{refused}{stands}", clean::line(name));
+    why.iter().for_each(|why| crate::say!("  {}", clean::lines(why)));
 }
 
 /// Prints what an engine says of itself.

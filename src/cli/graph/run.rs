@@ -19,6 +19,13 @@ const CAPTURE_MAX: u64 = 1 << 30;
 /// When a run without captures begins, in nanoseconds: any time but 0 would do.
 const BEGIN: u64 = 1_000_000_000;
 
+/// Turns one after the other in which no packet begins or ends, at most, where they take less of the packets' time than `TURN` each: in a
+/// circle with a queue and without a delay packets would go round for ever.
+const IDLE_MAX: u64 = 1 << 18;
+
+/// Nanoseconds of the packets' time: less than the fastest sources and shapers wait.
+const TURN: u64 = 16;
+
 #[derive(clap::Args)]
 pub(super) struct RunArgs {
     /// The file with the graph; `-` is standard input
@@ -57,7 +64,17 @@ struct Runner {
     left: u64,
     dropped: u64,
     most: u64,
+    idle: Idle,
     sinks: Sinks,
+}
+
+/// Turns since the last one in which a packet began or ended.
+#[derive(Default)]
+struct Idle {
+    since: u64,
+    turns: u64,
+    /// Packets that had begun or ended by then.
+    packets: u64,
 }
 
 /// Where packets go.
@@ -88,7 +105,8 @@ pub(super) fn run(arguments: &RunArgs) -> Result<bool> {
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }
     let (pool, scratch) = (FramePool::new(FRAME, 256), Scratch::default());
-    let mut runner = Runner { graph, pool, scratch, now, came: 0, left: 0, dropped: 0, most: arguments.packets, sinks };
+    let (most, idle) = (arguments.packets, Idle::default());
+    let mut runner = Runner { graph, pool, scratch, now, came: 0, left: 0, dropped: 0, most, idle, sinks };
     for (packet, port) in packets {
         runner.until(packet.at)?;
         runner.give(&packet, port)?;
@@ -145,8 +163,10 @@ impl Runner {
         loop {
             while self.graph.work(self.now, &mut self.pool, &mut self.scratch) {
                 self.take_out()?;
+                self.end_circles()?;
             }
             self.take_out()?;
+            self.end_circles()?;
             let next = self.graph.next_run(self.now).min(self.scratch.wake);
             if next > end {
                 self.now = self.now.max(end);
@@ -154,6 +174,25 @@ impl Runner {
             }
             self.now = next.max(self.now + 1);
         }
+    }
+
+    /// Fails where packets go round and none comes to its end.
+    fn end_circles(&mut self) -> Result<()> {
+        let packets = self.came + self.scratch.begun + self.scratch.used + self.left + self.dropped;
+        if packets != self.idle.packets {
+            self.idle = Idle { since: self.now, turns: 0, packets };
+        }
+        self.idle.turns += 1;
+        if self.idle.turns.is_multiple_of(IDLE_MAX) {
+            let time = self.now - self.idle.since;
+            anyhow::ensure!(
+                time >= self.idle.turns * TURN,
+                "packets go round between queues: {IDLE_MAX} turns in {time} ns of their time, and none begins or ends; \
+                 the circle needs something that takes time, as DelayUnqueue or RatedUnqueue, or a way out"
+            );
+            self.idle = Idle { since: self.now, turns: 0, packets };
+        }
+        Ok(())
     }
 
     fn give(&mut self, packet: &Packet, port: u16) -> Result<()> {

@@ -41,7 +41,7 @@ fn lines(checked: &CheckedGraph) -> Vec<String> {
         };
         let arguments: Vec<_> = element.arguments.iter().map(|argument| argument.text.as_str()).collect();
         let arguments = if arguments.is_empty() { String::new() } else { format!("({})", arguments.join(", ")) };
-        let place = element.place.as_ref().map_or(String::new(), |node| format!(" @remote({node})"));
+        let place = element.place.as_ref().map_or(String::new(), |place| format!(" {place}"));
         let (inputs, outputs) = (letters(&ports.inputs), letters(&ports.outputs));
         all.push(format!("{} :: {}{arguments}{place}  {inputs}/{outputs}", element.name, element.class));
     }

@@ -173,12 +173,21 @@ fn describe_role(role: &Role) {
             crate::say!("    TCP streams: {what} {} ({most} at a time, {begin}/s)", places.join(", "));
         }
     }
+    if !role.graphs.host.is_empty() {
+        crate::say!("    has the host in its graphs by {}", role.graphs.host.join(", "));
+    }
+    if !role.graphs.locked.is_empty() {
+        crate::say!("    other places than its graphs do not see {}", role.graphs.locked.join(", "));
+    }
     if role.graphs.edits() {
-        let GraphGrants { edits_per_second, engines, text_bytes, devices } = &role.graphs;
+        let GraphGrants { edits_per_second, engines, text_bytes, devices, named, .. } = &role.graphs;
         let devices = if devices.is_empty() { "no devices".into() } else { devices.join(", ") };
         crate::say!(
             "    changes graphs of its role: {edits_per_second}/s, {engines} engines, {text_bytes} bytes of text, {devices}"
         );
+        for edit in named {
+            crate::say!("      capsules may wish for edit {} ({}) of graph {}", edit.number, edit.name, edit.graph);
+        }
     }
     if limits.over_budget == OverBudget::Remove {
         crate::say!("    removed for {} s when over budget for {} s", limits.removed_s, limits.over_budget_s);

@@ -8,7 +8,9 @@ use crate::manage::client::{Control, run_dir};
 use crate::schedule::Policy;
 use crate::sys::jail;
 use model::kernel::{Kernel, Socket};
-use model::status::{Code, Cpu, Entry, Fetch, Neighbour, Port, PortClass, Rules, Sandbox, Status};
+use model::status::{
+    Code, Cpu, Entry, Fetch, Neighbour, Port, PortClass, PortInput, PortPolicy, Rules, Sandbox, Status,
+};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::Error as WordError;
@@ -123,11 +125,18 @@ fn describe_port(text: &mut String, port: &Port) {
     let demands = port.demands.join(", ");
     let demands = if demands.is_empty() { demands } else { format!("; demands {demands}") };
     let _ = writeln!(text, "    bound {bound_max}, signed {signed_bound_max}{demands}");
+    if let Some(PortInput { weight, priority, batches, frames }) = port.input {
+        let _ = writeln!(text, "    input: weight {weight}, priority {priority}; {frames} frames in {batches} batches");
+    }
     for PortClass { name, sent, sent_bytes, full, early, waiting } in &port.classes {
         let _ = writeln!(
             text,
             "    class {name:10} out {sent:>10} frames {sent_bytes:>12} B   waiting {waiting}   dropped: full {full}, early {early}"
         );
+    }
+    for PortPolicy { class, name, calls, failed, fuel } in &port.policies {
+        let of = class.as_ref().map_or_else(|| "the port".to_owned(), |class| format!("class {class}"));
+        let _ = writeln!(text, "    {name} of {of}: {calls} calls, failed {failed}, fuel {fuel}");
     }
     // What those behind it have used that have no bucket of their own, if something of theirs was refused.
     if port.strangers.refused > 0 {

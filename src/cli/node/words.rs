@@ -1,7 +1,7 @@
 //! Words shared by `anode node check` and `anode node status`, and rows of the kernel half's counters.
 
 use model::kernel::{Kernel, KernelUsage};
-use model::status::{Balance, Chosen, Cpu, Link, Port, Status, Worker};
+use model::status::{Balance, Chosen, Cpu, Foreign, Link, Merged, Port, Status, Worker};
 use model::wish::Standing;
 use std::fmt::Write as _;
 
@@ -119,6 +119,24 @@ pub(super) fn configuration(text: &mut String, node: &str, standing: &Standing) 
 /// The interfaces of ports, as far as there is something to say, and the workers.
 pub(super) fn parts(text: &mut String, status: &Status) {
     status.links.iter().for_each(|of_port| link(text, of_port, &status.ports));
+    for port in &status.ports {
+        if let Some(Foreign { flows, spared, .. }) = port.foreign {
+            let _ = writeln!(
+                text,
+                "  port {} knows {flows} flows of which no rule can hold: {spared} packets not copied",
+                port.name
+            );
+        }
+    }
+    for port in &status.ports {
+        if let Some(Merged { shapes, masks }) = port.merged {
+            let _ = writeln!(
+                text,
+                "  port {}: {shapes} shapes of channels' rules merged into {masks} masks of the kernel",
+                port.name
+            );
+        }
+    }
     status.workers.iter().for_each(|one| worker(text, one));
 }
 

@@ -3,6 +3,7 @@
 //! A packet gets one number over all nodes. It keeps it where a frame comes in with the identity of one that has left another node
 //! before, the first such one; what comes in otherwise, or is sent by an application, is a new packet.
 
+use super::passed::{Met, Passed, PassedFrames};
 use crate::seen::look::{Identity, Look, original};
 use crate::seen::record::{Happened, Kernel, NO_PORT, Record, Told, kernel};
 use crate::sim::explain;
@@ -55,6 +56,7 @@ pub(super) struct Place {
 pub(super) struct History {
     places: Vec<Place>,
     kept: VecDeque<Kept>,
+    passed: PassedFrames,
 }
 
 /// A frame of which the story is wanted: its node, when it was there, and its identity.
@@ -67,11 +69,24 @@ pub(super) struct Wanted {
 
 impl History {
     pub(super) fn new(places: Vec<Place>) -> History {
-        History { places, kept: VecDeque::new() }
+        History { places, kept: VecDeque::new(), passed: PassedFrames::default() }
+    }
+
+    /// The frames of kernel halves in a story, as far as they are still kept.
+    pub(super) fn passed(&self, story: &[Entry]) -> Vec<Passed> {
+        self.passed.of(story, |node| self.places.get(node).map(|place| place.name.as_str()))
+    }
+
+    /// A frame of a kernel half has met engines.
+    pub(super) fn note(&mut self, passed: &Passed, met: Met) {
+        self.passed.note(passed, met);
     }
 
     /// Takes a record of a node.
     pub(super) fn take(&mut self, node: usize, record: &Record<'_>) {
+        if let (Told::Kernel(told), Some(place)) = (&record.what, self.places.get(node)) {
+            self.passed.keep(node, place.origin + record.at, told);
+        }
         let Some(place) = self.places.get(node) else { return };
         let look =
             |port: u16, bytes: &[u8]| Look::at(place.ethernet.get(usize::from(port)).copied().unwrap_or(true), bytes);
@@ -115,7 +130,7 @@ impl History {
         let mut order: Vec<&Kept> = self.kept.iter().collect();
         // Stable: what a node says at one time stays in its order.
         order.sort_by_key(|kept| kept.at);
-        let mut told = Numbers { places: &self.places, ..Numbers::default() };
+        let mut told = Numbers { places: &self.places, passed: Some(&self.passed), ..Numbers::default() };
         order.iter().for_each(|kept| told.take(kept, at, &wanted));
         let packet = told.packet?;
         let mut entries: Vec<Entry> = told.entries.into_iter().flatten().collect();
@@ -140,6 +155,7 @@ struct Afloat {
 #[derive(Default)]
 struct Numbers<'a> {
     places: &'a [Place],
+    passed: Option<&'a PassedFrames>,
     /// By node and number there.
     packets: HashMap<(usize, u64), u64>,
     afloat: HashMap<Identity, VecDeque<Afloat>>,
@@ -224,6 +240,8 @@ impl Numbers<'_> {
             Item::Kernel { port, out, done, reason, before, after } => {
                 let packet = self.comes(now, node, before);
                 self.say(now, node, packet, What::Received { port: *port });
+                let met = self.passed.map_or(Vec::new(), |passed| passed.told(node, now));
+                met.into_iter().for_each(|what| self.say(now, node, packet, what));
                 match (*done, after) {
                     (kernel::SENT, Some((look, bytes))) => {
                         let to = look.ends.map_or(crate::wire::Addr::UNSPECIFIED, |(_, to)| to);
@@ -320,7 +338,7 @@ impl Numbers<'_> {
             Happened::Delivered(port) => What::Delivered { port: *port },
             Happened::Clamped(port, bound) => What::Clamped { port: *port, bound: *bound },
             Happened::Dropped(reason) => What::Dropped { reason: reason.clone() },
-            Happened::Met(graph, engine) => What::Met { graph: graph.clone(), engine: engine.clone() },
+            Happened::Met(graph, engine) => What::Met { graph: graph.clone(), engine: engine.clone(), kernel: false },
         };
         self.say(now, node, packet, what);
     }

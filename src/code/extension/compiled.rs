@@ -62,6 +62,11 @@ impl Offered {
 pub type Instances = BTreeMap<String, SharedInstance>;
 
 impl CompiledExtension {
+    /// Whether operators' calls of it, or of what it needs, are made in all instances.
+    pub fn hears(&self) -> bool {
+        self.manifest.calls.iter().any(|call| call.everywhere) || self.needs.iter().any(|needed| needed.hears())
+    }
+
     /// An instance among others; those that it needs are made if they are not there. At most `registry::CHAIN_MAX` stand on each other.
     pub fn instance(&self, all: &mut Instances) -> Result<SharedInstance, String> {
         if let Some(known) = all.get(&self.manifest.name) {

@@ -1,17 +1,14 @@
 //! A module that is ready to be called: its memory, and the buffer by which values go there and back.
 //!
 //! A function finds its arguments in the buffer and gets their length. It leaves its result there and returns the length, or a negative
-//! number for what it raises. Of the node it reaches the clock and random numbers, and of other modules the calls that it was linked with.
+//! number for what it raises. Of the node it reaches what is in [`super::imports`], and of other modules the calls that it was linked with.
 //! Each call has its fuel, what others do for it included. One that fails leaves the module as it was then, and it can be called again.
 
-use super::outside::{self, Desk};
+pub use super::given::BUFFER;
+use super::given::{self, Buffer, FAILED, Host, PASSING, TOO_BIG};
+use super::outside::Desk;
 use std::sync::{Arc, Mutex, PoisonError};
-use wasmtime::{
-    Caller, Config, Engine, Linker, Memory, Module, Store, StoreLimits, StoreLimitsBuilder, TypedFunc, bail,
-};
-
-/// Bytes of a module's buffer.
-pub const BUFFER: usize = 4096;
+use wasmtime::{Caller, Config, Engine, Linker, Module, Store, StoreLimitsBuilder, TypedFunc, bail};
 
 /// Bytes of a module's memory.
 const MEMORY_MAX: usize = 1 << 20;
@@ -24,13 +21,6 @@ const START_FUEL: u64 = 1_000_000;
 
 /// Bytes of stack of each module that is on the way of a call.
 const STACK: usize = 128 << 10;
-
-/// Fuel that it costs to pass a call on, besides one for each byte.
-const PASSING: u64 = 200;
-
-/// What a call gives whose callee has failed.
-const FAILED: i32 = -5;
-const TOO_BIG: i32 = -4;
 
 /// Why a call has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,24 +58,6 @@ pub struct Exports<'a> {
     pub calls: &'a [&'a str],
 }
 
-/// Where a module's values go there and back.
-#[derive(Clone, Copy)]
-struct Buffer {
-    memory: Memory,
-    at: usize,
-}
-
-/// What a call finds of its node.
-struct Host {
-    now: u64,
-    random: u64,
-    limits: StoreLimits,
-    /// Nothing until all is set up.
-    buffer: Option<Buffer>,
-    /// What works outside of calls, for those that operators make.
-    desk: Option<Desk>,
-}
-
 /// A module that is ready.
 pub struct Instance {
     store: Store<Host>,
@@ -114,17 +86,11 @@ impl Instance {
     fn of(engine: &Engine, module: &Module, exports: &Exports<'_>, links: Vec<CallLink>) -> wasmtime::Result<Instance> {
         let limits = StoreLimitsBuilder::new().memory_size(MEMORY_MAX).table_elements(TABLE_MAX).memories(1).tables(1);
         let limits = limits.instances(1).build();
-        let mut store = Store::new(engine, Host { now: 0, random: 0, limits, buffer: None, desk: None });
+        let mut store = Store::new(engine, Host::new(limits));
         store.limiter(|host| &mut host.limits);
         store.set_fuel(START_FUEL)?;
         let mut linker = Linker::new(engine);
-        linker.func_wrap("anode", "an_now", |caller: Caller<'_, Host>| caller.data().now)?;
-        linker.func_wrap("anode", "an_random", |mut caller: Caller<'_, Host>| random(caller.data_mut()))?;
-        for (name, work) in outside::CALLS {
-            linker.func_wrap("anode", name, move |caller: Caller<'_, Host>, length: u32| {
-                leave_to(caller, length, work)
-            })?;
-        }
+        given::bind(&mut linker)?;
         for CallLink { extension, call, instance, at } in links {
             linker.func_wrap(&extension, &call, move |caller: Caller<'_, Host>, length: u32| {
                 pass_on(caller, length, &instance, at)
@@ -191,35 +157,6 @@ impl Instance {
     }
 }
 
-/// Of one random number for the call many (splitmix64).
-fn random(host: &mut Host) -> u64 {
-    host.random = host.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (host.random ^ host.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
-
-/// A call of the node's: arguments and result are in the caller's buffer, as those of other modules are. Refused: nobody works for it.
-fn leave_to(mut caller: Caller<'_, Host>, length: u32, work: outside::Work) -> wasmtime::Result<i32> {
-    let Some(Buffer { memory, at: start }) = caller.data().buffer else { bail!("a call before all is set up") };
-    let given = memory.data(&caller).get(start..).and_then(|rest| rest.get(..(length as usize).min(BUFFER)));
-    let Some(given) = given.map(<[u8]>::to_vec) else { bail!("arguments outside memory") };
-    let left = caller.get_fuel()?.saturating_sub(PASSING + given.len() as u64);
-    caller.set_fuel(left)?;
-    let desk = caller.data().desk.clone();
-    let Some(desk) = desk.as_ref().and_then(|desk| desk.get()) else { return Ok(outside::REFUSED) };
-    let result = match work(&**desk, &given) {
-        Ok(result) if result.len() <= BUFFER => result,
-        Ok(_) => return Ok(TOO_BIG),
-        Err(code) => return Ok(code),
-    };
-    let room = memory.data_mut(&mut caller).get_mut(start..).and_then(|rest| rest.get_mut(..result.len()));
-    Ok(room.map_or(FAILED, |room| {
-        room.copy_from_slice(&result);
-        result.len() as i32
-    }))
-}
-
 /// A call of another module, paid for by the caller: what is in his buffer goes to the other's, and the other's result into his.
 fn pass_on(mut caller: Caller<'_, Host>, length: u32, other: &SharedInstance, at: usize) -> wasmtime::Result<i32> {
     let Some(Buffer { memory, at: start }) = caller.data().buffer else { bail!("a call before all is set up") };
@@ -230,7 +167,7 @@ fn pass_on(mut caller: Caller<'_, Host>, length: u32, other: &SharedInstance, at
     let mut exchange = given.to_vec();
     let fuel = caller.get_fuel()?.saturating_sub(PASSING + exchange.len() as u64);
     let now = caller.data().now;
-    let chance = random(caller.data_mut());
+    let chance = caller.data_mut().draw();
     let (result, taken) =
         other.lock().unwrap_or_else(PoisonError::into_inner).call(at, (now, chance), fuel, &mut exchange);
     caller.set_fuel(fuel - taken)?;

@@ -15,6 +15,7 @@
 //! Whoever offers an extension may be wrong or worse: everything has a bound, and nothing of it is compiled before it has been read whole.
 
 use super::call_type::CallType;
+use super::imports::{self, Importer};
 use crate::clean::shown;
 use crate::code::bundle::{REPRESENTATION_MAX, leb128};
 use click::classes::Class;
@@ -36,9 +37,6 @@ pub const NAME_MAX: usize = 32;
 /// Characters of a word for people.
 const ABOUT_MAX: usize = 200;
 
-/// The node's own calls, which modules import from `anode`.
-pub const OWN_CALLS: [&str; 4] = ["an_now", "an_random", "an_fetch", "an_fetch_state"];
-
 /// A call of an extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
@@ -50,6 +48,8 @@ pub struct Exported {
     pub about: String,
     /// Whether PLAN programs see it, too.
     pub service: bool,
+    /// Whether an operator's call of it is made in the instances of PLAN's services, too.
+    pub everywhere: bool,
 }
 
 /// A class of engines of an extension.
@@ -63,6 +63,30 @@ pub struct ExportedEngine {
     pub order: bool,
     /// The module's function for arguments, if it takes any.
     pub setup: Option<String>,
+    /// What it does, for people.
+    pub about: String,
+}
+
+/// A class of admissions of an extension: its function says of packets whether they may wait in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedAdmission {
+    /// Its name, which is that of the module's function; in a port's discipline it is EXTENSION/NAME.
+    pub name: String,
+    /// The module's function for arguments, if it takes any.
+    pub setup: Option<String>,
+    /// What it does, for people.
+    pub about: String,
+}
+
+/// Procedures of an extension that make bytes of a packet of a graph on its way to another node, and a packet of those bytes there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedMarshal {
+    /// Its name; in graphs it is EXTENSION/NAME.
+    pub name: String,
+    /// The module's function that makes bytes of a packet.
+    pub pack: String,
+    /// The module's function that makes the packet of these bytes.
+    pub unpack: String,
     /// What it does, for people.
     pub about: String,
 }
@@ -93,6 +117,10 @@ pub struct ExtensionManifest {
     pub calls: Vec<Exported>,
     /// Its classes of engines.
     pub engines: Vec<ExportedEngine>,
+    /// Its classes of admissions.
+    pub admissions: Vec<ExportedAdmission>,
+    /// Its procedures for packets between nodes.
+    pub marshals: Vec<ExportedMarshal>,
 }
 
 #[derive(Deserialize)]
@@ -109,6 +137,29 @@ struct Text {
     calls: Vec<CallText>,
     #[serde(default, rename = "engine")]
     engines: Vec<EngineText>,
+    #[serde(default, rename = "admission")]
+    admissions: Vec<AdmissionText>,
+    #[serde(default, rename = "marshal")]
+    marshals: Vec<MarshalText>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MarshalText {
+    name: String,
+    pack: String,
+    unpack: String,
+    #[serde(default)]
+    about: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AdmissionText {
+    name: String,
+    setup: Option<String>,
+    #[serde(default)]
+    about: String,
 }
 
 #[derive(Deserialize)]
@@ -133,6 +184,8 @@ struct CallText {
     about: String,
     #[serde(default)]
     service: bool,
+    #[serde(default)]
+    everywhere: bool,
 }
 
 impl ExtensionManifest {
@@ -167,30 +220,56 @@ impl ExtensionManifest {
 
     fn imports(&self, import: wasmparser::Import<'_>) -> Result<(), String> {
         let (module, name) = (import.module, import.name);
-        let is_own = module == "anode" && OWN_CALLS.contains(&name);
-        if is_own || self.needs.iter().any(|need| (&*need.extension, &*need.call) == (module, name)) {
+        if self.needs.iter().any(|need| (&*need.extension, &*need.call) == (module, name)) {
             return Ok(());
         }
-        Err(format!(
-            "{}: the module imports {}.{}; there are anode.{}, and the calls in 'needs'",
-            self.name,
-            shown(module),
-            shown(name),
-            OWN_CALLS.join(", anode.")
-        ))
+        let more = |why| format!("{}: {why}; of other extensions, the calls in 'needs'", self.name);
+        imports::check(Importer::Extension, module, name).map_err(more)
     }
 
-    /// The module's functions: of its calls, then of its classes of engines.
+    /// The module's functions: of its calls, then of its classes of engines, then of its admissions, then those that marshal.
     pub fn functions(&self) -> impl Iterator<Item = &str> {
-        let engines = self.engines.iter().flat_map(|engine| [Some(&*engine.name), engine.setup.as_deref()]);
-        self.calls.iter().map(|call| &*call.name).chain(engines.flatten())
+        let classes = self.classes().flat_map(|(name, setup)| [Some(name), setup]);
+        let marshals = self.marshals.iter().flat_map(|marshal| [&*marshal.pack, &*marshal.unpack]);
+        self.calls.iter().map(|call| &*call.name).chain(classes.flatten()).chain(marshals)
     }
 
-    /// The numbers of the functions of a class of engines: for packets, and for arguments.
+    /// The numbers of the functions that make bytes of a packet, and a packet of bytes.
+    pub fn marshal_functions(&self, at: usize) -> (usize, usize) {
+        let (before, _) = self.engine_functions(self.engines.len() + self.admissions.len());
+        (before + 2 * at, before + 2 * at + 1)
+    }
+
+    /// All that has functions for arguments: its classes of engines, then its admissions.
+    fn classes(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let engines = self.engines.iter().map(|engine| (&*engine.name, engine.setup.as_deref()));
+        engines.chain(self.admissions.iter().map(|admission| (&*admission.name, admission.setup.as_deref())))
+    }
+
+    /// The numbers of the functions of a class of engines: for packets, and for arguments. Behind the engines are the admissions.
     pub fn engine_functions(&self, at: usize) -> (usize, Option<usize>) {
-        let before = self.engines.iter().take(at).map(|engine| 1 + usize::from(engine.setup.is_some()));
+        let before = self.classes().take(at).map(|(_, setup)| 1 + usize::from(setup.is_some()));
         let push = self.calls.len() + before.sum::<usize>();
-        (push, self.engines.get(at).and_then(|engine| engine.setup.as_ref()).map(|_| push + 1))
+        (push, self.classes().nth(at).and_then(|(_, setup)| setup).map(|_| push + 1))
+    }
+
+    /// The number of a class of engines that is an order, as [`ExtensionManifest::engine_functions`] takes it; or what there is.
+    pub fn order(&self, class: &str) -> Result<usize, String> {
+        let at = self.engines.iter().position(|engine| engine.order && engine.name == class);
+        let all = || self.engines.iter().filter(|engine| engine.order).map(|engine| &*engine.name).collect();
+        at.ok_or_else(|| self.lacks("order", class, all()))
+    }
+
+    /// The same of an admission.
+    pub fn admission(&self, class: &str) -> Result<usize, String> {
+        let at = self.admissions.iter().position(|admission| admission.name == class);
+        let all = || self.admissions.iter().map(|admission| &*admission.name).collect();
+        at.map(|at| self.engines.len() + at).ok_or_else(|| self.lacks("admission", class, all()))
+    }
+
+    fn lacks(&self, what: &str, class: &str, all: Vec<&str>) -> String {
+        let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+        format!("{} has no {what} {}; it has {has}", self.name, shown(class))
     }
 
     /// The number of a call.
@@ -203,7 +282,7 @@ impl FromStr for ExtensionManifest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ExtensionManifest, String> {
-        let Text { name, about, needs, protocols, calls, engines } =
+        let Text { name, about, needs, protocols, calls, engines, admissions, marshals } =
             toml::from_str(text).map_err(|error| format!("the manifest: {}", error.to_string().trim_end()))?;
         let name = named("an extension's name", name)?;
         let needs: Vec<Need> = needs.iter().map(|need| need.parse()).collect::<Result<_, String>>()?;
@@ -220,18 +299,26 @@ impl FromStr for ExtensionManifest {
             return Err(format!("{name} needs its own call {}", own.call));
         }
         let engines = engines.into_iter().map(EngineText::read).collect::<Result<Vec<_>, String>>()?;
-        if engines.len() > ENGINES_MAX {
-            return Err(format!("{name}: at most {ENGINES_MAX} classes of engines"));
+        let admissions = admissions.into_iter().map(AdmissionText::read).collect::<Result<Vec<_>, _>>()?;
+        let marshals = marshals.into_iter().map(MarshalText::read).collect::<Result<Vec<_>, _>>()?;
+        if [engines.len(), admissions.len(), marshals.len()].iter().any(|count| *count > ENGINES_MAX) {
+            return Err(format!(
+                "{name}: at most {ENGINES_MAX} classes of engines, {ENGINES_MAX} admissions, and {ENGINES_MAX} that marshal"
+            ));
         }
-        if !engines.is_empty() && name.contains('-') {
+        if !(engines.is_empty() && marshals.is_empty()) && name.contains('-') {
             return Err(format!("{name}: graphs name its engines {name}/CLASS, and no name there has a '-'"));
         }
-        if let Some(twice) =
-            engines.iter().enumerate().find(|(at, of)| engines[..*at].iter().any(|it| it.name == of.name))
-        {
-            return Err(format!("{name} has two classes of the name {}", twice.1.name));
+        let about = plain(about)?;
+        let manifest = ExtensionManifest { name, about, needs, protocols, calls, engines, admissions, marshals };
+        let marshals = manifest.marshals.iter().map(|marshal| &*marshal.name);
+        let names: Vec<_> = manifest.classes().map(|(name, _)| name).chain(marshals).collect();
+        match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+            Some((_, twice)) => {
+                Err(format!("{} has two engines, admissions or procedures of the name {twice}", manifest.name))
+            }
+            None => Ok(manifest),
         }
-        Ok(ExtensionManifest { name, about: plain(about)?, needs, protocols, calls, engines })
     }
 }
 
@@ -239,7 +326,7 @@ impl CallText {
     fn read(self) -> Result<Exported, String> {
         let name = named("a call's name", self.name)?;
         let kind = CallType::parse(&self.kind).map_err(|why| format!("the type of {name}: {why}"))?;
-        Ok(Exported { name, kind, about: plain(self.about)?, service: self.service })
+        Ok(Exported { name, kind, about: plain(self.about)?, service: self.service, everywhere: self.everywhere })
     }
 }
 
@@ -253,6 +340,25 @@ impl EngineText {
         Class::new(&self.ports).map_err(wrong)?;
         let setup = self.setup.map(|setup| named("a function's name", setup)).transpose()?;
         Ok(ExportedEngine { name, ports: self.ports, order: self.order, setup, about: plain(self.about)? })
+    }
+}
+
+impl AdmissionText {
+    fn read(self) -> Result<ExportedAdmission, String> {
+        let name = named("an admission's name", self.name)?;
+        let setup = self.setup.map(|setup| named("a function's name", setup)).transpose()?;
+        Ok(ExportedAdmission { name, setup, about: plain(self.about)? })
+    }
+}
+
+impl MarshalText {
+    fn read(self) -> Result<ExportedMarshal, String> {
+        let name = named("a procedure's name", self.name)?;
+        if name.contains('-') {
+            return Err(format!("{name}: the name of what marshals has no '-'"));
+        }
+        let [pack, unpack] = [self.pack, self.unpack].map(|function| named("a function's name", function));
+        Ok(ExportedMarshal { name, pack: pack?, unpack: unpack?, about: plain(self.about)? })
     }
 }
 
@@ -395,9 +501,23 @@ mod tests {
     }
 
     #[test]
+    fn functions_that_marshal_are_behind_all_others() {
+        let text = "name = 'x'\n[[call]]\nname = 'c'\ntype = 'void -> int'\n[[engine]]\nname = 'E'\nports = '1/1'\nsetup = 's'\n\
+                    [[admission]]\nname = 'A'\n[[marshal]]\nname = 'M'\npack = 'p'\nunpack = 'u'\n[[marshal]]\nname = 'N'\n\
+                    pack = 'q'\nunpack = 'v'";
+        let manifest: ExtensionManifest = text.parse().unwrap();
+        let functions: Vec<_> = manifest.functions().collect();
+        assert_eq!(functions, ["c", "E", "s", "A", "p", "u", "q", "v"]);
+        assert_eq!([0, 1].map(|at| manifest.marshal_functions(at)), [(4, 5), (6, 7)]);
+    }
+
+    #[test]
     fn what_is_no_manifest_is_refused() {
         let call = |name: &str, kind: &str| format!("name = 'x'\n[[call]]\nname = '{name}'\ntype = '{kind}'");
         let engine = |name: &str, ports: &str| format!("name = 'x'\n[[engine]]\nname = '{name}'\nports = '{ports}'");
+        let marshal = |name: &str, pack: &str, unpack: &str| {
+            format!("name = 'x'\n[[marshal]]\nname = '{name}'\npack = '{pack}'\nunpack = '{unpack}'")
+        };
         let many: String = (0..65).map(|at| format!("[[call]]\nname = 'c{at}'\ntype = 'void -> int'\n")).collect();
         for (text, why) in [
             ("".to_owned(), "missing field `name`"),
@@ -418,8 +538,24 @@ mod tests {
             (engine("F g", "1/1"), "a letter, then"),
             (engine("F-g", "1/1"), "has no '-'"),
             (engine("F", "1"), "its ports '1': "),
-            (engine("F", "1/1") + "\n[[engine]]\nname = 'F'\nports = '1/2'", "two classes of the name F"),
+            (
+                engine("F", "1/1") + "\n[[engine]]\nname = 'F'\nports = '1/2'",
+                "two engines, admissions or procedures of the name F",
+            ),
+            (engine("F", "1/1") + "\n[[admission]]\nname = 'F'", "two engines, admissions or procedures of the name F"),
             (engine("F", "1/1").replace("'x'", "'x-y'"), "no name there has a '-'"),
+            (marshal("F", "p", "u").replace("'x'", "'x-y'"), "no name there has a '-'"),
+            (marshal("F-g", "p", "u"), "has no '-'"),
+            (marshal("F", "p", "1"), "is not a function's name"),
+            (
+                marshal("F", "p", "u") + "\n[[engine]]\nname = 'F'\nports = '1/1'",
+                "two engines, admissions or procedures of the name F",
+            ),
+            ("name = 'x'\n[[marshal]]\nname = 'F'\npack = 'p'".into(), "missing field `unpack`"),
+            (
+                "name = 'x'\n".to_owned() + &"[[marshal]]\nname = 'F'\npack = 'p'\nunpack = 'u'\n".repeat(17),
+                "16 that marshal",
+            ),
             ("name = 'x'\n".to_owned() + &"[[engine]]\nname = 'F'\nports = '1/1'\n".repeat(17), "at most 16 classes"),
         ] {
             let refused = text.parse::<ExtensionManifest>().unwrap_err();

@@ -12,6 +12,8 @@
 
 pub mod call_type;
 pub mod compiled;
+mod given;
+pub mod imports;
 pub mod instance;
 pub mod manifest;
 pub mod outside;

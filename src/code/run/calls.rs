@@ -35,6 +35,7 @@ pub(super) fn link(linker: &mut Linker<Guest>) -> Result<()> {
     linker.func_wrap(MODULE, "an_link_load", |port: u32| scope(|scope| scope.link_load(port)))?;
     linker.func_wrap(MODULE, "an_link_queue", |port: u32| scope(|scope| scope.link_queue(port)))?;
     linker.func_wrap(MODULE, "an_log", |tag: u32, value: u64| scope(|scope| status(scope.write_log(tag, value))))?;
+    linker.func_wrap(MODULE, "an_graph_wish", |number: u32| scope(|scope| status(scope.graph_wish(number))))?;
     linker.func_wrap(MODULE, "an_load", |mut call: Call<'_>, offset: u32, size: u32| {
         with_window(&mut call, |scope, window| scope.load(window, offset, size))
     })?;

@@ -126,6 +126,10 @@ extern "C" fn an_log(tag: u32, value: u64) -> i32 {
     result(with(|scope, _| scope.write_log(tag, value)))
 }
 
+extern "C" fn an_graph_wish(number: u32) -> i32 {
+    result(with(|scope, _| scope.graph_wish(number)))
+}
+
 /// The address of the function behind a symbol.
 pub(super) fn address(symbol: &str) -> Option<*const c_void> {
     Some(match symbol {
@@ -146,6 +150,7 @@ pub(super) fn address(symbol: &str) -> Option<*const c_void> {
         "an_link_queue" => an_link_queue as *const c_void,
         "an_send" => an_send as *const c_void,
         "an_log" => an_log as *const c_void,
+        "an_graph_wish" => an_graph_wish as *const c_void,
         _ => return None,
     })
 }

@@ -10,6 +10,7 @@ use crate::core::Core;
 use crate::core::domain::{Domain, DomainId};
 use crate::core::log::{Line, Trap};
 use crate::core::state_store::{Change, Refused, Value};
+use crate::core::wish::WishWords;
 use crate::frame::{Frame, FramePool, PortId};
 use crate::wire::{Addr, Digest, capsule};
 use rand_core::Rng;
@@ -210,6 +211,13 @@ impl Scope<'_> {
         }
         packet.lines += 1;
         self.write(tag, value, None)
+    }
+
+    /// `an_graph_wish`.
+    pub fn graph_wish(&mut self, number: u32) -> Result<(), CallError> {
+        let owner = self.core.domains.of(self.packet.domain);
+        let wishes = owner.and_then(|owner| owner.wishes.here.as_deref());
+        wishes.map_or(Err(CallError::Denied), |wishes| wishes.wish(number))
     }
 
     /// Writes where the code trapped into the node's log, as long as its lines a second last, and beside its domain.

@@ -42,6 +42,12 @@ fn a_change_is_told_by_its_place_with_what_was_and_what_is() {
             "route 10.9.0.0/16 via: 10.0.0.2 → 10.0.0.3",
         ),
         ("", "[[ee]]\nname = \"e\"\ncommand = [\"sh\"]", "+ ee e"),
+        ("", "[input]\norder = \"drr\"", "input.order: none → drr"),
+        (
+            "[input]\norder = \"drr\"\n[[port]]\npacket = \"eth1\"",
+            "[input]\norder = \"wfq\"\n[[port]]\npacket = \"eth1\"\ninput = { weight = 3 }",
+            "input.order: drr → wfq; port eth1 input: none → priority, weight",
+        ),
         ("", "[sizes]\ncodes = 7", "! sizes.codes: 1024 → 7"),
         ("", "[[role]]\nname = \"r\"\nrepresentations = [\"native\"]", "! + role r"),
         ("", "[[port]]\nudp = \"127.0.0.1:4009\"\naddress = [\"10.0.9.1/24\"]", "+ port udp-4009"),

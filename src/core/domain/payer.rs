@@ -2,6 +2,7 @@
 
 use super::name::{DomainId, EnvironmentId, HostId};
 use super::usage::{Counts, Usage};
+use super::wishes::CodeWishes;
 use crate::core::bucket::{TokenBucket, burst};
 use crate::core::common::{CommonAccount, Lease, OfCode};
 use crate::core::kept::SharedState;
@@ -79,6 +80,8 @@ pub struct Rest {
     pub shared: Option<Arc<dyn SharedState>>,
     /// Records of its packets from the kernel half, to be carried out here.
     pub records: Option<Arc<dyn SharedRecords>>,
+    /// What its code wishes of graphs.
+    pub wishes: CodeWishes,
     /// Where its code has trapped last.
     pub trapped: Option<Trap>,
     /// Channels it has.
@@ -161,6 +164,7 @@ impl Domain {
             at_first: None,
             shared: None,
             records: None,
+            wishes: CodeWishes::default(),
             trapped: None,
             channels: 0,
             has_stores: false,

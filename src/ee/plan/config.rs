@@ -23,6 +23,8 @@ pub struct Config {
     pub rip: Option<super::rip::Timers>,
     /// Whether `defaultRoute` goes by RIP instead of the node's routes.
     pub default_rip: bool,
+    /// The loaded service that `defaultRoute` asks before the node's routes.
+    pub default_service: Option<Name>,
     /// Hosts by name.
     pub hosts: Arc<BTreeMap<String, Addr>>,
     /// Who can authenticate chunks.
@@ -73,6 +75,11 @@ pub fn is_known(name: &str) -> bool {
     super::services::CORE.iter().any(|(known, _)| *known == name)
 }
 
+/// Whether a service of the node looks at graphs or changes them.
+pub fn changes_graphs(name: &str) -> bool {
+    super::services::GRAPHS.contains(&name)
+}
+
 impl Default for Config {
     fn default() -> Config {
         Config {
@@ -81,6 +88,7 @@ impl Default for Config {
             ceilings: Vec::new(),
             rip: None,
             default_rip: false,
+            default_service: None,
             hosts: Arc::default(),
             principals: Vec::new(),
             restricted: RESTRICTED.iter().filter_map(|name| Name::new(name)).collect(),

@@ -212,6 +212,7 @@ impl Plan {
                 return Fate::Dropped;
             }
         };
+        self.state.graphs.begin();
         let (before, deeds) = (outbox.packets.len(), outbox.deeds.len());
         let limits = Limits { steps, depth: self.config.depth, cells: self.config.cells };
         let Plan { config, table, loaded, library, machine, state, .. } = self;

@@ -36,25 +36,28 @@ pub(super) struct Loaded {
     pub name: Name,
     signature: CallType,
     service: Box<dyn LoadedService>,
+    /// Where arguments and results are meanwhile.
+    exchange: Vec<u8>,
 }
 
 impl Loaded {
     pub fn new(name: Name, signature: CallType, service: Box<dyn LoadedService>) -> Loaded {
-        Loaded { name, signature, service }
+        Loaded { name, signature, service, exchange: Vec::new() }
     }
 
     /// Calls it with so many steps; what it gives, and how many it took.
     pub fn call(&mut self, env: &mut dyn PlanOs, given: &[Value], steps: u32) -> (eval::Result<Value>, u32) {
         let (now, random) = (env.now(), env.random());
-        let mut exchange = Vec::new();
-        if let Err(unfit) = self.signature.write(given, &mut exchange) {
+        let Loaded { signature, service, exchange, .. } = self;
+        exchange.clear();
+        if let Err(unfit) = signature.write(given, exchange) {
             let fault = if unfit == Unfit::Count { Fault::Arity } else { Fault::Type("service") };
             return (Err(fault.into()), 0);
         }
-        let (result, taken) = self.service.call(now, random, u64::from(steps) * FUEL_PER_STEP, &mut exchange);
+        let (result, taken) = service.call(now, random, u64::from(steps) * FUEL_PER_STEP, exchange);
         let bad = || raise(const { Name::known("BadService") });
         let result = match result {
-            Ok(()) => self.signature.read(&exchange).ok_or_else(bad),
+            Ok(()) => signature.read(exchange).ok_or_else(bad),
             Err(CallFailure::Fuel) => Err(Fault::Steps.into()),
             Err(CallFailure::TooBig | CallFailure::Raised(-4)) => Err(raise(const { Name::known("TooBig") })),
             Err(CallFailure::Raised(-1)) => Err(raise(const { Name::known("NotFound") })),

@@ -22,6 +22,7 @@ pub mod config;
 mod costs;
 mod evaluate;
 mod flows;
+mod graphs;
 mod holders;
 mod jobs;
 mod layers;
@@ -58,6 +59,7 @@ use crate::wire::plan::{Message, is_everybody};
 pub use account::Account;
 pub use config::Config;
 use flows::Flows;
+pub use graphs::{GraphAnswer, GraphAsk, GraphAsker, GraphCause, GraphDeed, GraphRefused, GraphSaid};
 use jobs::Jobs;
 pub use layers::{authenticator, signed};
 use library::{Library, Room};
@@ -168,6 +170,7 @@ struct State {
     rip: Option<Rip>,
     layers: layers::Layers,
     installs: outside::Installs,
+    graphs: graphs::GraphTalk,
     account: Account,
     /// The number of the next message in pieces.
     message: u32,
@@ -186,6 +189,7 @@ impl Plan {
             rip: config.rip.map(Rip::new),
             layers: layers::Layers::new(&config.principals),
             installs: outside::Installs::default(),
+            graphs: graphs::GraphTalk::default(),
             account: Account::default(),
             message: 0,
         };

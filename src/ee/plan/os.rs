@@ -41,6 +41,10 @@ pub trait PlanOs {
     fn wish(&mut self, wish: Wish);
     /// From now on this number means a principal of this name in this role; whoever it meant before is gone.
     fn seat(&mut self, principal: usize, name: &str, role: &Arc<Role>);
+    /// The role in which a principal's domain acts now.
+    fn role(&mut self, _principal: usize) -> Option<Arc<Role>> {
+        None
+    }
     /// Whether the environment's domain takes on a packet of so many bytes that begins here, whoever's it turns out to be.
     fn take_on(&mut self, bytes: usize) -> Result<(), Reason>;
     /// Says whether the principal's domain takes a packet of so many bytes on, and how many steps it may take.

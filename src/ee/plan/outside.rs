@@ -1,11 +1,12 @@
-//! Questions of an evaluation to the outside: names to resolve, signatures to verify, modules to compile. The packet
-//! path must not wait for these.
+//! Questions of an evaluation to the outside: names to resolve, signatures to verify, modules to compile, graphs to
+//! change. The packet path must not wait for these.
 //!
 //! The environment makes a [`Wish`], the packet waits, and the outside answers. The waiting packet is evaluated again
 //! from its beginning, as if it had never run; the answers are remembered meanwhile.
 
 use super::ceilings::vouch_steps;
 use super::evaluate::Stage;
+use super::graphs::GraphAsk;
 use super::layers::REFUSED;
 use super::ready::Task;
 use super::signers::Seated;
@@ -33,6 +34,8 @@ pub enum Wish {
     Vouch(u64, Box<Statement>),
     /// A service of a module; answered by [`Plan::installed`].
     Install(Box<Install>),
+    /// Something of a graph; answered by [`Plan::graph_said`].
+    Graph(Box<GraphAsk>),
 }
 
 /// A module that a program installs.
@@ -101,11 +104,12 @@ impl Plan {
     ) -> Fate {
         let name = self.state.names.wanted.take().map(|name| (On::Name(name.clone()), Wish::Resolve(name)));
         let service = self.state.installs.wanted.take().map(|it| (On::Service(it.digest), Wish::Install(it)));
+        let graph = self.state.graphs.wanted.take().map(|ask| (On::Graph(ask.asker.number), Wish::Graph(ask)));
         // A question to the resolver costs one of the bound, which the packet has when it is evaluated again no longer.
         let bound = packet.header.bound.saturating_sub(u32::from(name.is_some()));
         self.state.account.spent += u64::from(packet.header.bound - bound);
         let packet = &Packet { header: Header { bound, ..packet.header.clone() }, chunk: packet.chunk.clone() };
-        let Some(((on, wish), bytes)) = name.or(service).zip(whole(packet)) else {
+        let Some(((on, wish), bytes)) = name.or(service).or(graph).zip(whole(packet)) else {
             self.state.account.unused += u64::from(packet.header.bound);
             return Fate::Drop(Reason::TooBig);
         };
@@ -183,7 +187,9 @@ impl Plan {
     fn seat(&mut self, env: &mut dyn PlanOs, claimed: &Claimed, role: Arc<Role>) -> Option<usize> {
         let signers = &mut self.state.layers.signers;
         let first = 1 + self.config.principals.len();
-        match signers.take(env.now(), claimed.principal, role, claimed.number) {
+        // Whoever's packet waits keeps its place, however long that takes.
+        let waits = |place: usize| self.waiting.is_of(first + place) || self.ready.is_of(first + place);
+        match signers.take(env.now(), claimed.principal, role, claimed.number, waits) {
             Seated::Again(place) => Some(first + place),
             Seated::New(place) => {
                 let signer = signers.at(place)?;
@@ -197,9 +203,13 @@ impl Plan {
 
     /// Whether a principal has had its place by a signature that counts no more.
     pub(super) fn is_revoked(&self, env: &dyn PlanOs, principal: usize) -> bool {
-        let place = principal.checked_sub(1 + self.config.principals.len());
-        let signer = place.and_then(|place| self.state.layers.signers.at(place));
-        signer.is_some_and(|signer| env.is_disowned(&signer.principal))
+        self.signer(principal).is_some_and(|signer| env.is_disowned(&signer))
+    }
+
+    /// Who has signed as a principal of this number.
+    pub(super) fn signer(&self, principal: usize) -> Option<PrincipalId> {
+        let place = principal.checked_sub(1 + self.config.principals.len())?;
+        self.state.layers.signers.at(place).map(|signer| signer.principal)
     }
 
     pub(super) fn refuse_parked(&mut self, env: &mut dyn PlanOs, bytes: &[u8]) -> Fate {

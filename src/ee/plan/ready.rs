@@ -10,6 +10,7 @@
 //! environment's; else at once. Who pays for a packet has a share of the places.
 
 use super::evaluate::Stage;
+use super::graphs::Answers;
 use super::waiting::On;
 use super::{ANYONE, Fate, Plan, PlanOs, account};
 use crate::core::reason::Reason;
@@ -43,6 +44,8 @@ pub(super) struct Ready {
     pub payer: Payer,
     /// Bytes of questions that it is to pay with its next frames.
     pub debt: usize,
+    /// What it was told of graphs.
+    pub answers: Answers,
     pub task: Task,
     /// Which application waits for word of it.
     pub sent: Sent,
@@ -51,7 +54,8 @@ pub(super) struct Ready {
 impl Ready {
     /// A packet of this node's own.
     pub fn own(bytes: Vec<u8>, payer: Payer) -> Ready {
-        Ready { bytes, from: None, payer, debt: 0, task: Task::Process, sent: Sent::default() }
+        let (answers, sent) = (Answers::default(), Sent::default());
+        Ready { bytes, from: None, payer, debt: 0, answers, task: Task::Process, sent }
     }
 
     fn bound(&self) -> u64 {
@@ -77,6 +81,12 @@ impl Default for Line {
 impl Line {
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// Whether a packet waits that goes on as one of this principal.
+    pub fn is_of(&self, principal: usize) -> bool {
+        let is_its = |task: &Task| matches!(task, Task::Evaluate(of) if *of == principal);
+        self.list.iter().any(|ready| is_its(&ready.task))
     }
 
     /// The bounds of those that wait.
@@ -134,9 +144,10 @@ impl Plan {
 
     /// The first packet that waits has its turn.
     pub fn take_turn(&mut self, env: &mut dyn PlanOs) {
-        let Some(Ready { mut bytes, from, debt, task, sent, .. }) = self.ready.take(0) else { return };
+        let Some(Ready { mut bytes, from, debt, answers, task, sent, .. }) = self.ready.take(0) else { return };
         let from = from.as_ref();
         self.debt = debt;
+        self.state.graphs.answers = answers;
         env.works_for(sent);
         let (fate, principal) = match task {
             Task::Process => (self.process(env, from, &mut bytes), ANYONE),
@@ -150,6 +161,7 @@ impl Plan {
             }
         };
         self.debt = 0;
+        self.state.graphs.answers = Answers::default();
         self.conclude(env, fate, &bytes, principal);
         env.works_for(Sent::default());
         self.recycle(bytes);

@@ -60,6 +60,13 @@ pub(super) fn find(
     let default = *routing == DEFAULT_ROUTE || *routing == FLOW_ROUTE;
     if *routing == RIP || default && config.default_rip {
         by_rip(state.rip.as_ref(), to)
+    } else if default
+        && let Some(name) = &config.default_service
+        && let Some(service) = guide.loaded.iter_mut().find(|service| service.name == *name)
+    {
+        let found = by_service(service, env, to, &mut guide.steps);
+        // What it does not know goes by the node's routes, as all does if it does not answer: a packet is not lost by that.
+        found.or_else(|_| by_routes(env, to).ok_or(NO_ROUTE))
     } else if default {
         by_routes(env, to).ok_or(NO_ROUTE)
     } else {

@@ -71,8 +71,15 @@ pub(super) enum Seated {
 }
 
 impl Signers {
-    /// A principal in a role says something with a number.
-    pub fn take(&mut self, now: u64, principal: PrincipalId, role: Arc<Role>, number: u64) -> Seated {
+    /// A principal in a role says something with a number. Places where something `waits` are not given away.
+    pub fn take(
+        &mut self,
+        now: u64,
+        principal: PrincipalId,
+        role: Arc<Role>,
+        number: u64,
+        waits: impl Fn(usize) -> bool,
+    ) -> Seated {
         let until = now.saturating_add(KEEP);
         if let Some(at) = self.list.iter().position(|signer| signer.principal == principal) {
             let Some(signer) = self.list.get_mut(at) else { return Seated::Refused };
@@ -87,7 +94,8 @@ impl Signers {
         let free = if self.list.len() < SIGNERS_MAX {
             self.list.len()
         } else {
-            let Some(free) = self.list.iter().position(|signer| signer.until <= now) else { return Seated::Refused };
+            let is_free = |(at, signer): &(usize, &Signer)| signer.until <= now && !waits(*at);
+            let Some((free, _)) = self.list.iter().enumerate().find(is_free) else { return Seated::Refused };
             free
         };
         let mut numbers = Numbers::default();
@@ -135,14 +143,19 @@ mod tests {
         let who = |number: u8| PrincipalId([number; 32]);
         let mut signers = Signers::default();
         for number in 0..SIGNERS_MAX as u8 {
-            assert_eq!(signers.take(u64::from(number), who(number), role.clone(), 9), Seated::New(number.into()));
+            assert_eq!(
+                signers.take(u64::from(number), who(number), role.clone(), 9, |_| false),
+                Seated::New(number.into())
+            );
         }
-        assert_eq!(signers.take(KEEP - 1, who(200), role.clone(), 9), Seated::Refused, "no place");
-        assert_eq!(signers.take(KEEP, who(200), role.clone(), 9), Seated::New(0));
-        assert_eq!(signers.take(KEEP, who(200), role.clone(), 9), Seated::Refused, "replayed");
-        assert_eq!(signers.take(KEEP, who(200), role.clone(), 10), Seated::Again(0));
+        assert_eq!(signers.take(KEEP - 1, who(200), role.clone(), 9, |_| false), Seated::Refused, "no place");
+        let all = signers.take(KEEP, who(201), role.clone(), 9, |_| true);
+        assert_eq!(all, Seated::Refused, "packets of theirs wait");
+        assert_eq!(signers.take(KEEP, who(200), role.clone(), 9, |_| false), Seated::New(0));
+        assert_eq!(signers.take(KEEP, who(200), role.clone(), 9, |_| false), Seated::Refused, "replayed");
+        assert_eq!(signers.take(KEEP, who(200), role.clone(), 10, |_| false), Seated::Again(0));
         let other = Arc::new(Role { name: "other".into(), ..(*role).clone() });
-        assert_eq!(signers.take(KEEP, who(200), other, 11), Seated::New(0), "another role");
+        assert_eq!(signers.take(KEEP, who(200), other, 11, |_| false), Seated::New(0), "another role");
         assert_eq!(signers.at(0).unwrap().name, who(200).to_string());
     }
 }

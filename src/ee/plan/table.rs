@@ -15,7 +15,9 @@ use plan::value::Value;
 pub(super) type Call = fn(&mut At<'_>, &[Value], &mut eval::State<'_>) -> eval::Result<Value>;
 
 /// Services that are restricted whatever the configuration says: what they do stays.
-const ALWAYS: [&str; 1] = [super::services::INSTALL];
+fn always() -> impl Iterator<Item = &'static str> {
+    std::iter::once(super::services::INSTALL).chain(super::services::GRAPHS)
+}
 
 /// The services of one node.
 pub(super) struct Table {
@@ -45,7 +47,7 @@ impl Table {
     pub fn new(config: &Config) -> Table {
         let place = |name: &str| CORE.iter().position(|(known, _)| *known == name).map(|at| at as u32);
         let own = CORE.iter().enumerate().filter_map(|(at, (name, _))| Some((Name::new(name)?, at as u32)));
-        let always = ALWAYS.iter().filter_map(|name| Name::new(name));
+        let always = always().filter_map(Name::new);
         let restricted: Vec<Name> = config.restricted.iter().cloned().chain(always).collect();
         let seen = config.principals.iter().map(|principal| principal.services.clone());
         Table {

@@ -6,6 +6,7 @@
 
 use super::costs::{unit, word};
 use super::evaluate::Stage;
+use super::graphs::Answers;
 use super::holders::Holder;
 use super::outside::Claimed;
 use super::ready::{Ready, Task};
@@ -49,6 +50,8 @@ pub(super) enum On {
     Passing(u64),
     /// A service that is to be installed.
     Service(crate::wire::Digest),
+    /// What is to be done with a graph: the question's number.
+    Graph(u64),
 }
 
 pub(super) struct Parked {
@@ -62,6 +65,8 @@ pub(super) struct Parked {
     /// Bytes of questions that it is to pay with its next frames.
     pub debt: usize,
     until: u64,
+    /// What it was told of graphs.
+    pub answers: Answers,
     /// Which application waits for word of it.
     pub sent: Sent,
 }
@@ -69,7 +74,8 @@ pub(super) struct Parked {
 impl Parked {
     /// It waits for a turn, in which this is to be done.
     pub fn ready(self, task: Task) -> Ready {
-        Ready { bytes: self.bytes, from: self.from, payer: self.payer, debt: self.debt, task, sent: self.sent }
+        let Parked { bytes, from, payer, debt, answers, sent, .. } = self;
+        Ready { bytes, from, payer, debt, answers, task, sent }
     }
 
     /// Whether what is left of its bound pays for so many bytes more.
@@ -96,6 +102,11 @@ pub(super) struct Waiting {
 impl Waiting {
     pub fn is_for(&self, on: &On) -> bool {
         self.list.iter().any(|parked| parked.on == *on)
+    }
+
+    /// Whether a packet of this principal waits.
+    pub fn is_of(&self, principal: usize) -> bool {
+        self.list.iter().any(|parked| parked.principal == Some(principal))
     }
 
     /// The first packet that waits for something, which it does no longer.
@@ -138,8 +149,11 @@ impl Plan {
         principal: Option<usize>,
         on: On,
     ) {
-        let held = |list: &[Parked]| list.iter().map(|parked| parked.bytes.len()).sum::<usize>();
-        while self.waiting.list.len() >= WAITING_MAX || held(&self.waiting.list) + bytes.len() > BYTES_MAX {
+        let answers = std::mem::take(&mut self.state.graphs.answers);
+        let own = bytes.len() + answers.bytes();
+        let held =
+            |list: &[Parked]| list.iter().map(|parked| parked.bytes.len() + parked.answers.bytes()).sum::<usize>();
+        while self.waiting.list.len() >= WAITING_MAX || held(&self.waiting.list) + own > BYTES_MAX {
             // The oldest of whoever has most waiting, so one that sends what waits displaces itself.
             let who = |parked: &Parked| Holder::of(parked.principal.unwrap_or(super::ANYONE), parked.payer);
             let Some(worst) = gives_way(self.waiting.list.iter(), who) else { break };
@@ -159,6 +173,7 @@ impl Plan {
             on,
             debt,
             until,
+            answers,
             sent: env.sender(),
         });
     }

@@ -1,13 +1,14 @@
 //! PLAN services as WebAssembly modules, loaded into a running node by its operator.
 //!
 //! A module exports its memory, a global `plan_buffer` (the address of a buffer), and a function `service`, which is called as the
-//! functions of extensions are ([`Instance`]). It keeps its memory from call to call: that is its purpose. It imports nothing but
-//! `an_now` and `an_random`. Every call has its fuel; the operator answers for the rest.
+//! functions of extensions are ([`Instance`]). It keeps its memory from call to call: that is its purpose. It imports what
+//! [`imports`] has for services. Every call has its fuel; the operator answers for the rest.
 
 use super::{Brought, LoadedService};
 use crate::code::check;
 use crate::code::compiler::{Failure, Lane};
 use crate::code::extension::call_type::CallType;
+use crate::code::extension::imports::{self, Importer};
 use crate::code::extension::instance::{CallFailure, Exports, Instance};
 use crate::code::extension::manifest::{binary, section};
 use crate::code::run::{engine, jailed};
@@ -60,6 +61,7 @@ impl WasmService {
         compile: impl FnOnce(&Engine) -> Result<Module, String>,
     ) -> Result<WasmService, String> {
         check::bounds(wasm).map_err(|refusal| refusal.to_string())?;
+        imports::check_all(wasm, Importer::Service)?;
         let engine = Engine::new(&engine::service()).map_err(said)?;
         let module = compile(&engine)?;
         Instance::new(&engine, &module, &EXPORTS, Vec::new()).map(WasmService)
@@ -122,6 +124,37 @@ mod tests {
     }
 
     #[test]
+    fn a_service_has_calls_of_the_header_that_end_at_once() {
+        let imports = "(import \"nodeos\" \"an_timeNow\" (func $time (param i32 i32) (result i32)))
+                       (import \"nodeos\" \"an_say\" (func $say (param i32) (result i32)))
+                       (import \"nodeos\" \"an_error\" (func $error (result i32)))
+                       (memory (export \"memory\") 1) (global (export \"plan_buffer\") i32 (i32.const 64))
+                       (data (i32.const 8192) \"a line\")";
+        let service = |body: &str| {
+            let function = format!("(func (export \"service\") (param i32) (result i32) {body} (i32.const 8))");
+            WasmService::load(format!("(module {imports} {function})").as_bytes()).unwrap()
+        };
+        let word = |service: &mut WasmService| {
+            let answer = call(service, &[], 100_000).0?;
+            Ok(u64::from_le_bytes(answer.try_into().unwrap()))
+        };
+        assert_eq!(word(&mut service("(drop (call $time (i32.const 0) (i32.const 64)))")), Ok(7), "of its own node");
+        let other = "(drop (call $time (i32.const 5) (i32.const 64))) (i64.store (i32.const 64) (i64.extend_i32_u (call $error)))";
+        assert_eq!(word(&mut service(other)), Ok(1), "AN_EINVAL: it has no other node");
+        let outside = "(drop (call $time (i32.const 0) (i32.const 65535)))";
+        assert_eq!(word(&mut service(outside)), Err(CallFailure::Broken));
+        let mut says = service("(i64.store (i32.const 64) (i64.extend_i32_u (call $say (i32.const 8192))))");
+        let said: Vec<_> = (0..10).map(|_| word(&mut says).unwrap()).collect();
+        assert_eq!(said, [0, 0, 0, 0, 0, 0, 0, 0, 9, 9], "then AN_EAGAIN: the clock stands still");
+        let mut long = service(
+            "(memory.fill (i32.const 8192) (i32.const 65) (i32.const 2000))
+            (i64.store (i32.const 64) (i64.extend_i32_u (call $say (i32.const 8192))))",
+        );
+        assert_eq!(word(&mut long), Ok(1), "AN_EINVAL");
+        assert_eq!(call(&mut says, &[], 300).0, Err(CallFailure::Fuel), "a line costs fuel");
+    }
+
+    #[test]
     fn modules_that_are_no_services_are_refused() {
         for (body, why) in [
             ("", "service"),
@@ -132,6 +165,9 @@ mod tests {
             let refused = load(body).err().unwrap();
             assert!(refused.contains(why), "{body}: {refused}");
         }
+        let stores = b"(module (import \"nodeos\" \"an_storeGet\" (func)))";
+        let refused = WasmService::load(stores).err().unwrap();
+        assert!(refused.contains("imports nodeos.an_storeGet, which environments alone have"), "{refused}");
         assert!(WasmService::load(b"(module)").is_err() && WasmService::load(b"\0asm").is_err());
         assert!(load("(func (export \"service\") (param i32) (result i32) (memory.grow (i32.const 100)))").is_ok());
     }

@@ -42,6 +42,9 @@ pub const CLASS: EngineClass = EngineClass {
 /// Packets that wait for answers at one time, and addresses that are known or asked for, at most.
 const CAPACITY_MAX: u32 = 2048;
 
+/// Bytes that one takes, with what the table has free.
+const STATION_BYTES: u64 = 128;
+
 /// Packets that wait for one address, at most, and how long it is asked for.
 const WAITING_MAX: usize = 8;
 const PATIENCE: u64 = 3_000_000_000;
@@ -117,6 +120,10 @@ impl Engine for ArpQuerier {
             }
             None => self.wait(frame, to, cx),
         }
+    }
+
+    fn keeps(&self) -> Option<u64> {
+        Some(self.stations.len() as u64 * STATION_BYTES)
     }
 
     fn held(&self) -> u64 {

@@ -20,6 +20,9 @@ pub const CLASS: EngineClass = EngineClass {
 /// Stations that are known at one time, at most: beyond that frames go to all.
 const STATIONS_MAX: usize = 4096;
 
+/// Bytes that one takes, with what the table has free.
+const STATION_BYTES: u64 = 64;
+
 /// Time between two looks through all stations, in nanoseconds.
 const SWEEP: u64 = 100_000_000;
 
@@ -32,12 +35,16 @@ struct EtherSwitch {
 }
 
 impl Engine for EtherSwitch {
+    fn keeps(&self) -> Option<u64> {
+        Some(self.stations.len() as u64 * STATION_BYTES)
+    }
+
     fn push(&mut self, input: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         let Some((to, from)) = FrameView::new_checked(frame.bytes()).ok().map(|it| (it.destination(), it.source()))
         else {
             return Pushed::thrown(frame);
         };
-        self.learn(from, input, cx.now);
+        self.learn(from, input, cx);
         let heard = |(output, at): &(u16, u64)| (at + self.timeout > cx.now).then_some(*output);
         match self.stations.get(&to).filter(|_| !to.is_group()).and_then(heard) {
             Some(output) if output == input => Pushed::thrown(frame),
@@ -66,7 +73,8 @@ impl Engine for EtherSwitch {
 }
 
 impl EtherSwitch {
-    fn learn(&mut self, station: Mac, input: u16, now: u64) {
+    fn learn(&mut self, station: Mac, input: u16, cx: &GraphCx<'_>) {
+        let now = cx.now;
         if station.is_group() {
             return;
         }
@@ -75,7 +83,8 @@ impl EtherSwitch {
             self.swept = now;
             self.stations.retain(|_, (_, at)| *at + timeout > now);
         }
-        if self.stations.len() < STATIONS_MAX || self.stations.contains_key(&station) {
+        let has_room = self.stations.len() < STATIONS_MAX && !cx.scratch.no_room;
+        if has_room || self.stations.contains_key(&station) {
             self.stations.insert(station, (input, now));
         }
     }

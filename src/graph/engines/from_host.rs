@@ -7,7 +7,8 @@ use crate::graph::place::{Entrance, IGNORED};
 /// `FromHost`.
 pub const CLASS: EngineClass = EngineClass {
     name: "FromHost",
-    doc: "Gives packets that the host sends by a device. FromHost(DEVNAME, [ADDRESS]). Handler: count",
+    doc: "Gives packets that the host sends by a device. FromHost(DEVNAME, [ADDRESS]). In a node DEVNAME is a port \
+          whose other end is the host's, which has its address already. Handler: count",
     make: Make::with("0/1-2", "/h", "x/x", |args| {
         let name = args.must("DEVNAME")?;
         args.may("ADDRESS", String::new())?;

@@ -20,6 +20,9 @@ pub const CLASS: EngineClass = EngineClass {
 /// Routes of one engine, at most.
 const ROUTES_MAX: usize = 1 << 17;
 
+/// Bytes that one takes, with its stretches.
+const ROUTE_BYTES: u64 = 64;
+
 /// Routes of one that is in the kernel, at most: it tries them one behind the other.
 const KERNEL_ROUTES_MAX: usize = 64;
 
@@ -152,6 +155,10 @@ impl IpLookup {
 }
 
 impl Engine for IpLookup {
+    fn keeps(&self) -> Option<u64> {
+        Some(self.routes.len() as u64 * ROUTE_BYTES)
+    }
+
     fn push(&mut self, _: u16, mut frame: Frame, _: &mut GraphCx<'_>) -> Pushed {
         match self.find(Ip4(frame.notes.next)) {
             Some((gateway, output)) => {

@@ -3,6 +3,7 @@
 use crate::frame::Frame;
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
+use crate::graph::locked::LOCKED;
 use crate::graph::packet::{self, FlowEnds};
 
 /// `IPPrint`.
@@ -32,20 +33,24 @@ pub const CLASS: EngineClass = EngineClass {
 struct IpPrint(String);
 
 impl Engine for IpPrint {
-    fn push(&mut self, _: u16, frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
+    fn push(&mut self, _: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         let label = if self.0.is_empty() { String::new() } else { format!("{}: ", self.0) };
-        let words = match (packet::ip(&frame), FlowEnds::of(packet::from_ip(&frame))) {
-            (Some(ip), Some(flow)) => {
-                let name = if flow.protocol == packet::protocol::TCP { "tcp" } else { "udp" };
-                let ((from, out), (to, into)) = (flow.source, flow.destination);
-                format!("{from}.{out} > {to}.{into}: {name} {}", ip.total_len())
-            }
-            (Some(ip), None) => {
-                format!("{} > {}: protocol {} length {}", ip.source(), ip.destination(), ip.protocol(), ip.total_len())
-            }
-            (None, _) => "(not an IP packet)".to_owned(),
-        };
-        cx.say(format!("{label}{words}"));
+        let words = cx.show(&mut frame, |_, frame| words(frame));
+        cx.say(format!("{label}{}", words.unwrap_or_else(|_| LOCKED.to_owned())));
         Pushed::To(0, frame)
+    }
+}
+
+fn words(frame: &Frame) -> String {
+    match (packet::ip(frame), FlowEnds::of(packet::from_ip(frame))) {
+        (Some(ip), Some(flow)) => {
+            let name = if flow.protocol == packet::protocol::TCP { "tcp" } else { "udp" };
+            let ((from, out), (to, into)) = (flow.source, flow.destination);
+            format!("{from}.{out} > {to}.{into}: {name} {}", ip.total_len())
+        }
+        (Some(ip), None) => {
+            format!("{} > {}: protocol {} length {}", ip.source(), ip.destination(), ip.protocol(), ip.total_len())
+        }
+        (None, _) => "(not an IP packet)".to_owned(),
     }
 }

@@ -9,7 +9,7 @@ use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::graph::packet::{self, FlowEnds};
-use flows::{Flow, Flows};
+use flows::{FLOW_BYTES, Flow, Flows};
 
 /// `IPRewriter`.
 pub const CLASS: EngineClass = EngineClass {
@@ -150,6 +150,10 @@ struct IpRewriter {
 }
 
 impl Engine for IpRewriter {
+    fn keeps(&self) -> Option<u64> {
+        Some(self.flows.len() as u64 * FLOW_BYTES)
+    }
+
     fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         let ends = FlowEnds::of(packet::from_ip(&frame));
         let known = ends.and_then(|ends| self.flows.find(&ends, cx.now));
@@ -157,7 +161,7 @@ impl Engine for IpRewriter {
             (Some(flow), ..) => Some(flow),
             (None, Some(Input::Pass(output)), _) => return Pushed::To(*output, frame),
             (None, Some(Input::Drop) | None, _) | (None, _, None) => None,
-            (None, Some(_), Some(ends)) => self.begin(usize::from(input), ends, cx.now),
+            (None, Some(_), Some(ends)) => self.begin(usize::from(input), ends, cx),
         };
         let Some(flow) = found else { return Pushed::thrown(frame) };
         let (header, at) = (packet::ip(&frame).map_or(20, |ip| ip.header_len()), packet::ip_at(&frame));
@@ -234,8 +238,9 @@ impl Engine for IpRewriter {
 
 impl IpRewriter {
     /// A new flow, with its answers; nothing if there is no room or no free port for it.
-    fn begin(&mut self, input: usize, ends: FlowEnds, now: u64) -> Option<Flow> {
-        let made = if self.flows.has_room(now) { self.make(input, ends, now) } else { None };
+    fn begin(&mut self, input: usize, ends: FlowEnds, cx: &GraphCx<'_>) -> Option<Flow> {
+        let now = cx.now;
+        let made = if self.flows.has_room(now, !cx.scratch.no_room) { self.make(input, ends, now) } else { None };
         let Some((becomes, outputs)) = made else {
             self.failures += 1;
             return None;

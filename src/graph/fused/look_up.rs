@@ -69,6 +69,9 @@ pub trait GraphTable: Send + Sync + Debug {
 
     /// For how many nanoseconds no packet has been of an entry; nothing: it is not there.
     fn idle(&self, engine: u16, key: [u8; KEY]) -> Option<u64>;
+
+    /// An entry, for whoever wants to know what the program does; nothing: it is not there.
+    fn found(&self, engine: u16, key: [u8; KEY]) -> Option<TableEntry>;
 }
 
 /// One engine's part of it.

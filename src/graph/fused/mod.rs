@@ -21,8 +21,10 @@ mod plan;
 #[cfg(test)]
 mod tests;
 mod up;
+mod walk;
 
 pub use body::{FusedAt, FusedBody, FusedLabel, NoForm};
 pub use look_up::{AGAIN, EngineTable, GraphTable, Holds, KEY, TableEntry, Tried};
 pub use part::{FusedPart, GraphWords};
-pub use plan::{Fusion, plan};
+pub use plan::{Fusion, must_be_fused, plan};
+pub use walk::{WalkEnd, Walked};

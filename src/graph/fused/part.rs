@@ -29,6 +29,11 @@ impl FusedPart {
         FusedPart { fusion, words, table, seen: Vec::new() }
     }
 
+    /// What it looks up, if it does.
+    pub(super) fn table(&self) -> Option<&dyn GraphTable> {
+        self.table.as_deref()
+    }
+
     /// The part of the table of an engine that is there.
     pub(crate) fn table_of(&self, engine: u16) -> Option<EngineTable> {
         let table = self.table.as_ref()?;

@@ -4,6 +4,7 @@ use super::body::{Fused, FusedAt, FusedBody, FusedLabel, FusedLinks, NoForm};
 use crate::contract::GRAPH_WORDS;
 use crate::contract::plan::{KernelPlan, PLAN_BYTES};
 use crate::graph::edges::EdgeKind;
+use crate::graph::placement::GraphPlace;
 use crate::graph::scratch::Hop;
 use crate::graph::table::Graph;
 
@@ -17,6 +18,37 @@ pub struct Fusion {
     /// Why packets go up to the user half, for each engine at which they do.
     pub raised: Vec<String>,
     pub(super) links: FusedLinks,
+}
+
+/// Causes that are said together, at most.
+const CAUSES: usize = 3;
+
+impl Fusion {
+    /// Whether all engines are in it that are to be in the kernel; or which is not, and why.
+    pub fn has_all_of(&self, graph: &Graph) -> Result<(), String> {
+        let Some(at) = must_fuse(graph).find(|at| !self.engines.contains(at)) else { return Ok(()) };
+        let name = name(graph, at);
+        let own =
+            self.raised.iter().find(|why| why.strip_prefix(&name).is_some_and(|rest| rest.starts_with([' ', ':'])));
+        Err(match (own, &self.raised[..]) {
+            (Some(why), _) => why.clone(),
+            (None, []) => format!("no packet of a device comes to {name}"),
+            (None, whys) => {
+                let whys = whys.get(..CAUSES).unwrap_or(whys);
+                format!("no packet that comes to {name} stays there: {}", whys.join("; "))
+            }
+        })
+    }
+}
+
+/// The engines that are to be in the kernel.
+fn must_fuse(graph: &Graph) -> impl Iterator<Item = u16> {
+    (0..).zip(graph.engines()).filter(|(_, placed)| placed.place == GraphPlace::Kernel).map(|(at, _)| at)
+}
+
+/// What the first engine is called that is to be in the kernel, if one is.
+pub fn must_be_fused(graph: &Graph) -> Option<String> {
+    must_fuse(graph).next().map(|at| name(graph, at))
 }
 
 /// How the engines of a graph are connected; nothing: there is no room for what they count.
@@ -61,7 +93,10 @@ fn body(
     let Some(inner) = placed.and_then(|placed| placed.engine.as_ref()) else {
         return Err(NoForm::Behind("an engine is not there".to_owned()));
     };
-    let why = match inner.kernel(input, at, body) {
+    let is_user = placed.is_some_and(|placed| placed.place == GraphPlace::User);
+    let made =
+        if is_user { Err(NoForm::Because("it is to be @user".to_owned())) } else { inner.kernel(input, at, body) };
+    let why = match made {
         Err(NoForm::Class) => format!("{} has no form there", name(graph, engine)),
         Err(NoForm::Because(why)) => format!("{}: {why}", name(graph, engine)),
         made => return made,

@@ -115,3 +115,15 @@ fn schedulers_share_what_is_pulled() {
         assert_eq!(bytes, expected, "{sched}");
     }
 }
+
+#[test]
+fn a_text_of_a_few_engines_is_not_expanded_to_many() {
+    let inner =
+        |name: &str, of: &str| format!("elementclass {name} {{ input -> {of} -> {of} -> {of} -> {of} -> output }} ");
+    let bomb = format!("{}{}{}Idle -> C -> Discard;", inner("A", "Null"), inner("B", "A"), inner("C", "B"));
+    assert!(load(&bomb, &[]).is_ok(), "an operator's may be");
+    let why = |text: &str, most: usize| load_part(text, most).unwrap_err().remove(0).message;
+    assert_eq!(why(&bomb, 8), "the configuration is too large with all its compounds");
+    let long = format!("define($a {}); Idle -> Print($a$a$a$a) -> Discard;", "x".repeat(60_000));
+    assert_eq!(why(&long, 3), "the configuration is too large with all its compounds");
+}

@@ -95,3 +95,55 @@ fn a_word_that_means_another_thing_leaves_flows_known_that_it_is_not_about() {
     assert_eq!([8, 9, 70].map(|host| of(&mut rules, host)), [vec![], vec![1], vec![3]]);
     assert_eq!(rules.unreadable(&Classifying::default()).len(), 2);
 }
+
+#[test]
+fn flows_of_which_no_rule_can_hold_are_told_of_at_a_pace_until_rules_change() {
+    let mut rules = TaughtRules::with_secret(7);
+    add(&mut rules, 1, "[ip (src = 10.0.0.7) | udp (dport = 2000..2009)(length > 8) | *]");
+    let foreign = |rules: &mut TaughtRules, host: u8, now: u64| match rules.foreign(PortId(0), &from(host), now) {
+        Foreign::Flow(flow) => {
+            assert_eq!(flow.source, crate::wire::Addr::v4([10, 0, 0, host]));
+            Some(true)
+        }
+        Foreign::Unknown => Some(false),
+        Foreign::Refused => None,
+    };
+    // The rule does not hold for this packet, and may for the next one.
+    assert_eq!((foreign(&mut rules, 7, 0), foreign(&mut rules, 8, 0)), (Some(false), Some(true)));
+    add(&mut rules, 2, "[ip (src = 10.0.0.8) | udp | *]");
+    assert_eq!((foreign(&mut rules, 8, 0), foreign(&mut rules, 9, 0)), (Some(false), Some(true)));
+    rules.remove(InChanId(2));
+    assert_eq!((foreign(&mut rules, 8, 0), foreign(&mut rules, 7, 0)), (Some(true), Some(false)));
+    let second = 1_000_000_000;
+    let in_time = |rules: &mut TaughtRules, from: u64| {
+        (0..4000).filter(|at| foreign(rules, 9, from + at * second / 4000) == Some(true)).count()
+    };
+    assert!((1000..=1066).contains(&in_time(&mut rules, second)), "of 4000 in a second");
+    // Another port has a share of its own.
+    assert!((0..70).any(|_| foreign(&mut rules, 9, 2 * second).is_none()));
+    let by_other = rules.foreign(PortId(3), &from(9), 2 * second);
+    assert!(foreign(&mut rules, 9, 2 * second).is_none() && matches!(by_other, Foreign::Flow(_)));
+    // What words mean: rules are asked anew.
+    rules.set(classifying("10.0.0.9"));
+    add(&mut rules, 3, "[ip (src = db) | udp | *]");
+    assert_eq!((foreign(&mut rules, 8, 9 * second), foreign(&mut rules, 9, 9 * second)), (Some(true), Some(false)));
+    rules.set(classifying("10.0.0.8"));
+    assert_eq!((foreign(&mut rules, 8, 9 * second), foreign(&mut rules, 9, 9 * second)), (Some(false), Some(true)));
+}
+
+#[test]
+fn what_may_hold_is_known_by_its_flow_and_asked_of_the_first_rule_alone() {
+    let mut rules = TaughtRules::with_secret(7);
+    rules.set(Classifying { mode: MatchMode::All, ..Classifying::default() });
+    (1..=20).for_each(|channel| add(&mut rules, channel, "[ip | udp (dport = 2000..2009)(length > 8) | *]"));
+    assert_eq!(rules.foreign(PortId(0), &from(7), 0), Foreign::Unknown);
+    let wide = rules.foreign.of(PortId(0)).unwrap();
+    assert!(wide.knows(&from(7)));
+    assert_eq!(wide.find(&from(7)).len(), 1);
+    // Its last rule gone, it is foreign.
+    (2..=20).for_each(|channel| rules.remove(InChanId(channel)));
+    assert_eq!(rules.foreign(PortId(0), &from(7), 0), Foreign::Unknown);
+    add(&mut rules, 21, "[ip (src = 10.0.0.8) | udp | *]");
+    rules.remove(InChanId(1));
+    assert!(matches!(rules.foreign(PortId(0), &from(7), 0), Foreign::Flow(_)));
+}

@@ -95,6 +95,9 @@ impl Applying {
         };
         let mut prepared = Prepared::of(&self.parts, &file, &changes, &Keys::new(), false)?;
         prepared.amendment.guard = Some(guard);
+        // Whoever has parts of them may be gone meanwhile: nothing here waits for that.
+        let graphs = prepared.graphs.iter_mut().flat_map(|(all, _)| all);
+        graphs.for_each(|graph| graph.waits = true);
         if let Some(refused) = refused {
             (prepared.graphs, prepared.environments) = (Some(refused.before(&prepared.classes(&self.parts))?), None);
         }

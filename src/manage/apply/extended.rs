@@ -10,7 +10,7 @@
 
 use super::Applying;
 use super::applier::Answer;
-use super::prepared::{all_readable, classes_of, classifying, in_graphs};
+use super::prepared::{all_readable, classes_of, classifying, forgotten, in_graphs};
 use crate::config::extensions::MODULES_MAX;
 use crate::manage::extensions::{Extensions, Leaving, offer, withdraw};
 use crate::node::Classifying;
@@ -39,6 +39,7 @@ impl Applying {
         }
         let names = loading.names();
         extensions.put(loading)?;
+        self.bring(&extensions)?;
         tracing::info!(event = "code", who, names = names.join(", "), "extensions loaded");
         Ok(Done::Extensions(Changed { names }))
     }
@@ -66,8 +67,15 @@ impl Applying {
         }
         self.parts.handle.with_node(move |node, _| withdraw(node, &services))?;
         extensions.take(names.clone())?;
+        self.bring(&extensions)?;
         tracing::info!(event = "code", who, names = names.join(", "), "extensions unloaded");
         Ok(Done::Extensions(Changed { names }))
+    }
+
+    /// Neighbours' parts have what extensions bring now.
+    fn bring(&self, extensions: &Extensions) -> Result<(), String> {
+        let classes = extensions.classes();
+        self.parts.handle.with_node(move |node, _| node.set_brought(classes))
     }
 
     /// No graph begins with engines of these from now on; refused if one runs with any.
@@ -100,6 +108,8 @@ impl Applying {
 
     fn teach(&self, classifying: Classifying) -> Result<(), String> {
         let amendment = Amendment { classifying: Some(classifying), ..Amendment::default() };
-        self.parts.handle.with_each(move |node, turn| node.amend(turn, amendment.clone())).map(drop)
+        self.parts.handle.with_each(move |node, turn| node.amend(turn, amendment.clone()))?;
+        forgotten(&self.parts.handle);
+        Ok(())
     }
 }

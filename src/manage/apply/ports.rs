@@ -14,11 +14,13 @@ use crate::config::places::Move;
 use crate::config::{ConfigError, NodeFile, Plan};
 use crate::frame::{PortId, WorkerId};
 use crate::manage::control::Handle;
+use crate::manage::extensions::{Loading, Policies};
 use crate::manage::follow::Follower;
-use crate::manage::ports::{OpenPort, Opened, explain, room_of};
+use crate::manage::ports::{OpenPort, Opened, explain, room_of, sorted};
 use crate::manage::worker::Placing;
 use crate::node::places::PortPlaced;
 use crate::port::packet::Taker;
+use crate::port::sorted::Sorting;
 use crate::port::{BeforeStack, NativeInterface};
 use crate::sys::netlink::{self, Interface};
 use crate::topology::Port;
@@ -28,6 +30,8 @@ use std::sync::mpsc::channel;
 pub(super) struct Ports {
     /// What differs, by place.
     pub moves: Vec<Move>,
+    /// What frames leave by at ports that stay open, for each worker.
+    sortings: Vec<Vec<(PortId, Box<Sorting>)>>,
     /// What nodes are told.
     pub placed: Vec<PortPlaced>,
     /// All ports as they are then.
@@ -39,12 +43,12 @@ pub(super) struct Ports {
 
 impl Ports {
     /// Opens what a configuration has beside what runs.
-    pub fn of(parts: &Parts, file: &NodeFile, peers: &Peers) -> Result<Ports, String> {
+    pub fn of(parts: &Parts, file: &NodeFile, peers: &Peers, loading: Option<&Loading>) -> Result<Ports, String> {
         let said = |error: ConfigError| error.to_string();
         let (moves, workers) = (file.moves(&parts.file), parts.handle.workers());
         let all = parts.handle.with_node(|node, _| node.ports().to_vec())?;
         let each = (0..workers).map(|_| Vec::new()).collect();
-        let mut ports = Ports { moves, placed: Vec::new(), all, each, takers: Vec::new() };
+        let mut ports = Ports { moves, sortings: Vec::new(), placed: Vec::new(), all, each, takers: Vec::new() };
         let interfaces = ports.interfaces(parts, file)?;
         for moved in &ports.moves {
             let (port, _) = file.port_with(moved.port, &interfaces).map_err(said)?;
@@ -57,8 +61,32 @@ impl Ports {
                 None => ports.all.push(port),
             }
         }
-        ports.open_all(file, peers, workers)?;
+        let policies = match loading {
+            Some(loading) => loading.policies.clone(),
+            None => parts.handle.extensions()?.policies(),
+        };
+        let renewed = loading.map_or(&[][..], |loading| &loading.gone.0);
+        ports.sort_all(&file.resorts(&parts.file, renewed), file, (workers, &policies))?;
+        ports.open_all(file, peers, (workers, &policies))?;
         Ok(ports)
+    }
+
+    /// Makes other disciplines for these ports, which stay open.
+    fn sort_all(
+        &mut self,
+        resorts: &[PortId],
+        file: &NodeFile,
+        (workers, policies): (WorkerId, &Policies),
+    ) -> Result<(), String> {
+        self.sortings = (0..workers).map(|_| Vec::new()).collect();
+        for port in resorts {
+            let (named, plan) = file.waiting(*port).map_err(|error| error.to_string())?;
+            for own in &mut self.sortings {
+                let Some(sorting) = plan.sorting.as_deref() else { continue };
+                own.push((*port, sorted(sorting, policies).map_err(|why| format!("port {}: {why}", named.name))?));
+            }
+        }
+        Ok(())
     }
 
     /// The host's interfaces, if a native port is to be opened.
@@ -71,7 +99,12 @@ impl Ports {
         netlink::interfaces().map_err(|error| format!("cannot read the host's interfaces by netlink: {error}"))
     }
 
-    fn open_all(&mut self, file: &NodeFile, peers: &Peers, workers: WorkerId) -> Result<(), String> {
+    fn open_all(
+        &mut self,
+        file: &NodeFile,
+        peers: &Peers,
+        (workers, policies): (WorkerId, &Policies),
+    ) -> Result<(), String> {
         let native = file.ports.iter().filter(|port| port.packet.is_some()).count();
         let room = room_of(native, workers);
         let places = peers.places(file);
@@ -79,7 +112,7 @@ impl Ports {
             let (port, plan) = file.waiting(moved.port).map_err(|error| error.to_string())?;
             let has_sockets = matches!(plan.opening.interface(), Some(NativeInterface { xdp: true, .. }));
             let before = BeforeStack { room, sockets: has_sockets.then(Vec::new), ..BeforeStack::default() };
-            let (mut sockets, taker) = self.open(&port.name, moved.port, plan, before, workers)?;
+            let (mut sockets, taker) = self.open((&port.name, moved.port), plan, before, (workers, policies))?;
             if let Some((_, peers)) = places.iter().find(|(port, _)| *port == moved.port) {
                 sockets.iter_mut().for_each(|socket| socket.set_peers(peers));
             }
@@ -91,13 +124,13 @@ impl Ports {
 
     fn open(
         &self,
-        name: &str,
-        port: PortId,
+        (name, port): (&str, PortId),
         plan: Plan,
         before: BeforeStack,
-        workers: WorkerId,
+        (workers, policies): (WorkerId, &Policies),
     ) -> Result<Opened, String> {
-        OpenPort::open(port, plan, before, (self.mtu(), workers)).map_err(|error| explain(name, error).to_string())
+        OpenPort::open(port, plan, before, (self.mtu(), workers, policies))
+            .map_err(|error| explain(name, error).to_string())
     }
 
     /// Bytes of the largest packet of any port.
@@ -107,14 +140,14 @@ impl Ports {
 
     /// Puts them at their places, with all workers; gives what differs. An error: the node is going down.
     pub fn place(self, handle: &Handle, file: &NodeFile) -> Result<Vec<Move>, String> {
-        if self.moves.is_empty() {
+        if self.moves.is_empty() && self.sortings.iter().all(Vec::is_empty) {
             return Ok(self.moves);
         }
         let (mtu, mut takers) = (self.mtu(), self.takers);
         let (done, answers) = channel();
-        let placings = self.each.into_iter().map(|ports| {
+        let placings = self.each.into_iter().zip(self.sortings).map(|(ports, sortings)| {
             let takers = core::mem::take(&mut takers);
-            Placing { ports, takers, mtu, done: done.clone() }
+            Placing { ports, sortings, takers, mtu, done: done.clone() }
         });
         handle.place(placings)?;
         drop(done);

@@ -5,6 +5,7 @@ use super::{Handle, Keys, Parts, Peers};
 use crate::config::cpu::CpuFile;
 use crate::config::difference::{Change, Part};
 use crate::config::environments::Environment;
+use crate::config::input::InputSpec;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
 use crate::graph::class::{BroughtClass, BroughtClasses};
@@ -26,6 +27,8 @@ pub(super) struct Prepared {
     pub amendment: Amendment,
     /// Of a CPU, for the workers.
     cpu: Option<CpuFile>,
+    /// From which port workers take frames next, where that changes.
+    input: Option<Option<InputSpec>>,
     /// What the kernel half may use.
     permille: Option<u32>,
     /// The environments, and the names of those whose table has changed.
@@ -53,7 +56,7 @@ impl Prepared {
     ) -> Result<Prepared, String> {
         let said = |error: ConfigError| error.to_string();
         // A port that comes has its own of everything that is said of ports.
-        let of_ports = [Part::Ports, Part::Guard, Part::Neighbours, Part::Hello];
+        let of_ports = [Part::Ports, Part::Guard, Part::Neighbours, Part::Hello, Part::Input];
         let is = |change: &Change, part| {
             change.part == Some(part) || change.part == Some(Part::Sockets) && of_ports.contains(&part)
         };
@@ -77,7 +80,7 @@ impl Prepared {
         }
         let peers = has(Part::Neighbours).then(|| parts.peers.renewed(file));
         amendment.neighbours = peers.as_ref().map(|peers| peers.neighbours(file));
-        let mut ports = Ports::of(parts, file, peers.as_ref().unwrap_or(&parts.peers))?;
+        let mut ports = Ports::of(parts, file, peers.as_ref().unwrap_or(&parts.peers), loading)?;
         amendment.placed = core::mem::take(&mut ports.placed);
         if (has(Part::Guard) || has(Part::Neighbours)) && keyed {
             let secret = |path: &Path| {
@@ -103,6 +106,7 @@ impl Prepared {
         Ok(Prepared {
             amendment,
             cpu: has(Part::Cpu).then(|| file.cpu.clone()),
+            input: has(Part::Input).then(|| file.input().map_err(said)).transpose()?,
             permille,
             environments: environments.transpose()?,
             graphs: regraphed.then(|| graphs_of(parts, file, loading)).transpose()?,
@@ -121,7 +125,8 @@ impl Prepared {
     /// Carries it out; or says which graph cannot run, and then environments are as before, and all else is to be taken back. An error:
     /// the node is going down.
     pub fn carry_out(self, parts: &mut Parts) -> Result<Option<RefusedGraph>, String> {
-        let Prepared { amendment, cpu, permille, environments, graphs, extensions, peers, ports, followed } = self;
+        let Prepared { amendment, cpu, input, permille, environments, graphs, extensions, peers, ports, followed } =
+            self;
         let (file, news) = followed;
         // Those who judge first: what a worker asks them from now on is answered by the new policy.
         if let Some(roles) = &amendment.roles {
@@ -140,10 +145,18 @@ impl Prepared {
         let mut following = following.lock().unwrap_or_else(PoisonError::into_inner);
         following.leave(&ports.moves).map_err(|error| format!("{error:#}"))?;
         let still = parts.handle.homes().still();
+        let teaches = amendment.classifying.is_some();
         parts.handle.with_each(move |node, turn| node.amend(turn, amendment.clone()))?;
         drop(still);
+        if teaches {
+            forgotten(&parts.handle);
+        }
         if let Some((keeper, loading)) = extensions {
             put(&parts.handle, &keeper, loading)?;
+        }
+        // Of a port that comes the order knows before it is there.
+        if let Some(input) = input {
+            parts.handle.order_each(|_, _| Order::Input(input.clone()))?;
         }
         let moves = ports.place(&parts.handle, &file)?;
         if let Some(cpu) = cpu {
@@ -237,6 +250,8 @@ fn put(handle: &Handle, extensions: &Extensions, mut loading: Loading) -> Result
         }
     })?;
     extensions.put(loading)?;
+    let classes = extensions.classes();
+    handle.with_node(move |node, _| node.set_brought(classes))?;
     handle.hosts().iter().for_each(|hosts| hosts.ask_again());
     Ok(())
 }
@@ -246,10 +261,11 @@ pub(super) fn classes_of(extensions: &Extensions, names: &[String]) -> Vec<Arc<B
     extensions.classes().iter().filter(|class| names.contains(&class.extension)).cloned().collect()
 }
 
-/// Extensions that cannot go, since graphs run with engines of them.
+/// Extensions that cannot go, since graphs have engines or procedures of them.
 pub(super) fn in_graphs(extensions: &[String], graphs: &[String]) -> String {
     format!(
-        "graphs have engines of {}; apply others in their place, or end them (anode graph apply, anode domain end): {}",
+        "graphs have engines of {}, or are marshalled by these; apply others in their place, or end them (anode graph apply, \
+         anode domain kill): {}",
         extensions.join(", "),
         graphs.join(", ")
     )
@@ -278,6 +294,13 @@ pub(super) fn classifying(parts: &Parts, file: &NodeFile, taught: &[Taught]) -> 
 pub(in crate::manage) fn taught_by(file: &NodeFile, taught: &[Taught]) -> Result<Classifying, String> {
     let own = file.classify.classifying()?;
     taught.iter().try_fold(own, |all, (name, text)| all.and(&format!("extension {name}, protocols"), text))
+}
+
+/// Waits until the kernel has forgotten which flows no rule of before could be about.
+pub(super) fn forgotten(handle: &Handle) {
+    if let Err(why) = handle.settle() {
+        tracing::warn!(%why, "for a moment some packets are not copied to the node that rules may be about");
+    }
 }
 
 /// Refuses what would leave rules of channels without a meaning.

@@ -18,6 +18,7 @@ use crate::manage::homes::{Home, Homes};
 use crate::manage::loader::Shelf;
 use crate::manage::management::Management;
 use crate::manage::observe::Observed;
+use crate::manage::ports::ForeignPorts;
 use crate::manage::revoked::Revocations;
 use crate::manage::sockets::Report;
 use crate::manage::watching::Watching;
@@ -72,6 +73,7 @@ pub struct Handle {
     pub(in crate::manage) connections: Connections,
     pub(in crate::manage) rules: Option<Arc<crate::manage::follow::Report>>,
     pub(in crate::manage) links: Option<Arc<crate::manage::follow::Links>>,
+    pub(in crate::manage) foreign: Option<Arc<ForeignPorts>>,
     pub(super) keep_kernel: Arc<AtomicBool>,
     pub(super) management: Option<Arc<Management>>,
     pub(super) files: Option<Arc<Files>>,
@@ -96,7 +98,8 @@ impl Handle {
     pub fn new(orders: Sender<Order>, waker: Waker, shelf: Shelf, half: Option<Arc<KernelHalf>>) -> Handle {
         let keep_kernel = Arc::default();
         let (sockets, cpu, rules, management, files, revocations) = (None, None, None, None, None, None);
-        let (extensions, hosts, watching, links) = (None, None, None, None);
+        let (extensions, hosts, watching, links, foreign) = (None, None, None, None, None);
+        let graph_calls = shelf.plumber().calls();
         Handle {
             orders,
             waker,
@@ -107,12 +110,13 @@ impl Handle {
             connections: Connections::default(),
             rules,
             links,
+            foreign,
             keep_kernel,
             management,
             files,
             kept: None,
             streams: Streams::default(),
-            graph_calls: GraphCalls::default(),
+            graph_calls,
             http: Arc::default(),
             revocations,
             extensions,
@@ -209,6 +213,11 @@ impl Handle {
     /// The same with what is known of the interfaces of its native ports.
     pub fn with_links(self, links: Arc<crate::manage::follow::Links>) -> Handle {
         Handle { links: Some(links), ..self }
+    }
+
+    /// The same with the tables of foreign flows of its native ports.
+    pub fn with_foreign(self, foreign: Option<Arc<ForeignPorts>>) -> Handle {
+        Handle { foreign, ..self }
     }
 
     /// The same with the management environment.

@@ -13,8 +13,8 @@ use crate::node::graphs::{GraphEditor, GraphRefusal};
 use crate::node::{Node, Turn};
 use crate::nodeos::interface::{DomainId, Error};
 use libanode::message::{Answer, Call, GRAPH_TEXT_MAX, GraphFacts, GraphText};
+use model::GraphWish;
 use model::graphs::{Applied, Graph};
-use model::{GraphEdit, GraphWish};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +28,7 @@ const LATER: usize = 1;
 const REFUSED: usize = 2;
 
 impl GraphCalls {
-    fn count(&self, refused: Option<Error>) {
+    pub(in crate::manage) fn count(&self, refused: Option<Error>) {
         let of = match refused {
             None => DONE,
             Some(Error::Again) => LATER,
@@ -96,8 +96,10 @@ pub fn call(ways: &impl Ways, handle: &Handle, call: &Call) -> Option<Answer> {
         }
         Err(error) => Err(refused(error)),
     };
-    if !matches!(call, Call::GraphRead { .. } | Call::GraphShow { .. }) {
-        handle.graph_calls.count(done.as_ref().err().map(|refusal| refusal.error));
+    let refused = done.as_ref().err().map(|refusal| refusal.error);
+    // Of those that look only those are told that look too often.
+    if !matches!(call, Call::GraphRead { .. } | Call::GraphShow { .. }) || refused == Some(Error::Again) {
+        handle.graph_calls.count(refused);
     }
     Some(done.unwrap_or_else(|GraphRefusal { error, why }| {
         let fits = why.floor_char_boundary(GRAPH_TEXT_MAX);
@@ -108,23 +110,12 @@ pub fn call(ways: &impl Ways, handle: &Handle, call: &Call) -> Option<Answer> {
 fn carry_out(program: &impl Way, call: &Call) -> Result<Answer, GraphRefusal> {
     match call {
         Call::GraphApply { graph, text, base, .. } => {
-            let (name, text, base) = (graph.clone(), text.0.clone(), based(*base));
+            let (name, text, base) = (graph.clone(), text.0.clone(), graphs::based(*base));
             let wish = GraphWish { name, text, role: None, take: None, base, place: None };
             graphs::apply(program, wish).map(applied)
         }
         Call::GraphEdit { graph, disconnect, remove, connect, base, .. } => {
-            let list = |text: &GraphText, parts: &[char]| {
-                let parts = text.0.split(parts).map(str::trim).filter(|part| !part.is_empty());
-                parts.map(str::to_owned).collect()
-            };
-            let edit = GraphEdit {
-                name: graph.clone(),
-                disconnect: list(disconnect, &[';']),
-                remove: list(remove, &[' ', ',', '\n', '\t']),
-                // Statements are the language's to tell apart.
-                connect: if connect.0.trim().is_empty() { Vec::new() } else { vec![connect.0.clone()] },
-                base: based(*base),
-            };
+            let edit = graphs::edit_of(graph.clone(), [&disconnect.0, &remove.0, &connect.0], *base);
             graphs::edit(program, edit).map(applied)
         }
         Call::GraphRead { graph, handler, .. } => {
@@ -145,11 +136,6 @@ fn carry_out(program: &impl Way, call: &Call) -> Result<Answer, GraphRefusal> {
 
 fn applied(applied: Applied) -> Answer {
     Answer::Number { number: applied.generation.into() }
-}
-
-/// A program says 0 if it does not care.
-fn based(base: u32) -> Option<u32> {
-    Some(base).filter(|base| *base > 0)
 }
 
 fn message(text: String) -> Result<GraphText, GraphRefusal> {

@@ -9,23 +9,22 @@
 //! that its extension needs, on the worker that has its graph, so nobody is waited for. What it keeps in memory goes on in the next
 //! generation of its graph, if it is the same engine with the same arguments of a module that was not loaded anew.
 
+use super::marshals::marshals;
 use super::orders::OrderEngine;
 use crate::code::extension::call_type::put_blob;
 use crate::code::extension::compiled::{CompiledExtension, Instances};
 use crate::code::extension::instance::{CallFailure, SharedInstance};
 use crate::core::reason::Reason;
 use crate::frame::Frame;
-use crate::graph::class::{BroughtClass, MakesEngines};
+use crate::graph::class::{BroughtClass, MakesEngines, PACKET_FUEL};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, PoisonError};
 
-/// Fuel of a packet: about as many instructions.
-pub(super) const PACKET_FUEL: u64 = 100_000;
 /// Fuel of reading an engine's arguments.
 const SETUP_FUEL: u64 = 1_000_000;
 
-/// The classes that an extension brings.
+/// The classes that an extension brings, those that marshal packets among them.
 pub(super) fn classes(compiled: &Arc<CompiledExtension>) -> Vec<Arc<BroughtClass>> {
     let manifest = &compiled.manifest;
     let class = |(at, engine): (usize, &crate::code::extension::manifest::ExportedEngine)| {
@@ -36,7 +35,7 @@ pub(super) fn classes(compiled: &Arc<CompiledExtension>) -> Vec<Arc<BroughtClass
             Some(maker),
         ))
     };
-    manifest.engines.iter().enumerate().map(class).collect()
+    manifest.engines.iter().enumerate().map(class).chain(marshals(compiled)).collect()
 }
 
 /// Makes engines of one class.
@@ -47,29 +46,8 @@ struct EngineMaker {
 
 impl MakesEngines for EngineMaker {
     fn engine(&self, arguments: &str) -> Result<Box<dyn Engine>, String> {
-        let manifest = &self.compiled.manifest;
-        let (at, setup) = manifest.engine_functions(self.at);
-        let instance = self.compiled.instance(&mut Instances::new())?;
-        let chance = RandomState::new().hash_one(self.at);
-        if let Some(setup) = setup {
-            let mut exchange = Vec::new();
-            put_blob(&mut exchange, arguments.as_bytes());
-            let mut instance = instance.lock().unwrap_or_else(PoisonError::into_inner);
-            let (result, _) = instance.call(setup, (0, chance), SETUP_FUEL, &mut exchange);
-            result.map_err(|failure| super::failure(failure, SETUP_FUEL))?;
-        } else if !arguments.is_empty() {
-            return Err("it takes no arguments".into());
-        }
-        let function = EngineFunction {
-            compiled: self.compiled.clone(),
-            at,
-            arguments: arguments.into(),
-            instance,
-            exchange: Vec::new(),
-            chance,
-            counts: EngineCounts::default(),
-        };
-        let is_order = manifest.engines.get(self.at).is_some_and(|engine| engine.order);
+        let function = EngineFunction::new(&self.compiled, self.at, arguments)?;
+        let is_order = self.compiled.manifest.engines.get(self.at).is_some_and(|engine| engine.order);
         Ok(if is_order { Box::new(OrderEngine::new(function)) } else { Box::new(ExtensionEngine(function)) })
     }
 }
@@ -97,6 +75,57 @@ pub(super) struct EngineFunction {
 }
 
 impl EngineFunction {
+    /// That of a class ([`ExtensionManifest::engine_functions`](crate::code::extension::manifest::ExtensionManifest::engine_functions)),
+    /// with an instance that has these arguments; or what is wrong with them.
+    pub(super) fn new(
+        compiled: &Arc<CompiledExtension>,
+        class: usize,
+        arguments: &str,
+    ) -> Result<EngineFunction, String> {
+        let (at, setup) = compiled.manifest.engine_functions(class);
+        let instance = compiled.instance(&mut Instances::new())?;
+        let chance = RandomState::new().hash_one(class);
+        if let Some(setup) = setup {
+            let mut exchange = Vec::new();
+            put_blob(&mut exchange, arguments.as_bytes());
+            let mut instance = instance.lock().unwrap_or_else(PoisonError::into_inner);
+            let (result, _) = instance.call(setup, (0, chance), SETUP_FUEL, &mut exchange);
+            result.map_err(|failure| super::failure(failure, SETUP_FUEL))?;
+        } else if !arguments.is_empty() {
+            return Err("it takes no arguments".into());
+        }
+        Ok(EngineFunction {
+            compiled: compiled.clone(),
+            at,
+            arguments: arguments.into(),
+            instance,
+            exchange: Vec::new(),
+            chance,
+            counts: EngineCounts::default(),
+        })
+    }
+
+    /// One without arguments.
+    pub(super) fn plain(compiled: &Arc<CompiledExtension>, at: usize) -> Result<EngineFunction, String> {
+        let instance = compiled.instance(&mut Instances::new())?;
+        Ok(EngineFunction {
+            compiled: compiled.clone(),
+            at,
+            arguments: "".into(),
+            instance,
+            exchange: Vec::new(),
+            chance: RandomState::new().hash_one(at),
+            counts: EngineCounts::default(),
+        })
+    }
+
+    /// Calls another function of its module, with the same memory; also the fuel that it took.
+    pub(super) fn call_at(&mut self, at: usize, now: u64) -> (Result<(), CallFailure>, u64) {
+        let mut left = PACKET_FUEL;
+        self.at = at;
+        (self.call_within(now, &mut left), PACKET_FUEL - left)
+    }
+
     /// Calls it.
     pub(super) fn call(&mut self, now: u64) -> Result<(), CallFailure> {
         self.call_within(now, &mut { PACKET_FUEL })
@@ -117,6 +146,11 @@ impl EngineFunction {
     /// It has failed once more.
     pub(super) fn fail(&mut self) {
         self.counts.failed += 1;
+    }
+
+    /// How often it was called and has failed, and the fuel that it took.
+    pub(super) fn counted(&self) -> (u64, u64, u64) {
+        (self.counts.calls, self.counts.failed, self.counts.fuel)
     }
 
     pub(super) fn read(&self, handler: &str) -> Option<String> {
@@ -143,6 +177,22 @@ impl EngineFunction {
 struct ExtensionEngine(EngineFunction);
 
 impl ExtensionEngine {
+    /// Its function has a packet, and gives the output by which what has become of it leaves.
+    fn pass(&mut self, input: u16, frame: &mut Frame, now: u64) -> Result<u16, Reason> {
+        let exchange = &mut self.0.exchange;
+        exchange.clear();
+        exchange.extend_from_slice(&u64::from(input).to_le_bytes());
+        put_blob(exchange, frame.bytes());
+        match self.0.call(now) {
+            Ok(()) => match given(&self.0.exchange) {
+                Some((output, bytes)) if fits(frame, bytes) => Ok(output),
+                _ => Err(Reason::EngineFailed),
+            },
+            Err(CallFailure::Raised(_)) => Err(Reason::GraphDropped),
+            Err(_) => Err(Reason::EngineFailed),
+        }
+    }
+
     /// It has failed at a packet.
     fn failed(&mut self, frame: Frame) -> Pushed {
         self.0.fail();
@@ -152,17 +202,12 @@ impl ExtensionEngine {
 
 impl Engine for ExtensionEngine {
     fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
-        let exchange = &mut self.0.exchange;
-        exchange.clear();
-        exchange.extend_from_slice(&u64::from(input).to_le_bytes());
-        put_blob(exchange, frame.bytes());
-        match self.0.call(cx.now) {
-            Ok(()) => match given(&self.0.exchange) {
-                Some((output, bytes)) if fits(&mut frame, bytes) => Pushed::To(output, frame),
-                _ => self.failed(frame),
-            },
-            Err(CallFailure::Raised(_)) => Pushed::thrown(frame),
-            Err(_) => self.failed(frame),
+        // The module is another place: it passes locked fields on, and does not see them.
+        match cx.show(&mut frame, |cx, frame| self.pass(input, frame, cx.now)) {
+            Ok(Ok(output)) => Pushed::To(output, frame),
+            Ok(Err(Reason::EngineFailed)) => self.failed(frame),
+            Ok(Err(reason)) => Pushed::Dropped(frame, reason),
+            Err(_) => Pushed::Dropped(frame, Reason::LockedFields),
         }
     }
 
@@ -184,15 +229,20 @@ impl Engine for ExtensionEngine {
 /// An output and a packet that a function has given.
 fn given(exchange: &[u8]) -> Option<(u16, &[u8])> {
     let (output, rest) = exchange.split_first_chunk::<8>()?;
-    let (length, rest) = rest.split_first_chunk::<8>()?;
     let output = u16::try_from(u64::from_le_bytes(*output)).ok()?;
+    Some((output, blob(rest)?))
+}
+
+/// Bytes that a function has given, with nothing behind them.
+pub(super) fn blob(exchange: &[u8]) -> Option<&[u8]> {
+    let (length, rest) = exchange.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok().filter(|length| *length > 0)?;
     let bytes = rest.get(..length)?;
-    (rest.len() == length.next_multiple_of(8)).then_some((output, bytes))
+    (rest.len() == length.next_multiple_of(8)).then_some(bytes)
 }
 
 /// Puts the bytes of a packet in the place of those before, if there is room.
-fn fits(frame: &mut Frame, bytes: &[u8]) -> bool {
+pub(super) fn fits(frame: &mut Frame, bytes: &[u8]) -> bool {
     if bytes.len() != frame.len() {
         let start = frame.extent().0;
         if frame.set_extent(start, bytes.len()).is_none() {

@@ -8,8 +8,9 @@
 //! has something: that is counted, and it is not asked again for this packet. Queues stand before it, and a shaper behind it, so with it a
 //! graph has a discipline that an extension brings.
 
-use super::engines::{EngineFunction, PACKET_FUEL};
+use super::engines::EngineFunction;
 use crate::frame::Frame;
+use crate::graph::class::PACKET_FUEL;
 use crate::graph::engine::{Engine, GraphCx};
 
 /// Inputs that an order knows; others are asked when these have nothing.

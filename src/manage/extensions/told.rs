@@ -4,7 +4,7 @@ use super::Loaded;
 use crate::code::extension::instance::CallFailure;
 use crate::code::extension::manifest::ExtensionManifest;
 use crate::wire::Digest;
-use model::extensions::{Call, Extension, OfferedEngine};
+use model::extensions::{Call, Extension, OfferedAdmission, OfferedEngine, OfferedMarshal};
 
 /// Why a call that may use so much fuel has no result, for people.
 pub(super) fn failure(failure: CallFailure, fuel: u64) -> String {
@@ -33,12 +33,21 @@ pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
         kind: call.kind.to_string(),
         about: call.about.clone(),
         service: call.service,
+        everywhere: call.everywhere,
     });
     let engines = manifest.engines.iter().map(|engine| OfferedEngine {
         name: format!("{}/{}", manifest.name, engine.name),
         ports: engine.ports.clone(),
         order: engine.order,
         about: engine.about.clone(),
+    });
+    let admissions = manifest.admissions.iter().map(|admission| OfferedAdmission {
+        name: format!("{}/{}", manifest.name, admission.name),
+        about: admission.about.clone(),
+    });
+    let marshals = manifest.marshals.iter().map(|marshal| OfferedMarshal {
+        name: format!("{}/{}", manifest.name, marshal.name),
+        about: marshal.about.clone(),
     });
     Extension {
         name: manifest.name.clone(),
@@ -48,6 +57,8 @@ pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
         protocols: manifest.protocols.clone(),
         calls: calls.collect(),
         engines: engines.collect(),
+        admissions: admissions.collect(),
+        marshals: marshals.collect(),
         called: 0,
         failed: 0,
         fuel: 0,

@@ -8,6 +8,7 @@ use crate::code::judge::{Claim, Grant};
 use crate::code::store::Store;
 use crate::ee::plan::Wish;
 use crate::manage::archive::Archive;
+use crate::manage::plumber::{Asked, Plumbing};
 use crate::manage::resolver::Resolver;
 use crate::node::{Cause, Effect};
 use crate::sys::poll::Waker;
@@ -24,6 +25,7 @@ pub(super) struct Desk {
     pub(super) archive: Archive,
     pub(super) resolver: Resolver,
     pub(super) workshop: Workshop,
+    pub(super) plumbing: Plumbing,
     pub(super) queues: Queues<Job>,
     pub(super) outbox: Sender<Loaded>,
     pub(super) waker: Waker,
@@ -99,11 +101,20 @@ impl Desk {
             }
             Effect::Plan(Wish::Vouch(question, statement), cause) => self.queue(cause, Job::Vouch(question, statement)),
             Effect::Plan(Wish::Install(install), cause) => self.compile(cause, workshop::Job::Install(install)),
+            Effect::Plan(Wish::Graph(ask), cause) => {
+                let told = self.plumbing.submit(cause, Asked::Program(ask));
+                told.into_iter().for_each(|loaded| self.tell(loaded));
+            }
+            Effect::GraphEdit(wish) => {
+                let told = self.plumbing.submit(Cause::default(), Asked::Code(wish));
+                told.into_iter().for_each(|loaded| self.tell(loaded));
+            }
             Effect::Revoke(repr, from, ingress) => {
                 self.queue(Cause { ingress, principal: None }, Job::Revoke(repr, from))
             }
             // Those are for other workers.
             Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) => {}
+            Effect::Foreign(..) | Effect::NoneForeign => {}
             Effect::Heard(_) | Effect::AskLink(..) | Effect::EndStores(_) => {}
         }
     }

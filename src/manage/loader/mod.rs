@@ -16,6 +16,7 @@ pub mod workshop;
 use super::archive::Archive;
 use super::kernel::Messenger;
 use super::linker::Linker;
+use super::plumber::{Plumber, Plumbing};
 use super::resolver::{NamesStatus, Resolver};
 use super::revoked::Revocations;
 use crate::code::bundle::Bundle;
@@ -26,8 +27,9 @@ use crate::code::run::LoadedProgram;
 use crate::code::run::wasm::Compiler;
 use crate::code::store::Store;
 use crate::config::compiler::CompilerFile;
-use crate::ee::plan::Brought;
+use crate::ee::plan::{Brought, GraphAnswer, GraphAsk};
 use crate::frame::PortId;
+use crate::node::wishing::WishedEdit;
 use crate::node::{Effect, Linked};
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
@@ -81,6 +83,10 @@ pub enum Loaded {
     Unjudged,
     /// The service of a module that a packet brought.
     Installed(Digest, Result<Brought, String>),
+    /// There was no place for a program's call about a graph.
+    Graph(Box<GraphAsk>, GraphAnswer),
+    /// There was none for an edit that code wishes for.
+    Edit(Box<WishedEdit>),
 }
 
 /// What roles there are at which node.
@@ -152,12 +158,14 @@ pub struct Loader {
     /// For answers that nobody else gives.
     own: Sender<Loaded>,
     waker: Waker,
+    plumber: Plumber,
 }
 
 /// The end of those who add and remove code.
 #[derive(Clone)]
 pub struct Shelf {
     inbox: SyncSender<Inbox>,
+    plumber: Plumber,
 }
 
 impl Loader {
@@ -178,12 +186,15 @@ impl Loader {
         let Compiling { compiler, jailed, jobs } = compiling;
         let workshop = Workshop::start(&jailed, &compiler, jobs, &inbox)?;
         let (own, wakes, over) = (outbox.clone(), waker.clone(), Arc::new(AtomicBool::new(false)));
+        let plumbing = Plumbing::new();
+        let plumber = plumbing.plumber();
         let desk = Desk {
             store,
             policy,
             archive,
             resolver,
             workshop,
+            plumbing,
             queues: Queues::new(),
             outbox,
             waker: wakes,
@@ -191,12 +202,12 @@ impl Loader {
             since: crate::sys::clock::unix_ns(),
         };
         threads::start("anode-loader", Duty::Store, move || desk.serve(&came))?;
-        Ok(Loader { inbox, results, linker, over, own, waker })
+        Ok(Loader { inbox, results, linker, over, own, waker, plumber })
     }
 
     /// For threads that add and remove code.
     pub fn shelf(&self) -> Shelf {
-        Shelf { inbox: self.inbox.clone() }
+        Shelf { inbox: self.inbox.clone(), plumber: self.plumber.clone() }
     }
 
     /// Hands an effect over; gives it back if the queue is full or the thread is gone.
@@ -239,6 +250,11 @@ impl Shelf {
         self.exchange(|reply| Inbox::Request(request, reply))?
     }
 
+    /// Who changes graphs for PLAN programs.
+    pub fn plumber(&self) -> Plumber {
+        self.plumber.clone()
+    }
+
     /// What there is to say of the loader.
     pub fn status(&self) -> Result<LoaderStatus, String> {
         self.exchange(Inbox::Ask)
@@ -265,7 +281,7 @@ impl Shelf {
 }
 
 /// Large libraries work on anybody's input: a panic in one costs one code, not the thread.
-fn guarded<R>(who: &str, work: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
+pub(super) fn guarded<R>(who: &str, work: impl FnOnce() -> Result<R, String>) -> Result<R, String> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(format!("{who} failed on it; please report this")))
 }

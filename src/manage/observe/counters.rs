@@ -4,11 +4,13 @@ use super::Snapshot;
 use super::told::{self, told};
 use crate::core::ledger::Unaccounted;
 use crate::core::reason::Reason;
-use crate::kernel;
+use crate::frame::PortId;
+use crate::kernel::{self, ForeignCounts, HeldShapes};
 use crate::manage::account::{self, Total};
 use crate::manage::control::Handle;
 use crate::manage::follow::{LinkState, LinkStatus};
 use crate::manage::followed::FollowedHosts;
+use crate::manage::ports::ForeignPorts;
 use crate::node::status::Status;
 use model::status;
 use std::sync::Arc;
@@ -35,7 +37,7 @@ impl Handle {
             node: node.node.clone(),
             versions: super::versions::versions(),
             uptime_s: self.observed.begun.elapsed().as_secs(),
-            ports: ports(node, &links),
+            ports: ports(node, &links, self.foreign.as_deref()),
             balance: told(&node.balance)?,
             unaccounted: lost.total(),
             unaccounted_by: told(&lost)?,
@@ -55,6 +57,7 @@ impl Handle {
             connections: self.connections.status(),
             streams: self.streams.totals().status(),
             graph_calls: self.graph_calls.status(),
+            graph_wishes: told(&node.graph_wishes)?,
             http: self.http.status(),
             configuration: self.applier.as_ref().map(|applier| applier.standing()),
             loader: told(&self.shelf.status()?)?,
@@ -112,9 +115,16 @@ fn of_kernel(half: &kernel::Status) -> Result<model::kernel::Kernel, String> {
     Ok(kernel)
 }
 
+/// What was done about foreign flows, if there were any.
+fn of_foreign(of: &ForeignCounts, refused: u64) -> Option<status::Foreign> {
+    let ForeignCounts { flows, learned, evicted, refused: waiting, spared } = *of;
+    let foreign = status::Foreign { flows, learned, evicted, refused: refused + waiting, spared };
+    (foreign != status::Foreign::default()).then_some(foreign)
+}
+
 /// The ports, with what their interfaces have dropped themselves, before the node had it or behind it. Nothing where the system does
 /// not say. One that waits for its interface has no carrier.
-fn ports(node: &Status, links: &[LinkStatus]) -> Vec<status::Port> {
+fn ports(node: &Status, links: &[LinkStatus], foreign: Option<&ForeignPorts>) -> Vec<status::Port> {
     let interfaces = crate::sys::netlink::doing().unwrap_or_default();
     let with = |(number, port): (u16, status::Port)| {
         let link = links.iter().find(|link| link.port == number);
@@ -129,7 +139,13 @@ fn ports(node: &Status, links: &[LinkStatus]) -> Vec<status::Port> {
                 carrier: interface.carrier,
             }),
         };
-        status::Port { interface, number: Some(number), ..port }
+        let held = foreign.and_then(|foreign| foreign.held(PortId(number))).filter(HeldShapes::is_merged);
+        let merged =
+            held.map(|HeldShapes { shapes, masks }| status::Merged { shapes: shapes as u64, masks: masks as u64 });
+        let foreign = foreign.and_then(|foreign| foreign.counts(PortId(number)));
+        let refused = node.ports.get(usize::from(number)).map_or(0, |port| port.gauge.foreign_refused);
+        let foreign = foreign.and_then(|counts| of_foreign(&counts, refused));
+        status::Port { interface, foreign, merged, number: Some(number), ..port }
     };
     // A vacant place has no name.
     let there = (0..).zip(&node.ports).filter(|(_, port)| !port.name.is_empty());

@@ -7,7 +7,7 @@ use super::metrics::Number::{Nanoseconds, Thousandths, Whole};
 use super::metrics::{Counted, Family, Number};
 use crate::core::reason::Reason;
 use crate::manage::management::{EnvironmentStatus, State};
-use model::status::{Balance, Code, Connected, Cpu, Neighbour, Port, Status};
+use model::status::{Balance, Code, Connected, Cpu, Foreign, Merged, Neighbour, Port, Status};
 
 type Say<'a> = dyn FnMut(&[&str], Number) + 'a;
 
@@ -303,6 +303,18 @@ pub const FAMILIES: &[Family] = &[
         }
     ),
     family!(
+        "anode_graph_wishes_total",
+        Counter,
+        &["how"],
+        "Edits of graphs that code of capsules has wished for.",
+        |all, say| {
+            let of = &all.status.graph_wishes;
+            say(&["taken"], Whole(of.taken));
+            say(&["later"], Whole(of.later));
+            say(&["refused"], Whole(of.refused));
+        }
+    ),
+    family!(
         "anode_stream_bytes_total",
         Counter,
         &["direction"],
@@ -421,6 +433,12 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_port_missed_frames_total", Counter, PORT, "Frames that were not taken in time.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.missed)));
     }),
+    family!("anode_port_input_batches_total", Counter, PORT, "Batches taken in by an order of input.", |all, say| {
+        each_port(all, say, |port| port.input.as_ref().map(|input| Whole(input.batches)));
+    }),
+    family!("anode_port_input_frames_total", Counter, PORT, "Frames taken in by an order of input.", |all, say| {
+        each_port(all, say, |port| port.input.as_ref().map(|input| Whole(input.frames)));
+    }),
     family!("anode_port_clamped_total", Counter, PORT, "Packets whose bound was cut to the port's.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.clamped)));
     }),
@@ -458,6 +476,42 @@ pub const FAMILIES: &[Family] = &[
                 let Some(interface) = port.interface else { continue };
                 say(&[&port.name, "in"], Whole(interface.dropped_in));
                 say(&[&port.name, "out"], Whole(interface.dropped_out));
+            }
+        }
+    ),
+    family!(
+        "anode_port_foreign_flows",
+        Gauge,
+        PORT,
+        "Flows of which no rule can hold, so that their packets are not copied.",
+        |all, say| {
+            each_port(all, say, |port| Some(Whole(port.foreign?.flows)));
+        }
+    ),
+    family!(
+        "anode_port_foreign_events_total",
+        Counter,
+        &["port", "what"],
+        "Such flows learned or evicted, packets whose flow was not asked about or not learned (refused), and packets spared.",
+        |all, say| {
+            for port in &all.status.ports {
+                let Some(Foreign { learned, evicted, refused, spared, .. }) = port.foreign else { continue };
+                let each = [("learned", learned), ("evicted", evicted), ("refused", refused), ("spared", spared)];
+                each.into_iter().for_each(|(what, count)| say(&[&port.name, what], Whole(count)));
+            }
+        }
+    ),
+    family!(
+        "anode_port_rule_shapes",
+        Gauge,
+        &["port", "what"],
+        "Shapes of channels' rules, and masks that the kernel has for them, where these are fewer.",
+        |all, say| {
+            for port in &all.status.ports {
+                let Some(Merged { shapes, masks }) = port.merged else { continue };
+                [("shapes", shapes), ("masks", masks)]
+                    .into_iter()
+                    .for_each(|(what, count)| say(&[&port.name, what], Whole(count)));
             }
         }
     ),

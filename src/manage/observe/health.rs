@@ -178,6 +178,9 @@ impl Handle {
         ));
         checks.push(carrier(status));
         checks.push(environments(&self.management().map(|management| management.status()).unwrap_or_default()));
+        let waiting = self.with_node(|node, _| node.waiting_graphs()).unwrap_or_default();
+        let waiting: Vec<_> = waiting.into_iter().map(|(name, said)| format!("{name} {said}")).collect();
+        checks.push(named("graphs", "graphs that do not run as they are configured", &waiting));
         let before = self.kernel_half().map(|half| half.interfaces()).unwrap_or_default();
         let doing = if before.is_empty() { Ok(HashMap::new()) } else { crate::sys::netlink::doing() };
         // Where the system does not say, nothing is known to be lost.

@@ -12,7 +12,7 @@ use crate::manage::ee::StreamRow;
 use crate::node::domains::{ChannelStatus, DomainStatus};
 use crate::node::entry::EntryCounts;
 use crate::node::status::{CodeStatus, HelloStatus, NeighbourStatus, PortStatus};
-use crate::topology::gauge::ClassCounts;
+use crate::topology::gauge::{ClassCounts, InputCounts, PolicyCounts};
 use crate::trust::grants::Grants;
 use crate::trust::limits::{Limits, OverBudget};
 use model::{domains, kernel, status};
@@ -217,9 +217,13 @@ pub fn port(of: &PortStatus) -> status::Port {
         queued_bytes: gauge.queued_bytes,
         load_permille: gauge.load_permille,
         classes: gauge.classes.iter().map(class).collect(),
+        policies: gauge.policies.iter().map(policy).collect(),
+        input: gauge.input.map(input),
         unaccounted: *unaccounted,
         strangers: entry(strangers),
         interface: None,
+        foreign: None,
+        merged: None,
     }
 }
 
@@ -227,6 +231,19 @@ pub fn port(of: &PortStatus) -> status::Port {
 fn class((name, counts): &(Box<str>, ClassCounts)) -> status::PortClass {
     let ClassCounts { sent, sent_bytes, full, early, waiting } = *counts;
     status::PortClass { name: name.to_string(), sent, sent_bytes, full, early, waiting }
+}
+
+/// What was taken in of a port by an order of ports.
+fn input(counts: InputCounts) -> status::PortInput {
+    let InputCounts { weight, priority, batches, frames } = counts;
+    status::PortInput { weight, priority, batches, frames }
+}
+
+/// What an extension decides in a port's discipline.
+fn policy((class, counts): &(Box<str>, PolicyCounts)) -> status::PortPolicy {
+    let PolicyCounts { name, calls, failed, fuel } = counts;
+    let class = Some(class.to_string()).filter(|class| !class.is_empty());
+    status::PortPolicy { class, name: name.to_string(), calls: *calls, failed: *failed, fuel: *fuel }
 }
 
 /// A code in the kernel half.

@@ -5,8 +5,9 @@
 //! replaced is closed.
 
 use crate::classify::filter::Watch;
+use crate::classify::foreign::ForeignFlow;
 use crate::frame::PortId;
-use crate::kernel::{Setting, Settings};
+use crate::kernel::{ForeignCounts, ForeignFlows, HeldShapes, Setting, Settings};
 use crate::manage::ports::OpenPort;
 use crate::manage::worker::Order;
 use crate::port::packet::{AROUND, Change, Taker};
@@ -16,8 +17,9 @@ use crate::sys::threads::{self, Duty};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,10 @@ use std::time::{Duration, Instant};
 enum Wish {
     /// Packets of a channel are taken, or not any more.
     Channel(Watch, bool),
+    /// A flow of a port is foreign.
+    Foreign(PortId, ForeignFlow),
+    /// No flow is any more.
+    NoneForeign,
     /// A port has another interface, with packets of so many bytes, behind a program of the node's or not.
     Interface(PortId, (u32, usize), bool),
     /// All before this is done.
@@ -46,6 +52,35 @@ pub(in crate::manage) struct Opener {
     settings: Arc<Settings>,
     /// Whether there ever was anything that takes frames.
     takes: Cell<bool>,
+    foreign: Arc<ForeignPorts>,
+}
+
+/// Foreign flows that may wait to be written down.
+const FOREIGN_WAITING: usize = 1024;
+
+/// The tables of foreign flows, by port.
+#[derive(Debug, Default)]
+pub struct ForeignPorts {
+    ports: Mutex<HashMap<PortId, Arc<ForeignFlows>>>,
+    waiting: AtomicUsize,
+}
+
+impl ForeignPorts {
+    fn ports(&self) -> MutexGuard<'_, HashMap<PortId, Arc<ForeignFlows>>> {
+        // What it holds is right between any two statements.
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was done about those of a port.
+    pub fn counts(&self, port: PortId) -> Option<ForeignCounts> {
+        let flows = self.ports().get(&port).cloned();
+        flows.map(|flows| flows.counts())
+    }
+
+    /// What the table holds by which the kernel chooses packets of channels for a port.
+    pub fn held(&self, port: PortId) -> Option<HeldShapes> {
+        self.ports().get(&port).map(|flows| flows.held())
+    }
 }
 
 /// What joins segments of a flow.
@@ -69,22 +104,27 @@ impl Opener {
     pub fn start(takers: Vec<Taker>, settings: &Arc<Settings>, tell: (Sender<Order>, Waker)) -> io::Result<Opener> {
         let mut all: Vec<Taking> = takers.into_iter().map(|taker| Taking::of(taker, settings)).collect();
         let (takes, (wishes, inbox)) = (Cell::new(!all.is_empty()), channel());
+        let foreign = Arc::<ForeignPorts>::default();
+        foreign.ports().extend(all.iter().map(|taking| (taking.taker.port(), taking.taker.foreign().clone())));
+        let of_thread = foreign.clone();
         let work = move || {
-            serve(&mut all, &inbox, &tell);
+            serve(&mut all, &inbox, &tell, &of_thread);
             all
         };
         let thread = threads::start("anode-ports", Duty::Routes, work)?;
-        Ok(Opener { wishes: Some(wishes), thread: Some(thread), settings: settings.clone(), takes })
+        Ok(Opener { wishes: Some(wishes), thread: Some(thread), settings: settings.clone(), takes, foreign })
     }
 
     /// A port has come: it takes the packets of all channels from now on, too.
     pub fn enter(&self, taker: Taker) {
         self.takes.set(true);
+        self.foreign.ports().insert(taker.port(), taker.foreign().clone());
         self.wish(Wish::Enter(Box::new(Taking::of(taker, &self.settings))));
     }
 
     /// What was at the place of a port takes nothing any more, and is closed.
     pub fn leave(&self, port: PortId, before: OpenPort) {
+        self.foreign.ports().remove(&port);
         if before.closes_slowly() {
             self.wish(Wish::Leave(port, Box::new(before)));
         }
@@ -93,6 +133,27 @@ impl Opener {
     /// Has packets of a channel taken, or not any more.
     pub fn take_for(&self, filter: Watch, exists: bool) {
         self.wish(Wish::Channel(filter, exists));
+    }
+
+    /// A flow of a port is foreign: no rule over taught protocols can hold for it. Whoever says so has rules that are as new as the
+    /// channels that this was told of before.
+    pub fn tell_foreign(&self, port: PortId, flow: ForeignFlow) {
+        let Some(flows) = self.foreign.ports().get(&port).cloned() else { return };
+        if self.foreign.waiting.load(Relaxed) >= FOREIGN_WAITING {
+            return flows.refuse();
+        }
+        self.foreign.waiting.fetch_add(1, Relaxed);
+        self.wish(Wish::Foreign(port, flow));
+    }
+
+    /// What was said of flows is not to be believed any more.
+    pub fn forget_foreign(&self) {
+        self.wish(Wish::NoneForeign);
+    }
+
+    /// The tables of foreign flows.
+    pub fn foreign(&self) -> Arc<ForeignPorts> {
+        self.foreign.clone()
     }
 
     /// Has a port take frames of another interface, whose largest packets have so many bytes.
@@ -146,7 +207,12 @@ impl Drop for Opener {
     }
 }
 
-fn serve(all: &mut Vec<Taking>, wishes: &Receiver<Wish>, (orders, waker): &(Sender<Order>, Waker)) {
+fn serve(
+    all: &mut Vec<Taking>,
+    wishes: &Receiver<Wish>,
+    (orders, waker): &(Sender<Order>, Waker),
+    foreign: &ForeignPorts,
+) {
     let tell = |order: Order| {
         // A worker that is gone needs nothing any more.
         let _ = orders.send(order);
@@ -170,10 +236,19 @@ fn serve(all: &mut Vec<Taking>, wishes: &Receiver<Wish>, (orders, waker): &(Send
         };
         match wish {
             Wish::Channel(filter, exists) => {
+                if exists {
+                    all.iter().for_each(|taking| taking.watch_anew(&filter));
+                }
                 if is_another(&mut channels, &filter, exists) {
                     all.iter_mut().for_each(|taking| taking.take_for(&filter, exists, &tell));
                 }
             }
+            Wish::Foreign(port, flow) => {
+                foreign.waiting.fetch_sub(1, Relaxed);
+                let of_port = all.iter().filter(|taking| taking.taker.port() == port);
+                of_port.for_each(|taking| taking.say("a flow", taking.taker.learn(&flow)));
+            }
+            Wish::NoneForeign => all.iter().for_each(|taking| taking.say("flows", taking.taker.foreign().forget())),
             Wish::Interface(port, interface, program) => {
                 let of_port = all.iter_mut().filter(|taking| taking.taker.port() == port);
                 of_port.for_each(|taking| taking.reopen(interface, program, &tell));
@@ -227,6 +302,19 @@ impl Taking {
         self.keep_apart();
         if let Err(error) = taken {
             tracing::error!(port = port.0, %error, "a channel does not get the packets of a port");
+        }
+    }
+
+    /// Another channel wants what is watched for: flows that may be its own are not foreign any more.
+    fn watch_anew(&self, filter: &Watch) {
+        if filter.rule.port.is_none_or(|port| port == self.taker.port()) {
+            self.say("flows", self.taker.foreign().watch(&filter.rule));
+        }
+    }
+
+    fn say(&self, what: &str, done: io::Result<()>) {
+        if let Err(error) = done {
+            tracing::error!(port = self.taker.port().0, %error, what, "the kernel does not hear which flows are foreign");
         }
     }
 

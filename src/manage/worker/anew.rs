@@ -95,6 +95,7 @@ impl Worker {
         self.driver.runtime = Runtime::default();
         // Domains of environments were that node's: their processes are told by the end of their connections.
         self.around.processes.give_up();
+        self.input.iter_mut().for_each(|input| input.begin_anew());
         let now = self.read();
         self.driver.turn(now, |node, turn| node.go_on_from(turn, before, taken));
         self.cpu.count_panic();
@@ -103,7 +104,7 @@ impl Worker {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::config::cpu::CpuFile;
     use crate::core::ledger::Unaccounted;
@@ -122,14 +123,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 
-    fn parts(port: Port) -> (Parts, Way, crate::manage::worker::crew::Link) {
+    pub fn parts(ports: Vec<Port>) -> (Parts, Way, crate::manage::worker::crew::Link) {
         let ((to_first, _), (sender, orders)) = (channel(), channel());
         let first = Way { orders: to_first, waker: Waker::new().unwrap() };
         let way = Way { orders: sender, waker: Waker::new().unwrap() };
         let (further, first) = between((0, first), (1, way.clone()));
         let config = NodeConfig {
             name: "further".into(),
-            ports: vec![port],
+            ports,
             neighbours: vec![],
             routes: Arc::new(Routes::default()),
             roles: Arc::default(),
@@ -144,6 +145,7 @@ mod tests {
             joint: Some(Joint::new(2, 64)),
             busy_poll_us: 0,
             cpu: Cpu::new(&CpuFile::default()),
+            input: None,
             entry: EntryLimits::default(),
             classifying: Classifying::default(),
             orders,
@@ -153,9 +155,9 @@ mod tests {
         (parts, way, further)
     }
 
-    fn port() -> Port {
+    pub fn port(name: &str) -> Port {
         Port {
-            name: "left".into(),
+            name: name.into(),
             link: frame::Link::Overlay,
             addresses: vec![],
             mtu: 1452,
@@ -187,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_panic_anywhere_within_what_another_worker_has_handed_over_loses_no_packet_uncounted() {
-        let (parts, _way, mut first) = parts(port());
+        let (parts, _way, mut first) = parts(vec![port("left")]);
         let mut worker = Worker::new(parts).unwrap();
         // A capsule that is too short, as it came in.
         let mut bytes = [0; anep::HEADER + 4];
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn another_rate_reaches_a_worker_as_its_share() {
-        let (parts, ..) = parts(port());
+        let (parts, ..) = parts(vec![port("left")]);
         let mut worker = Worker::new(parts).unwrap();
         let sizes = Sizes { ingress_packets_per_second: 200, ..Sizes::default() };
         let amendment = Amendment { rates: Some(sizes), ..Amendment::default() };
@@ -246,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_thread_of_a_worker_goes_on_after_each_panic_with_what_it_has_counted() {
-        let (parts, way, _further) = parts(port());
+        let (parts, way, _further) = parts(vec![port("left")]);
         let report = parts.cpu.report();
         let worker = std::thread::spawn(move || Worker::new(parts).unwrap().run_on());
         for panics in 1..=3u64 {

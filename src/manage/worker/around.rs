@@ -146,6 +146,12 @@ impl Outside for Around {
                 // Before ports are open there are no channels.
                 return front.opener.iter().for_each(|opener| opener.take_for((*watch).clone(), exists));
             }
+            (Place::First(front), Effect::Foreign(port, flow)) => {
+                return front.opener.iter().for_each(|opener| opener.tell_foreign(port, flow));
+            }
+            (Place::First(front), Effect::NoneForeign) => {
+                return front.opener.iter().for_each(Opener::forget_foreign);
+            }
             (Place::First(front), effect) => front.loader.submit(effect),
         };
         let Err(effect) = front else { return };
@@ -155,10 +161,12 @@ impl Outside for Around {
             Effect::Authorise(claim, _) => node.unprepared(turn, claim.code),
             // The kernel half is told again when something changes; until then capsules run here.
             Effect::Plan(wish, _) => node.wished_in_vain(turn, wish),
+            Effect::GraphEdit(wish) => node.edited_in_vain(turn, &wish, "the node is busy"),
             // Neighbours tell it again.
             Effect::Revoke(..) => node.revocation_unjudged(),
             Effect::Store(_) | Effect::Kernel(_) | Effect::Channel { .. } | Effect::Workers(_) => {}
             Effect::Heard(_) | Effect::AskLink(..) | Effect::EndStores(_) => {}
+            Effect::Foreign(..) | Effect::NoneForeign => {}
         }
     }
 }

@@ -6,6 +6,7 @@ use super::{Order, PORTS, Placing, Worker};
 use crate::frame::PortId;
 use crate::manage::ports::OpenPort;
 use crate::port::packet::{AROUND, Change};
+use crate::port::sorted::Sorting;
 use crate::port::xdp::{QueueSocket, parts};
 use std::io;
 use std::net::SocketAddr;
@@ -49,7 +50,7 @@ impl Worker {
     /// Ports are others at their places. What waits to leave by one that stays in its place leaves by the new one.
     #[cold]
     pub(super) fn place(&mut self, placing: Placing) {
-        let Placing { ports, takers, mtu, done } = placing;
+        let Placing { ports, sortings, takers, mtu, done } = placing;
         self.driver.out.pool.grow(mtu + AROUND);
         // What the node has for them so far is with those of before.
         if self.settle(self.clock.now()).is_err() {
@@ -62,11 +63,25 @@ impl Worker {
                 placed = Err(format!("sockets of port {} are not waited for: {error}", id.0));
             }
         }
+        if let Err(error) = sortings.into_iter().try_for_each(|(id, sorting)| self.sort_by(id, sorting)) {
+            placed = Err(format!("a port does not send any more: {error}"));
+        }
         if let Some(opener) = self.around.place.opener() {
             takers.into_iter().for_each(|taker| opener.enter(taker));
         }
         // Whoever asked may have gone away meanwhile.
         let _ = done.send(placed);
+    }
+
+    /// What waits at a port leaves in another order; its sockets stay.
+    fn sort_by(&mut self, id: PortId, sorting: Box<Sorting>) -> io::Result<()> {
+        let (at, now) = (usize::from(id.0), self.clock.now());
+        let Some(port) = self.around.ports.get_mut(at) else { return Ok(()) };
+        let left_over = port.sort_by(sorting, now);
+        self.driver.turn(now, |node, turn| {
+            left_over.into_iter().for_each(|(frame, reason)| node.refused_by_port(turn, frame, reason));
+        });
+        self.send(at, now)
     }
 
     fn place_one(&mut self, id: PortId, mut port: OpenPort, begins: bool) -> io::Result<()> {

@@ -11,13 +11,13 @@ use crate::frame::WorkerId;
 use crate::graph::half::ChannelHalf;
 use crate::kernel::Settings;
 use crate::link::meter::LinkMeter;
+use crate::manage::extensions::Policies;
 use crate::manage::extensions::{Service, offer};
 use crate::manage::kernel::Left;
-use crate::manage::ports::{OpenPort, Opener, close_all, open_all};
-use crate::node::graphs::PreparedGraph;
+use crate::manage::ports::{ForeignPorts, OpenPort, Opener, close_all, open_all};
+use crate::node::graphs::{BroughtClasses, PreparedGraph};
 use crate::node::proofs::Guard;
 use crate::port::BeforeStack;
-use crate::sys::poll::Ready;
 use crate::topology::Port;
 use crate::wire::ethernet::Mac;
 use crate::wire::revocation::Repr;
@@ -42,10 +42,17 @@ impl Worker {
         ports.for_each(|(at, interval)| self.driver.node.say_hello(now, PortId(at), interval));
         let runs = !graphs.is_empty();
         for graph in graphs {
-            // Others run, and the node does: whoever mends it applies the configuration again.
-            if let Err(why) = self.driver.turn(now, |node, turn| node.run_graph(turn, graph, None)) {
-                tracing::error!(event = "node", why, "a graph does not run");
+            if !graph.away().is_empty() {
+                self.driver.turn(now, |node, turn| node.await_graph(turn, graph));
+                continue;
             }
+            // Others run, and the node does.
+            let spec = graph.spec().clone();
+            self.driver.turn(now, |node, turn| {
+                if let Err(why) = node.run_graph(turn, graph, None) {
+                    node.refuse_graph(turn, spec, why);
+                }
+            });
         }
         self.settle(now).map_err(|error| error.to_string())?;
         if runs {
@@ -57,6 +64,11 @@ impl Worker {
     /// PLAN programs see these calls of extensions from the start.
     pub fn offer(&mut self, services: Vec<Service>) -> Result<(), String> {
         offer(&mut self.driver.node, services).map_err(|why| format!("[[extension]]: {why}"))
+    }
+
+    /// Neighbours' parts have what extensions bring.
+    pub fn bring(&mut self, classes: BroughtClasses) {
+        self.driver.node.set_brought(classes);
     }
 
     /// Waits until the ports take what there are channels for: what a graph takes goes to nobody else once the node is up. Only those
@@ -122,7 +134,7 @@ impl Worker {
     pub(in crate::manage) fn open(
         &mut self,
         ports: &[Port],
-        ways: Vec<(Plan, BeforeStack)>,
+        (ways, policies): (Vec<(Plan, BeforeStack)>, Policies),
         settings: &Arc<Settings>,
         orders: Sender<Order>,
     ) -> io::Result<Vec<Vec<OpenPort>>> {
@@ -131,7 +143,7 @@ impl Worker {
         let largest = ports.iter().map(|port| port.mtu).max().unwrap_or(0);
         let mut takers = Vec::new();
         let names = ports.iter().map(|port| port.name.clone()).collect();
-        for (all, taker) in open_all(names, ways, (largest, others as WorkerId + 1))? {
+        for (all, taker) in open_all(names, ways, (largest, others as WorkerId + 1, policies))? {
             let mut all = all.into_iter();
             self.take_ports(all.by_ref().take(1))?;
             of_others.iter_mut().zip(all).for_each(|(other, port)| other.push(port));
@@ -142,6 +154,11 @@ impl Worker {
             front.opener = Some(opener);
         }
         Ok(of_others)
+    }
+
+    /// The tables of foreign flows of its ports.
+    pub(in crate::manage) fn foreign(&mut self) -> Option<Arc<ForeignPorts>> {
+        self.around.place.opener().map(|opener| opener.foreign())
     }
 
     /// Ends it: its ports are closed last, and several at once.
@@ -187,8 +204,10 @@ impl Worker {
         loop {
             let mut more = false;
             for at in 0..self.around.ports.len() {
-                let event = Ready { token: PORTS + at as u64, readable: true, writable: self.around.ports[at].blocked };
-                more |= self.serve_port(at, &event)?;
+                if self.around.ports[at].blocked {
+                    self.send(at, self.now)?;
+                }
+                more |= self.take_batches(at)?;
             }
             self.take_orders();
             let now = self.clock.now();

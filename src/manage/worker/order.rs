@@ -3,6 +3,7 @@
 
 use crate::classify::filter::Watch;
 use crate::config::cpu::CpuFile;
+use crate::config::input::InputSpec;
 use crate::core::domain::DomainId;
 use crate::frame::{PortId, WorkerId};
 use crate::manage::ee::{Account, Half};
@@ -11,6 +12,7 @@ use crate::node::survey::Survey;
 use crate::node::{Node, Turn};
 use crate::nodeos::interface::HostId;
 use crate::port::packet::{Change, Taker};
+use crate::port::sorted::Sorting;
 use crate::port::xdp::QueueSocket;
 use crate::seen::ring::Teller;
 use std::net::SocketAddr;
@@ -85,6 +87,8 @@ pub enum Order {
     Survey(Box<Survey>, Sender<Box<Survey>>),
     /// It has another share of a CPU.
     Share(CpuFile),
+    /// It takes frames of ports in another order, or in none.
+    Input(Option<InputSpec>),
     /// Neighbours of an overlay port are at these places, by their numbers.
     Peers {
         /// The port.
@@ -102,6 +106,8 @@ pub enum Order {
 pub struct Placing {
     /// What is open there, and whether another port begins.
     pub ports: Vec<(PortId, OpenPort, bool)>,
+    /// What frames leave by at ports that stay.
+    pub sortings: Vec<(PortId, Box<Sorting>)>,
     /// What takes frames for them, with the first worker.
     pub takers: Vec<Taker>,
     /// Bytes of the largest packet of any port.

@@ -6,6 +6,7 @@ use super::{Order, PROCESSES, Worker};
 use crate::driver::Driven;
 use crate::manage::loader::Loaded;
 use crate::node::EndedBy;
+use crate::node::output::Effect;
 
 /// Orders taken in one go, so that whoever asks without end cannot keep packets waiting.
 const ORDERS_MAX: usize = 8;
@@ -28,6 +29,8 @@ impl Worker {
                 Loaded::Revoked(repr, from, judged) => node.revocation_judged(&mut turn, &repr, from, judged),
                 Loaded::Unjudged => node.revocation_unjudged(),
                 Loaded::Installed(digest, brought) => node.installed(&mut turn, digest, brought),
+                Loaded::Graph(ask, answer) => node.graph_said(&mut turn, &ask, answer, 0),
+                Loaded::Edit(wish) => node.edited_in_vain(&mut turn, &wish, "too many programs ask for graphs"),
             }
         }
     }
@@ -76,7 +79,8 @@ impl Worker {
                     let _ = begun.send(self.send_off(domain, to, arrived));
                 }
                 Order::Channel { watch, exists } => {
-                    self.around.place.opener().into_iter().for_each(|opener| opener.take_for((*watch).clone(), exists));
+                    // Behind foreign flows that were found before this worker knew of the channel: they must not be learned after it.
+                    self.driver.out.effects.push(Effect::Channel { watch, exists });
                 }
                 Order::Charge(account) => self.around.processes.open_account(account),
                 Order::Reopen { port, interface, program, mtu } => self.reopen(port, interface, program, mtu),
@@ -86,6 +90,7 @@ impl Worker {
                 Order::Unwatch => self.look_at_watchers(),
                 Order::Survey(survey, answer) => self.surveys.add(survey, answer),
                 Order::Share(file) => self.cpu.renew(file, now),
+                Order::Input(spec) => self.set_input(spec),
                 Order::Peers { port, peers } => self.set_peers(port, &peers),
                 Order::Place(placing) => self.place(*placing),
                 Order::Stop => {

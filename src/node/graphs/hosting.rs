@@ -10,20 +10,21 @@
 //! and its generations replace each other in the same way. It takes nothing here; packets come to it from the neighbour, and go back
 //! there or leave by devices. It ends if its neighbour says so, or says nothing for a while.
 
-use super::parts::{Coming, Hosted, Reply};
+use super::parts::{Coming, Hosted, MARSHAL_PIECES, PARTS_MAX, READ_PIECE, Reply};
 use super::shown::GraphTraffic;
 use super::swapping::{Before, device};
-use super::{Running, RunningGraphs, placing::Placed};
+use super::{GraphEditor, Running, RunningGraphs, placing::Placed};
 use crate::core::domain::DomainId;
 use crate::frame::PortId;
-use crate::graph::remote::PartPlace;
+use crate::graph::placement::GraphPlace;
+use crate::graph::remote::{PartMarshal, PartPlace};
 use crate::graph::running::GRAPHS_MAX;
-use crate::graph::spec::{GraphPlace, GraphSpec, PreparedGraph};
+use crate::graph::spec::{GraphSpec, PreparedGraph};
 use crate::node::Cx;
-use crate::node::output::Turn;
+use crate::node::output::{Ingress, Turn};
 use crate::nodeos::interface::HostId;
-use crate::wire::Addr;
-use crate::wire::part::{Message, PIECE, PartCounts, WHY_MAX};
+use crate::wire::part::{Message, PIECE, PartCounts, PartTitle, WHY_MAX};
+use crate::wire::{Addr, Digest};
 
 /// Texts of one neighbour of which pieces have come, at most; its own that has waited longest gives way.
 const TEXTS_MAX: usize = 4;
@@ -65,7 +66,7 @@ impl RunningGraphs {
         &mut self,
         cx: &mut Cx,
         turn: &mut Turn<'_>,
-        place: &PartPlace,
+        (place, from): (&PartPlace, Ingress),
         (number, length, piece): (u16, u32, &[u8]),
     ) -> Reply {
         let Some(role) = cx.part_role(place.port, place.addr).map(str::to_owned) else {
@@ -84,12 +85,20 @@ impl RunningGraphs {
             return Reply::Refused("its pieces are of texts of several lengths".into());
         };
         let coming = &mut self.coming[at];
-        let from = usize::from(number) * PIECE;
-        if let Some(to) = coming.text.get_mut(from..from + piece.len()) {
+        let begin = usize::from(number) * PIECE;
+        if let Some(to) = coming.text.get_mut(begin..begin + piece.len()) {
             to.copy_from_slice(piece);
             coming.has |= 1 << number;
         }
         if (coming.has.count_ones() as usize) < coming.text.len().div_ceil(PIECE) {
+            return Reply::Has(coming.has);
+        }
+        let title = coming.text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let marshals = if title.contains(&b' ') { MARSHAL_PIECES } else { 0 };
+        let read = coming.text.len().div_ceil(READ_PIECE) as u64 + marshals;
+        if !self.pieces.charge(turn.now, from, read) {
+            // It is asked for again.
+            coming.has &= !(1 << number);
             return Reply::Has(coming.has);
         }
         let text = self.coming.remove(at).text;
@@ -126,10 +135,15 @@ impl RunningGraphs {
         role: String,
     ) -> Result<(), String> {
         let text = core::str::from_utf8(text).map_err(|_| "its text is not UTF-8")?;
-        let (name, text) = text.split_once('\n').ok_or("its text begins with no name")?;
+        let (PartTitle { name, marshal }, text) = PartTitle::parse(text).map_err(|_| "its text begins with no name")?;
+        let granted = cx.control.roles.of_name(&role).map_err(|why| why.to_string())?;
+        let within = GraphEditor { role: granted };
+        within.check_text(text)?;
         let spec =
             GraphSpec { name: name.into(), role, text: text.into(), place: GraphPlace::User, ..GraphSpec::default() };
-        let prepared = spec.prepare_part(&place.addr.to_string())?;
+        let marshal = marshal.map(|(by, digest)| self.marshal(by, &digest)).transpose()?;
+        let prepared = spec.prepare_part(&place.addr.to_string(), within.engines(), marshal)?;
+        within.check(&prepared)?;
         let ports = &cx.core.topology.ports;
         if let Some(name) = prepared.devices().find(|name| device(ports, name).is_none()) {
             return Err(format!("no port with a link of its own is called {name} there"));
@@ -145,6 +159,20 @@ impl RunningGraphs {
             hosted.next = Some((*place, prepared));
         }
         Ok(())
+    }
+
+    /// What marshals packets under this name, if it is the neighbour's too: of the same module.
+    fn marshal(&self, name: &str, digest: &Digest) -> Result<PartMarshal, String> {
+        let class = self.brought.marshal(name).map_err(|why| format!("{why} there"))?;
+        match class.marshals().filter(|own| *own != digest) {
+            Some(own) => Err(format!(
+                "its extension {} is another one: of the module {}, and not {}",
+                class.extension,
+                own.short(),
+                digest.short()
+            )),
+            None => PartMarshal::new(name, &self.brought),
+        }
     }
 
     /// The first part of a graph runs from now on.
@@ -167,6 +195,10 @@ impl RunningGraphs {
         let most = role.grants.graph_parts;
         if self.list.len() - usize::from(before.is_some()) >= GRAPHS_MAX {
             return Err(format!("it runs {GRAPHS_MAX} graphs, which are all that it may: end one there"));
+        }
+        let all = self.list.iter().filter(|it| it.hosted.is_some()).count() - usize::from(before.is_some());
+        if all >= PARTS_MAX {
+            return Err(format!("it runs {PARTS_MAX} parts of graphs, which are all that it may: end one there"));
         }
         if others >= usize::from(most) {
             return Err(format!(

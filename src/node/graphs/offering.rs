@@ -11,33 +11,43 @@
 
 use super::parts::{Answer, Kept, Offer, Offered};
 use super::shown::no_graph;
-use super::{Running, RunningGraphs};
+use super::{GRAPHS_MAX, Running, RunningGraphs};
 use crate::clean;
 use crate::code::fetch::Source;
-use crate::graph::remote::PartPlace;
+use crate::graph::remote::{PartPlace, node_of};
 use crate::graph::spec::PreparedGraph;
 use crate::node::output::Turn;
 use crate::node::{Cx, Node};
-use crate::wire::part::{Message, PIECE, PartHead, TEXT_MAX};
+use crate::wire::part::{Message, PIECE, PartHead, PartTitle, TEXT_MAX};
 use crate::wire::{Addr, anep};
 use core::mem::take;
 
-/// Offers that have not been answered or carried out, of a node.
+/// Offers of a node that not all have answered, and those of them that graphs which wait may have: the others are operators'.
 const OFFERS_MAX: usize = 16;
+pub(super) const WAITING_OFFERS_MAX: usize = OFFERS_MAX / 2;
+
+/// All offers of a node that have not been carried out.
+const ALL_OFFERS_MAX: usize = GRAPHS_MAX;
 
 /// How often what has no answer is said, and how long that is waited for each time, in nanoseconds.
 const TRIES: u8 = 15;
 const AGAIN: u64 = 200_000_000;
 
 /// How long an offer that all have accepted can be carried out, in nanoseconds.
-const ACCEPTED_FOR: u64 = 10_000_000_000;
+pub(super) const ACCEPTED_FOR: u64 = 10_000_000_000;
 
 /// How often a part is told to run on, and after which silence it is said that it does not answer, in nanoseconds.
 const KEEP: u64 = 1_000_000_000;
 const SILENT: u64 = 4 * KEEP;
 
-/// A part that its node has lost is offered again: after one [`KEEP`], then after twice as long each time, up to so often doubled.
+/// A part that its node has lost is offered again, and so is a graph that waits for its parts: after one [`KEEP`], then after twice as
+/// long each time, up to so often doubled.
 const DOUBLED_MAX: u32 = 6;
+
+/// How long nothing is offered again after so many tries.
+pub(super) fn pause(tries: u32) -> u64 {
+    KEEP << tries.min(DOUBLED_MAX)
+}
 
 impl Cx {
     /// Says something about a part to the node where the other one is.
@@ -86,8 +96,15 @@ impl Node {
         let name = &graph.spec().name;
         let named = |why: String| format!("graph {name}: {why}");
         self.check_bounds(graph.spec(), base).map_err(named)?;
+        self.hold_waiting(turn, name);
         let offered = self.ask(|graphs: &mut RunningGraphs, cx| graphs.offer(cx, turn, graph));
         offered.unwrap_or_else(|| Err(no_graph(name))).map_err(named)
+    }
+
+    /// How many offers more there may be now: others have to be answered first.
+    pub fn offers_free(&self) -> usize {
+        let graphs: Option<&RunningGraphs> = self.environments.get();
+        graphs.map_or(0, RunningGraphs::offers_free)
     }
 
     /// Whether all have accepted an offer. An error: one has not, and then it is withdrawn.
@@ -167,22 +184,34 @@ fn offer_pieces(cx: &mut Cx, turn: &mut Turn<'_>, (place, text): (&PartPlace, &[
 }
 
 impl RunningGraphs {
+    /// How many offers more there may be now.
+    pub(super) fn offers_free(&self) -> usize {
+        let is_awaited = |part: &Offered| matches!(part.answer, Answer::Awaited(_));
+        let awaited = self.offers.iter().filter(|offer| offer.parts.iter().any(is_awaited)).count();
+        OFFERS_MAX.saturating_sub(awaited).min(ALL_OFFERS_MAX.saturating_sub(self.offers.len()))
+    }
+
     fn offer(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, graph: &PreparedGraph) -> Result<u32, String> {
         let name = &graph.spec().name;
         if self.offers.iter().any(|offer| offer.name == *name) {
             return Err("somebody else is replacing it: look again (anode graph diff)".into());
         }
-        if self.offers.len() >= OFFERS_MAX {
-            return Err(format!("this node waits for answers to {OFFERS_MAX} offers, which are all it may: try again"));
+        if self.offers_free() == 0 {
+            return Err(format!(
+                "this node waits for answers to {OFFERS_MAX} offers of parts, which are all it may, or {ALL_OFFERS_MAX} have not been \
+                 carried out: try again"
+            ));
         }
         self.offered = self.offered.wrapping_add(1);
         let generation = self.offered;
         // The same as long as it runs: at its nodes one part takes over from the other.
         let known = self.find(name).and_then(|graph| graph.now.remotes.places.first()).map(|place| place.graph);
         let mut parts = Vec::new();
-        for (node, text) in graph.away() {
+        for (at, (place, text)) in graph.away().iter().enumerate() {
+            let (node, _) = node_of(place);
             let Source { port, peer, addr } = cx.prover(node)?;
-            let text = format!("{name}\n{text}").into_bytes();
+            let marshal = graph.marshal(at).and_then(|by| Some((&*by.name, *by.marshals()?)));
+            let text = format!("{}\n{text}", PartTitle { name, marshal }).into_bytes();
             if text.len() > TEXT_MAX {
                 return Err(format!(
                     "its part at {node} has {} bytes as a text, and at most {TEXT_MAX} are sent: use fewer engines there, or shorter names",
@@ -194,7 +223,7 @@ impl RunningGraphs {
             if parts.iter().any(|other: &Offered| (other.place.port, other.place.addr) == (port, addr)) {
                 return Err(format!("{node} is named twice, in two ways: use one"));
             }
-            parts.push(Offered { node: node.clone(), place, text, answer: Answer::Awaited(0) });
+            parts.push(Offered { node: node.to_owned(), place, text, answer: Answer::Awaited(0) });
         }
         let until = turn.now + ACCEPTED_FOR;
         let mut offer = Offer { number: generation, name: name.clone(), parts, tries: 0, next: 0, until };
@@ -204,7 +233,7 @@ impl RunningGraphs {
     }
 
     /// Whoever has been offered parts is not to run them.
-    fn withdraw(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, number: u32) {
+    pub(super) fn withdraw(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, number: u32) {
         let Some(at) = self.offers.iter().position(|offer| offer.number == number) else { return };
         let offer = self.offers.swap_remove(at);
         offer.parts.iter().for_each(|part| cx.tell_part(turn, &part.place, &Message::End));
@@ -230,16 +259,22 @@ impl RunningGraphs {
         let Some(kept) = kept.find(|kept| is_from(&kept.place)) else { return };
         (kept.heard, kept.is_silent) = (now, false);
         match message {
-            Message::Runs(counts) => kept.counts = *counts,
+            Message::Runs(counts) => {
+                kept.counts = *counts;
+                if now >= kept.runs_since + (KEEP << DOUBLED_MAX) {
+                    kept.tries = 0;
+                }
+            }
             Message::Accepted if kept.lost.is_some() => {
                 tracing::info!(event = "node", node = %kept.place.addr, "a part of a graph runs again");
-                (kept.lost, kept.tries) = (None, 0);
+                (kept.lost, kept.runs_since) = (None, now);
             }
             Message::Refused(why) => {
                 if kept.lost.is_none() {
                     let why = clean::shown(why);
                     tracing::warn!(node = %kept.place.addr, %why, "a part of a graph runs no more: it is offered again");
-                    kept.again = now;
+                    // Who takes it and loses it in turn is asked more and more seldom, too.
+                    kept.again = if kept.tries == 0 { now } else { now + kept.pause() };
                 }
                 kept.lost = Some((*why).to_owned());
             }
@@ -265,28 +300,39 @@ impl RunningGraphs {
     }
 }
 
+impl Kept {
+    /// How long it is not offered again.
+    fn pause(&self) -> u64 {
+        pause(self.tries)
+    }
+}
+
 impl Running {
     /// Its parts at other nodes are those of its generation from now on, and are told so.
     pub(super) fn begin_parts(&mut self, cx: &mut Cx, turn: &mut Turn<'_>) {
         let is_owner = self.hosted.is_none();
         let before = take(&mut self.kept);
         let texts = take(&mut self.now.remotes.texts);
-        let kept = |(place, text): (&PartPlace, Vec<u8>)| {
+        let marshals = self.now.remotes.marshals.iter().map(|by| by.as_ref().map(|by| by.class.name.clone()));
+        let marshals = marshals.chain(core::iter::repeat(None));
+        let kept = |((place, text), marshal): ((&PartPlace, Vec<u8>), Option<String>)| {
             let known = before.iter().find(|known| (known.place.port, known.place.addr) == (place.port, place.addr));
             Kept {
                 place: *place,
+                marshal,
                 heard: turn.now,
                 is_silent: false,
                 lost: None,
                 text,
                 tries: 0,
                 again: 0,
+                runs_since: turn.now,
                 sent: known.map_or(0, |known| known.sent),
                 back: known.map_or(0, |known| known.back),
                 counts: known.map_or_else(Default::default, |known| known.counts),
             }
         };
-        self.kept = self.now.remotes.places.iter().zip(texts).filter(|_| is_owner).map(kept).collect();
+        self.kept = self.now.remotes.places.iter().zip(texts).zip(marshals).filter(|_| is_owner).map(kept).collect();
         self.keep(cx, turn);
     }
 
@@ -297,7 +343,7 @@ impl Running {
                 cx.tell_part(turn, &kept.place, &Message::Keep);
             } else if kept.again <= turn.now {
                 offer_pieces(cx, turn, (&kept.place, &kept.text), 0);
-                kept.again = turn.now + (KEEP << kept.tries.min(DOUBLED_MAX));
+                kept.again = turn.now + kept.pause();
                 kept.tries += 1;
             }
             if !kept.is_silent && turn.now >= kept.heard + SILENT {

@@ -2,6 +2,7 @@
 //! itself ([`super::hosting`]).
 
 use crate::graph::remote::PartPlace;
+use crate::graph::running::GRAPHS_MAX;
 use crate::graph::spec::PreparedGraph;
 use crate::wire::Addr;
 use crate::wire::part::PartCounts;
@@ -10,8 +11,22 @@ use crate::wire::part::PartCounts;
 pub(super) const PASSED: u32 = u32::MAX - 1;
 
 /// Pieces of offers that one neighbour may send in a second, and at once: what it costs to read a text is the node's.
-pub(super) const PIECES_PER_SECOND: u64 = 64;
-pub(super) const PIECES_AT_ONCE: u64 = 128;
+pub(super) const PIECES_PER_SECOND: u64 = 512;
+pub(super) const PIECES_AT_ONCE: u64 = 1024;
+
+/// A text that is whole counts as a piece more for each so many bytes: it is checked, and engines are made of it. That takes some
+/// microseconds, so a neighbour has about a hundredth of the worker by it.
+pub(super) const READ_PIECE: usize = 256;
+
+/// So does one whose packets an extension marshals: memory for its module is made.
+pub(super) const MARSHAL_PIECES: u64 = 64;
+
+/// Other messages about parts that one neighbour may send in a second, and at once.
+pub(super) const MESSAGES_PER_SECOND: u64 = 512;
+pub(super) const MESSAGES_AT_ONCE: u64 = 1024;
+
+/// Parts of all neighbours together: the other graphs that a node may run are its operator's.
+pub(super) const PARTS_MAX: usize = GRAPHS_MAX / 2;
 
 /// A part of a graph at another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +35,8 @@ pub struct GraphPart {
     pub node: Addr,
     /// The part's own generation.
     pub generation: u32,
+    /// What marshals packets on the way there, if not the node itself.
+    pub marshal: Option<String>,
     /// Whether it has said lately that it runs.
     pub answers: bool,
     /// Why it does not run, if its node has said so.
@@ -85,6 +102,8 @@ pub(super) struct Offer {
 /// A part that runs at another node.
 pub(super) struct Kept {
     pub(super) place: PartPlace,
+    /// What marshals packets on the way there.
+    pub(super) marshal: Option<String>,
     /// When it last said that it runs.
     pub(super) heard: u64,
     /// Whether its silence was said.
@@ -93,9 +112,10 @@ pub(super) struct Kept {
     pub(super) lost: Option<String>,
     /// What is offered.
     pub(super) text: Vec<u8>,
-    /// How often it was since it was lost, and when it is next.
+    /// How often it was since it last ran for long, when it is next, and since when it runs.
     pub(super) tries: u32,
     pub(super) again: u64,
+    pub(super) runs_since: u64,
     /// Packets that went there, and that came from there.
     pub(super) sent: u64,
     pub(super) back: u64,
@@ -108,6 +128,16 @@ impl Kept {
     pub(super) fn told(&self) -> GraphPart {
         let PartPlace { addr, generation, .. } = self.place;
         let (answers, lost) = (!self.is_silent, self.lost.clone());
-        GraphPart { node: addr, generation, answers, lost, sent: self.sent, back: self.back, counts: self.counts }
+        let marshal = self.marshal.clone();
+        GraphPart {
+            node: addr,
+            generation,
+            marshal,
+            answers,
+            lost,
+            sent: self.sent,
+            back: self.back,
+            counts: self.counts,
+        }
     }
 }

@@ -15,7 +15,9 @@ use crate::classify::Native;
 use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, HEADROOM, Link, PortId};
-use crate::graph::remote::PartPlace;
+use crate::graph::class::PACKET_FUEL;
+use crate::graph::locked::LockedFields;
+use crate::graph::remote::{PartMarshal, PartPlace};
 use crate::graph::running::GraphGeneration;
 use crate::node::Cx;
 use crate::node::output::{EventKind, Ingress, Turn};
@@ -23,8 +25,14 @@ use crate::node::paths::Work;
 use crate::topology::NextHop;
 use crate::wire::part::{self, ITEM, ItemNotes, Message, PartHead};
 use crate::wire::{Addr, anep};
+use std::sync::Arc;
 
 impl RunningGraphs {
+    /// Roles, or what is taught, may be others.
+    pub(in crate::node) fn lock_all(&mut self, cx: &mut Cx) {
+        self.list.iter_mut().for_each(|graph| graph.lock(cx));
+    }
+
     /// A message about parts of graphs has come in: it begins the frame.
     pub(super) fn take_message(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, native: Option<&Native>) {
         let claimed = native.map_or(frame.sender, |native| native.source);
@@ -40,14 +48,15 @@ impl RunningGraphs {
         }
         // The work is the node's own.
         cx.on_domain(turn.now, cx.control.management);
-        let pieces = u64::from(matches!(message, Message::Offer(..)));
-        if pieces > 0 && !self.pieces.charge(turn.now, Ingress::of(&frame), pieces) {
+        let (from, is_piece) = (Ingress::of(&frame), matches!(message, Message::Offer(..)));
+        let rates = if is_piece { &mut self.pieces } else { &mut self.messages };
+        if !rates.charge(turn.now, from, 1) {
             return cx.drop(turn, frame, Reason::PartRate);
         }
         match message {
             Message::Item(..) => {}
             Message::Offer(number, length, piece) => {
-                let reply: Reply = self.take_piece(cx, turn, &place, (number, length, piece));
+                let reply: Reply = self.take_piece(cx, turn, (&place, from), (number, length, piece));
                 reply.tell(cx, turn, &place);
             }
             Message::Keep => self.keep_hosted(cx, turn, &place),
@@ -94,20 +103,44 @@ impl RunningGraphs {
         let kept = graph.kept.iter_mut().find(|kept| (kept.place.port, kept.place.addr) == from);
         kept.into_iter().for_each(|kept| kept.back += 1);
         frame.strip(ITEM);
-        take_notes(&mut frame, &notes);
         let older = graph.older.iter().position(|(older, _)| is_of(older, from, head));
         match (way_in(&graph.now, from, head, number), older) {
-            (Some(port), _) => {
-                frame.port = port;
-                graph.came.push(frame);
-            }
-            (None, Some(at)) => graph.receive_older(cx, turn, at, number, from, frame),
-            (None, None) => graph.refuse(cx, turn, frame),
+            (Some((place, port)), _) => match unpack(&mut graph.now, place, &mut frame, &notes, turn.now) {
+                Ok(()) => {
+                    frame.port = port;
+                    graph.came.push(frame);
+                }
+                Err(reason) => graph.refuse(cx, turn, frame, reason),
+            },
+            (None, Some(at)) => graph.receive_older(cx, turn, (at, number, from), &notes, frame),
+            (None, None) => graph.refuse(cx, turn, frame, Reason::GraphReplaced),
         }
         // Those of one turn go together.
         if !cx.order.paths.more {
             graph.receive(cx, turn);
         }
+    }
+}
+
+impl Running {
+    /// Fields that its role locks are not seen at other places from now on.
+    pub(super) fn lock(&mut self, cx: &mut Cx) {
+        let role = cx.core.domains.of(self.domain).map(|domain| domain.role.clone());
+        let names = role.map_or_else(Vec::new, |role| role.graphs.locked.clone());
+        let protocols = &cx.graphs.channels.taught.classifying().protocols;
+        self.scratch.locked = (!names.is_empty()).then(|| {
+            let locked = LockedFields::new(&names, protocols).unwrap_or_else(|why| {
+                // The configuration says what is taught, and what is locked of it.
+                tracing::error!(
+                    node = cx.core.name,
+                    graph = self.spec.name,
+                    why,
+                    "nothing of a graph goes to other places"
+                );
+                LockedFields::unknown()
+            });
+            Arc::new(locked)
+        });
     }
 }
 
@@ -117,9 +150,28 @@ fn is_of(generation: &GraphGeneration, from: (PortId, Addr), head: PartHead) -> 
     place.is_some_and(|place| place.generation == head.generation)
 }
 
-fn way_in(generation: &GraphGeneration, from: (PortId, Addr), head: PartHead, number: u16) -> Option<PortId> {
+/// From which place it comes, and by which port it comes in.
+fn way_in(generation: &GraphGeneration, from: (PortId, Addr), head: PartHead, number: u16) -> Option<(usize, PortId)> {
     let at = generation.remotes.place(from, head.graph).filter(|_| is_of(generation, from, head))?;
-    generation.remotes.entrance(&generation.graph, at, number)
+    Some((at, generation.remotes.entrance(&generation.graph, at, number)?))
+}
+
+/// What has come from a place becomes the packet that it was there.
+fn unpack(
+    generation: &mut GraphGeneration,
+    place: usize,
+    frame: &mut Frame,
+    notes: &ItemNotes,
+    now: u64,
+) -> Result<(), Reason> {
+    if !generation.remotes.unpack(place, frame, notes.packed, now) {
+        return Err(Reason::MarshalFailed);
+    }
+    if notes.network.is_some_and(|at| usize::from(at) >= frame.len()) {
+        return Err(Reason::MalformedPart);
+    }
+    take_notes(frame, notes);
+    Ok(())
 }
 
 impl Running {
@@ -128,26 +180,29 @@ impl Running {
         &mut self,
         cx: &mut Cx,
         turn: &mut Turn<'_>,
-        at: usize,
-        number: u16,
-        from: (PortId, Addr),
+        (at, number, from): (usize, u16, (PortId, Addr)),
+        notes: &ItemNotes,
         mut frame: Frame,
     ) {
-        let Some((older, _)) = self.older.get_mut(at) else { return self.refuse(cx, turn, frame) };
-        let place = older.remotes.places.iter().position(|place| (place.port, place.addr) == from);
-        let Some(port) = place.and_then(|place| older.remotes.entrance(&older.graph, place, number)) else {
-            return self.refuse(cx, turn, frame);
+        let Some((older, _)) = self.older.get_mut(at) else {
+            return self.refuse(cx, turn, frame, Reason::GraphReplaced);
         };
+        let place = older.remotes.places.iter().position(|place| (place.port, place.addr) == from);
+        let way = place.and_then(|place| Some((place, older.remotes.entrance(&older.graph, place, number)?)));
+        let Some((place, port)) = way else { return self.refuse(cx, turn, frame, Reason::GraphReplaced) };
+        if let Err(reason) = unpack(older, place, &mut frame, notes, turn.now) {
+            return self.refuse(cx, turn, frame, reason);
+        }
         frame.port = port;
         older.receive([frame].into_iter(), turn.now, &mut turn.out.pool, &mut self.scratch);
         self.settle(cx, turn, 1, Some(at));
     }
 
-    /// A packet has come for a generation that is no more, or by a connection that is not there.
-    fn refuse(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame) {
+    /// A packet has come for a generation that is no more, by a connection that is not there, or as bytes that are no packet.
+    fn refuse(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, frame: Frame, reason: Reason) {
         self.traffic.came += 1;
         self.traffic.dropped += 1;
-        cx.drop_in(turn, frame, Reason::GraphReplaced, self.domain);
+        cx.drop_in(turn, frame, reason, self.domain);
     }
 }
 
@@ -169,19 +224,38 @@ fn notes_of(frame: &Frame) -> ItemNotes {
         own_source: frame.notes.fix_source,
         network: network.and_then(|at| u16::try_from(at).ok()),
         next: frame.notes.next,
+        packed: false,
     }
 }
 
 impl Cx {
-    /// A packet of a graph goes to another part of it, and is this node's no more.
+    /// A packet of a graph goes to another part of it, and is this node's no more. What marshals it has so much fuel.
     pub(super) fn pass_part(
         &mut self,
         turn: &mut Turn<'_>,
         mut frame: Frame,
         domain: DomainId,
         (place, number): (PartPlace, u16),
+        marshal: Option<(&mut PartMarshal, &mut u64)>,
     ) -> Result<(), (Frame, Reason)> {
-        let notes = notes_of(&frame);
+        let Some(port) = self.core.topology.port(place.port) else { return Err((frame, Reason::NoPort)) };
+        let own = port.address_towards(place.addr);
+        let near = port.link == Link::Overlay || port.on_link(place.addr);
+        let (next, peer) = (NextHop { port: place.port, via: place.addr }, place.peer);
+        let next = if near { Some(next) } else { self.core.topology.way(place.addr).next };
+        let Some(next) = next else { return Err((frame, Reason::NoRoute)) };
+        let Some(owner) = self.core.domains.of(domain) else { return Err((frame, Reason::DomainEnded)) };
+        let mut notes = notes_of(&frame);
+        if let Some((by, fuel)) = marshal {
+            // What could not go as it is is no work for it.
+            if !owner.could_send(turn.now, frame.len()) {
+                return Err((frame, Reason::Bandwidth));
+            }
+            notes.packed = true;
+            if *fuel < PACKET_FUEL || !by.marshal.pack(&mut frame, turn.now, fuel) {
+                return Err((frame, Reason::MarshalFailed));
+            }
+        }
         if frame.extent().0 < HEADROOM {
             // Headers were put in front, where those of the way are to be.
             let mut roomy = turn.out.pool.take();
@@ -194,13 +268,6 @@ impl Cx {
             Some(room) => part::put_item(room, head, number, &notes),
             None => return Err((frame, Reason::TooBig)),
         }
-        let Some(port) = self.core.topology.port(place.port) else { return Err((frame, Reason::NoPort)) };
-        let own = port.address_towards(place.addr);
-        let near = port.link == Link::Overlay || port.on_link(place.addr);
-        let (next, peer) = (NextHop { port: place.port, via: place.addr }, place.peer);
-        let next = if near { Some(next) } else { self.core.topology.way(place.addr).next };
-        let Some(next) = next else { return Err((frame, Reason::NoRoute)) };
-        let Some(owner) = self.core.domains.of(domain) else { return Err((frame, Reason::DomainEnded)) };
         if !owner.may_send(turn.now, frame.len()) {
             return Err((frame, Reason::Bandwidth));
         }

@@ -4,11 +4,12 @@
 use super::swapping::{Before, Inlet};
 use super::{Running, RunningGraphs};
 use crate::core::domain::DomainId;
+use crate::frame::PortId;
 use crate::graph::door::GraphSlot;
-use crate::graph::fused::{FusedPart, Fusion};
+use crate::graph::fused::{FusedPart, Fusion, WalkEnd, Walked, must_be_fused};
 use crate::graph::half::LoadedGraph;
+use crate::graph::placement::GraphPlace;
 use crate::graph::running::GraphGeneration;
-use crate::graph::spec::GraphPlace;
 use crate::node::{Cx, Node};
 use crate::nodeos::interface::InChanId;
 
@@ -39,6 +40,17 @@ fn raised(part: Option<&FusedPart>) -> String {
     if more > 0 { format!("{said}; and {more} more") } else { said }
 }
 
+/// The way of a packet through the program of a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProgramWalk {
+    /// The graph.
+    pub graph: String,
+    /// The names of the engines that it meets, in their order.
+    pub engines: Vec<String>,
+    /// Where it ends there.
+    pub end: WalkEnd,
+}
+
 impl Node {
     /// Starts the program of a generation, if it is to have one, and has its channels lead there. If it cannot, all is as before.
     /// An error: it may run in the kernel only, and cannot.
@@ -63,6 +75,9 @@ impl Node {
         if wanted == GraphPlace::Kernel {
             return Err(format!("it cannot run in the kernel: {why}; place = \"auto\" runs it in user space then"));
         }
+        if let Some(engine) = must_be_fused(&generation.graph) {
+            return Err(format!("{engine} is to be @kernel, which cannot be: {why}; @auto has it where it can be"));
+        }
         Ok(Placed { slot: None, why })
     }
 
@@ -73,7 +88,9 @@ impl Node {
         before: &Before,
     ) -> Result<GraphSlot, String> {
         self.may_load(before.domain)?;
-        let (slot, part) = self.load_fusion(before.slot, generation.fuse(wanted)?)?;
+        let fusion = generation.fuse(wanted)?;
+        fusion.has_all_of(&generation.graph)?;
+        let (slot, part) = self.load_fusion(before.slot, fusion)?;
         generation.set_kernel(Some(part));
         Ok(slot)
     }
@@ -167,6 +184,16 @@ impl Node {
     /// The engines of all graphs know what the kernel has counted.
     pub(super) fn settle_graphs(&mut self) {
         self.ask(|graphs: &mut RunningGraphs, cx| graphs.list.iter_mut().for_each(|graph| graph.settle_kernel(cx)));
+    }
+
+    /// What the program of a domain's graph does with a plain packet that comes in by a port.
+    pub(in crate::node) fn walk_program(&self, domain: DomainId, port: PortId, bytes: &[u8]) -> Option<ProgramWalk> {
+        let graphs: &RunningGraphs = self.environments.get()?;
+        let graph = graphs.list.get(graphs.at(domain)?).filter(|graph| graph.slot.is_some())?;
+        let Walked { engines, end } = graph.now.kernel()?.walk(port, bytes)?;
+        let all = graph.now.graph.engines();
+        let named = engines.iter().filter_map(|at| all.get(usize::from(*at))).map(|placed| placed.name.to_string());
+        Some(ProgramWalk { graph: graph.spec.name.clone(), engines: named.collect(), end })
     }
 
     /// Those of one graph do.

@@ -1,13 +1,18 @@
 //! What is said of graphs that run, and what operators say to their engines.
 
 use super::parts::{GraphPart, Kept};
-use super::{GraphEditor, GraphRefusal, Running, RunningGraphs};
+use super::{EditorAsk, GraphEditor, GraphRefusal, Running, RunningGraphs};
 use crate::clean;
 use crate::core::domain::DomainId;
+use crate::core::reason::Drops;
+use crate::graph::class::BroughtClasses;
 use crate::graph::engine::Placed;
-use crate::graph::spec::{GraphPlace, GraphSpec};
+use crate::graph::placement::GraphPlace;
+use crate::graph::running::GraphGeneration;
+use crate::graph::spec::GraphSpec;
 use crate::graph::swap::GraphWire;
 use crate::node::Node;
+use crate::node::wishing::EditStatus;
 use crate::nodeos::interface::Error;
 use crate::wire::Addr;
 
@@ -26,6 +31,8 @@ pub struct GraphTraffic {
     pub dropped: u64,
     /// Those that its engines hold, of all generations.
     pub held: u64,
+    /// How often locked fields of a packet were blanked, as it went to another place.
+    pub blanked: u64,
 }
 
 /// An engine of a running graph.
@@ -35,6 +42,8 @@ pub struct GraphEngine {
     pub name: String,
     /// Its class.
     pub class: String,
+    /// Where it is to be.
+    pub asked: GraphPlace,
     /// Whether packets come to it in the kernel.
     pub in_kernel: bool,
     /// Packets that it holds.
@@ -74,6 +83,12 @@ pub struct GraphStatus {
     pub owner: Option<Addr>,
     /// How often a program has changed it.
     pub edited: u64,
+    /// What waits to run in its place, and for what; where it has no generation, itself.
+    pub waits: Option<String>,
+    /// Its edits that code of capsules may wish for.
+    pub edits: Vec<EditStatus>,
+    /// What its domain has dropped, by reason.
+    pub drops: Drops,
 }
 
 /// A graph with its engines.
@@ -92,7 +107,7 @@ pub struct ShownGraph {
 }
 
 impl Running {
-    pub(super) fn status(&self) -> GraphStatus {
+    fn status(&self, graphs: &RunningGraphs) -> GraphStatus {
         GraphStatus {
             name: self.spec.name.clone(),
             role: self.spec.role.clone(),
@@ -109,20 +124,24 @@ impl Running {
             parts: self.kept.iter().map(Kept::told).collect(),
             owner: self.owner(),
             edited: self.edited,
+            waits: graphs.waits(&self.spec.name),
+            edits: Vec::new(),
+            drops: Drops::default(),
         }
     }
 
-    pub(super) fn shown(&self) -> ShownGraph {
+    fn shown(&self, graphs: &RunningGraphs) -> ShownGraph {
         let graph = &self.now.graph;
         let fused = self.now.kernel().map_or(&[][..], |part| &part.fusion.engines);
         let engine = |(at, placed): (u16, &Placed)| GraphEngine {
             name: placed.name.to_string(),
             class: placed.class.name().to_owned(),
+            asked: placed.place,
             in_kernel: fused.contains(&at),
             held: graph.held_by(at),
         };
         ShownGraph {
-            status: self.status(),
+            status: self.status(graphs),
             engines: (0..).zip(graph.engines()).map(engine).collect(),
             wires: graph.wires(),
             said: self.said.iter().cloned().collect(),
@@ -132,32 +151,55 @@ impl Running {
 }
 
 impl Node {
-    /// All graphs.
+    /// All graphs, those among them that wait to run.
     pub fn graphs(&mut self) -> Vec<GraphStatus> {
         self.settle_graphs();
         let graphs: Option<&RunningGraphs> = self.environments.get();
-        graphs.map_or(Vec::new(), |graphs| graphs.list.iter().map(Running::status).collect())
+        let mut all: Vec<_> = graphs.map_or(Vec::new(), |graphs| {
+            graphs.list.iter().map(|graph| graph.status(graphs)).chain(graphs.all_waiting()).collect()
+        });
+        all.iter_mut().for_each(|status| self.fill(status));
+        all
     }
 
     /// One of them with its engines.
     pub fn graph(&mut self, name: &str) -> Result<ShownGraph, String> {
         self.settle_graph(name);
         let graphs: Option<&RunningGraphs> = self.environments.get();
-        graphs.and_then(|graphs| graphs.find(name)).map(Running::shown).ok_or_else(|| no_graph(name))
+        let shown = graphs.and_then(|graphs| match graphs.find(name) {
+            Some(graph) => Some(graph.shown(graphs)),
+            None => graphs.shown_waiting(name),
+        });
+        let mut shown = shown.ok_or_else(|| no_graph(name))?;
+        self.fill(&mut shown.status);
+        Ok(shown)
     }
 
-    /// What one of them was asked for as.
+    /// What is not known where graphs are.
+    fn fill(&self, status: &mut GraphStatus) {
+        status.edits = self.edits_of(&status.name, &status.role);
+        let domain = self.cx.core.domains.by_id(status.domain);
+        status.drops = domain.map_or_else(Drops::default, |domain| domain.counts.drops.clone());
+    }
+
+    /// What one of them was asked for as, or is where nothing runs of it yet.
     pub fn graph_spec(&self, name: &str) -> Option<GraphSpec> {
-        let graphs: Option<&RunningGraphs> = self.environments.get();
-        graphs.and_then(|graphs| graphs.find(name)).map(|graph| graph.spec.clone())
+        let graphs: &RunningGraphs = self.environments.get()?;
+        graphs.find(name).map(|graph| &graph.spec).or_else(|| graphs.waiting_spec(name)).cloned()
     }
 
-    /// The graphs that have engines of these extensions, of whichever generation, if they do not stand among `besides`.
+    /// The graphs that have engines of these extensions, or are marshalled by them, of whichever generation, one that is accepted and does
+    /// not run yet among them; but none of `besides`.
     pub fn graphs_with(&self, extensions: &[String], besides: &[String]) -> Vec<String> {
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let has = |graph: &&Running| {
             let generations = graph.older.iter().map(|(before, _)| before).chain([&graph.now]);
-            generations.flat_map(|it| it.graph.brought()).any(|class| extensions.contains(&class.extension))
+            let next = graph.hosted.as_ref().and_then(|hosted| hosted.next.as_ref());
+            let next = next.into_iter().flat_map(|(_, next)| next.brought());
+            generations
+                .flat_map(GraphGeneration::brought)
+                .chain(next)
+                .any(|class| extensions.contains(&class.extension))
         };
         let all = graphs.into_iter().flat_map(|graphs| &graphs.list).filter(has);
         all.map(|graph| graph.spec.name.clone()).filter(|name| !besides.contains(name)).collect()
@@ -167,25 +209,30 @@ impl Node {
     pub fn is_graph_outdated(&self, name: &str) -> bool {
         let graphs: Option<&RunningGraphs> = self.environments.get();
         let graph = graphs.and_then(|graphs| graphs.find(name));
-        graph.is_some_and(|graph| graph.now.graph.brought().any(|class| class.is_gone()))
+        graph.is_some_and(|graph| graph.now.brought().any(|class| class.is_gone()))
     }
 
-    /// Refuses a program that has nothing to do with a graph, or, if it is to change it, has changed some too often.
+    /// Extensions have brought these classes, and no others.
+    pub fn set_brought(&mut self, classes: BroughtClasses) {
+        if let Some(graphs) = self.environments.get_mut::<RunningGraphs>() {
+            graphs.brought = classes;
+        }
+    }
+
+    /// Refuses a program that has nothing to do with a graph, or has changed some, or looked at some, too often.
     pub fn admit_editor(
         &mut self,
         now: u64,
         editor: &GraphEditor,
         name: &str,
-        changes: bool,
+        asks: EditorAsk,
     ) -> Result<(), GraphRefusal> {
         let role = &editor.role;
         let graphs: Option<&mut RunningGraphs> = self.environments.get_mut();
         let is_its =
             |graph: &&Running| graph.spec.name == name && graph.spec.role == role.name && graph.owner().is_none();
         if let Some(graphs) = graphs {
-            if changes {
-                graphs.edits.count(now, role)?;
-            }
+            graphs.edits.count(now, role, asks)?;
             if graphs.list.iter().any(|graph| is_its(&graph)) {
                 return Ok(());
             }

@@ -3,10 +3,11 @@
 //! Its packets come by inlets, one for each thing that it takes. They are of ports, which have names for whoever writes a graph and numbers
 //! here. A port may go and another one come in its place, so devices and inlets are looked up by their names again when ports have changed.
 
+use super::editing::may_have_host;
 use super::placing::Placed;
 use super::shown::no_graph;
+use super::taken::{check_take, heard, no_door};
 use super::{OLDER_FOR, OLDER_MAX, Running, RunningGraphs};
-use crate::classify::rule::Layer;
 use crate::core::domain::DomainId;
 use crate::frame::{Link, PortId};
 use crate::graph::door::GraphSlot;
@@ -16,7 +17,6 @@ use crate::graph::scratch::Scratch;
 use crate::graph::spec::{GraphSpec, PreparedGraph, port_of};
 use crate::node::output::Turn;
 use crate::node::{Cx, Ended, Node};
-use crate::nodeos::channel;
 use crate::nodeos::interface::{ChanSpec, InChanId, NetSpec, NodeOs};
 use crate::topology::Port;
 use crate::wire::part::Message;
@@ -34,11 +34,6 @@ pub(super) enum Inlet {
     Hears(PortId),
     /// Nothing: there is no port of its name.
     Waits,
-}
-
-/// The port of which a specification of address resolution is.
-fn heard(take: &str) -> Option<&str> {
-    take.trim().strip_suffix("/arp")
 }
 
 /// The port that is a device of graphs.
@@ -124,11 +119,15 @@ impl Node {
         let name = graph.spec().name.clone();
         let named = |why: String| format!("graph {name}: {why}");
         let number = self.generation_of(&name) + 1;
+        let hosts: Vec<String> = graph.hosts().map(str::to_owned).collect();
         let bound = graph.bind(number, |name| self.device(name), places);
         let (spec, mut generation) = bound.map_err(|device| named(self.no_device(&device)))?;
         generation.remotes.texts = texts;
         let mut before = self.before(&spec).map_err(named)?;
-        let wanted = match self.open_doors(turn, &spec, (before.domain, &before.doors)) {
+        let role = self.cx.core.domains.of(before.domain).map(|domain| domain.role.clone());
+        let may = role.map_or(Ok(()), |role| may_have_host(hosts.iter().map(String::as_str), &role));
+        let doors = may.and_then(|()| self.open_doors(turn, &spec, (before.domain, &before.doors)));
+        let wanted = match doors {
             Ok(doors) => doors,
             Err(why) => {
                 if before.is_new {
@@ -157,6 +156,7 @@ impl Node {
         let put = (spec, wanted, generation);
         let kept = self.ask(|graphs: &mut RunningGraphs, cx| graphs.put(cx, turn, put, placed, &before)).unwrap_or(0);
         self.close_doors(turn, before.domain, &closed);
+        self.forget_waiting(turn, &name);
         let Before { domain, .. } = before;
         tracing::info!(event = "node", node = self.cx.core.name, name, generation = number, kept, "a graph runs");
         Ok(Swapped { generation: number, domain, kept, in_kernel, why })
@@ -249,36 +249,29 @@ impl Node {
     }
 
     fn open_door(&mut self, turn: &mut Turn<'_>, domain: DomainId, text: &str) -> Result<Inlet, String> {
+        let ports = self.cx.core.topology.ports.iter();
+        let ports: Vec<_> = ports.map(|port| (&*port.name, port.link != Link::Overlay)).collect();
+        check_take(text, &ports)?;
         if let Some(port) = heard(text) {
             let port = self.device(port).ok_or_else(|| self.no_device(port))?;
             self.cx.graphs.hears.push((port, domain));
             return Ok(Inlet::Hears(port));
         }
         let (protocol, address) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
-        if !channel::split(protocol).1.is_empty() {
-            return Err("engines stand in the graph's text, and not here".into());
-        }
         let net = NetSpec { buffers: BUFFERS, ..NetSpec::default() };
         let (protocol, address) = (protocol.to_owned(), address.trim().to_owned());
         let spec = ChanSpec { protocol, address, net, ..ChanSpec::default() };
         let made = self.with_os(turn, domain, |os| os.inchan_create(domain, &spec));
-        let channel = made.map_err(|error| error.help().to_owned())?;
+        let channel = made.map_err(no_door)?;
         let filter = self.cx.graphs.channels.ins.get(channel).map(|channel| channel.filter.clone());
-        let is_anep = filter.as_ref().is_some_and(|filter| filter.layer() == Layer::Anep);
-        let is_shared = filter.is_some_and(|filter| filter.watches().iter().any(|watch| watch.is_shared));
-        if !is_anep && !is_shared {
+        if !filter.is_some_and(|filter| filter.watches().iter().any(|watch| watch.is_shared)) {
             self.cx.graphs.channels.ins.get_mut(channel).into_iter().for_each(|channel| channel.joins = true);
             return Ok(Inlet::Channel(channel));
         }
         self.close_doors(turn, domain, &[(text.to_owned(), Inlet::Channel(channel))]);
-        Err(match is_anep {
-            true => "ANEP is for environments: a graph takes ordinary traffic",
-            false => {
-                "the kernel cannot decide this by itself, and Linux would have these packets as well: say it by addresses, the \
-                 protocol's number and ports of fixed fields, as in eth0/ip/udp *:53"
-            }
-        }
-        .into())
+        let why = "the kernel cannot decide this by itself, and Linux would have these packets as well: say it by addresses, the \
+                   protocol's number and ports of fixed fields, as in eth0/ip/udp *:53";
+        Err(why.into())
     }
 
     fn close_doors(&mut self, turn: &mut Turn<'_>, domain: DomainId, doors: &[(String, Inlet)]) {
@@ -352,7 +345,10 @@ impl RunningGraphs {
             let graph = Running::new((spec, domain, doors), now, (slot, why), turn.now);
             self.list.push(graph);
             self.renew_places();
-            self.list.iter_mut().rev().take(1).for_each(|graph| graph.begin_parts(cx, turn));
+            for graph in self.list.iter_mut().rev().take(1) {
+                graph.lock(cx);
+                graph.begin_parts(cx, turn);
+            }
             return 0;
         }
         let Some(graph) = self.at(domain).and_then(|at| self.list.get_mut(at)) else { return 0 };
@@ -366,6 +362,7 @@ impl RunningGraphs {
         let kept = now.take_over(&mut graph.now);
         let before = core::mem::replace(&mut graph.now, now);
         (graph.spec, graph.doors, graph.slot, graph.why) = (spec, doors, slot, why);
+        graph.lock(cx);
         graph.older.push_back((before, turn.now + OLDER_FOR));
         graph.end_older(cx, turn, OLDER_MAX);
         graph.begin_parts(cx, turn);

@@ -7,7 +7,10 @@ use crate::core::domain::{DomainId, EnvironmentId};
 use crate::core::ledger::Balance;
 use crate::core::reason::Reason;
 use crate::ee::plan::config::Config;
-use crate::ee::plan::{ANYONE, Brought, LoadedService, Plan, PlanOs, Seat, Wish};
+use crate::ee::plan::{
+    ANYONE, Brought, GraphAnswer, GraphAsk, GraphAsker, GraphCause, GraphRefused, LoadedService, Plan, PlanOs, Seat,
+    Wish,
+};
 use crate::frame::Sent;
 use crate::node::output::Turn;
 use crate::node::{Node, below_root};
@@ -134,6 +137,16 @@ impl Node {
         self.with_plan(turn, |plan, os| plan.installed(os, digest, brought));
     }
 
+    /// Whether what was asked for by [`Wish::Graph`] is still to be done.
+    pub fn is_graph_asked(&mut self, turn: &mut Turn<'_>, asker: &GraphAsker) -> bool {
+        self.with_plan(turn, |plan, os| plan.is_graph_asked(os, asker)).unwrap_or(false)
+    }
+
+    /// The answer to [`Wish::Graph`], which took so many nanoseconds.
+    pub fn graph_said(&mut self, turn: &mut Turn<'_>, ask: &GraphAsk, answer: GraphAnswer, took: u64) {
+        self.with_plan(turn, |plan, os| plan.graph_said(os, ask, answer, took));
+    }
+
     /// What becomes of a wish that the outside has no time for.
     pub fn wished_in_vain(&mut self, turn: &mut Turn<'_>, wish: Wish) {
         let busy = || "the node is busy".to_owned();
@@ -141,6 +154,9 @@ impl Node {
             Wish::Resolve(name) => self.resolved(turn, &name, None),
             Wish::Vouch(question, _) => self.vouched(turn, question, Err(busy())),
             Wish::Install(install) => self.installed(turn, install.digest, Err(busy())),
+            Wish::Graph(ask) => {
+                self.graph_said(turn, &ask, Err(GraphRefused { cause: GraphCause::TooOften, why: busy() }), 0);
+            }
         }
     }
 

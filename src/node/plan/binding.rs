@@ -127,7 +127,9 @@ impl PlanOs for Binding<'_, '_, '_> {
             Ingress::Node => self.cx.ingress_of_payer(self.cx.current_payer()),
             ingress => ingress,
         };
-        let cause = Cause { ingress, principal: None };
+        // Who asks for graphs is known: he waits behind his own, not behind those of others who come by the same neighbour.
+        let principal = if let Wish::Graph(ask) = &wish { ask.asker.signer } else { None };
+        let cause = Cause { ingress, principal };
         self.turn.out.effects.push(Effect::Plan(wish, cause));
     }
 
@@ -140,6 +142,10 @@ impl PlanOs for Binding<'_, '_, '_> {
         if let Some(domain) = before.domain {
             self.cx.end_domain(self.turn, domain, |_| true);
         }
+    }
+
+    fn role(&mut self, principal: usize) -> Option<Arc<Role>> {
+        self.domain(principal).map(|domain| domain.role.clone())
     }
 
     fn take_on(&mut self, bytes: usize) -> Result<(), Reason> {

@@ -101,6 +101,7 @@ impl Gauge {
             (&mut self.received, other.received),
             (&mut self.received_bytes, other.received_bytes),
             (&mut self.not_ours, other.not_ours),
+            (&mut self.foreign_refused, other.foreign_refused),
             (&mut self.taken, other.taken),
             (&mut self.turned_away, other.turned_away),
             (&mut self.missed, other.missed),
@@ -113,6 +114,10 @@ impl Gauge {
         ];
         for (sum, more) in sums {
             *sum = sum.wrapping_add(more);
+        }
+        if let (Some(own), Some(more)) = (&mut self.input, other.input) {
+            own.batches += more.batches;
+            own.frames += more.frames;
         }
         self.queued = self.queued.or(other.queued).map(|_| self.queued.unwrap_or(0) + other.queued.unwrap_or(0));
         self.queued_bytes += other.queued_bytes;

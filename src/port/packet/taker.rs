@@ -5,16 +5,18 @@
 
 use crate::broker;
 use crate::classify::filter::Watch;
+use crate::classify::foreign::ForeignFlow;
 use crate::classify::rule::Layer;
 use crate::frame::PortId;
 use crate::frame::WorkerId;
-use crate::kernel::{Filters, Which};
+use crate::kernel::{Filters, ForeignFlows, Which};
 use crate::sys::bpf::{Link, Program};
 use crate::sys::discovery::DiscoverySocket;
 use crate::sys::packet::{PacketSocket, Room};
 use crate::wire::ethernet::ethertype;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// `ETH_P_ALL`: frames of every Ethernet type.
 const ALL: u16 = 3;
@@ -107,6 +109,16 @@ impl Taker {
     /// The interface's index.
     pub fn interface(&self) -> u32 {
         self.interface
+    }
+
+    /// Flows of the port that are foreign: no rule over taught protocols can hold for them.
+    pub fn foreign(&self) -> &Arc<ForeignFlows> {
+        self.filters.foreign()
+    }
+
+    /// No rule over taught protocols can hold for this flow.
+    pub fn learn(&self, flow: &ForeignFlow) -> io::Result<()> {
+        self.filters.learn(flow)
     }
 
     /// Whether packets of channels are taken.

@@ -1,8 +1,10 @@
 //! Which packets may wait in a queue: all that find room (tail drop), or the fewer the longer it is on the average. The
-//! latter is random early detection (RED; Floyd and Jacobson 1993).
+//! latter is random early detection (RED; Floyd and Jacobson 1993). An extension may say it, too.
 //!
 //! Example: with `Red { least: 20, most: 60, chance: 0.1 }` nothing is dropped while 20 packets wait on the average, one of
 //! ten where 60 do, and everything above.
+
+use super::brought::{BroughtGate, MakesPolicies, PolicyCounts, PolicyName};
 
 /// Bits of an average behind the point: a packet that comes moves it by a part of 2⁹ = 512.
 const WEIGHT: f64 = 1.0 / 512.0;
@@ -11,13 +13,15 @@ const WEIGHT: f64 = 1.0 / 512.0;
 const IDLE_MAX: u64 = 8_192;
 
 /// What happens to packets that come.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Admission {
     /// Those that find no room are dropped.
     #[default]
     Tail,
     /// Some are dropped by chance before.
     Red(Red),
+    /// Those are that an extension says.
+    Extension(PolicyName),
 }
 
 /// Random early detection.
@@ -50,6 +54,7 @@ impl Admission {
 pub(super) enum Gate {
     Tail,
     Red(Box<Detection>),
+    Brought(Box<BroughtGate>),
 }
 
 /// An average of a queue's length, and chance.
@@ -66,9 +71,10 @@ pub(super) struct Detection {
 
 impl Gate {
     /// `seed`: nobody's who sends packets.
-    pub(super) fn new(admission: &Admission, seed: u64) -> Gate {
-        match admission {
+    pub(super) fn new(admission: &Admission, seed: u64, policies: &dyn MakesPolicies) -> Result<Gate, String> {
+        Ok(match admission {
             Admission::Tail => Gate::Tail,
+            Admission::Extension(name) => Gate::Brought(Box::new(BroughtGate::new(policies.admission(name)?))),
             Admission::Red(red) => Gate::Red(Box::new(Detection {
                 red: *red,
                 average: 0.0,
@@ -76,23 +82,34 @@ impl Gate {
                 idle_since: Some(0),
                 chance: seed | 1,
             })),
+        })
+    }
+
+    /// What an extension's has done.
+    pub(super) fn counts(&self) -> Option<PolicyCounts> {
+        match self {
+            Gate::Brought(gate) => Some(gate.counts()),
+            _ => None,
         }
     }
 
-    /// Whether a packet may wait where so many do.
+    /// Whether a packet of so many bytes may wait where so many of so many do.
     #[inline]
-    pub(super) fn lets_in(&mut self, waiting: usize, now: u64) -> bool {
+    pub(super) fn lets_in(&mut self, (waiting, room): (usize, usize), bytes: usize, now: u64) -> bool {
         match self {
             Gate::Tail => true,
             Gate::Red(detection) => detection.lets_in(waiting, now),
+            Gate::Brought(gate) => gate.lets_in((waiting, room), bytes, now),
         }
     }
 
     /// The queue is empty from now on.
     #[inline]
     pub(super) fn ran_empty(&mut self, now: u64) {
-        if let Gate::Red(detection) = self {
-            detection.idle_since = Some(now);
+        match self {
+            Gate::Tail => {}
+            Gate::Red(detection) => detection.idle_since = Some(now),
+            Gate::Brought(gate) => gate.ran_empty(now),
         }
     }
 }

@@ -9,11 +9,13 @@
 //!
 //! Classes are one tree ([`DisciplineSpec`]). A class has either a queue of packets, and [`Admission`] says which may wait
 //! there, or classes below it, of which its *order* names the one that is next: the policies of the path scheduler, with
-//! bytes as cost, or deficit round robin ([`OrderKind`]). Any class may have a *rate*: a token bucket by which what is below
-//! it leaves. A discipline is a data structure: time is passed in, packets are the caller's, and nothing is allocated for
-//! one once queues have grown. It stands where Bowman's node has its output queues (Merugu et al., INFOCOM 2000, III.A).
+//! bytes as cost, deficit round robin, or what an extension says ([`OrderKind`]). Any class may have a *rate*: a token bucket
+//! by which what is below it leaves. A discipline is a data structure: time is passed in, packets are the caller's, and
+//! nothing is allocated for one once queues have grown. It stands where
+//! Bowman's node has its output queues (Merugu et al., INFOCOM 2000, III.A).
 
 mod admission;
+mod brought;
 mod order;
 mod spec;
 #[cfg(test)]
@@ -24,8 +26,9 @@ use crate::core::bucket::TokenBucket;
 pub use crate::topology::gauge::ClassCounts;
 use admission::Gate;
 pub use admission::{Admission, Red};
-use order::Order;
+pub use brought::{BroughtPolicy, MakesPolicies, NoExtensions, PolicyCounts, PolicyName};
 pub use order::OrderKind;
+pub(crate) use order::{Order, TURN};
 pub use spec::{BURST_LEAST, CLASSES_MAX, ClassSpec, DisciplineSpec, PACKETS_MAX, RateLimit};
 use std::collections::VecDeque;
 
@@ -90,30 +93,34 @@ pub struct Discipline<P> {
 }
 
 impl<P> Discipline<P> {
-    /// An empty one of a description that was checked; `seed`: nobody's who sends packets.
-    pub fn new(spec: &DisciplineSpec, seed: u64) -> Discipline<P> {
+    /// An empty one of a description that was checked; `seed`: nobody's who sends packets. An error: an extension is not as it is
+    /// wanted.
+    pub fn new(spec: &DisciplineSpec, seed: u64, policies: &dyn MakesPolicies) -> Result<Discipline<P>, String> {
         let above =
             |class: &ClassSpec| class.below.as_deref().and_then(|name| spec.place(name)).map_or(ROOT, |at| at + 1);
         let tops: Vec<usize> = spec.classes.iter().map(above).collect();
-        let station = |at: usize, order: OrderKind, rate: Option<RateLimit>, queue: Option<&ClassSpec>| {
+        let station = |at: usize, order: &OrderKind, rate: Option<RateLimit>, queue: Option<&ClassSpec>| {
             let below: Vec<usize> = (0..tops.len()).filter(|class| tops[*class] == at).collect();
             let shares: Vec<Share> = below.iter().map(|class| spec.classes[*class].share()).collect();
             let part = match queue.filter(|_| below.is_empty()) {
-                Some(class) => Part::Queue(Queue::new(class, seed.wrapping_add(at as u64))),
-                None => Part::Classes(Order::new(order, &shares), below.iter().map(|class| class + 1).collect()),
+                Some(class) => Part::Queue(Queue::new(class, seed.wrapping_add(at as u64), policies)?),
+                None => {
+                    let order = Order::new(order, &shares, policies)?;
+                    Part::Classes(order, below.iter().map(|class| class + 1).collect())
+                }
             };
             let rate = rate.map(|rate| TokenBucket::new(rate.bits_per_second / 8, rate.burst));
-            Station { above: ROOT, number: 0, rate, held: false, part }
+            Ok::<_, String>(Station { above: ROOT, number: 0, rate, held: false, part })
         };
-        let mut stations = vec![station(ROOT, spec.order, spec.rate, None)];
+        let mut stations = vec![station(ROOT, &spec.order, spec.rate, None)?];
         for (at, class) in spec.classes.iter().enumerate() {
-            stations.push(station(at + 1, class.order, class.rate, Some(class)));
+            stations.push(station(at + 1, &class.order, class.rate, Some(class))?);
         }
         for (at, above) in tops.iter().enumerate() {
             let number = tops[..at].iter().filter(|other| *other == above).count();
             (stations[at + 1].above, stations[at + 1].number) = (*above, number);
         }
-        Discipline { stations, release: u64::MAX, packets: 0, bytes: 0 }
+        Ok(Discipline { stations, release: u64::MAX, packets: 0, bytes: 0 })
     }
 
     /// Packets that wait.
@@ -133,6 +140,14 @@ impl<P> Discipline<P> {
         match &self.stations.get(class + 1)?.part {
             Part::Queue(queue) => Some(ClassCounts { waiting: queue.packets.len() as u64, ..queue.counts }),
             Part::Classes(..) => None,
+        }
+    }
+
+    /// What a policy of an extension has done: that of a class, by its place in the description, or of the port itself.
+    pub fn policy_counts(&self, class: Option<usize>) -> Option<PolicyCounts> {
+        match &self.stations.get(class.map_or(ROOT, |class| class + 1))?.part {
+            Part::Queue(queue) => queue.gate.counts(),
+            Part::Classes(order, _) => order.counts(),
         }
     }
 
@@ -280,9 +295,9 @@ impl<P> Station<P> {
 }
 
 impl<P> Queue<P> {
-    fn new(class: &ClassSpec, seed: u64) -> Queue<P> {
-        let gate = Gate::new(&class.admission, seed);
-        Queue { packets: VecDeque::new(), room: class.packets, gate, counts: ClassCounts::default() }
+    fn new(class: &ClassSpec, seed: u64, policies: &dyn MakesPolicies) -> Result<Queue<P>, String> {
+        let gate = Gate::new(&class.admission, seed, policies)?;
+        Ok(Queue { packets: VecDeque::new(), room: class.packets, gate, counts: ClassCounts::default() })
     }
 
     /// Takes a packet in; whether it is the only one.
@@ -293,7 +308,7 @@ impl<P> Queue<P> {
             self.counts.full += 1;
             return Err((packet, NoRoom::Full));
         }
-        if !self.gate.lets_in(waiting, now) {
+        if !self.gate.lets_in((waiting, self.room), bytes, now) {
             self.counts.early += 1;
             return Err((packet, NoRoom::Early));
         }

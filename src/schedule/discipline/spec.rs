@@ -1,6 +1,7 @@
 //! What a discipline is made from: its classes, each with its place in the tree, checked as a whole.
 
 use super::admission::Admission;
+use super::brought::{KNOWN_MAX, PolicyName};
 use super::order::OrderKind;
 use crate::schedule::{DEADLINE_NS_MAX, WEIGHT_MAX};
 
@@ -95,6 +96,23 @@ impl DisciplineSpec {
         self.classes.iter().position(|class| class.name == name)
     }
 
+    /// What extensions bring of it: of which class, or of the port itself; whether it is an order, and no admission; its name.
+    pub fn brought(&self) -> impl Iterator<Item = (Option<&str>, bool, &PolicyName)> {
+        let orders = self.orders().filter_map(|(class, order)| Some((class, true, order.brought()?)));
+        let gates = self.queues().filter_map(|at| match &self.classes[at].admission {
+            Admission::Extension(name) => Some((Some(&self.classes[at].name[..]), false, name)),
+            _ => None,
+        });
+        orders.chain(gates)
+    }
+
+    /// Those of the port itself, and of classes above others.
+    fn orders(&self) -> impl Iterator<Item = (Option<&str>, &OrderKind)> {
+        let above = self.classes.iter().filter(|class| self.is_above(&class.name));
+        let of_classes = above.map(|class| (Some(&class.name[..]), &class.order));
+        core::iter::once((None, &self.order)).chain(of_classes)
+    }
+
     /// Says what cannot be, and what could.
     pub fn check(&self) -> Result<(), String> {
         if self.classes.is_empty() {
@@ -110,6 +128,23 @@ impl DisciplineSpec {
             }
             class.check().map_err(|why| format!("class {}: {why}", class.name))?;
             self.check_place(class).map_err(|why| format!("class {}: {why}", class.name))?;
+        }
+        let is_leaf = |class: &&ClassSpec| !self.is_above(&class.name);
+        if let Some(class) = self.classes.iter().filter(is_leaf).find(|class| class.order.brought().is_some()) {
+            return Err(format!("class {}: an order is of classes below it, and there are none", class.name));
+        }
+        let is_brought = |class: &&ClassSpec| matches!(class.admission, Admission::Extension(_));
+        if let Some(class) = self.classes.iter().filter(is_brought).find(|class| self.is_above(&class.name)) {
+            return Err(format!(
+                "class {}: an admission is of a class with a queue, without others below it",
+                class.name
+            ));
+        }
+        for (class, order) in self.orders().filter(|(_, order)| order.brought().is_some()) {
+            let below = self.classes.iter().filter(|other| other.below.as_deref() == class).count();
+            if below > KNOWN_MAX {
+                return Err(format!("order = \"{}\" of {below} classes: {KNOWN_MAX} at most", order.name()));
+            }
         }
         let packets: usize = self.queues().map(|at| self.classes[at].packets).sum();
         if packets > PACKETS_MAX {

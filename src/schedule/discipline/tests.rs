@@ -38,7 +38,12 @@ struct Link {
 impl Link {
     fn new(spec: &DisciplineSpec, byte_ns: u64) -> Link {
         spec.check().unwrap();
-        Link { discipline: Discipline::new(spec, 7), now: 0, byte_ns, numbers: vec![0; spec.classes.len()] }
+        Link {
+            discipline: Discipline::new(spec, 7, &NoExtensions).unwrap(),
+            now: 0,
+            byte_ns,
+            numbers: vec![0; spec.classes.len()],
+        }
     }
 
     fn put(&mut self, class: usize, bytes: usize) -> Result<(), NoRoom> {
@@ -86,7 +91,7 @@ fn a_hundred_classes_have_what_their_weights_say_to_a_hundredth() {
     let weights: Vec<u32> = (0..100).map(|at| 50 + at * 7).collect();
     let lengths: Vec<usize> = (0..100).map(|at| 64 + at * 37 % 1_450).collect();
     for order in [OrderKind::Wfq, OrderKind::Drr, OrderKind::Edf] {
-        let sent = Link::new(&weighted(order, &weights), 80).flood(&lengths, 60 * SECOND);
+        let sent = Link::new(&weighted(order.clone(), &weights), 80).flood(&lengths, 60 * SECOND);
         let all: u64 = sent.iter().sum();
         for (at, bytes) in sent.iter().enumerate() {
             let expected = all as f64 * f64::from(weights[at]) / f64::from(weights.iter().sum::<u32>());
@@ -361,7 +366,7 @@ fn what_cannot_be_is_refused_in_words() {
         assert!(why.contains(expected), "{why}");
     }
     assert!("wrr".parse::<OrderKind>().unwrap_err().contains("priority, wfq, drr, edf"));
-    assert!(OrderKind::ALL.iter().all(|kind| kind.name().parse() == Ok(*kind)));
+    assert!(OrderKind::ALL.iter().all(|kind| kind.name().parse() == Ok(kind.clone())));
 }
 
 /// A class by where it is below, its share and whether it has a rate.
@@ -374,12 +379,12 @@ fn tree(order: usize, drawn: &[Drawn]) -> DisciplineSpec {
         priority: *priority,
         deadline_ns: if *priority % 2 == 0 { 0 } else { u64::from(*weight) * 1_000 },
         rate: is_slow.then_some(RateLimit { bits_per_second: 1_000_000 * u64::from(*weight), burst: BURST_LEAST }),
-        order: OrderKind::ALL[usize::from(*order) % 4],
+        order: OrderKind::ALL[usize::from(*order) % 4].clone(),
         packets: 20,
         ..class(&format!("c{at}"))
     };
     DisciplineSpec {
-        order: OrderKind::ALL[order % 4],
+        order: OrderKind::ALL[order % 4].clone(),
         rate: None,
         classes: drawn.iter().enumerate().map(one).collect(),
     }

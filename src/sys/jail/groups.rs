@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// What names of parents begin with.
 const PREFIX: &str = "anode-";
 
-/// How long is waited for the kernel to take the last process out of a group that was killed.
+/// How long is waited for the kernel to take the last process out of a group that was killed, and for somebody who removes a parent.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Microseconds over which a maximum of the processor is counted.
@@ -56,11 +56,11 @@ impl Parent {
     /// Makes the directories of a parent, and removes those of parents that nobody holds any more. Controllers that cannot be had are left
     /// out.
     pub fn open(name: &str) -> Parent {
-        let (mut places, mut locks) = (Vec::new(), Vec::new());
+        let (mut places, mut locks, until) = (Vec::new(), Vec::new(), Instant::now() + PATIENCE);
         for hierarchy in hierarchies() {
             remove_left(&hierarchy.base);
             let at = hierarchy.base.join(format!("{PREFIX}{name}"));
-            match make_parent(&hierarchy, &at) {
+            match make_parent(&hierarchy, &at, until) {
                 Ok(lock) => {
                     locks.push(lock);
                     places.push(Place { hierarchy, at });
@@ -168,8 +168,10 @@ pub fn remove_all_left() {
 fn remove_left(base: &Path) {
     let Ok(found) = fs::read_dir(base) else { return };
     for entry in found.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
-        if hold(&entry.path()).is_ok() {
-            remove_tree(&entry.path());
+        // Held until it is gone, and no other one that has come in its place.
+        match hold(&entry.path()) {
+            Ok(lock) if is_at(&lock, &entry.path()) => remove_tree(&entry.path()),
+            _ => {}
         }
     }
 }
@@ -188,15 +190,18 @@ fn is_at(directory: &OwnedFd, at: &Path) -> bool {
     fs::metadata(at).is_ok_and(|facts| own == Ok(facts.ino()))
 }
 
-fn make_parent(hierarchy: &Hierarchy, at: &Path) -> io::Result<OwnedFd> {
+fn make_parent(hierarchy: &Hierarchy, at: &Path, until: Instant) -> io::Result<OwnedFd> {
     let lock = loop {
         match create(at) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        // Somebody who starts now may take it for one that is left, until it is held.
+        // Somebody who starts now may take it for one that is left until it is held, and holds it himself as long as he removes it.
         match hold(at) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             Err(error) => return Err(error),
             Ok(lock) if is_at(&lock, at) => break lock,
             Ok(_) => {}

@@ -7,7 +7,9 @@ use anode::core::reason::{Drops, Reason};
 use anode::core::state_store::{Change, Refused, SharedState, Value};
 use anode::driver::{Driver, Outside, Supply};
 use anode::frame::{Frame, PeerId, PortId};
+use anode::node::wishing::WishedEdit;
 use anode::node::{Effect, KernelOrder, Linked, Node, NodeConfig, Shared, Turn};
+use anode::trust::Roles;
 use anode::wire::ethernet::{self, Mac, ethertype};
 use anode::wire::{Addr, Digest, arp, icmp, ipv6};
 use std::sync::{Arc, Mutex};
@@ -83,6 +85,21 @@ impl User {
     /// Puts the objects of a bundle into the store.
     pub fn keep(&mut self, bundle: &Bundle) {
         self.supply.add(bundle);
+    }
+
+    /// From now on these roles decide what signed code may.
+    pub fn judge(&mut self, node: &str, roles: Roles) {
+        self.supply.judge = Some((node.to_owned(), roles));
+    }
+
+    /// Edits of graphs that its code wishes for.
+    pub fn edits(&mut self) -> &mut Vec<WishedEdit> {
+        &mut self.supply.edits
+    }
+
+    /// All its counters.
+    pub fn status(&mut self) -> anode::node::status::Status {
+        self.driver.node.status()
     }
 
     /// Opens application ports.

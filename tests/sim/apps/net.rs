@@ -90,7 +90,10 @@ impl Outside for Around<'_> {
             | Effect::EndStores(_)
             | Effect::Kernel(_)
             | Effect::Channel { .. }
+            | Effect::Foreign(..)
+            | Effect::NoneForeign
             | Effect::Plan(..)
+            | Effect::GraphEdit(_)
             | Effect::Authorise(..) => {}
         }
     }

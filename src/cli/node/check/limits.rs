@@ -5,6 +5,7 @@ use crate::config::{NodeFile, PortFile};
 use crate::manage::Planned;
 use crate::node::entry::bytes_beside_others;
 use crate::node::proofs::{Demands, NeighbourKey};
+use crate::schedule::Share;
 use crate::topology::{Neighbour, Port};
 use model::status::Chosen;
 use std::iter::zip;
@@ -120,8 +121,21 @@ pub(super) fn tables(file: &NodeFile, planned: &Planned) -> Vec<String> {
             compiler.cpu_ms, compiler.memory_mib, compiler.wall_ms, compiler.output_mib, compiler.jobs
         ),
     ];
+    lines.extend(input(file, planned));
     lines.extend(plan(file, planned));
     lines
+}
+
+/// From which port frames are taken next.
+fn input(file: &NodeFile, planned: &Planned) -> Option<String> {
+    let spec = file.input().ok().flatten()?;
+    let by_priority = spec.is_by_priority();
+    let part = |(share, port): (&Share, &Port)| {
+        format!("{} {}", port.name, if by_priority { share.priority.into() } else { share.weight })
+    };
+    let parts: Vec<_> = zip(&spec.shares, &planned.config.ports).map(part).collect();
+    let what = if by_priority { "priorities" } else { "weights" };
+    Some(format!("input: the next frames are taken by {}; {what}: {}", spec.order.name(), parts.join(", ")))
 }
 
 /// What PLAN packets may call here.

@@ -2,6 +2,7 @@
 //! type is in the language's table of names.
 
 mod data;
+mod graphs;
 mod header;
 mod hosts;
 mod install;
@@ -65,7 +66,15 @@ pub(super) const CORE: &[(&str, Call)] = &[
     ("reassemble", network::layer),
     ("signedBy", network::layer),
     (INSTALL, install::install),
+    ("graphEdit", graphs::edit),
+    ("graphApply", graphs::apply),
+    ("graphRead", graphs::read),
+    ("graphWrite", graphs::write),
+    ("graphShow", graphs::show),
+    ("graphWhy", graphs::why),
 ];
+
+pub(super) use graphs::NAMES as GRAPHS;
 
 /// Its name, which the table of services knows: not everybody sees it.
 pub(super) const INSTALL: &str = "installServices";

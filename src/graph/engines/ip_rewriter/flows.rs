@@ -18,6 +18,9 @@ const SHOWN_MAX: usize = 15_360;
 /// Tables of programs before that are asked for flows, at most.
 const OLDER_MAX: usize = 4;
 
+/// Bytes that one takes with both directions, its place in their order, and what tables have free.
+pub(super) const FLOW_BYTES: u64 = 320;
+
 /// A flow in one direction.
 #[derive(Clone, Copy)]
 pub(super) struct Flow {
@@ -202,12 +205,12 @@ impl Flows {
         }
     }
 
-    /// Whether there is room for one more.
-    pub(super) fn has_room(&mut self, now: u64) -> bool {
-        if self.len() >= self.capacity {
+    /// Whether there is room for one more, here and in the memory of whoever pays for it.
+    pub(super) fn has_room(&mut self, now: u64, is_paid: bool) -> bool {
+        if self.len() >= self.capacity || !is_paid {
             self.age(LOOKED_AT_IF_FULL, now);
         }
-        self.len() < self.capacity
+        self.len() < self.capacity && is_paid
     }
 
     /// Looks at so many flows, one after the other and then at the first again; who is not in use any more is forgotten.

@@ -61,6 +61,31 @@ fn what_a_dead_node_has_left_is_removed_by_the_next() {
     assert!(places.iter().chain(&groups.places).all(|place| !place.exists()));
 }
 
+/// Nodes start and end at the same time, and each looks for what others have left.
+#[test]
+fn a_parent_that_was_just_made_is_not_taken_for_one_that_is_left() {
+    let name = format!("unit-new-{}", std::process::id());
+    if Parent::open(&name).places.is_empty() {
+        println!("SKIPPED: no control groups can be made here");
+        return;
+    }
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                remove_all_left();
+            }
+        });
+        let gone = (0..300).find_map(|round| {
+            let parent = Parent::open(&name);
+            let is_there = (0..20).all(|_| parent.places.iter().all(|place| place.at.exists()));
+            (!is_there).then(|| format!("{round}: {parent:?}"))
+        });
+        is_over.store(true, Ordering::Relaxed);
+        assert_eq!(gone, None);
+    });
+}
+
 #[test]
 fn weights_and_names_are_checked() {
     assert_eq!(group().check(), Ok(()));

@@ -20,6 +20,10 @@ impl GraphTable for Told {
         self.0.lock().unwrap().0.remove(&key);
     }
 
+    fn found(&self, _: u16, _: [u8; KEY]) -> Option<TableEntry> {
+        None
+    }
+
     fn idle(&self, _: u16, key: [u8; KEY]) -> Option<u64> {
         let mut told = self.0.lock().unwrap();
         told.1 += 1;
@@ -87,8 +91,8 @@ fn a_connection_that_ends_is_put_into_the_kernel_no_more_and_forgotten_soon() {
 fn flows_that_are_over_go_a_few_at_a_time_and_those_that_go_on_keep_their_place() {
     let (mut flows, told) = flows(2000, 2000);
     told.0.lock().unwrap().0.values_mut().for_each(|idle| *idle = 50 * SECOND);
-    assert!(!flows.has_room(9 * SECOND) && told.0.lock().unwrap().1 == 0, "all are in use");
-    assert!(flows.has_room(50 * SECOND));
+    assert!(!flows.has_room(9 * SECOND, true) && told.0.lock().unwrap().1 == 0, "all are in use");
+    assert!(flows.has_room(50 * SECOND, true));
     let asked = told.0.lock().unwrap().1;
     assert!(asked <= 2 * LOOKED_AT_IF_FULL as u64, "{asked}");
     // One-way flows that the kernel passes stand before all others, and do not keep these from being looked at.
@@ -99,7 +103,7 @@ fn flows_that_are_over_go_a_few_at_a_time_and_those_that_go_on_keep_their_place(
     });
     let mut begun = 0;
     for port in 3000..5000 {
-        if flows.has_room(60 * SECOND) {
+        if flows.has_room(60 * SECOND, true) {
             begun += 1;
             flows.begin(ends(protocol::UDP, port), ends(protocol::UDP, 30_000 + port), (0, 1), 60 * SECOND);
         }

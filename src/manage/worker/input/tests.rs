@@ -1,0 +1,141 @@
+//! Closed forms of what each port has by an order.
+
+use super::*;
+use crate::schedule::Share;
+use crate::schedule::discipline::OrderKind;
+
+pub fn spec(order: OrderKind, shares: &[(u32, u8)]) -> InputSpec {
+    let share = |(weight, priority): &(u32, u8)| Share { weight: *weight, priority: *priority, ..Share::default() };
+    InputSpec { order, shares: shares.iter().map(share).collect() }
+}
+
+fn by_weights(order: OrderKind, weights: [u32; 3]) -> Input {
+    Input::new(spec(order, &weights.map(|weight| (weight, 0)))).unwrap()
+}
+
+/// Batches of ports that always have more, each port's of one length: looks at what each has had after each batch.
+fn flood(input: &mut Input, lengths: [usize; 3], mut look: impl FnMut([u64; 3])) {
+    for batch in 0..30_000 {
+        // The poll says it again each round.
+        (0..3).for_each(|at| input.wake(at, batch));
+        let at = input.next(batch).unwrap();
+        input.charge(at, lengths[at], true, batch);
+        look([0, 1, 2].map(|at| input.counts(at).unwrap().frames));
+    }
+}
+
+const PAIRS: [(usize, usize); 3] = [(0, 1), (0, 2), (1, 2)];
+
+/// Start-time fair queueing (Goyal, Vin and Cheng 1997, theorem 1): frames in parts of weights differ by no more than a batch of each.
+#[test]
+fn under_wfq_ports_differ_by_a_batch_of_each_at_any_time() {
+    let (weights, lengths) = ([100, 300, 700], [64, 17, 1]);
+    // Virtual times within a step are not told apart: a step is less than a frame.
+    let part = |at: usize| (lengths[at] as f64 + 1.0) / f64::from(weights[at]);
+    flood(&mut by_weights(OrderKind::Wfq, weights), lengths, |had| {
+        for (one, other) in PAIRS {
+            let ahead = had[one] as f64 / f64::from(weights[one]) - had[other] as f64 / f64::from(weights[other]);
+            assert!(ahead.abs() <= part(one) + part(other), "{one} and {other}: {had:?}");
+        }
+    });
+}
+
+/// Deficit round robin: ports differ by a turn and a batch of each; the least weight has a turn of a full batch.
+#[test]
+fn under_drr_ports_differ_by_a_turn_and_a_batch_of_each() {
+    let (weights, lengths) = ([100, 250, 400], [64, 30, 1]);
+    let turn = |at: usize| BATCH as f64 * f64::from(weights[at]) / 100.0;
+    flood(&mut by_weights(OrderKind::Drr, weights), lengths, |had| {
+        for (one, other) in PAIRS {
+            let part = |at: usize| had[at] as f64 / turn(at);
+            let bound = 1.0 + lengths[one] as f64 / turn(one) + lengths[other] as f64 / turn(other);
+            assert!((part(one) - part(other)).abs() <= bound, "{one} and {other}: {had:?}");
+        }
+    });
+}
+
+#[test]
+fn a_port_that_was_idle_has_no_more_for_that() {
+    for order in [OrderKind::Wfq, OrderKind::Drr] {
+        let mut input = by_weights(order, [100, 100, 100]);
+        for now in 0..1_000 {
+            input.wake(0, now);
+            let at = input.next(now).unwrap();
+            input.charge(at, 64, true, now);
+        }
+        let mut had = [0u64; 2];
+        for now in 1_000..1_100 {
+            (0..2).for_each(|at| input.wake(at, now));
+            let at = input.next(now).unwrap();
+            had[at] += 64;
+            input.charge(at, 64, true, now);
+            assert!(had[0].abs_diff(had[1]) <= 2 * 64, "{had:?}");
+        }
+    }
+}
+
+/// Frames of the highest port come while a batch of another is taken: that batch is all that it waits for.
+#[test]
+fn under_priority_the_highest_port_waits_for_one_batch_at_most() {
+    let mut input = Input::new(spec(OrderKind::Priority, &[(100, 0), (100, 9), (100, 3)])).unwrap();
+    let (mut waits_for, mut served) = (None, 0);
+    for batch in 0..10_000u64 {
+        [0, 2].into_iter().for_each(|at| input.wake(at, batch));
+        if let Some(taken) = &waits_for {
+            assert!(*taken <= 1, "{taken} batches of others");
+            assert!(input.may_be_overtaken(), "the poll is asked");
+            input.wake(1, batch);
+        }
+        assert!(waits_for.is_none() || !input.may_be_overtaken(), "nobody is above it");
+        match input.next(batch).unwrap() {
+            1 => {
+                input.charge(1, 1, false, batch);
+                (waits_for, served) = (None, served + 1);
+            }
+            at => {
+                assert_eq!((at, waits_for), (2, None), "not the lowest, and none while it waits");
+                // In the middle of this batch some come for the highest.
+                waits_for = batch.is_multiple_of(7).then_some(1);
+                input.charge(at, 64, true, batch);
+            }
+        }
+    }
+    assert!(served > 1_000, "{served}");
+    // While the highest itself waits, and where all are alike, the poll is left alone.
+    let mut alike = Input::new(spec(OrderKind::Priority, &[(100, 4), (100, 4)])).unwrap();
+    assert!(!alike.may_be_overtaken(), "nobody waits");
+    alike.wake(0, 0);
+    assert!(!alike.may_be_overtaken());
+}
+
+#[test]
+fn what_a_panic_has_left_half_done_is_thrown_away_and_counts_stay() {
+    for order in [OrderKind::Priority, OrderKind::Wfq, OrderKind::Drr] {
+        let mut input = by_weights(order, [100, 100, 100]);
+        (0..3).for_each(|at| input.wake(at, 0));
+        let first = input.next(0).unwrap();
+        input.charge(first, 5, true, 0);
+        // Taken, and never charged.
+        input.next(0).unwrap();
+        input.begin_anew();
+        assert_eq!((input.waiting(), input.next(1)), (0, None));
+        assert_eq!(input.counts(first).map(|counts| (counts.batches, counts.frames)), Some((1, 5)));
+        (0..3).for_each(|at| input.wake(at, 1));
+        let mut all: Vec<_> = std::iter::from_fn(|| {
+            let at = input.next(1)?;
+            input.charge(at, 1, false, 1);
+            Some(at)
+        })
+        .collect();
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2]);
+    }
+}
+
+#[test]
+fn a_port_that_the_order_does_not_know_yet_is_left_alone() {
+    let mut input = by_weights(OrderKind::Wfq, [100, 100, 100]);
+    input.wake(3, 0);
+    input.charge(3, 1, true, 0);
+    assert_eq!((input.waiting(), input.counts(3)), (0, None));
+}
