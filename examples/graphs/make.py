@@ -219,3 +219,57 @@ put("in/damaged.pcap", [from_lan(it) for it in (udp, damaged(udp, 30), tcp, dama
 put("expected/checks/eth1.pcap", [from_lan(udp), from_lan(tcp)])
 put("expected/rings/eth0.pcap", [three])
 put("expected/rings/eth1.pcap", [one, two])
+
+# A gateway for pings and for errors about flows; three of these are about nothing that it knows, or from nobody in particular.
+home_host, outer = "10.0.0.10", "192.0.2.1"
+ping = lambda source, destination, identifier, kind=8: ip(source, destination, ICMP(type=kind, id=identifier, seq=1) / b"are you there?")
+asked = ip(home_host, web, UDP(sport=4000, dport=53) / b"question")
+answered = ip(web, home_host, UDP(sport=53, dport=4000) / b"answer")
+
+
+def renamed(packet, **ends):
+    """The packet with other ends, and sums made anew."""
+    other = IP(raw(packet))
+    for name, value in ends.items():
+        layer = other if name in ("src", "dst") else other.payload
+        setattr(layer, name, value)
+    del other.chksum, other.payload.chksum
+    return IP(raw(other))
+
+
+out_there = lambda packet, port: renamed(packet, src=outer, sport=port)
+first, second = ping(home_host, web, 7), ping("10.0.0.11", web, 7)
+put("in/homes.pcap", [
+    (1.00, from_lan(first)),
+    (1.01, from_lan(second)),
+    (1.02, from_lan(asked)),
+    (1.20, from_lan(error(home_host, answered, 3, 3, id=9))),
+    (1.21, from_lan(error(home_host, ip(web, home_host, UDP(sport=54, dport=4000) / b"unasked"), 3, 3, id=9))),
+])
+asked_outside = out_there(asked, 1024)
+first_outside, second_outside = renamed(first, src=outer, id=1), renamed(second, src=outer, id=2)
+put("in/world.pcap", [
+    (1.10, from_wan(ping(web, outer, 2, 0))),
+    (1.11, from_wan(ping(web, outer, 1, 0))),
+    (1.12, from_wan(renamed(answered, dst=outer, dport=1024))),
+    (1.13, from_wan(error("203.0.113.1", asked_outside, 11, 0, id=5))),
+    (1.14, from_wan(ping(web, outer, 3, 0))),
+    (1.15, from_wan(error("203.0.113.1", out_there(asked, 1025), 11, 0, id=5))),
+    (1.30, from_lan(second)),
+])
+put("expected/gateway/eth1.pcap", [
+    to_wan(first_outside),
+    to_wan(second_outside),
+    to_wan(asked_outside),
+    to_wan(error(outer, renamed(answered, dst=outer, dport=1024), 3, 3, id=9)),
+])
+put("expected/gateway/eth0.pcap", [
+    to_lan(ping(web, "10.0.0.11", 7, 0)),
+    to_lan(ping(web, home_host, 7, 0)),
+    to_lan(answered),
+    to_lan(error("203.0.113.1", asked, 11, 0, id=5)),
+])
+
+# What a generator sends over a link that is not there.
+generated = Ether(src=WAN, dst=GW) / IP(src=outer, dst=far, ttl=64, id=0) / UDP(sport=1234, dport=1234) / bytes(1000 - 42)
+put("expected/emulator/eth1.pcap", [generated] * 50)

@@ -144,10 +144,7 @@ mod tests {
                 good.replace("eth0/ip *", "eth0/ip/upd *:5"),
                 "[[graph]] g: take: 'eth0/ip/upd *:5': 'upd' is no protocol of a channel",
             ),
-            (
-                good.replace("eth0/ip *", "eth1/ip"),
-                "[[graph]] g: take: 'eth1/ip': no port is called eth1; there are: eth0",
-            ),
+            (good.replace("eth0/ip *", "eth0/ip/udp 5"), "[[graph]] g: take: 'eth0/ip/udp 5': no address of a channel"),
             (graph("g h", "ee", "FromDevice(eth0) -> Discard;"), "a graph's name is 1 to 32 letters"),
             (good.replace("take", "takes"), "unknown field `takes`"),
             (

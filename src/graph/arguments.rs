@@ -8,13 +8,17 @@ use click::diagnostic::Diagnostic;
 use click::span::Span;
 use std::collections::HashMap;
 
-/// Names for addresses, as `AddressInfo` gives them.
+/// What names stand for in arguments: `AddressInfo` and `IPRewriterPatterns` give some, and engines have theirs.
 #[derive(Clone, Debug, Default)]
-pub struct AddressNames {
+pub struct ArgumentNames {
     /// IPv4 addresses, with the length of their network.
     pub ip: HashMap<String, ([u8; 4], u8)>,
     /// Ethernet addresses.
     pub ethernet: HashMap<String, Mac>,
+    /// What flows become: the words behind the name of a pattern.
+    pub patterns: HashMap<String, Vec<String>>,
+    /// Engines of the graph, and the class that is written for each.
+    pub engines: HashMap<String, String>,
 }
 
 /// The arguments of one engine.
@@ -26,7 +30,7 @@ pub struct Arguments<'a> {
     /// Inputs and outputs that are connected.
     pub ports: (u16, u16),
     /// Names for addresses.
-    pub names: &'a AddressNames,
+    pub names: &'a ArgumentNames,
     class: &'a str,
     span: Span,
     wrong: &'a mut Vec<Diagnostic>,
@@ -38,7 +42,7 @@ pub trait FromArgument: Sized {
     const WANTED: &'static str;
 
     /// Reads it.
-    fn read(text: &str, names: &AddressNames) -> Option<Self>;
+    fn read(text: &str, names: &ArgumentNames) -> Option<Self>;
 }
 
 impl<'a> Arguments<'a> {
@@ -47,7 +51,7 @@ impl<'a> Arguments<'a> {
         all: &'a [Argument],
         (name, class, span): (&'a str, &'a str, Span),
         ports: (u16, u16),
-        names: &'a AddressNames,
+        names: &'a ArgumentNames,
         wrong: &'a mut Vec<Diagnostic>,
     ) -> Arguments<'a> {
         Arguments { all, used: vec![false; all.len()], name, ports, names, class, span, wrong }
@@ -127,6 +131,18 @@ impl<'a> Arguments<'a> {
         }
     }
 
+    /// The engine that a name means here, with its class: in a compound element first one of the same.
+    pub fn engine(&self, name: &str) -> Option<(String, &'a String)> {
+        let mut scope = self.name.rsplit_once('/').map(|(scope, _)| scope);
+        loop {
+            let whole = scope.map_or_else(|| name.to_owned(), |scope| format!("{scope}/{name}"));
+            if let Some(class) = self.names.engines.get(&whole) {
+                return Some((whole, class));
+            }
+            scope = scope?.rsplit_once('/').map(|(scope, _)| scope);
+        }
+    }
+
     /// Keywords that Click's class has and that change nothing here.
     pub fn ignore(&mut self, keywords: &[&str]) {
         for keyword in keywords {
@@ -172,7 +188,7 @@ macro_rules! numbers {
         impl FromArgument for $type {
             const WANTED: &'static str = $wanted;
 
-            fn read(text: &str, _: &AddressNames) -> Option<$type> {
+            fn read(text: &str, _: &ArgumentNames) -> Option<$type> {
                 number(text)?.try_into().ok()
             }
         }
@@ -193,7 +209,7 @@ pub struct Most(pub u64);
 impl FromArgument for Most {
     const WANTED: &'static str = "a number, negative for no bound";
 
-    fn read(text: &str, _: &AddressNames) -> Option<Most> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<Most> {
         match text.strip_prefix('-') {
             Some(rest) => number(rest).map(|_| Most(u64::MAX)),
             None => number(text).map(Most),
@@ -204,7 +220,7 @@ impl FromArgument for Most {
 impl FromArgument for bool {
     const WANTED: &'static str = "true or false";
 
-    fn read(text: &str, _: &AddressNames) -> Option<bool> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<bool> {
         match text.to_ascii_lowercase().as_str() {
             "true" | "yes" | "1" => Some(true),
             "false" | "no" | "0" => Some(false),
@@ -216,7 +232,7 @@ impl FromArgument for bool {
 impl FromArgument for f64 {
     const WANTED: &'static str = "a number";
 
-    fn read(text: &str, _: &AddressNames) -> Option<f64> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<f64> {
         text.parse().ok().filter(|number: &f64| number.is_finite())
     }
 }
@@ -224,7 +240,7 @@ impl FromArgument for f64 {
 impl FromArgument for String {
     const WANTED: &'static str = "a string";
 
-    fn read(text: &str, _: &AddressNames) -> Option<String> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<String> {
         String::from_utf8(bytes(text)?).ok()
     }
 }
@@ -236,7 +252,7 @@ pub struct Data(pub Vec<u8>);
 impl FromArgument for Data {
     const WANTED: &'static str = "a string, or bytes as \\<00ff>";
 
-    fn read(text: &str, _: &AddressNames) -> Option<Data> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<Data> {
         bytes(text).map(Data)
     }
 }
@@ -248,7 +264,7 @@ pub struct Span64(pub u64);
 impl FromArgument for Span64 {
     const WANTED: &'static str = "a time, as 1.5, 20ms or 3us";
 
-    fn read(text: &str, _: &AddressNames) -> Option<Span64> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<Span64> {
         let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (digits, unit) = text.split_at(unit);
         let scale = match unit {
@@ -276,7 +292,7 @@ pub struct BytesPerSecond(pub u64);
 impl FromArgument for BytesPerSecond {
     const WANTED: &'static str = "a bandwidth, as 1000 (bytes a second), 100kBps or 10Mbps";
 
-    fn read(text: &str, _: &AddressNames) -> Option<BytesPerSecond> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<BytesPerSecond> {
         let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
         let (digits, unit) = text.split_at(unit);
         let unit = unit.replace("/s", "ps");
@@ -299,9 +315,14 @@ impl FromArgument for BytesPerSecond {
 impl FromArgument for Mac {
     const WANTED: &'static str = "an Ethernet address, as 00:11:22:33:44:55";
 
-    fn read(text: &str, names: &AddressNames) -> Option<Mac> {
+    fn read(text: &str, names: &ArgumentNames) -> Option<Mac> {
         let known = names.ethernet.get(text.strip_suffix(":eth").unwrap_or(text)).copied();
-        known.or_else(|| text.replace('-', ":").parse().ok())
+        let byte = |digits: &str| match digits.len() {
+            1 | 2 if digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => u8::from_str_radix(digits, 16).ok(),
+            _ => None,
+        };
+        let bytes = || text.split([':', '-']).map(byte).collect::<Option<Vec<u8>>>();
+        known.or_else(|| bytes()?.try_into().ok().map(Mac))
     }
 }
 
@@ -318,7 +339,7 @@ impl core::fmt::Display for Ip4 {
 impl FromArgument for Ip4 {
     const WANTED: &'static str = "an IPv4 address, as 10.0.0.1";
 
-    fn read(text: &str, names: &AddressNames) -> Option<Ip4> {
+    fn read(text: &str, names: &ArgumentNames) -> Option<Ip4> {
         let known = names.ip.get(text.strip_suffix(":ip").unwrap_or(text)).map(|(address, _)| Ip4(*address));
         known.or_else(|| text.parse::<std::net::Ipv4Addr>().ok().map(|address| Ip4(address.octets())))
     }
@@ -358,7 +379,7 @@ impl Net4 {
 impl FromArgument for Net4 {
     const WANTED: &'static str = "an IPv4 network, as 10.0.0.0/8";
 
-    fn read(text: &str, names: &AddressNames) -> Option<Net4> {
+    fn read(text: &str, names: &ArgumentNames) -> Option<Net4> {
         if let Some((address, length)) = names.ip.get(text.strip_suffix(":ipnet").unwrap_or(text)) {
             return Some(Net4 { address: Ip4(*address), length: *length });
         }
@@ -383,7 +404,7 @@ pub struct WordList(pub Vec<String>);
 impl FromArgument for WordList {
     const WANTED: &'static str = "words";
 
-    fn read(text: &str, _: &AddressNames) -> Option<WordList> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<WordList> {
         Some(WordList(words(text).into_iter().map(str::to_owned).collect()))
     }
 }
@@ -395,7 +416,7 @@ pub struct Choice(pub Option<u16>);
 impl Choice {
     /// What an operator writes.
     pub fn set(&mut self, text: &str) -> Result<(), String> {
-        *self = Choice::read(text.trim(), &AddressNames::default()).ok_or(Choice::WANTED)?;
+        *self = Choice::read(text.trim(), &ArgumentNames::default()).ok_or(Choice::WANTED)?;
         Ok(())
     }
 }
@@ -412,7 +433,7 @@ impl core::fmt::Display for Choice {
 impl FromArgument for Choice {
     const WANTED: &'static str = "the number of a port, or negative for none";
 
-    fn read(text: &str, _: &AddressNames) -> Option<Choice> {
+    fn read(text: &str, _: &ArgumentNames) -> Option<Choice> {
         let number: i32 = text.parse().ok()?;
         u16::try_from(number).map(Some).or(if number < 0 { Ok(None) } else { Err(()) }).ok().map(Choice)
     }

@@ -454,6 +454,16 @@ impl<'a> GraphCx<'a> {
         place.and_then(|place| place.engine.as_ref()).map_or(0, |engine| engine.held())
     }
 
+    /// The number of the engine of this name.
+    pub fn find(&self, name: &str) -> Option<u16> {
+        self.engines.iter().position(|place| &*place.name == name).map(|at| at as u16)
+    }
+
+    /// Another engine, if it is such a one.
+    pub fn other<T: 'static>(&mut self, engine: u16) -> Option<&mut T> {
+        self.engines.get_mut(usize::from(engine))?.engine.as_mut()?.as_any()?.downcast_mut()
+    }
+
     /// The numbers of engines behind the outputs of this one that hold packets, up to the first on each way.
     pub fn stores_behind(&self, holds: impl Fn(&str) -> bool) -> Vec<u16> {
         let (mut found, mut seen, mut open) = (Vec::new(), Vec::new(), vec![self.at]);

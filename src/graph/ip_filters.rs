@@ -3,7 +3,7 @@
 //! Example: `src 10.0.0.0/8 && tcp dst port 80` becomes `ip src net 10.0.0.0/8 and tcp dst port 80`, a pcap filter ([`pcap`]). So there
 //! is one classifier for rules of the node and of graphs; what is written here only has other words.
 
-use super::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4};
+use super::arguments::{ArgumentNames, Arguments, FromArgument, Ip4, Net4};
 use super::engine::{Engine, GraphCx, Pushed};
 use super::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
 use super::packet;
@@ -45,7 +45,7 @@ impl IpFilters {
         let mut rules = Classifier::new(Protocols::standard(), "ip", MatchMode::First, 0, 0).ok()?;
         let mut wrong = false;
         for (order, (argument, text, output)) in (0..).zip(written) {
-            let filter = Reader::translate(text);
+            let filter = Reader::translate(text, args.names);
             let added = filter.and_then(|filter| {
                 let known = rules.protocols().clone();
                 let mut names = NoNames;
@@ -78,15 +78,18 @@ impl Engine for IpFilters {
 }
 
 /// Words of a filter.
-struct Reader {
+struct Reader<'a> {
     words: Vec<String>,
     at: usize,
     depth: usize,
+    names: &'a ArgumentNames,
+    /// What was said last of which end, protocol and kind a value is: who says only a value means the same of it.
+    last: [String; 3],
 }
 
-impl Reader {
+impl Reader<'_> {
     /// The same filter in the words of pcap.
-    fn translate(text: &str) -> Result<String, String> {
+    fn translate(text: &str, names: &ArgumentNames) -> Result<String, String> {
         let mut spaced = text.to_owned();
         for sign in ["&&", "||", "(", ")", "<=", ">=", "==", "!="] {
             spaced = spaced.replace(sign, &format!(" {sign} "));
@@ -100,7 +103,7 @@ impl Reader {
         if words.is_empty() {
             return Ok("ip".to_owned());
         }
-        let mut reader = Reader { words, at: 0, depth: 0 };
+        let mut reader = Reader { words, at: 0, depth: 0, names, last: Default::default() };
         let filter = reader.either()?;
         match reader.peek() {
             "" => Ok(filter),
@@ -198,6 +201,10 @@ impl Reader {
             }
             _ => {}
         }
+        if [&end, &protocol, &kind].into_iter().all(String::is_empty) {
+            [end, protocol, kind] = self.last.clone();
+        }
+        self.last = [end.clone(), protocol.clone(), kind.clone()];
         let sign = if self.take(&["=", "=="]) {
             "="
         } else {
@@ -207,12 +214,17 @@ impl Reader {
         if value.is_empty() {
             return Err(format!("a value is missing behind '{}'", self.words.join(" ")));
         }
-        said(&end, &protocol, (&kind, sign, &value))
+        said(&end, &protocol, (&kind, sign, &value), self.names)
     }
 }
 
 /// One primitive in the words of pcap.
-fn said(end: &str, protocol: &str, (kind, sign, value): (&str, &str, &str)) -> Result<String, String> {
+fn said(
+    end: &str,
+    protocol: &str,
+    (kind, sign, value): (&str, &str, &str),
+    names: &ArgumentNames,
+) -> Result<String, String> {
     let number = |most: u32| {
         let read = value.strip_prefix("0x").map_or_else(|| value.parse().ok(), |hex| u32::from_str_radix(hex, 16).ok());
         read.filter(|number| *number <= most).ok_or(format!("'{value}' is no number up to {most}"))
@@ -240,9 +252,11 @@ fn said(end: &str, protocol: &str, (kind, sign, value): (&str, &str, &str)) -> R
     }
     let negate = |filter: String| if sign == "!=" { format!("not ({filter})") } else { filter };
     let space = |word: &str| if word.is_empty() { String::new() } else { format!("{word} ") };
-    let is_address = value.split('/').next().is_some_and(|it| it.parse::<std::net::Ipv4Addr>().is_ok());
+    let net = Net4::read(value, names);
+    let is_flow = matches!(protocol, "tcp" | "udp" | "transp");
     match kind {
-        "port" => {
+        // Of a flow what is no address is a port.
+        "" | "port" if kind == "port" || net.is_none() && is_flow => {
             let protocol = if protocol == "transp" { "" } else { protocol };
             let filter = |range: &str, what: String| format!("{}{}{range} {what}", space(protocol), space(end));
             Ok(match sign {
@@ -257,11 +271,12 @@ fn said(end: &str, protocol: &str, (kind, sign, value): (&str, &str, &str)) -> R
             })
         }
         "proto" => Ok(negate(format!("ip proto {value}"))),
-        "" | "host" | "net" if is_address => {
-            let net = Net4::read(value, &AddressNames::default()).ok_or(format!("'{value}' is no network"))?;
+        "" | "host" | "net" if net.is_some() => {
+            let net = net.ok_or(format!("'{value}' is no network"))?;
             let first = Ip4((u32::from_be_bytes(net.address.0) & net.mask()).to_be_bytes());
-            let what =
-                if value.contains('/') { format!("net {first}/{}", net.length) } else { format!("host {first}") };
+            // A name has an address and a network.
+            let is_net = value.contains('/') || kind == "net" && net.length < 32;
+            let what = if is_net { format!("net {first}/{}", net.length) } else { format!("host {}", net.address) };
             let filter = negate(format!("ip {}{what}", space(end)));
             Ok(if protocol.is_empty() || protocol == "ip" { filter } else { format!("({protocol} and {filter})") })
         }
@@ -275,6 +290,8 @@ mod tests {
 
     #[test]
     fn filters_are_those_of_pcap_in_other_words() {
+        let ip = [("intern".to_owned(), ([10, 0, 0, 1], 8))].into();
+        let names = ArgumentNames { ip, ..ArgumentNames::default() };
         for (ours, pcap) in [
             ("-", "ip"),
             ("src 10.0.0.1", "ip src host 10.0.0.1"),
@@ -287,11 +304,17 @@ mod tests {
             ("ip proto 50", "ip proto 50"),
             ("udp src port >= 1024", "udp src portrange 1024-65535"),
             ("dst host != 10.0.0.1", "not (ip dst host 10.0.0.1)"),
+            ("dst tcp www or https", "(tcp dst port www or tcp dst port https)"),
+            ("src or dst port dns", "src or dst port dns"),
+            ("src tcp port ftp", "tcp src port ftp"),
+            ("src host 10.0.0.1 or 10.0.0.2", "(ip src host 10.0.0.1 or ip src host 10.0.0.2)"),
+            ("dst host intern", "ip dst host 10.0.0.1"),
+            ("dst net intern && udp 53", "(ip dst net 10.0.0.0/8 and udp port 53)"),
         ] {
-            assert_eq!(Reader::translate(ours).as_deref(), Ok(pcap), "{ours}");
+            assert_eq!(Reader::translate(ours, &names).as_deref(), Ok(pcap), "{ours}");
         }
         for wrong in ["(", "src", "tcp port", "icmp type 300", "nobody", "src 10.0.0.1 )"] {
-            assert!(Reader::translate(wrong).is_err(), "{wrong}");
+            assert!(Reader::translate(wrong, &names).is_err(), "{wrong}");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! `click` checks names, connections, push and pull; here each engine is made by its class from its arguments, and linked. All mistakes of
 //! all engines are told together, each at its place. Nothing is opened: devices are names until somebody gives them packets.
 
-use super::arguments::{AddressNames, Arguments, FromArgument, Net4, words_of};
+use super::arguments::{ArgumentNames, Arguments, FromArgument, Net4, words_of};
 use super::class::{BROUGHT_MAX, BroughtClass, BroughtClasses, EngineClass, Make, PlacedClass};
 use super::engine::{Engine, GraphLink, Placed};
 use super::engines;
@@ -208,7 +208,7 @@ pub fn build(checked: &CheckedGraph, brought: &BroughtClasses, most: usize) -> R
         let what = format!("more than {most} elements");
         return Err(vec![Diagnostic::new(beyond.span, what, "this is one too many")]);
     }
-    let names = addresses(elements, &mut wrong);
+    let names = names_of(elements, &mut wrong);
     let others = elements.iter().filter(|element| brought.class(&element.class).is_some());
     if let Some(beyond) = others.clone().nth(BROUGHT_MAX) {
         let what = format!("more than {BROUGHT_MAX} engines of extensions");
@@ -253,7 +253,7 @@ pub fn build(checked: &CheckedGraph, brought: &BroughtClasses, most: usize) -> R
 type Made = (PlacedClass, Option<Box<dyn Engine>>);
 
 /// The engine of an element whose class is the node's own; nothing of a remark, and no engine if something is wrong.
-fn own(element: &Element, count: (u16, u16), names: &AddressNames, wrong: &mut Vec<Diagnostic>) -> Option<Made> {
+fn own(element: &Element, count: (u16, u16), names: &ArgumentNames, wrong: &mut Vec<Diagnostic>) -> Option<Made> {
     let class = engines::class(&element.class)?;
     let Make::Element { make, .. } = &class.make else { return None };
     let about = (element.name.as_str(), element.class.as_str(), element.span);
@@ -307,23 +307,40 @@ fn meet(graph: &mut Graph) {
     }
 }
 
+/// What names stand for: what remarks say, and engines.
+fn names_of(elements: &[Element], wrong: &mut Vec<Diagnostic>) -> ArgumentNames {
+    let mut names = ArgumentNames::default();
+    names.engines = elements.iter().map(|element| (element.name.clone(), element.class.clone())).collect();
+    for argument in elements.iter().filter(|it| it.class == "IPRewriterPatterns").flat_map(|it| &it.arguments) {
+        match words_of(argument).split_first() {
+            Some((name, words)) if words.len() == 4 => {
+                let words = words.iter().map(|word| (*word).to_owned()).collect();
+                names.patterns.insert((*name).to_owned(), words);
+            }
+            _ => wrong
+                .push(argument.wrong(format!("'{}' is no pattern", argument.text), "as NAME 192.0.2.1 1024-65535 - -")),
+        }
+    }
+    addresses(elements, &mut names, wrong);
+    names
+}
+
 /// The names that `AddressInfo` gives.
-fn addresses(elements: &[Element], wrong: &mut Vec<Diagnostic>) -> AddressNames {
-    let mut names = AddressNames::default();
+fn addresses(elements: &[Element], names: &mut ArgumentNames, wrong: &mut Vec<Diagnostic>) {
     for argument in elements.iter().filter(|it| it.class == "AddressInfo").flat_map(|it| &it.arguments) {
         let words = words_of(argument);
         let Some((name, values)) = words.split_first() else { continue };
         for value in values {
-            let plain = AddressNames::default();
+            let plain = ArgumentNames::default();
             if let Some(mac) = Mac::read(value, &plain) {
                 names.ethernet.insert((*name).to_owned(), mac);
-            } else if let Some(net) = Net4::read(value, &names) {
+            } else if let Some(net) = Net4::read(value, names) {
                 let has_length = value.contains('/');
                 let known = names.ip.get(*name).copied();
                 let length = if has_length { net.length } else { known.map_or(32, |(_, length)| length) };
                 let address = if has_length && known.is_some() { known.unwrap_or_default().0 } else { net.address.0 };
                 names.ip.insert((*name).to_owned(), (address, length));
-            } else if let Some(mac) = Mac::read(value, &names) {
+            } else if let Some(mac) = Mac::read(value, names) {
                 names.ethernet.insert((*name).to_owned(), mac);
             } else {
                 wrong
@@ -331,7 +348,6 @@ fn addresses(elements: &[Element], wrong: &mut Vec<Diagnostic>) -> AddressNames 
             }
         }
     }
-    names
 }
 
 #[cfg(test)]

@@ -133,6 +133,35 @@ impl FlowEnds {
         Some(FlowEnds { protocol, source: (source, from), destination: (destination, to) })
     }
 
+    /// The flow of an ICMP echo request, or of its reply: the identifier is the port of either end (RFC 5508 §3.1).
+    pub fn of_ping(bytes: &[u8]) -> Option<FlowEnds> {
+        let packet = ipv4::Packet::new_checked(bytes).ok()?;
+        let is_whole = packet.protocol() == protocol::ICMP && packet.fragment_offset() == 0;
+        FlowEnds::beginning(bytes, packet.header_len()).filter(|_| is_whole)
+    }
+
+    /// The flow of a packet of which an error quotes the beginning.
+    pub fn quoted(bytes: &[u8]) -> Option<FlowEnds> {
+        let header = header_length(bytes);
+        let is_first =
+            bytes.first()? >> 4 == 4 && header >= ipv4::HEADER && bytes.get(6..8)?[0] & 0x1f == 0 && bytes[7] == 0;
+        FlowEnds::beginning(bytes, header).filter(|_| is_first)
+    }
+
+    /// The same of a packet that begins like that, whatever its lengths say.
+    fn beginning(bytes: &[u8], header: usize) -> Option<FlowEnds> {
+        let address = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(Ip4);
+        let transport = bytes.get(header..header + 8)?;
+        let word = |at: usize| u16::from_be_bytes([transport[at], transport[at + 1]]);
+        let protocol = *bytes.get(9)?;
+        let (from, to) = match protocol {
+            protocol::TCP | protocol::UDP => (word(0), word(2)),
+            protocol::ICMP if matches!(transport[0], 0 | 8) => (word(4), word(4)),
+            _ => return None,
+        };
+        Some(FlowEnds { protocol, source: (address(12)?, from), destination: (address(16)?, to) })
+    }
+
     /// The answers' flow.
     pub fn reversed(self) -> FlowEnds {
         FlowEnds { source: self.destination, destination: self.source, ..self }
@@ -141,6 +170,9 @@ impl FlowEnds {
     /// Gives a packet these ends instead of its own, and carries its checksums over.
     pub fn write(self, bytes: &mut [u8]) {
         let header = header_length(bytes);
+        if self.protocol == protocol::ICMP {
+            return self.write_ping(bytes, header);
+        }
         let transport = sum_at(self.protocol).map(|at| header + at);
         let has_sum = transport.and_then(|at| bytes.get(at..at + 2)).is_some_and(|sum| sum != [0, 0])
             || self.protocol == protocol::TCP;
@@ -164,6 +196,22 @@ impl FlowEnds {
             && let Some(none @ [0, 0]) = bytes.get_mut(sum..sum + 2)
         {
             none.fill(0xff);
+        }
+    }
+}
+
+impl FlowEnds {
+    /// The same of a ping, whose checksum knows nothing of addresses.
+    fn write_ping(self, bytes: &mut [u8], header: usize) {
+        for (at, address) in [(12, self.source.0), (16, self.destination.0)] {
+            for half in [0, 2] {
+                change_word(bytes, at + half, [address.0[half], address.0[half + 1]]);
+            }
+        }
+        let identifier = self.source.1.to_be_bytes();
+        carry(bytes, Some(header + 2), header + 4, identifier);
+        if let Some(place) = bytes.get_mut(header + 4..header + 6) {
+            place.copy_from_slice(&identifier);
         }
     }
 }

@@ -58,6 +58,26 @@ fn show_part(part: &Part) {
     crate::say!("  sent {sent}, back {back}; there: in {came}, out {left}, dropped {dropped}, held {held}");
 }
 
+/// Prints what has become of the packets of a graph.
+fn show_traffic(graph: &Graph) {
+    let Graph { came, begun, left, used, dropped, held, blanked, kernel_packets, edited, drops, .. } = graph;
+    crate::say!("in {came}, begun {begun}, out {left}, used {used}, dropped {dropped}, held {held}");
+    if !drops.is_empty() {
+        let drops: Vec<_> =
+            drops.iter().map(|(reason, packets)| format!("{} {packets}", clean::line(reason))).collect();
+        crate::say!("dropped by its domain: {}", drops.join(", "));
+    }
+    if *kernel_packets > 0 {
+        crate::say!("in the kernel {kernel_packets} of those that came in");
+    }
+    if *blanked > 0 {
+        crate::say!("locked fields were blanked {blanked} times at the way to other places");
+    }
+    if *edited > 0 {
+        crate::say!("changed {edited} times by programs of its role");
+    }
+}
+
 /// Prints a graph with its engines, connections and counts.
 pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
     let shown = shown(node, name)?;
@@ -66,57 +86,26 @@ pub(super) fn show(node: &str, name: &str, json: bool) -> Result<bool> {
         return Ok(true);
     }
     let Shown { graph, engines, wires, said, .. } = shown;
-    let Graph { came, begun, left, used, dropped, held, blanked, kernel_packets, .. } = graph;
-    let Graph {
-        name,
-        domain,
-        role,
-        generation,
-        older,
-        take,
-        place,
-        why,
-        parts,
-        owner,
-        edited,
-        waits,
-        edits,
-        drops,
-        ..
-    } = graph;
-    if let Some(waits) = waits.as_ref().filter(|_| generation == 0) {
-        crate::say!("{}: role {}, {}", clean::line(&name), clean::line(&role), clean::line(waits));
+    let Graph { name, domain, role, generation, older, take, place, why, parts, owner, waits, edits, .. } = &graph;
+    if let Some(waits) = waits.as_ref().filter(|_| *generation == 0) {
+        crate::say!("{}: role {}, {}", clean::line(name), clean::line(role), clean::line(waits));
         take.iter().for_each(|take| crate::say!("is to take {}", clean::line(take)));
         return Ok(true);
     }
-    crate::say!("{}: generation {generation}, domain {domain}, role {}", clean::line(&name), clean::line(&role));
-    crate::say!("runs @{place}{}", why.map_or(String::new(), |why| format!(", {}", not_there(&place, &why))));
+    crate::say!("{}: generation {generation}, domain {domain}, role {}", clean::line(name), clean::line(role));
+    crate::say!("runs @{place}{}", why.as_ref().map_or(String::new(), |why| format!(", {}", not_there(place, why))));
     if let Some(owner) = owner {
-        crate::say!("is a part of a graph of {}", clean::line(&owner));
+        crate::say!("is a part of a graph of {}", clean::line(owner));
     }
     if let Some(waits) = waits {
-        crate::say!("the next one {}", clean::line(&waits));
+        crate::say!("the next one {}", clean::line(waits));
     }
     parts.iter().for_each(show_part);
-    if older > 0 {
+    if *older > 0 {
         crate::say!("{older} generations before still hold packets");
     }
     take.iter().for_each(|take| crate::say!("takes {}", clean::line(take)));
-    crate::say!("in {came}, begun {begun}, out {left}, used {used}, dropped {dropped}, held {held}");
-    if !drops.is_empty() {
-        let drops: Vec<_> =
-            drops.iter().map(|(reason, packets)| format!("{} {packets}", clean::line(reason))).collect();
-        crate::say!("dropped by its domain: {}", drops.join(", "));
-    }
-    if kernel_packets > 0 {
-        crate::say!("in the kernel {kernel_packets} of those that came in");
-    }
-    if blanked > 0 {
-        crate::say!("locked fields were blanked {blanked} times at the way to other places");
-    }
-    if edited > 0 {
-        crate::say!("changed {edited} times by programs of its role");
-    }
+    show_traffic(&graph);
     edits.iter().for_each(show_edit);
     for Engine { name, class, place, asked, held } in &engines {
         let place = if asked.is_some() { format!("{place} as asked") } else { place.clone() };

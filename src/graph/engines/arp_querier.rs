@@ -2,7 +2,7 @@
 
 use crate::contract::plan::{FOUND_BYTES, FusedKey, FusedStep};
 use crate::frame::Frame;
-use crate::graph::arguments::{AddressNames, FromArgument, Ip4, Span64};
+use crate::graph::arguments::{ArgumentNames, FromArgument, Ip4, Span64};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, Holds, KEY, NoForm, TableEntry, Tried};
@@ -154,7 +154,7 @@ impl Engine for ArpQuerier {
         if handler != "insert" {
             return None;
         }
-        let names = AddressNames::default();
+        let names = ArgumentNames::default();
         let mut words = value.split_whitespace();
         let (ip, mac, rest) = (words.next(), words.next(), words.next());
         let read = ip.and_then(|ip| Ip4::read(ip, &names)).zip(mac.and_then(|mac| Mac::read(mac, &names)));

@@ -2,7 +2,7 @@
 
 use crate::contract::plan::FusedNext;
 use crate::frame::Frame;
-use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Net4, mask_of, words_of};
+use crate::graph::arguments::{ArgumentNames, Arguments, FromArgument, Ip4, Net4, mask_of, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{FusedAt, FusedBody, FusedLabel, NoForm};
@@ -52,7 +52,7 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
 }
 
 /// A route in words: a network, a gateway that may be missing, an output.
-fn read(words: &[&str], names: &AddressNames) -> Option<(Net4, Option<Way>)> {
+fn read(words: &[&str], names: &ArgumentNames) -> Option<(Net4, Option<Way>)> {
     let net = |word: &str| {
         Net4::read(word, names).or_else(|| (word == "0/0").then(|| Net4 { address: Ip4::default(), length: 0 }))
     };
@@ -210,7 +210,7 @@ impl Engine for IpLookup {
 
     fn write(&mut self, handler: &str, value: &str) -> Option<Result<(), String>> {
         let words: Vec<_> = value.split_whitespace().collect();
-        let read = read(&words, &AddressNames::default()).ok_or("no route: as 10.0.0.0/8 10.0.0.1 1".to_owned());
+        let read = read(&words, &ArgumentNames::default()).ok_or("no route: as 10.0.0.0/8 10.0.0.1 1".to_owned());
         match (handler, read) {
             ("add" | "set", Ok((net, Some(way)))) if self.routes.len() < ROUTES_MAX => self.add(net, way),
             ("remove", Ok((net, _))) if self.remove(net) => {}

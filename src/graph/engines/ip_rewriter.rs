@@ -4,7 +4,7 @@ mod flows;
 
 use crate::contract::plan::{FOUND_MAX, FusedKey, FusedNext, FusedStep};
 use crate::frame::Frame;
-use crate::graph::arguments::{AddressNames, Arguments, FromArgument, Ip4, Span64, words_of};
+use crate::graph::arguments::{ArgumentNames, Arguments, FromArgument, Ip4, Span64, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
@@ -15,11 +15,11 @@ use flows::{FLOW_BYTES, Flow, Flows};
 pub const CLASS: EngineClass = EngineClass {
     name: "IPRewriter",
     doc: "Gives TCP and UDP flows other addresses and ports, and their answers the first ones back. \
-          IPRewriter(INPUT0, ...): drop, pass OUTPUT, keep FOUT ROUT, or pattern SADDR SPORT DADDR DPORT FOUT \
-          ROUT. \
+          IPRewriter(INPUT0, ...): drop, pass OUTPUT, keep FOUT ROUT, pattern SADDR SPORT DADDR DPORT FOUT \
+          ROUT, or pattern NAME FOUT ROUT (IPRewriterPatterns). \
           MAPPING_CAPACITY flows; TCP_TIMEOUT, TCP_DONE_TIMEOUT and UDP_TIMEOUT in seconds: 86400, 240 and 300. \
           Handlers: mappings, nmappings, kernel_mappings, kernel_refused, mapping_failures",
-    make: Make::with("1-/1-", "h/h", "x/x", make),
+    make: Make::with("1-/1-", "h/h", "x/x", |args| make(args, false)),
 };
 
 /// Flows that one engine knows, at most.
@@ -51,10 +51,15 @@ struct Pattern {
     outputs: (u16, u16),
 }
 
-fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
+/// The same of pings, whose flows have nothing else than a time until they are forgotten.
+pub(super) fn make_of_pings(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
+    make(args, true)
+}
+
+fn make(args: &mut Arguments<'_>, of_pings: bool) -> Option<Box<dyn Engine>> {
     let (capacity, tcp) = (args.key("MAPPING_CAPACITY", FLOWS_MAX)?, args.key("TCP_TIMEOUT", seconds(TCP_TIMEOUT))?);
-    let (udp, done) =
-        (args.key("UDP_TIMEOUT", seconds(UDP_TIMEOUT))?, args.key("TCP_DONE_TIMEOUT", seconds(TCP_DONE))?);
+    let other = if of_pings { "TIMEOUT" } else { "UDP_TIMEOUT" };
+    let (udp, done) = (args.key(other, seconds(UDP_TIMEOUT))?, args.key("TCP_DONE_TIMEOUT", seconds(TCP_DONE))?);
     args.ignore(&[
         "TCP_NODATA_TIMEOUT",
         "TCP_GUARANTEE",
@@ -89,7 +94,7 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
         wrong = true;
     }
     let flows = Flows::new([tcp.0, done.0, udp.0], capacity.min(FLOWS_MAX) as usize);
-    (!wrong).then(|| Box::new(IpRewriter { inputs, flows, failures: 0 }) as Box<dyn Engine>)
+    (!wrong).then(|| Box::new(IpRewriter { inputs, flows, of_pings, failures: 0 }) as Box<dyn Engine>)
 }
 
 fn seconds(count: u64) -> Span64 {
@@ -108,7 +113,7 @@ impl Input {
         }
     }
 
-    fn read(words: &[&str], names: &AddressNames) -> Option<Input> {
+    fn read(words: &[&str], names: &ArgumentNames) -> Option<Input> {
         let either = |word: &str| (word != "-").then(|| Ip4::read(word, names));
         let address = |word: &str| match either(word) {
             None => Some(None),
@@ -119,6 +124,10 @@ impl Input {
             ["pass"] => Some(Input::Pass(0)),
             ["pass" | "nochange", output] => Some(Input::Pass(output.parse().ok()?)),
             ["keep", forward, back] => Some(Input::Keep(forward.parse().ok()?, back.parse().ok()?)),
+            ["pattern", name, forward, back] => {
+                let [source, ports, destination, port] = names.patterns.get(name)?.as_slice() else { return None };
+                Input::read(&["pattern", source, ports, destination, port, forward, back], names)
+            }
             ["pattern", source, ports, destination, port, forward, back] => {
                 let ports = match ports.trim_end_matches(['#', '?']) {
                     "-" => None,
@@ -143,9 +152,12 @@ impl Input {
     }
 }
 
-struct IpRewriter {
+/// What gives flows other ends.
+pub(super) struct IpRewriter {
     inputs: Vec<Input>,
     flows: Flows,
+    /// Whether they are of pings.
+    of_pings: bool,
     failures: u64,
 }
 
@@ -155,7 +167,8 @@ impl Engine for IpRewriter {
     }
 
     fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
-        let ends = FlowEnds::of(packet::from_ip(&frame));
+        let bytes = packet::from_ip(&frame);
+        let ends = if self.of_pings { FlowEnds::of_ping(bytes) } else { FlowEnds::of(bytes) };
         let known = ends.and_then(|ends| self.flows.find(&ends, cx.now));
         let found = match (known, self.inputs.get(usize::from(input)), ends) {
             (Some(flow), ..) => Some(flow),
@@ -209,6 +222,9 @@ impl Engine for IpRewriter {
 
     fn kernel(&self, _: u16, at: FusedAt, body: &mut FusedBody<'_>) -> Result<FusedLabel, NoForm> {
         at.plain_ip()?;
+        if self.of_pings {
+            return Err(NoForm::Class);
+        }
         if usize::from(body.outputs()) > FOUND_MAX {
             return Err(NoForm::Because(format!("it has more than {FOUND_MAX} outputs")));
         }
@@ -237,6 +253,11 @@ impl Engine for IpRewriter {
 }
 
 impl IpRewriter {
+    /// The ends that a packet of a flow had before it had these.
+    pub(super) fn before(&mut self, ends: &FlowEnds, now: u64) -> Option<FlowEnds> {
+        self.flows.before(ends, now)
+    }
+
     /// A new flow, with its answers; nothing if there is no room or no free port for it.
     fn begin(&mut self, input: usize, ends: FlowEnds, cx: &GraphCx<'_>) -> Option<Flow> {
         let now = cx.now;
@@ -249,13 +270,13 @@ impl IpRewriter {
     }
 
     fn make(&mut self, input: usize, ends: FlowEnds, now: u64) -> Option<(FlowEnds, (u16, u16))> {
-        let flows = &mut self.flows;
+        let (flows, of_pings) = (&mut self.flows, self.of_pings);
         match self.inputs.get_mut(input)? {
             Input::Keep(forward, back) => flows.is_free(&ends.reversed(), now).then_some((ends, (*forward, *back))),
             Input::Pattern(pattern) => {
                 let tries = pattern.ports.map_or(1, |(first, last)| u32::from(last - first) + 1).min(TRIES_MAX);
                 (0..tries)
-                    .find_map(|_| Some(pattern.of(ends)).filter(|becomes| flows.is_free(&becomes.reversed(), now)))
+                    .find_map(|_| Some(pattern.of(ends, of_pings)).filter(|it| flows.is_free(&it.reversed(), now)))
                     .map(|it| (it, pattern.outputs))
             }
             Input::Drop | Input::Pass(_) => None,
@@ -268,7 +289,7 @@ const TRIES_MAX: u32 = 64;
 
 impl Pattern {
     /// What a flow becomes, with the next port.
-    fn of(&mut self, ends: FlowEnds) -> FlowEnds {
+    fn of(&mut self, ends: FlowEnds, of_pings: bool) -> FlowEnds {
         let (from, to) = (ends.source, ends.destination);
         let port = match self.ports {
             None => from.1,
@@ -279,7 +300,9 @@ impl Pattern {
             }
         };
         let source = (self.source.unwrap_or(from.0), port);
-        let destination = (self.destination.unwrap_or(to.0), self.port.unwrap_or(to.1));
+        // A ping has one identifier, whatever is written for the other end.
+        let at = if of_pings { port } else { self.port.unwrap_or(to.1) };
+        let destination = (self.destination.unwrap_or(to.0), at);
         FlowEnds { source, destination, ..ends }
     }
 }

@@ -17,17 +17,25 @@ pub const CLASS: EngineClass = EngineClass {
         let (limit, active) = (args.may("LIMIT", Most(u64::MAX))?, args.may("ACTIVE", true)?);
         let (length, _) = (args.key("LENGTH", 0u16)?, args.key("STOP", false)?);
         args.ignore(&["BANDWIDTH", "HEADROOM", "END_CALL"]);
-        let rate = Rate::new(rate.into());
-        Some(Box::new(RatedSource { data: PacketSource::new(data, length), rate, limit: limit.0, active, next: 0 }))
+        let data = PacketSource::new(data, length);
+        Some(Box::new(RatedSource::new(data, rate.into(), limit.0, active)))
     }),
 };
 
-struct RatedSource {
+/// Packets at a rate.
+pub(super) struct RatedSource {
     data: PacketSource,
     rate: Rate,
     limit: u64,
     active: bool,
     next: u64,
+}
+
+impl RatedSource {
+    /// So many a second, up to a limit.
+    pub(super) fn new(data: PacketSource, rate: u64, limit: u64, active: bool) -> RatedSource {
+        RatedSource { data, rate: Rate::new(rate), limit, active, next: 0 }
+    }
 }
 
 impl Engine for RatedSource {

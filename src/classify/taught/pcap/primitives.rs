@@ -83,7 +83,10 @@ impl<'a> Parser<'a, '_, '_> {
                 let (Some(low), Some(high)) = (low, high) else {
                     return Err(Mistake::at(
                         value.at,
-                        format!("'{}' is no port: numbers up to 65535", shown(value.text)),
+                        format!(
+                            "'{}' is no port: a number up to 65535, or a known service, as https",
+                            shown(value.text)
+                        ),
                     ));
                 };
                 if low > high {
@@ -235,6 +238,45 @@ impl<'a> Parser<'a, '_, '_> {
     }
 }
 
+/// Ports of services that have names (IANA's registry), those that filters are written about.
+const SERVICES: &[(&str, u64)] = &[
+    ("echo", 7),
+    ("discard", 9),
+    ("daytime", 13),
+    ("chargen", 19),
+    ("ftp-data", 20),
+    ("ftp", 21),
+    ("ssh", 22),
+    ("telnet", 23),
+    ("smtp", 25),
+    ("domain", 53),
+    ("dns", 53),
+    ("bootps", 67),
+    ("bootpc", 68),
+    ("tftp", 69),
+    ("finger", 79),
+    ("http", 80),
+    ("www", 80),
+    ("pop3", 110),
+    ("sunrpc", 111),
+    ("auth", 113),
+    ("nntp", 119),
+    ("ntp", 123),
+    ("netbios-ns", 137),
+    ("netbios-dgm", 138),
+    ("netbios-ssn", 139),
+    ("imap", 143),
+    ("snmp", 161),
+    ("snmp-trap", 162),
+    ("bgp", 179),
+    ("irc", 194),
+    ("https", 443),
+    ("syslog", 514),
+    ("rip", 520),
+    ("mdns", 5353),
+];
+
 fn port(text: &str) -> Option<u64> {
-    number(text).filter(|port| *port <= 0xffff)
+    let named = SERVICES.iter().find(|(name, _)| *name == text).map(|(_, port)| *port);
+    named.or_else(|| number(text)).filter(|port| *port <= 0xffff)
 }

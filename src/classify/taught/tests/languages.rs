@@ -191,7 +191,7 @@ fn wrong_rules_are_refused_with_the_place_and_the_remedy() {
         ("ip[0] & 3 > 1", "10: masked bytes can be = or !=, not >"),
         ("prot 3", "0: 'prot' is not expected here; do you mean 'port' or 'proto' or 'not'?"),
         ("udp udp", "4: 'udp' is no address, and no host of this name is known"),
-        ("port domain", "5: 'domain' is no port: numbers up to 65535"),
+        ("port domian", "5: 'domian' is no port: a number up to 65535, or a known service, as https"),
         ("icmp port 3", "0: icmp has no ports: tcp and udp have"),
         ("host nowhere", "5: 'nowhere' is no address, and no host of this name is known"),
         ("(udp", "4: ')' is expected here, not the end of the text"),

@@ -171,6 +171,13 @@ impl Flows {
         Some(found)
     }
 
+    /// What a packet of a flow was before it had these ends; it is no packet of the flow that asks.
+    pub(super) fn before(&mut self, ends: &FlowEnds, now: u64) -> Option<FlowEnds> {
+        let back = ends.reversed();
+        let is_alive = self.is_alive(&back, now);
+        self.all.get(&back).filter(|_| is_alive).map(|flow| flow.becomes.reversed())
+    }
+
     /// Puts a flow where the kernel looks flows up.
     fn show(&mut self, ends: &FlowEnds, now: u64) {
         let timeouts = self.timeouts;

@@ -1,0 +1,88 @@
+//! A link: packets take time to be put on it, one behind the other, and time to its other end.
+
+use crate::frame::Frame;
+use crate::graph::arguments::{BytesPerSecond, Span64};
+use crate::graph::class::{EngineClass, Make};
+use crate::graph::engine::{Engine, GraphCx};
+use std::collections::VecDeque;
+
+/// Packets that are on one link, at most: none is pulled while it is full, so that a link of a day holds no more.
+const ON_LINK_MAX: usize = 4096;
+
+/// How late a turn may come for a packet, in nanoseconds: one that came earlier was somewhere else before.
+const LATE: u64 = 1_000_000;
+
+/// `LinkUnqueue`.
+pub const CLASS: EngineClass = EngineClass {
+    name: "LinkUnqueue",
+    doc: "Pulls packets and pushes them on as a link of this bandwidth and latency would; at most 4,096 are on it. \
+          LinkUnqueue(LATENCY, BANDWIDTH). Handlers: latency (seconds), bandwidth (bytes a second), size",
+    make: Make::task("1/1", "l/h", |args| {
+        let (latency, bandwidth): (Option<Span64>, Option<BytesPerSecond>) =
+            (args.must("LATENCY"), args.must("BANDWIDTH"));
+        let (latency, bandwidth) = (latency?.0, bandwidth?.0.max(1));
+        Some(Box::new(LinkUnqueue { latency, bandwidth, free: 0, on: VecDeque::new() }))
+    }),
+};
+
+struct LinkUnqueue {
+    latency: u64,
+    bandwidth: u64,
+    /// When the last packet is on the link as a whole.
+    free: u64,
+    /// The packets on it, and when they come to its end.
+    on: VecDeque<(Frame, u64)>,
+}
+
+impl LinkUnqueue {
+    fn has_room(&self) -> bool {
+        self.on.len() < ON_LINK_MAX
+    }
+}
+
+impl Engine for LinkUnqueue {
+    fn run(&mut self, cx: &mut GraphCx<'_>) -> bool {
+        let mut has_done = false;
+        if self.on.front().is_some_and(|(_, end)| *end <= cx.now)
+            && let Some((mut frame, end)) = self.on.pop_front()
+        {
+            frame.notes.at = end;
+            cx.emit(0, frame);
+            has_done = true;
+        }
+        if self.free <= cx.now
+            && self.has_room()
+            && let Some(frame) = cx.pull(0)
+        {
+            let time = u128::from(frame.len() as u64) * 1_000_000_000 / u128::from(self.bandwidth);
+            // It begins when it came and the link is free: turns come late, and each would lose that time.
+            let came = frame.notes.at.clamp(cx.now.saturating_sub(LATE), cx.now);
+            self.free = self.free.max(came).saturating_add(u64::try_from(time).unwrap_or(u64::MAX));
+            self.on.push_back((frame, self.free.saturating_add(self.latency)));
+            has_done = true;
+        }
+        has_done
+    }
+
+    fn next_run(&self) -> u64 {
+        let end = self.on.front().map_or(u64::MAX, |(_, end)| *end);
+        if self.has_room() { end.min(self.free) } else { end }
+    }
+
+    fn held(&self) -> u64 {
+        self.on.len() as u64
+    }
+
+    fn empty(&mut self, give: &mut dyn FnMut(Frame)) {
+        self.on.drain(..).for_each(|(frame, _)| give(frame));
+    }
+
+    fn read(&self, handler: &str) -> Option<String> {
+        match handler {
+            "latency" => Some((self.latency as f64 / 1e9).to_string()),
+            "bandwidth" => Some(self.bandwidth.to_string()),
+            "size" => Some(self.on.len().to_string()),
+            _ => None,
+        }
+    }
+}
