@@ -273,3 +273,43 @@ put("expected/gateway/eth0.pcap", [
 # What a generator sends over a link that is not there.
 generated = Ether(src=WAN, dst=GW) / IP(src=outer, dst=far, ttl=64, id=0) / UDP(sport=1234, dport=1234) / bytes(1000 - 42)
 put("expected/emulator/eth1.pcap", [generated] * 50)
+
+# A client of FTP, which announces two places: its own, twice, since the first answer does not come, and one that is not its own.
+waits = 78 * 256 + 52
+control = lambda flags, seq, ack, said=b"", sport=4000: ip(home_host, web, TCP(sport=sport, dport=21, flags=flags, seq=seq, ack=ack) / said)
+server = lambda flags, seq, ack, said=b"", to=(outer, 40000): ip(web, to[0], TCP(sport=21, dport=to[1], flags=flags, seq=seq, ack=ack) / said)
+data = lambda to: ip(web, to[0], TCP(sport=20, dport=to[1], flags="S", seq=900))
+taken = lambda place: ip(place[0], web, TCP(sport=place[1], dport=20, flags="SA", seq=700, ack=901))
+own, foreign = b"PORT 10,0,0,10,78,52\r\n", b"PORT 10,0,0,99,78,52\r\n"
+put("in/client.pcap", [
+    (1.00, from_lan(control("S", 100, 0))),
+    (1.02, from_lan(control("PA", 101, 501, own))),
+    (1.03, from_lan(control("PA", 101, 501, own))),
+    (1.06, from_lan(taken((home_host, waits)))),
+    (1.07, from_lan(control("PA", 123, 509, b"LIST\r\n"))),
+    (1.09, from_lan(control("PA", 129, 509, foreign))),
+])
+put("in/server.pcap", [
+    (1.01, from_wan(server("SA", 500, 101))),
+    (1.04, from_wan(server("PA", 501, 124, b"200 OK\r\n"))),
+    (1.05, from_wan(data((outer, 50000)))),
+    (1.08, from_wan(server("A", 509, 130))),
+    (1.10, from_wan(data((outer, 50001)))),
+])
+told = b"PORT 192,0,2,1,195,80\r\n"  # a byte more: what follows has the next number outside
+as_outside = lambda packet: renamed(packet, src=outer, sport=40000)
+put("expected/ftp/eth1.pcap", [
+    to_wan(as_outside(control("S", 100, 0))),
+    to_wan(as_outside(control("PA", 101, 501, told))),
+    to_wan(as_outside(control("PA", 101, 501, told))),
+    to_wan(taken((outer, 50000))),
+    to_wan(as_outside(control("PA", 124, 509, b"LIST\r\n"))),
+    to_wan(as_outside(control("PA", 130, 509, foreign))),
+])
+inside = (home_host, 4000)
+put("expected/ftp/eth0.pcap", [
+    to_lan(server("SA", 500, 101, to=inside)),
+    to_lan(server("PA", 501, 123, b"200 OK\r\n", to=inside)),
+    to_lan(data((home_host, waits))),
+    to_lan(server("A", 509, 129, to=inside)),
+])

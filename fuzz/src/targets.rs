@@ -10,6 +10,7 @@ use crate::code::check;
 use crate::code::compiler::{Failure, Job, answer};
 use crate::code::extension::call_type::CallType;
 use crate::code::extension::manifest::{ExtensionManifest as Extension, packed};
+use crate::code::extension::object::manifest_of;
 use crate::code::extension::registry::Registry;
 use crate::code::http;
 use crate::code::link::{self, LinkError};
@@ -325,6 +326,7 @@ fn plan_packet(bytes: &[u8]) {
 fn extension(bytes: &[u8]) {
     const MODULE: &[u8] = b"\0asm\x01\0\0\0";
     drop(Extension::of(bytes));
+    drop(manifest_of(bytes));
     let Ok(text) = core::str::from_utf8(bytes) else { return };
     let Ok(extension) = text.parse::<Extension>() else { return };
     if let Ok(module) = packed(MODULE, text) {

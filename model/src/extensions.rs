@@ -12,6 +12,9 @@ pub struct Extension {
     pub about: String,
     /// SHA-256 of its module.
     pub digest: String,
+    /// Whether it is a shared object, which nothing bounds.
+    #[serde(default)]
+    pub native: bool,
     /// Calls of others that it needs, with their types.
     pub needs: Vec<String>,
     /// Protocols that it teaches, in the language of the classifier.

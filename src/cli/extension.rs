@@ -4,6 +4,7 @@ use crate::clean;
 use crate::cli::say_json;
 use crate::code::extension::compiled::Offered;
 use crate::code::extension::manifest::{ExtensionManifest, binary, packed};
+use crate::code::extension::object::is_native;
 use crate::config::extensions::ExtensionFile;
 use crate::graph::class::BroughtClasses;
 use crate::manage::client::{Control, run_dir};
@@ -131,14 +132,14 @@ pub(crate) fn classes(modules: &[PathBuf]) -> Result<BroughtClasses> {
         return Ok(BroughtClasses::default());
     }
     let modules = modules.iter().map(|module| read(module)).collect::<Result<_>>()?;
-    let loading = Extensions::start(Clock::start())?.prepare(modules);
+    let loading = Extensions::start(Clock::start(), true)?.prepare(modules);
     Ok(loading.map_err(|why| anyhow::anyhow!("--extension: {why}"))?.classes)
 }
 
 fn check(module: &Path, json: bool) -> Result<()> {
     let wasm = read(module)?;
     let offered = Offered::read(&wasm).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
-    let extension = described(&offered.manifest, &Digest::of(&wasm));
+    let extension = described(&offered.manifest, &Digest::of(&wasm), offered.is_native);
     if json {
         return say_json(&extension);
     }
@@ -159,7 +160,13 @@ fn table(module: &Path) -> Result<()> {
 fn pack(module: &Path, manifest: &Path, output: &Path) -> Result<()> {
     let text = std::fs::read_to_string(manifest).with_context(|| manifest.display().to_string())?;
     text.parse::<ExtensionManifest>().map_err(anyhow::Error::msg).with_context(|| manifest.display().to_string())?;
-    let whole = packed(&read(module)?, &text).map_err(anyhow::Error::msg)?;
+    let bytes = read(module)?;
+    anyhow::ensure!(
+        !is_native(&bytes),
+        "{}: a shared object has its manifest from its compiler: AN_EXTENSION of anode/extension.h",
+        module.display()
+    );
+    let whole = packed(&bytes, &text).map_err(anyhow::Error::msg)?;
     Offered::read(&whole).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
     std::fs::write(output, whole).with_context(|| output.display().to_string())
 }
@@ -175,8 +182,13 @@ fn changed(node: &str, what: Wish, done: &str, json: bool) -> Result<()> {
 
 /// An extension, its needs, what it teaches, and its calls.
 fn say(of: &Extension) {
-    let Extension { name, about, needs, protocols, calls, engines, admissions, marshals, called, failed, .. } = of;
+    let Extension {
+        name, about, needs, protocols, calls, engines, admissions, marshals, called, failed, native, ..
+    } = of;
     crate::say!("{name:20} {} {called} calls, {failed} of them failed", clean::line(&format!("{about:60}")));
+    if *native {
+        crate::say!("  native code: it runs in the node's process, and nothing bounds it");
+    }
     for need in needs {
         crate::say!("  needs {}", clean::line(need));
     }

@@ -8,6 +8,7 @@ use super::plan::Routing;
 use super::{ConfigError, NodeFile, wrong};
 use crate::code::extension::compiled::Offered;
 use crate::code::extension::manifest::{Exported, ExportedEngine, ExportedMarshal, ExtensionManifest, Need, binary};
+use crate::code::extension::native::refused;
 use crate::code::extension::registry::{Registry, fits};
 use crate::node::graphs::{BroughtClass, BroughtClasses};
 use crate::wire::Digest;
@@ -60,6 +61,9 @@ impl NodeFile {
         for extension in &self.extensions {
             let said = |why| ConfigError(format!("[[extension]] {}: {why}", extension.name.escape_debug()));
             let (module, offered) = extension.offered().map_err(said)?;
+            if offered.is_native && !self.security.native_extensions {
+                return wrong(format!("[[extension]]: {}", refused(&offered.manifest.name)));
+            }
             manifests.push(offered.manifest);
             modules.push(module);
         }

@@ -7,7 +7,7 @@ use super::{ConfigError, NodeFile, wrong};
 use crate::graph::locked::LockedFields;
 use crate::graph::remote::node_of;
 use crate::graph::taught::Classifying;
-use crate::node::graphs::{BroughtClasses, GRAPHS_MAX, PreparedGraph, check_take, may_have_host};
+use crate::node::graphs::{BroughtClasses, GRAPHS_MAX, GraphSpec, PreparedGraph, check_take, may_have_host};
 use crate::wire::Addr;
 
 impl NodeFile {
@@ -56,6 +56,19 @@ impl NodeFile {
         }
         self.check_edits(classes)?;
         Ok(all)
+    }
+
+    /// A line for each graph: whose it is, of what, and what it takes.
+    pub fn told_graphs(&self) -> Vec<String> {
+        let graphs = self.prepared_graphs(&self.offered_classes().unwrap_or_default()).unwrap_or_default();
+        let line = |graph: &PreparedGraph| {
+            let GraphSpec { name, role, take, place, .. } = graph.spec();
+            let takes = if take.is_empty() { "nothing".to_owned() } else { take.join(", ") };
+            let away: Vec<_> = graph.away().iter().map(|(place, _)| node_of(place).0).collect();
+            let parts = if away.is_empty() { String::new() } else { format!(", parts at {}", away.join(", ")) };
+            format!("graph {name} in the role {role}: {} engines{parts}, place {place}, takes {takes}", graph.engines())
+        };
+        graphs.iter().map(line).collect()
     }
 
     /// Fields that roles lock are of protocols that are always taught: those of extensions may go.
@@ -112,6 +125,17 @@ mod tests {
         let taught =
             "[classify]\nprotocols = \"(protocol own (follows udp 99) (hdr_len 4) (field word offset 0 length 4))\"\n";
         assert_eq!(refused(&format!("{taught}[[role]]\nname = \"l\"\ngraphs = {{ locked = [\"own.word\"] }}\n")), None);
+    }
+
+    #[test]
+    fn graphs_are_told_with_what_they_take() {
+        let head = "name = \"a\"\n[[port]]\npacket = \"eth0\"\n[[role]]\nname = \"ee\"\ngrants = { channels = 1 }\n";
+        let graph = "[[graph]]\nname = \"g\"\nrole = \"ee\"\nplace = \"user\"\ntake = [\"eth0/ip *\"]\n\
+                     text = \"FromDevice(eth0) -> Counter -> Discard @remote(10.0.0.2);\"\n";
+        assert_eq!(
+            NodeFile::parse(&format!("{head}{graph}")).unwrap().told_graphs(),
+            ["graph g in the role ee: 3 engines, parts at 10.0.0.2, place user, takes eth0/ip *"]
+        );
     }
 
     #[test]

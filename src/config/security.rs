@@ -16,6 +16,8 @@ pub struct SecurityFile {
     pub user: Option<User>,
     /// What must not be weaker than it can be, of the node and of its jails: a start without it is an error.
     pub require: Vec<Part>,
+    /// Whether extensions may be shared objects, which run in the node's process without any bound.
+    pub native_extensions: bool,
 }
 
 /// A user of this host.

@@ -95,6 +95,16 @@ impl<'a> Arguments<'a> {
         self.wrong.push(argument.wrong(message, label));
     }
 
+    /// Whether an output is connected by which packets leave because of an argument; if none is, that is said.
+    pub fn leads(&mut self, argument: &Argument, output: u16) -> bool {
+        let is_there = output < self.ports.1;
+        if !is_there {
+            let what = format!("output {output} of '{}' is not connected", self.name);
+            self.say(argument, what, "packets of this leave by it: connect it, to Discard if they are to be dropped");
+        }
+        is_there
+    }
+
     /// Says what is wrong with the engine as a whole.
     pub fn say_all(&mut self, message: impl Into<String>, label: impl Into<String>) {
         self.wrong.push(Diagnostic::new(self.span, message, label));

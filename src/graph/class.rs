@@ -91,6 +91,11 @@ pub trait Marshals: Send {
 
     /// Bytes that have come become the packet's; false: they are none.
     fn unpack(&mut self, frame: &mut Frame, now: u64) -> bool;
+
+    /// Bytes of memory that it has.
+    fn keeps(&self) -> u64 {
+        0
+    }
 }
 
 /// Who makes the engines of a class.

@@ -45,6 +45,7 @@ impl IpFilters {
         let mut rules = Classifier::new(Protocols::standard(), "ip", MatchMode::First, 0, 0).ok()?;
         let mut wrong = false;
         for (order, (argument, text, output)) in (0..).zip(written) {
+            wrong |= output.is_some_and(|output| !args.leads(argument, output));
             let filter = Reader::translate(text, args.names);
             let added = filter.and_then(|filter| {
                 let known = rules.protocols().clone();

@@ -309,8 +309,8 @@ fn meet(graph: &mut Graph) {
 
 /// What names stand for: what remarks say, and engines.
 fn names_of(elements: &[Element], wrong: &mut Vec<Diagnostic>) -> ArgumentNames {
-    let mut names = ArgumentNames::default();
-    names.engines = elements.iter().map(|element| (element.name.clone(), element.class.clone())).collect();
+    let engines = elements.iter().map(|element| (element.name.clone(), element.class.clone())).collect();
+    let mut names = ArgumentNames { engines, ..ArgumentNames::default() };
     for argument in elements.iter().filter(|it| it.class == "IPRewriterPatterns").flat_map(|it| &it.arguments) {
         match words_of(argument).split_first() {
             Some((name, words)) if words.len() == 4 => {

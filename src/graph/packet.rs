@@ -216,6 +216,27 @@ impl FlowEnds {
     }
 }
 
+/// Gives a TCP segment other numbers: of its first byte, and of the byte that is asked for next, if one is.
+pub fn renumber(bytes: &mut [u8], said: impl Fn(u32) -> u32, asked: impl Fn(u32) -> u32) {
+    let header = header_length(bytes);
+    let has_asked = bytes.get(header + 13).is_some_and(|flags| flags & 0x10 != 0);
+    let mut change = |at: usize, to: &dyn Fn(u32) -> u32| {
+        let Some(old) = bytes.get(at..at + 4).and_then(|old| old.try_into().ok()).map(u32::from_be_bytes) else {
+            return;
+        };
+        let new = to(old).to_be_bytes();
+        for half in [0, 2] {
+            let word = [new[half], new[half + 1]];
+            carry(bytes, Some(header + 16), at + half, word);
+            bytes[at + half..at + half + 2].copy_from_slice(&word);
+        }
+    };
+    change(header + 4, &said);
+    if has_asked {
+        change(header + 8, &asked);
+    }
+}
+
 /// A transport's checksum after a word under it has changed.
 fn carry(bytes: &mut [u8], sum: Option<usize>, at: usize, word: [u8; 2]) {
     let Some(sum) = sum else { return };

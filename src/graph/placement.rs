@@ -19,6 +19,16 @@ pub enum GraphPlace {
     User,
 }
 
+impl core::fmt::Display for GraphPlace {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            GraphPlace::Auto => "auto",
+            GraphPlace::Kernel => "kernel",
+            GraphPlace::User => "user",
+        })
+    }
+}
+
 impl core::str::FromStr for GraphPlace {
     type Err = String;
 

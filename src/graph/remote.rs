@@ -119,6 +119,11 @@ impl Remotes {
         self.marshals.get_mut(place)?.as_mut()
     }
 
+    /// Bytes of memory that what marshals here has.
+    pub fn keep(&self) -> u64 {
+        self.marshals.iter().flatten().map(|by| by.marshal.keeps()).sum()
+    }
+
     /// A packet has come from a place, marshalled or not: whether it is as it is to be, and what it was before.
     pub fn unpack(&mut self, place: usize, frame: &mut Frame, is_packed: bool, now: u64) -> bool {
         match self.marshals.get_mut(place).and_then(Option::as_mut) {

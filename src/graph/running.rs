@@ -163,6 +163,11 @@ impl GraphGeneration {
         self.graph.brought().chain(self.remotes.marshals.iter().flatten().map(|by| &by.class))
     }
 
+    /// Bytes that it keeps beside packets, of whatever it has learnt of them, and the memories of modules.
+    pub fn kept(&self) -> u64 {
+        self.graph.kept() + self.remotes.keep()
+    }
+
     /// Its part in the kernel, if it has one.
     pub fn kernel(&self) -> Option<&FusedPart> {
         self.kernel.as_ref()

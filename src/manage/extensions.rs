@@ -19,6 +19,7 @@ mod told;
 use crate::code::extension::call_type::CallType;
 use crate::code::extension::compiled::{CompiledExtension, Instances, Offered};
 use crate::code::extension::instance::SharedInstance;
+use crate::code::extension::native::LoadsObjects;
 use crate::code::extension::outside::{Desk, FetchesCode};
 use crate::code::extension::registry::Registry;
 use crate::ee::plan::LoadedService;
@@ -26,6 +27,7 @@ use crate::ee::plan::wasm::WasmService;
 use crate::graph::class::{BroughtClass, BroughtClasses};
 use crate::node::Node;
 use crate::sys::clock::Clock;
+use crate::sys::shared_object::SharedObject;
 use crate::sys::threads::{self, Duty};
 use model::extensions::{Called, Extension};
 pub use policies::Policies;
@@ -164,12 +166,13 @@ pub struct Extensions {
 }
 
 impl Extensions {
-    /// Starts the thread.
-    pub fn start(clock: Clock) -> io::Result<Extensions> {
+    /// Starts the thread; `may_be_native`: whether extensions may be shared objects.
+    pub fn start(clock: Clock, may_be_native: bool) -> io::Result<Extensions> {
         let (orders, inbox) = sync_channel(WAITING_MAX);
         let desk = Desk::default();
         let kept = desk.clone();
-        threads::start("anode-extensions", Duty::Compile, move || State::new(clock, kept).serve(&inbox))?;
+        let loads = if may_be_native { Some(loader()?) } else { None };
+        threads::start("anode-extensions", Duty::Compile, move || State::new(clock, kept, loads).serve(&inbox))?;
         Ok(Extensions { orders, desk })
     }
 
@@ -260,12 +263,31 @@ struct State {
     sides: Vec<(String, Arc<Sides>)>,
     /// Who works for what operators call.
     desk: Desk,
+    /// Who loads shared objects, if extensions may be some.
+    loads: Option<LoadsObjects>,
+}
+
+/// A thread that loads shared objects for whoever asks: it has the rights of one that compiles.
+fn loader() -> io::Result<LoadsObjects> {
+    let (orders, inbox) = sync_channel::<(Arc<[u8]>, Sender<io::Result<SharedObject>>)>(WAITING_MAX);
+    threads::start("anode-native", Duty::Compile, move || {
+        for (bytes, reply) in inbox {
+            // Whoever asked may have gone away meanwhile.
+            let _ = reply.send(SharedObject::open(&bytes));
+        }
+    })?;
+    Ok(Arc::new(move |bytes| {
+        let gone = || io::Error::other("the thread that loads shared objects has ended");
+        let (reply, answer) = channel();
+        orders.send((bytes.clone(), reply)).map_err(|_| gone())?;
+        answer.recv().map_err(|_| gone())?
+    }))
 }
 
 impl State {
-    fn new(clock: Clock, desk: Desk) -> State {
+    fn new(clock: Clock, desk: Desk, loads: Option<LoadsObjects>) -> State {
         let (registry, instances) = (Registry::default(), Instances::new());
-        State { clock, chance: RandomState::new(), registry, instances, sides: Vec::new(), desk }
+        State { clock, chance: RandomState::new(), registry, instances, sides: Vec::new(), desk, loads }
     }
 
     fn serve(mut self, inbox: &Receiver<Order>) {
@@ -348,7 +370,7 @@ impl State {
                 let old = || self.registry.get(name).filter(|(manifest, _)| stays(&manifest.name));
                 new.or_else(|| Some(&old()?.1.compiled)).cloned()
             };
-            let compiled = offered.compile(known)?;
+            let compiled = offered.compile(known, self.loads.as_ref())?;
             let instance = compiled.instance(&mut loading.instances)?;
             instance.lock().unwrap_or_else(PoisonError::into_inner).allow(self.desk.clone());
             let classes = engines::classes(&compiled);

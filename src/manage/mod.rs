@@ -197,7 +197,7 @@ fn first(
     way: (Way, Receiver<Order>),
     (entry, clock): (EntryLimits, Clock),
 ) -> Result<(Worker, crew::Crew, Arc<cpu::Report>, Extensions)> {
-    let keeper = Extensions::start(clock)?;
+    let keeper = Extensions::start(clock, file.security.native_extensions)?;
     let mut extended =
         keeper.prepare(file.extension_modules()?).map_err(|why| anyhow::anyhow!("[[extension]]: {why}"))?;
     let classifying = apply::taught_by(file, &extended.taught).map_err(anyhow::Error::msg)?;

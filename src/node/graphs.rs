@@ -271,7 +271,7 @@ impl Running {
     /// Packets that its domain has memory for, beside what engines have learnt; without any they learn nothing more.
     fn measure_room(&mut self, cx: &mut Cx) -> u64 {
         let most = cx.core.domains.of(self.domain).map_or(0, |domain| domain.grants.memory_bytes);
-        let kept = self.now.graph.kept();
+        let kept = self.now.kept();
         self.scratch.no_room = self.traffic.held * BUFFER + kept > most;
         most.saturating_sub(kept) / BUFFER
     }
@@ -407,7 +407,7 @@ impl Running {
             }
             said.push_back(line);
         }
-        let bytes = traffic.held * BUFFER + now.graph.kept();
+        let bytes = traffic.held * BUFFER + now.kept();
         // More than there is is refused when the next one comes.
         if bytes != self.charged && cx.core.pools.set_held(self.domain, bytes) {
             self.charged = bytes;

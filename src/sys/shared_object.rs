@@ -13,6 +13,9 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub struct SharedObject {
     handle: NonNull<c_void>,
+    /// Open as long as the object is: the dynamic linker knows objects by their paths, and gives the one that it has for a path that
+    /// it has seen, whatever is there now.
+    _copy: File,
 }
 
 // SAFETY: the dynamic linker's functions may be called from any thread, and a handle is only a name to them.
@@ -32,7 +35,7 @@ impl SharedObject {
         // SAFETY: the path is a string that ends with NUL and lives through the call.
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         match NonNull::new(handle) {
-            Some(handle) => Ok(SharedObject { handle }),
+            Some(handle) => Ok(SharedObject { handle, _copy: copy }),
             None => Err(io::Error::other(last_error())),
         }
     }

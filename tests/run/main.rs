@@ -27,6 +27,7 @@ mod keys;
 mod lease;
 mod management;
 mod modules;
+mod native_extensions;
 mod nodeos_attacks;
 mod nodeos_c;
 mod observe;

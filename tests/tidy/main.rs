@@ -81,6 +81,7 @@ const UNSAFE_ALLOWED: &[&str] = &[
     "src/kernel/",
     "src/code/run/",
     "src/code/run.rs",
+    "src/code/extension/native.rs",
     "libanode/",
 ];
 

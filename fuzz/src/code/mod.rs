@@ -16,6 +16,7 @@ pub mod extension {
     #[allow(dead_code, reason = "PLAN services and instances use the rest")]
     pub mod imports;
     pub mod manifest;
+    pub mod object;
     #[allow(dead_code, reason = "nodes use the rest")]
     pub mod registry;
 }

@@ -90,6 +90,7 @@ fn describe(file: &NodeFile, planned: &Planned, own_users: bool) {
     limits::tables(file, planned).iter().for_each(|line| crate::say!("  {line}"));
     config.roles.iter().for_each(|role| describe_role(role));
     environments.iter().cloned().for_each(|environment| describe_environment(environment, own_users));
+    file.told_graphs().iter().for_each(|line| crate::say!("  {line}"));
     if let Some(path) = &file.files {
         crate::say!("  files of domains are kept in {}", path.display());
     }

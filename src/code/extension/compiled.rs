@@ -3,6 +3,8 @@
 
 use super::instance::{self, CallLink, Exports, Instance, SharedInstance};
 use super::manifest::{ExtensionManifest, binary};
+use super::native::{self, LoadsObjects, NativeInstance};
+use super::object;
 use crate::code::check;
 use crate::wire::Digest;
 use std::collections::BTreeMap;
@@ -18,43 +20,61 @@ pub struct CompiledExtension {
     pub manifest: ExtensionManifest,
     /// What its bytes come to.
     pub digest: Digest,
-    engine: Engine,
-    module: Module,
+    code: Code,
     /// Those that it needs, once for each of its needs.
     needs: Vec<Arc<CompiledExtension>>,
+}
+
+/// What its instances are made of.
+enum Code {
+    Module(Engine, Module),
+    Native(Arc<[u8]>, LoadsObjects),
 }
 
 /// What is offered as an extension, as far as it can be read without compiling.
 pub struct Offered {
     /// What it is.
     pub manifest: ExtensionManifest,
-    wasm: Vec<u8>,
+    /// Whether it is a shared object, which nothing bounds.
+    pub is_native: bool,
+    code: Vec<u8>,
 }
 
 impl Offered {
-    /// Reads a module, or its text form.
+    /// Reads a module, its text form, or a shared object.
     pub fn read(module: &[u8]) -> Result<Offered, String> {
+        if object::is_native(module) {
+            let manifest = object::manifest_of(module)?;
+            return Ok(Offered { manifest, is_native: true, code: module.to_vec() });
+        }
         let wasm = binary(module)?.into_owned();
         check::bounds(&wasm).map_err(|refusal| refusal.to_string())?;
         let manifest = ExtensionManifest::of(&wasm)?;
         manifest.is_of(&wasm, BUFFER_NAME)?;
-        Ok(Offered { manifest, wasm })
+        Ok(Offered { manifest, is_native: false, code: wasm })
     }
 
-    /// Compiles it; `known` are those that it may need.
+    /// Compiles it; `known` are those that it may need, and `loads` loads shared objects, if somebody may.
     pub fn compile(
         self,
         known: impl Fn(&str) -> Option<Arc<CompiledExtension>>,
+        loads: Option<&LoadsObjects>,
     ) -> Result<Arc<CompiledExtension>, String> {
-        let Offered { manifest, wasm } = self;
+        let Offered { manifest, is_native, code } = self;
         let said = |error: wasmtime::Error| format!("{}: {error:#}", manifest.name);
-        let engine = Engine::new(&instance::config()).map_err(said)?;
-        let module = Module::new(&engine, &wasm).map_err(said)?;
+        let digest = Digest::of(&code);
+        let code = if is_native {
+            Code::Native(code.into(), loads.ok_or_else(|| native::refused(&manifest.name))?.clone())
+        } else {
+            let engine = Engine::new(&instance::config()).map_err(said)?;
+            let module = Module::new(&engine, &code).map_err(said)?;
+            Code::Module(engine, module)
+        };
         let needs = manifest.needs.iter().map(|need| {
             known(&need.extension).ok_or_else(|| format!("{} needs {need}, which is not there", manifest.name))
         });
         let needs = needs.collect::<Result<_, _>>()?;
-        Ok(Arc::new(CompiledExtension { digest: Digest::of(&wasm), engine, module, needs, manifest }))
+        Ok(Arc::new(CompiledExtension { digest, code, needs, manifest }))
     }
 }
 
@@ -62,6 +82,11 @@ impl Offered {
 pub type Instances = BTreeMap<String, SharedInstance>;
 
 impl CompiledExtension {
+    /// Whether it is a shared object.
+    pub fn is_native(&self) -> bool {
+        matches!(self.code, Code::Native(..))
+    }
+
     /// Whether operators' calls of it, or of what it needs, are made in all instances.
     pub fn hears(&self) -> bool {
         self.manifest.calls.iter().any(|call| call.everywhere) || self.needs.iter().any(|needed| needed.hears())
@@ -86,9 +111,17 @@ impl CompiledExtension {
             }
         }
         let calls: Vec<_> = self.manifest.functions().collect();
-        let exports = Exports { buffer: BUFFER_NAME, calls: &calls };
-        let instance = Instance::new(&self.engine, &self.module, &exports, links)
-            .map_err(|why| format!("{}: {why}", self.manifest.name))?;
+        let made = match &self.code {
+            Code::Module(engine, module) => {
+                Instance::new(engine, module, &Exports { buffer: BUFFER_NAME, calls: &calls }, links)
+            }
+            Code::Native(bytes, loads) => {
+                let object =
+                    loads(bytes).map_err(|error| format!("{}: it cannot be loaded: {error}", self.manifest.name))?;
+                NativeInstance::new((object, bytes.len()), &calls, links).map(Instance::Native)
+            }
+        };
+        let instance = made.map_err(|why| format!("{}: {why}", self.manifest.name))?;
         let shared = Arc::new(Mutex::new(instance));
         all.insert(self.manifest.name.clone(), shared.clone());
         Ok(shared)

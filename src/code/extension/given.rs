@@ -57,12 +57,9 @@ impl Host {
         Host { now: 0, random: 0, limits, buffer: None, desk: None, error: AN_OK, lines, unsaid: 0 }
     }
 
-    /// Of one random number for the call many (splitmix64).
+    /// Of one random number for the call many.
     pub fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ self.random >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        draw(&mut self.random)
     }
 
     /// What a call of the header gives.
@@ -70,6 +67,14 @@ impl Host {
         self.error = error;
         error
     }
+}
+
+/// The next number of many that one makes (splitmix64).
+pub(super) fn draw(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
 }
 
 /// Makes all of them functions.

@@ -1,4 +1,5 @@
-//! A module that is ready to be called: its memory, and the buffer by which values go there and back.
+//! What is ready to be called: a module with its memory, or a shared object ([`super::native`]), and the buffer by which values go there
+//! and back.
 //!
 //! A function finds its arguments in the buffer and gets their length. It leaves its result there and returns the length, or a negative
 //! number for what it raises. Of the node it reaches what is in [`super::imports`], and of other modules the calls that it was linked with.
@@ -6,6 +7,7 @@
 
 pub use super::given::BUFFER;
 use super::given::{self, Buffer, FAILED, Host, PASSING, TOO_BIG};
+use super::native::NativeInstance;
 use super::outside::Desk;
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::{Caller, Config, Engine, Linker, Module, Store, StoreLimitsBuilder, TypedFunc, bail};
@@ -58,8 +60,16 @@ pub struct Exports<'a> {
     pub calls: &'a [&'a str],
 }
 
+/// An extension that is ready to be called, or a service.
+pub enum Instance {
+    /// A module.
+    Module(Box<ModuleInstance>),
+    /// A shared object.
+    Native(NativeInstance),
+}
+
 /// A module that is ready.
-pub struct Instance {
+pub struct ModuleInstance {
     store: Store<Host>,
     calls: Vec<TypedFunc<u32, i32>>,
     buffer: Buffer,
@@ -80,10 +90,48 @@ impl Instance {
         exports: &Exports<'_>,
         links: Vec<CallLink>,
     ) -> Result<Instance, String> {
-        Instance::of(engine, module, exports, links).map_err(|error| format!("{error:#}"))
+        let made = ModuleInstance::of(engine, module, exports, links);
+        made.map(|made| Instance::Module(Box::new(made))).map_err(|error| format!("{error:#}"))
     }
 
-    fn of(engine: &Engine, module: &Module, exports: &Exports<'_>, links: Vec<CallLink>) -> wasmtime::Result<Instance> {
+    /// Bytes of memory that are counted for it.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Instance::Module(module) => module.bytes(),
+            Instance::Native(native) => native.bytes(),
+        }
+    }
+
+    /// Its calls may leave work to somebody outside from now on.
+    pub fn allow(&mut self, desk: Desk) {
+        match self {
+            Instance::Module(module) => module.store.data_mut().desk = Some(desk),
+            Instance::Native(native) => native.allow(desk),
+        }
+    }
+
+    /// Calls a function: takes its arguments out of `exchange` and puts its result in; gives how much fuel that took.
+    pub fn call(
+        &mut self,
+        at: usize,
+        around: (u64, u64),
+        fuel: u64,
+        exchange: &mut Vec<u8>,
+    ) -> (Result<(), CallFailure>, u64) {
+        match self {
+            Instance::Module(module) => module.call(at, around, fuel, exchange),
+            Instance::Native(native) => native.call(at, around, fuel, exchange),
+        }
+    }
+}
+
+impl ModuleInstance {
+    fn of(
+        engine: &Engine,
+        module: &Module,
+        exports: &Exports<'_>,
+        links: Vec<CallLink>,
+    ) -> wasmtime::Result<ModuleInstance> {
         let limits = StoreLimitsBuilder::new().memory_size(MEMORY_MAX).table_elements(TABLE_MAX).memories(1).tables(1);
         let limits = limits.instances(1).build();
         let mut store = Store::new(engine, Host::new(limits));
@@ -109,16 +157,14 @@ impl Instance {
         }
         let buffer = Buffer { memory, at };
         store.data_mut().buffer = Some(buffer);
-        Ok(Instance { store, calls, buffer })
+        Ok(ModuleInstance { store, calls, buffer })
     }
 
-    /// Its calls may leave work to somebody outside from now on.
-    pub fn allow(&mut self, desk: Desk) {
-        self.store.data_mut().desk = Some(desk);
+    fn bytes(&self) -> u64 {
+        self.buffer.memory.data_size(&self.store) as u64
     }
 
-    /// Calls a function: takes its arguments out of `exchange` and puts its result in; gives how much fuel that took.
-    pub fn call(
+    fn call(
         &mut self,
         at: usize,
         (now, random): (u64, u64),

@@ -413,8 +413,11 @@ fn plain(about: String) -> Result<String, String> {
     if is_plain { Ok(about) } else { Err(format!("'about' has at most {ABOUT_MAX} characters in one line")) }
 }
 
-/// A module in its binary form; it may be in its text form.
+/// A module in its binary form; it may be in its text form. A shared object is what it is.
 pub fn binary(module: &[u8]) -> Result<Cow<'_, [u8]>, String> {
+    if super::object::is_native(module) {
+        return Ok(Cow::Borrowed(module));
+    }
     let long = |length: usize| length > REPRESENTATION_MAX;
     let wasm =
         if long(module.len()) { None } else { Some(wat::parse_bytes(module).map_err(|error| error.to_string())?) };

@@ -16,5 +16,7 @@ mod given;
 pub mod imports;
 pub mod instance;
 pub mod manifest;
+pub mod native;
+pub mod object;
 pub mod outside;
 pub mod registry;

@@ -19,7 +19,10 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
     let (mut patterns, mut wrong) = (Vec::new(), false);
     for argument in args.rest() {
         match words_of(argument).into_iter().map(Clause::read).collect::<Option<Vec<_>>>() {
-            Some(clauses) if !clauses.is_empty() => patterns.push(clauses),
+            Some(clauses) if !clauses.is_empty() => {
+                wrong |= !args.leads(argument, patterns.len() as u16);
+                patterns.push(clauses);
+            }
             _ => {
                 args.say(argument, format!("'{}' is no pattern", argument.text), "as 12/0800, or - for all");
                 wrong = true;

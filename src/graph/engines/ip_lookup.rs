@@ -41,7 +41,10 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
     let (mut routes, mut wrong) = (BTreeMap::new(), false);
     for argument in args.rest() {
         match read(&words_of(argument), args.names) {
-            Some((net, Some(way))) if routes.len() < ROUTES_MAX => drop(routes.insert(key(net), way)),
+            Some((net, Some(way))) if routes.len() < ROUTES_MAX => {
+                wrong |= !args.leads(argument, way.1);
+                routes.insert(key(net), way);
+            }
             _ => {
                 args.say(argument, format!("'{}' is no route", argument.text), "as 10.0.0.0/8 10.0.0.1 1, or 0/0 1");
                 wrong = true;

@@ -9,7 +9,7 @@ use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::graph::packet::{self, FlowEnds};
-use flows::{FLOW_BYTES, Flow, Flows};
+use flows::{Flow, Flows};
 
 /// `IPRewriter`.
 pub const CLASS: EngineClass = EngineClass {
@@ -41,7 +41,7 @@ enum Input {
 
 /// What flows become: nothing stays as it is.
 #[derive(Clone, PartialEq)]
-struct Pattern {
+pub(super) struct Pattern {
     source: Option<Ip4>,
     ports: Option<(u16, u16)>,
     destination: Option<Ip4>,
@@ -163,7 +163,7 @@ pub(super) struct IpRewriter {
 
 impl Engine for IpRewriter {
     fn keeps(&self) -> Option<u64> {
-        Some(self.flows.len() as u64 * FLOW_BYTES)
+        Some(self.flows.bytes())
     }
 
     fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
@@ -185,6 +185,9 @@ impl Engine for IpRewriter {
             }
         }
         flow.becomes.write(packet::from_ip_mut(&mut frame));
+        if let Some(ends) = ends.filter(|_| flow.is_shifted) {
+            self.shift(packet::from_ip_mut(&mut frame), &ends, &flow);
+        }
         frame.notes.next = flow.becomes.destination.0.0;
         Pushed::To(flow.output, frame)
     }
@@ -253,6 +256,40 @@ impl Engine for IpRewriter {
 }
 
 impl IpRewriter {
+    /// A packet of TCP says where it is in its flow, and what is asked for next.
+    fn shift(&self, bytes: &mut [u8], ends: &FlowEnds, flow: &Flow) {
+        let (said, asked) = (self.flows.shift_of(ends), self.flows.shift_of(&flow.becomes.reversed()));
+        packet::renumber(bytes, |number| said.of(number), |number| asked.back(number));
+    }
+
+    /// Bytes of a flow from this number on are so many more behind here.
+    pub(super) fn lengthen(&mut self, ends: &FlowEnds, from: u32, longer: u32, now: u64) {
+        self.flows.shift(ends, from, longer, now);
+    }
+
+    /// What a flow becomes that somebody else has announced, by a pattern; it begins unless it is known. Nothing if there is no room for it.
+    pub(super) fn expect(
+        &mut self,
+        pattern: &mut Pattern,
+        ends: FlowEnds,
+        is_paid: bool,
+        now: u64,
+    ) -> Option<FlowEnds> {
+        if let Some(known) = self.flows.find(&ends, now) {
+            return Some(known.becomes);
+        }
+        let made = if self.flows.has_room(now, is_paid) {
+            pattern.free_in(&mut self.flows, ends, self.of_pings, now)
+        } else {
+            None
+        };
+        let Some(becomes) = made else {
+            self.failures += 1;
+            return None;
+        };
+        Some(self.flows.begin(ends, becomes, pattern.outputs, now).becomes)
+    }
+
     /// The ends that a packet of a flow had before it had these.
     pub(super) fn before(&mut self, ends: &FlowEnds, now: u64) -> Option<FlowEnds> {
         self.flows.before(ends, now)
@@ -273,12 +310,7 @@ impl IpRewriter {
         let (flows, of_pings) = (&mut self.flows, self.of_pings);
         match self.inputs.get_mut(input)? {
             Input::Keep(forward, back) => flows.is_free(&ends.reversed(), now).then_some((ends, (*forward, *back))),
-            Input::Pattern(pattern) => {
-                let tries = pattern.ports.map_or(1, |(first, last)| u32::from(last - first) + 1).min(TRIES_MAX);
-                (0..tries)
-                    .find_map(|_| Some(pattern.of(ends, of_pings)).filter(|it| flows.is_free(&it.reversed(), now)))
-                    .map(|it| (it, pattern.outputs))
-            }
+            Input::Pattern(pattern) => pattern.free_in(flows, ends, of_pings, now).map(|it| (it, pattern.outputs)),
             Input::Drop | Input::Pass(_) => None,
         }
     }
@@ -288,6 +320,20 @@ impl IpRewriter {
 const TRIES_MAX: u32 = 64;
 
 impl Pattern {
+    /// A pattern in words: the name of one or four words, and two outputs.
+    pub(super) fn read(words: &[&str], names: &ArgumentNames) -> Option<Pattern> {
+        match Input::read(&[&["pattern"], words].concat(), names)? {
+            Input::Pattern(pattern) => Some(pattern),
+            _ => None,
+        }
+    }
+
+    /// What a flow becomes, with a port that no other flow has.
+    fn free_in(&mut self, flows: &mut Flows, ends: FlowEnds, of_pings: bool, now: u64) -> Option<FlowEnds> {
+        let tries = self.ports.map_or(1, |(first, last)| u32::from(last - first) + 1).min(TRIES_MAX);
+        (0..tries).find_map(|_| Some(self.of(ends, of_pings)).filter(|it| flows.is_free(&it.reversed(), now)))
+    }
+
     /// What a flow becomes, with the next port.
     fn of(&mut self, ends: FlowEnds, of_pings: bool) -> FlowEnds {
         let (from, to) = (ends.source, ends.destination);

@@ -62,6 +62,7 @@ engines! {
     from_host,
     from_remote,
     front_drop_queue,
+    ftp_port_mapper,
     get_ip_address,
     hash_switch,
     host_ether_filter,
@@ -147,6 +148,7 @@ const ALIASES: &[(&str, &str)] = &[
     ("StaticIPLookup", "LinearIPLookup"),
     ("TCPRewriter", "IPRewriter"),
     ("ThreadSafeQueue", "Queue"),
+    ("ToHostSniffers", "ToHost"),
     ("ToLinux", "ToHost"),
     ("UDPRewriter", "IPRewriter"),
 ];

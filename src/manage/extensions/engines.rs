@@ -68,6 +68,8 @@ pub(super) struct EngineFunction {
     arguments: Box<str>,
     /// Its own, with those that it calls.
     instance: SharedInstance,
+    /// It, and those.
+    all: Vec<SharedInstance>,
     /// What goes there, and then what has come back.
     pub(super) exchange: Vec<u8>,
     chance: u64,
@@ -83,7 +85,8 @@ impl EngineFunction {
         arguments: &str,
     ) -> Result<EngineFunction, String> {
         let (at, setup) = compiled.manifest.engine_functions(class);
-        let instance = compiled.instance(&mut Instances::new())?;
+        let mut all = Instances::new();
+        let instance = compiled.instance(&mut all)?;
         let chance = RandomState::new().hash_one(class);
         if let Some(setup) = setup {
             let mut exchange = Vec::new();
@@ -99,6 +102,7 @@ impl EngineFunction {
             at,
             arguments: arguments.into(),
             instance,
+            all: all.into_values().collect(),
             exchange: Vec::new(),
             chance,
             counts: EngineCounts::default(),
@@ -107,12 +111,14 @@ impl EngineFunction {
 
     /// One without arguments.
     pub(super) fn plain(compiled: &Arc<CompiledExtension>, at: usize) -> Result<EngineFunction, String> {
-        let instance = compiled.instance(&mut Instances::new())?;
+        let mut all = Instances::new();
+        let instance = compiled.instance(&mut all)?;
         Ok(EngineFunction {
             compiled: compiled.clone(),
             at,
             arguments: "".into(),
             instance,
+            all: all.into_values().collect(),
             exchange: Vec::new(),
             chance: RandomState::new().hash_one(at),
             counts: EngineCounts::default(),
@@ -141,6 +147,11 @@ impl EngineFunction {
         self.counts.calls += 1;
         self.counts.fuel += fuel;
         result
+    }
+
+    /// Bytes of memory that it and those have.
+    pub(super) fn bytes(&self) -> u64 {
+        self.all.iter().map(|instance| instance.lock().unwrap_or_else(PoisonError::into_inner).bytes()).sum()
     }
 
     /// It has failed once more.
@@ -201,6 +212,10 @@ impl ExtensionEngine {
 }
 
 impl Engine for ExtensionEngine {
+    fn keeps(&self) -> Option<u64> {
+        Some(self.0.bytes())
+    }
+
     fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         // The module is another place: it passes locked fields on, and does not see them.
         match cx.show(&mut frame, |cx, frame| self.pass(input, frame, cx.now)) {

@@ -71,4 +71,8 @@ impl Marshals for MarshalFunctions {
     fn unpack(&mut self, frame: &mut Frame, now: u64) -> bool {
         self.change(self.unpack, frame, now).0
     }
+
+    fn keeps(&self) -> u64 {
+        self.function.bytes()
+    }
 }

@@ -42,6 +42,10 @@ impl OrderEngine {
 }
 
 impl Engine for OrderEngine {
+    fn keeps(&self) -> Option<u64> {
+        Some(self.function.bytes())
+    }
+
     fn pull(&mut self, _: u16, cx: &mut GraphCx<'_>) -> Option<Frame> {
         let known = cx.inputs().min(INPUTS_MAX);
         // All calls for one packet have the fuel of one.

@@ -8,7 +8,7 @@ const TUNNELS: &[u8] = include_bytes!("../../../apps/extensions/tunnels.wat");
 const SHARES: &[u8] = include_bytes!("../../../apps/extensions/shares.wat");
 
 fn start() -> Extensions {
-    Extensions::start(Clock::start()).unwrap()
+    Extensions::start(Clock::start(), false).unwrap()
 }
 
 fn load(extensions: &Extensions, modules: &[&[u8]]) -> Result<Vec<String>, String> {
@@ -186,6 +186,8 @@ fn classes_of_engines_are_those_of_all_that_are_loaded_and_their_engines_take_th
     ] {
         assert_eq!(engine(class, arguments).as_deref(), refused, "{class}({arguments})");
     }
+    let engine = classes.class("tunnels/Network").unwrap().engine("7").unwrap();
+    assert_eq!(engine.keeps(), Some(2 << 16), "its memory, and that of names, which it needs");
     extensions.take(vec!["tunnels".into()]).unwrap();
     assert_eq!(extensions.classes().iter().count(), 0);
     load(&extensions, &[SHARES]).unwrap();

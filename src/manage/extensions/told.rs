@@ -23,11 +23,12 @@ pub(super) fn failure(failure: CallFailure, fuel: u64) -> String {
 /// One that is loaded.
 pub(super) fn listed((manifest, loaded): &(ExtensionManifest, Loaded)) -> Extension {
     let Loaded { compiled, calls, failed, fuel, .. } = loaded;
-    Extension { called: *calls, failed: *failed, fuel: *fuel, ..described(manifest, &compiled.digest) }
+    let whole = described(manifest, &compiled.digest, compiled.is_native());
+    Extension { called: *calls, failed: *failed, fuel: *fuel, ..whole }
 }
 
 /// What an extension is that nobody has called.
-pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
+pub fn described(manifest: &ExtensionManifest, digest: &Digest, native: bool) -> Extension {
     let calls = manifest.calls.iter().map(|call| Call {
         name: call.name.clone(),
         kind: call.kind.to_string(),
@@ -53,6 +54,7 @@ pub fn described(manifest: &ExtensionManifest, digest: &Digest) -> Extension {
         name: manifest.name.clone(),
         about: manifest.about.clone(),
         digest: digest.to_string(),
+        native,
         needs: manifest.needs.iter().map(ToString::to_string).collect(),
         protocols: manifest.protocols.clone(),
         calls: calls.collect(),

@@ -126,6 +126,7 @@ impl Node {
         let mut before = self.before(&spec).map_err(named)?;
         let role = self.cx.core.domains.of(before.domain).map(|domain| domain.role.clone());
         let may = role.map_or(Ok(()), |role| may_have_host(hosts.iter().map(String::as_str), &role));
+        let may = may.and_then(|()| self.may_keep(before.domain, generation.kept()));
         let doors = may.and_then(|()| self.open_doors(turn, &spec, (before.domain, &before.doors)));
         let wanted = match doors {
             Ok(doors) => doors,
@@ -219,6 +220,17 @@ impl Node {
     /// The port that is a device of graphs.
     fn device(&self, name: &str) -> Option<PortId> {
         device(&self.cx.core.topology.ports, name)
+    }
+
+    /// Refuses what keeps more than its domain has memory for before any packet has come: that are the memories of modules.
+    fn may_keep(&self, domain: DomainId, bytes: u64) -> Result<(), String> {
+        let most = self.cx.core.domains.by_id(domain).map_or(0, |domain| domain.grants.memory_bytes);
+        if bytes > most {
+            return Err(format!(
+                "its engines of extensions have {bytes} bytes of memory, and its role {most}: grants.memory_bytes"
+            ));
+        }
+        Ok(())
     }
 
     /// The channels of all that it takes; those that are new are opened, all or none.

@@ -21,6 +21,40 @@ const OLDER_MAX: usize = 4;
 /// Bytes that one takes with both directions, its place in their order, and what tables have free.
 pub(super) const FLOW_BYTES: u64 = 320;
 
+/// Bytes that a direction takes besides, in which what is said has another length.
+const SHIFT_BYTES: u64 = 96;
+
+/// By how much the numbers of TCP are greater behind here, from one of them on and before it (modulo 2^32).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shift {
+    from: Option<u32>,
+    before: u32,
+    now: u32,
+}
+
+impl Shift {
+    /// The number of a byte behind here.
+    pub(super) fn of(self, number: u32) -> u32 {
+        let is_behind = self.from.is_some_and(|from| (number.wrapping_sub(from) as i32) >= 0);
+        number.wrapping_add(if is_behind { self.now } else { self.before })
+    }
+
+    /// What is asked for next there, as it is asked for here.
+    pub(super) fn back(self, number: u32) -> u32 {
+        match self.from {
+            Some(from) if (number.wrapping_sub(from.wrapping_add(self.now)) as i32) >= 0 => {
+                number.wrapping_sub(self.now)
+            }
+            // No more than was said before it.
+            Some(from) => {
+                let before = number.wrapping_sub(self.before);
+                if (before.wrapping_sub(from) as i32) > 0 { from } else { before }
+            }
+            None => number,
+        }
+    }
+}
+
 /// A flow in one direction.
 #[derive(Clone, Copy)]
 pub(super) struct Flow {
@@ -36,6 +70,8 @@ pub(super) struct Flow {
     tried: Tried,
     /// Whether a program before may have had packets of it since.
     was_in_kernel: bool,
+    /// Whether what is said in one of its directions has another length behind here, and so its packets come here.
+    pub is_shifted: bool,
 }
 
 pub(super) struct Flows {
@@ -54,6 +90,8 @@ pub(super) struct Flows {
     /// How many of its entries are these flows', and how many found no room.
     shown: usize,
     pub unshown: u64,
+    /// Of directions in which what is said has another length, by how much.
+    shifts: HashMap<FlowEnds, Shift>,
 }
 
 impl Flow {
@@ -120,7 +158,39 @@ impl Flows {
             older: Vec::new(),
             shown: 0,
             unshown: 0,
+            shifts: HashMap::new(),
         }
+    }
+
+    /// Bytes that all of them take.
+    pub(super) fn bytes(&self) -> u64 {
+        self.len() as u64 * FLOW_BYTES + self.shifts.len() as u64 * SHIFT_BYTES
+    }
+
+    /// From this number of a direction of a TCP flow on, what is said is so much longer than before. Nothing of a flow that is not known.
+    pub(super) fn shift(&mut self, ends: &FlowEnds, from: u32, longer: u32, now: u64) {
+        if !self.is_alive(ends, now) {
+            return;
+        }
+        let back = self.all.get(ends).map(|flow| flow.becomes.reversed());
+        for way in [Some(*ends), back].into_iter().flatten() {
+            if let Some(flow) = self.all.get_mut(&way) {
+                flow.is_shifted = true;
+                let is_there = core::mem::take(&mut flow.in_kernel);
+                self.hide(&way, is_there);
+            }
+        }
+        let known = self.shifts.entry(*ends).or_default();
+        // What is said again has been seen before.
+        if known.from.is_none_or(|before| (from.wrapping_sub(before) as i32) > 0) {
+            let is = known.now.wrapping_add(longer);
+            *known = Shift { from: Some(from), before: known.now, now: is };
+        }
+    }
+
+    /// By how much a direction of a flow is shifted.
+    pub(super) fn shift_of(&self, ends: &FlowEnds) -> Shift {
+        self.shifts.get(ends).copied().unwrap_or_default()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -140,6 +210,7 @@ impl Flows {
         let table = self.table.take();
         (self.all, self.order) = (core::mem::take(&mut before.all), core::mem::take(&mut before.order));
         (self.begun, self.unshown) = (before.begun, before.unshown);
+        self.shifts = core::mem::take(&mut before.shifts);
         (self.older, self.table) = (core::mem::take(&mut before.older), before.table.take());
         self.meet(table);
     }
@@ -165,7 +236,7 @@ impl Flows {
         let flow = self.all.get_mut(ends)?;
         flow.used = now;
         let found = *flow;
-        if !found.ends && found.tried.is_due(now) {
+        if !found.ends && !found.is_shifted && found.tried.is_due(now) {
             self.show(ends, now);
         }
         Some(found)
@@ -248,7 +319,18 @@ impl Flows {
         self.begun += 1;
         let (number, tried) = (self.begun, Tried::default());
         let (ending, in_kernel, was_in_kernel) = (false, false, false);
-        let flow = Flow { becomes, output: forward, used: now, ends: ending, number, in_kernel, tried, was_in_kernel };
+        let is_shifted = false;
+        let flow = Flow {
+            becomes,
+            output: forward,
+            used: now,
+            ends: ending,
+            number,
+            in_kernel,
+            tried,
+            was_in_kernel,
+            is_shifted,
+        };
         self.all.insert(ends, flow);
         self.all.insert(becomes.reversed(), Flow { becomes: ends.reversed(), output: back, ..flow });
         self.order.push_back((ends, number));
@@ -286,6 +368,7 @@ impl Flows {
         let back = self.all.get(ends).map(|flow| flow.becomes.reversed());
         for ends in [Some(*ends), back].into_iter().flatten() {
             let is_there = self.all.remove(&ends).is_some_and(|flow| flow.in_kernel);
+            self.shifts.remove(&ends);
             self.hide(&ends, is_there);
         }
     }

@@ -9,7 +9,7 @@ const EARLY: &[u8] = include_bytes!("../../../../apps/extensions/early.wat");
 
 /// What these modules bring.
 fn brought(modules: &[&[u8]]) -> Policies {
-    let extensions = Extensions::start(Clock::start()).unwrap();
+    let extensions = Extensions::start(Clock::start(), false).unwrap();
     extensions.prepare(modules.iter().map(|module| module.to_vec()).collect()).unwrap().policies
 }
 

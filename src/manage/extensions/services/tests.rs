@@ -25,7 +25,7 @@ const NEEDY: &str = r#"(module (import "told" "seen" (func $seen (param i32) (re
     "[[call]]\nname = 'far'\ntype = 'void -> int'\nservice = true\n"))"#;
 
 fn load(modules: &[&[u8]]) -> (Extensions, Vec<Service>) {
-    let extensions = Extensions::start(Clock::start()).unwrap();
+    let extensions = Extensions::start(Clock::start(), false).unwrap();
     let mut loading = extensions.prepare(modules.iter().map(|module| module.to_vec()).collect()).unwrap();
     let services = core::mem::take(&mut loading.services);
     extensions.put(loading).unwrap();
