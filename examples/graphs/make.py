@@ -277,7 +277,8 @@ put("expected/emulator/eth1.pcap", [generated] * 50)
 # A client of FTP, which announces two places: its own, twice, since the first answer does not come, and one that is not its own.
 waits = 78 * 256 + 52
 control = lambda flags, seq, ack, said=b"", sport=4000: ip(home_host, web, TCP(sport=sport, dport=21, flags=flags, seq=seq, ack=ack) / said)
-server = lambda flags, seq, ack, said=b"", to=(outer, 40000): ip(web, to[0], TCP(sport=21, dport=to[1], flags=flags, seq=seq, ack=ack) / said)
+server = lambda flags, seq, ack, said=b"", to=(outer, 40000): ip(
+    web, to[0], TCP(sport=21, dport=to[1], flags=flags, seq=seq, ack=ack) / said)
 data = lambda to: ip(web, to[0], TCP(sport=20, dport=to[1], flags="S", seq=900))
 taken = lambda place: ip(place[0], web, TCP(sport=place[1], dport=20, flags="SA", seq=700, ack=901))
 own, foreign = b"PORT 10,0,0,10,78,52\r\n", b"PORT 10,0,0,99,78,52\r\n"

@@ -3,9 +3,8 @@
 use crate::clean;
 use crate::cli::say_json;
 use crate::code::extension::compiled::Offered;
-use crate::code::extension::manifest::{ExtensionManifest, binary, packed};
-use crate::code::extension::object::is_native;
-use crate::config::extensions::ExtensionFile;
+use crate::code::extension::manifest::{ExtensionManifest, binary, is_native, packed};
+use crate::config::extensions::{ExtensionFile, of_manifests};
 use crate::graph::class::BroughtClasses;
 use crate::manage::client::{Control, run_dir};
 use crate::manage::extensions::{Extensions, described};
@@ -127,11 +126,17 @@ fn read(module: &Path) -> Result<Vec<u8>> {
 }
 
 /// The classes of engines that the extensions in these files bring, which may need each other.
-pub(crate) fn classes(modules: &[PathBuf]) -> Result<BroughtClasses> {
+///
+/// Where texts are only checked (`may_run`), nothing of a shared object is run: its classes are known by their ports.
+pub(crate) fn classes(modules: &[PathBuf], may_run: bool) -> Result<BroughtClasses> {
     if modules.is_empty() {
         return Ok(BroughtClasses::default());
     }
-    let modules = modules.iter().map(|module| read(module)).collect::<Result<_>>()?;
+    let modules: Vec<_> = modules.iter().map(|module| read(module)).collect::<Result<_>>()?;
+    if !may_run && modules.iter().any(|module| is_native(module)) {
+        let offered = modules.iter().map(|module| Offered::read(module).map(|offered| offered.manifest));
+        return Ok(of_manifests(&offered.collect::<Result<Vec<_>, _>>().map_err(anyhow::Error::msg)?));
+    }
     let loading = Extensions::start(Clock::start(), true)?.prepare(modules);
     Ok(loading.map_err(|why| anyhow::anyhow!("--extension: {why}"))?.classes)
 }

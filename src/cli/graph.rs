@@ -215,7 +215,7 @@ fn load(
 }
 
 fn check(files: &[PathBuf], variables: &Variables, with: &With) -> Result<bool> {
-    let (mut good, classes) = (true, super::extension::classes(&with.extensions)?);
+    let (mut good, classes) = (true, super::extension::classes(&with.extensions, false)?);
     for file in files {
         let text = read(file)?;
         match load(file, &text, variables, &classes)? {

@@ -179,6 +179,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             show(&topology, json)?;
             if !json {
                 routes(&topology);
+                lab::check::remarks(&topology)
+                    .iter()
+                    .for_each(|line| crate::say!("note: {}", crate::clean::line(line)));
             }
         }
         Verb::Graph { lab, svg, json } => {

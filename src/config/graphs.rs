@@ -85,9 +85,11 @@ impl NodeFile {
         let titles = self.titles();
         let ports = self.ports.iter().zip(&titles).map(|(port, title)| (title.as_str(), port.packet.is_some()));
         let (ports, spec): (Vec<_>, _) = (ports.collect(), graph.spec());
+        // Extensions teach more than the file itself does.
+        let classifying = self.classify.classifying().ok().filter(|_| self.extensions.is_empty());
         spec.take.iter().try_for_each(|text| {
             let why = |why: String| ConfigError(format!("[[graph]] {}: take: '{text}': {why}", spec.name));
-            check_take(text, &ports).map_err(why)
+            check_take(text, &ports, classifying.as_ref()).map_err(why)
         })
     }
 

@@ -5,7 +5,7 @@ use super::NodeFile;
 use super::environments::EnvironmentFile;
 use crate::ee::plan::config::{changes_graphs, is_known};
 use crate::graph::remote::node_of;
-use crate::node::graphs::{GraphPlace, GraphSpec, PreparedGraph, port_of};
+use crate::node::graphs::{GraphSpec, PreparedGraph, port_of};
 use crate::nodeos::channel;
 use crate::sys::process::is_root;
 use crate::wire::Addr;
@@ -105,16 +105,14 @@ impl NodeFile {
 
     /// Whether it is to run in the kernel, and no port of what it takes has a kernel half.
     fn without_kernel(&self, graph: &PreparedGraph) -> Option<String> {
-        let GraphSpec { take, place, .. } = graph.spec();
+        let GraphSpec { take, .. } = graph.spec();
         let titles = self.titles();
         let has_half = |take: &String| {
             let ports = || self.ports.iter().zip(&titles).filter(|(port, _)| port.kernel.may());
             ports().any(|(_, title)| port_of(take) == "*" || port_of(take) == title)
         };
-        let is_idle = *place == GraphPlace::Kernel && !take.iter().any(has_half);
-        is_idle.then(|| {
-            "place = \"kernel\", and nothing that it takes comes in by a [[port]] with kernel = true: it does not run".to_owned()
-        })
+        let what = graph.in_kernel().filter(|_| !take.iter().any(has_half))?;
+        Some(format!("{what}, and nothing that it takes comes in by a [[port]] with kernel = true: it does not run"))
     }
 
     /// A misspelt name leaves a service open, or somebody without it.

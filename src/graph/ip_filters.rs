@@ -232,7 +232,10 @@ fn said(
     };
     let named = |names: &[(&str, u8)], most: u32| match names.iter().find(|(name, _)| *name == value) {
         Some((_, number)) => Ok(u32::from(*number)),
-        None => number(most),
+        None => number(most).map_err(|why| {
+            let known: Vec<_> = names.iter().map(|(name, _)| *name).collect();
+            format!("{why}, and no name: {}", known.join(", "))
+        }),
     };
     let plain = match kind {
         "type" if protocol == "icmp" => Some(format!("icmp[0] {sign} {}", named(TYPES, 255)?)),
@@ -260,13 +263,15 @@ fn said(
         "" | "port" if kind == "port" || net.is_none() && is_flow => {
             let protocol = if protocol == "transp" { "" } else { protocol };
             let filter = |range: &str, what: String| format!("{}{}{range} {what}", space(protocol), space(end));
+            let never = || format!("no port is {sign} {value}");
             Ok(match sign {
                 "<" | "<=" => {
-                    let last = number(65_535)?.saturating_sub(u32::from(sign == "<"));
+                    let last = number(65_535)?.checked_sub(u32::from(sign == "<")).ok_or_else(never)?;
                     filter("portrange", format!("0-{last}"))
                 }
                 ">" | ">=" => {
-                    filter("portrange", format!("{}-65535", (number(65_535)? + u32::from(sign == ">")).min(65_535)))
+                    let first = Some(number(65_535)? + u32::from(sign == ">")).filter(|first| *first <= 65_535);
+                    filter("portrange", format!("{}-65535", first.ok_or_else(never)?))
                 }
                 _ => negate(filter("port", value.to_owned())),
             })

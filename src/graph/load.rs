@@ -7,6 +7,7 @@ use super::arguments::{ArgumentNames, Arguments, FromArgument, Net4, words_of};
 use super::class::{BROUGHT_MAX, BroughtClass, BroughtClasses, EngineClass, Make, PlacedClass};
 use super::engine::{Engine, GraphLink, Placed};
 use super::engines;
+use super::pattern::FlowPattern;
 use super::placement::GraphPlace;
 use super::scratch::Hop;
 use super::table::Graph;
@@ -311,17 +312,18 @@ fn meet(graph: &mut Graph) {
 fn names_of(elements: &[Element], wrong: &mut Vec<Diagnostic>) -> ArgumentNames {
     let engines = elements.iter().map(|element| (element.name.clone(), element.class.clone())).collect();
     let mut names = ArgumentNames { engines, ..ArgumentNames::default() };
+    addresses(elements, &mut names, wrong);
     for argument in elements.iter().filter(|it| it.class == "IPRewriterPatterns").flat_map(|it| &it.arguments) {
-        match words_of(argument).split_first() {
-            Some((name, words)) if words.len() == 4 => {
-                let words = words.iter().map(|word| (*word).to_owned()).collect();
-                names.patterns.insert((*name).to_owned(), words);
+        let words = words_of(argument);
+        let Some((name, ends)) = words.split_first() else { continue };
+        let known = names.patterns.contains_key(*name).then(|| format!("the pattern '{name}' stands twice"));
+        match known.map_or_else(|| FlowPattern::read(ends, &names).map(drop), Err) {
+            Ok(()) => {
+                drop(names.patterns.insert((*name).to_owned(), ends.iter().map(|&word| word.to_owned()).collect()))
             }
-            _ => wrong
-                .push(argument.wrong(format!("'{}' is no pattern", argument.text), "as NAME 192.0.2.1 1024-65535 - -")),
+            Err(why) => wrong.push(argument.wrong(why, "as NAME 192.0.2.1 1024-65535 - -")),
         }
     }
-    addresses(elements, &mut names, wrong);
     names
 }
 

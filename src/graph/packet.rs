@@ -216,25 +216,50 @@ impl FlowEnds {
     }
 }
 
-/// Gives a TCP segment other numbers: of its first byte, and of the byte that is asked for next, if one is.
+/// Gives a TCP segment other numbers: of its first byte, and of the byte that is asked for next, if one is, with what has come beyond that
+/// (selective acknowledgements, RFC 2018).
 pub fn renumber(bytes: &mut [u8], said: impl Fn(u32) -> u32, asked: impl Fn(u32) -> u32) {
     let header = header_length(bytes);
-    let has_asked = bytes.get(header + 13).is_some_and(|flags| flags & 0x10 != 0);
-    let mut change = |at: usize, to: &dyn Fn(u32) -> u32| {
-        let Some(old) = bytes.get(at..at + 4).and_then(|old| old.try_into().ok()).map(u32::from_be_bytes) else {
-            return;
-        };
-        let new = to(old).to_be_bytes();
-        for half in [0, 2] {
-            let word = [new[half], new[half + 1]];
-            carry(bytes, Some(header + 16), at + half, word);
-            bytes[at + half..at + half + 2].copy_from_slice(&word);
-        }
-    };
-    change(header + 4, &said);
-    if has_asked {
-        change(header + 8, &asked);
+    change_long(bytes, header, header + 4, &said);
+    if bytes.get(header + 13).is_some_and(|flags| flags & 0x10 != 0) {
+        change_long(bytes, header, header + 8, &asked);
     }
+    let end = header + bytes.get(header + 12).map_or(0, |offset| usize::from(offset >> 4) * 4);
+    let mut at = header + 20;
+    while at + 1 < end.min(bytes.len()) {
+        match (bytes[at], usize::from(bytes[at + 1])) {
+            (0, _) => return,
+            (1, _) => at += 1,
+            (kind, length) if length >= 2 => {
+                let edges = (at + 2..(at + length).min(end)).step_by(4).filter(|_| kind == SACK);
+                edges.for_each(|at| change_long(bytes, header, at, &asked));
+                at += length;
+            }
+            _ => return,
+        }
+    }
+}
+
+/// The option with selective acknowledgements.
+const SACK: u8 = 5;
+
+/// Changes four bytes of a TCP segment whose header begins there, with its checksum.
+fn change_long(bytes: &mut [u8], header: usize, at: usize, to: &dyn Fn(u32) -> u32) {
+    let Some(old) = bytes.get(at..at + 4).and_then(|old| old.try_into().ok()).map(u32::from_be_bytes) else { return };
+    let new = to(old).to_be_bytes();
+    for (place, byte) in (at..).zip(new) {
+        change_byte(bytes, header, place, byte);
+    }
+}
+
+/// Changes a byte of a TCP segment, with its checksum.
+fn change_byte(bytes: &mut [u8], header: usize, at: usize, byte: u8) {
+    let from = at - (at - header) % 2;
+    let Some(word) = bytes.get(from..from + 2).and_then(|word| <[u8; 2]>::try_from(word).ok()) else { return };
+    let mut changed = word;
+    changed[at - from] = byte;
+    carry(bytes, Some(header + 16), from, changed);
+    bytes[at] = byte;
 }
 
 /// A transport's checksum after a word under it has changed.
@@ -288,6 +313,32 @@ mod tests {
         assert_eq!(sum.finish(), 0);
         after.reversed().reversed().write(&mut bytes);
         assert_eq!(before.reversed().reversed(), before);
+    }
+
+    #[test]
+    fn all_numbers_of_a_segment_change_with_its_sum() {
+        // Options: a no-operation, so that the blocks begin at an odd place, two blocks, and the end.
+        let options = [&[1, 5, 18][..], &[0, 0, 1, 0, 0, 0, 1, 9, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 7], &[0]].concat();
+        let mut bytes = vec![0; 20 + 20 + options.len() + 3];
+        write_ip(&mut bytes, (Ip4([10, 0, 0, 1]), Ip4([10, 0, 0, 2])), protocol::TCP, (64, 7));
+        bytes[24..32].copy_from_slice(&[0, 0, 0, 50, 0, 0, 0, 60]);
+        (bytes[32], bytes[33]) = (10 << 4, 0x10);
+        bytes[40..40 + options.len()].copy_from_slice(&options);
+        assert!(sum_transport(&mut bytes, protocol::TCP));
+        renumber(&mut bytes, |said| said + 3, |asked| asked.wrapping_sub(2));
+        let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!([24, 28, 43, 47, 51, 55].map(word), [53, 58, 254, 263, u32::MAX - 2, 5]);
+        let packet = ipv4::Packet::new_checked(&bytes).unwrap();
+        let sum = transport_sum(packet.payload(), (packet.source(), packet.destination()), protocol::TCP);
+        assert_eq!(sum.finish(), 0);
+        // Lengths that lie.
+        for lie in [0, 1, 200] {
+            let mut bent = bytes.clone();
+            bent[42] = lie;
+            renumber(&mut bent, |said| said, |asked| asked);
+            assert_eq!(bent[43..], bytes[43..]);
+        }
+        renumber(&mut bytes[..24], |said| said, |asked| asked);
     }
 
     #[test]

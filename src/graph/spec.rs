@@ -202,6 +202,15 @@ impl PreparedGraph {
         places.filter(|(kind, _)| *kind == EdgeKind::Host).map(|(_, name)| name.as_str())
     }
 
+    /// What of it is to be in the kernel, and nowhere else, as it is written.
+    pub fn in_kernel(&self) -> Option<String> {
+        if self.spec.place == GraphPlace::Kernel {
+            return Some("place = \"kernel\"".into());
+        }
+        let placed = self.graph.engines().iter().find(|placed| placed.place == GraphPlace::Kernel);
+        placed.map(|placed| format!("{} @kernel", placed.name))
+    }
+
     /// The same, which waits for its parts if it has any at other nodes.
     pub fn that_waits(mut self) -> PreparedGraph {
         self.waits = true;

@@ -26,12 +26,26 @@ pub fn configurations(topology: &Topology, path: &Path) -> Result<(), labfile::E
     Ok(())
 }
 
+/// What nodes would remark on their configurations, each of which is one.
+pub fn remarks(topology: &Topology) -> Vec<String> {
+    let mut all = Vec::new();
+    for node in topology.nodes.iter().filter(|node| node.active) {
+        let file = NodeFile::parse(&configuration(&topology.name, node).to_string());
+        let remarks = file.map(|file| file.remarks()).unwrap_or_default();
+        all.extend(remarks.into_iter().map(|line| format!("[nodes.{}.anode]: {line}", node.name)));
+    }
+    all
+}
+
 /// What a node says of its configuration, and a word that stands in it there. Where TOML's parser shows a place, that is of a text which
 /// nobody has written like that; the lines in which a graph is shown are the author's own.
 fn words(said: &str) -> (String, String) {
     if let Some((first, _)) = said.split_once('\n').filter(|_| !said.starts_with("TOML parse error")) {
-        let key = first.split_once("[[").and_then(|(_, rest)| rest.split_once("]]")).map_or("", |(table, _)| table);
-        return (said.to_owned(), key.to_owned());
+        let key = first
+            .split_once("[[")
+            .and_then(|(_, rest)| rest.split_once("]]"))
+            .map_or(String::new(), |(table, _)| format!("{table}]]"));
+        return (said.trim_end().to_owned(), key);
     }
     let last = said.lines().last().unwrap_or_default();
     let mut shown = said.lines().filter_map(|line| line.split_once(" | ")).map(|(_, text)| text.trim());
@@ -73,6 +87,20 @@ mod tests {
         for part in ["Discrd", "Discrad", "^^^^^^", "Discard"] {
             assert!(said.contains(part), "{part}: {said}");
         }
+    }
+
+    #[test]
+    fn what_nodes_remark_is_told() {
+        let topology = |settings: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("t.toml");
+            let text = format!("name = 't'\n[nodes.a]\nactive = true\n[nodes.a.anode]\n{settings}\n[nodes.b]\n");
+            std::fs::write(&path, format!("{text}[[links]]\nends = ['a', 'b']\n")).unwrap();
+            remarks(&Topology::load(&path).unwrap())
+        };
+        assert_eq!(topology("sizes.codes = 7"), [""; 0]);
+        let said = topology("plan.open = ['nothing']");
+        assert!(said.len() == 1 && said[0].starts_with("[nodes.a.anode]: [plan] open: no service"), "{said:?}");
     }
 
     #[test]

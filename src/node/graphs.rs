@@ -268,10 +268,15 @@ impl Running {
         self.older.iter().map(|(older, until)| older.wake.min(*until)).fold(self.now.wake, u64::min)
     }
 
+    /// Bytes that all its generations keep beside packets.
+    fn kept(&self) -> u64 {
+        self.now.kept() + self.older.iter().map(|(older, _)| older.kept()).sum::<u64>()
+    }
+
     /// Packets that its domain has memory for, beside what engines have learnt; without any they learn nothing more.
     fn measure_room(&mut self, cx: &mut Cx) -> u64 {
         let most = cx.core.domains.of(self.domain).map_or(0, |domain| domain.grants.memory_bytes);
-        let kept = self.now.kept();
+        let kept = self.kept();
         self.scratch.no_room = self.traffic.held * BUFFER + kept > most;
         most.saturating_sub(kept) / BUFFER
     }
@@ -407,7 +412,8 @@ impl Running {
             }
             said.push_back(line);
         }
-        let bytes = traffic.held * BUFFER + now.kept();
+        let older = all.iter().map(|(older, _)| older.kept()).sum::<u64>();
+        let bytes = traffic.held * BUFFER + now.kept() + older;
         // More than there is is refused when the next one comes.
         if bytes != self.charged && cx.core.pools.set_held(self.domain, bytes) {
             self.charged = bytes;

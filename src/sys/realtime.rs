@@ -1,7 +1,6 @@
 //! Real-time scheduling of the calling thread, the CPUs it may run on, and memory that stays in RAM.
 
-use super::process::is_root;
-use rustix::process::{Pid, Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Pid, Resource, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::io;
 
@@ -99,15 +98,16 @@ pub fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Keeps in RAM all memory that the process has now: program, libraries, stacks, heap. What comes later is not locked,
-/// since wasm's memories are given back to the system page by page, which locked ones cannot be. A stack grows locked, though, even in a
-/// process that has lost the right to lock more since: it would be ended by SIGSEGV, were the limit not raised as far as it may be here.
+/// since wasm's memories are given back to the system page by page, which locked ones cannot be.
+///
+/// The first thread's stack is one that grows, and locked as it does: in a process that has lost the right to lock more since, the kernel
+/// would refuse that by SIGSEGV. So it grows before.
 pub fn lock_memory() -> io::Result<()> {
-    let Rlimit { maximum, .. } = getrlimit(Resource::Memlock);
-    let raised = match is_root() {
-        true => setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None }),
-        false => Err(rustix::io::Errno::PERM),
-    };
-    raised.or_else(|_| setrlimit(Resource::Memlock, Rlimit { current: maximum, maximum }))?;
+    if rustix::thread::gettid() == rustix::process::getpid() {
+        let most = getrlimit(Resource::Stack).current.unwrap_or(STACK_MAX).min(STACK_MAX);
+        let here = 0u8;
+        touch_stack((&raw const here).addr(), most.saturating_sub(STACK_SPARE) as usize);
+    }
     // SAFETY: the call takes no addresses and changes the contents of no memory.
     match unsafe { libc::mlockall(libc::MCL_CURRENT) } {
         -1 => Err(explain(
@@ -116,6 +116,23 @@ pub fn lock_memory() -> io::Result<()> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Bytes of stack that are touched, at most: what processes have as a rule.
+const STACK_MAX: u64 = 8 << 20;
+
+/// What of a stack is left alone: arguments and environment, and what has called.
+const STACK_SPARE: u64 = 512 << 10;
+
+/// Uses so many bytes of stack from an address on, a page at a time.
+#[inline(never)]
+fn touch_stack(from: usize, bytes: usize) {
+    let room = std::hint::black_box([0u8; 4096]);
+    if room.as_ptr().addr().abs_diff(from) < bytes {
+        touch_stack(from, bytes);
+    }
+    // It is in use until then, so that nobody makes a loop of this.
+    std::hint::black_box(&room);
 }
 
 fn explain(error: io::Error, remedy: &str) -> io::Error {

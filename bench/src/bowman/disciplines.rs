@@ -92,7 +92,7 @@ pub(super) fn run(settings: &Settings, report: &mut Report) -> Result<Series, Er
 
 /// What `shares` brings.
 fn shares() -> Result<Policies, Error> {
-    let extensions = Extensions::start(Clock::start()).map_err(|error| Error::Node(error.to_string()))?;
+    let extensions = Extensions::start(Clock::start(), false).map_err(|error| Error::Node(error.to_string()))?;
     Ok(extensions.prepare(vec![SHARES.to_vec()]).map_err(Error::Node)?.policies)
 }
 

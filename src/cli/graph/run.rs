@@ -21,7 +21,7 @@ const BEGIN: u64 = 1_000_000_000;
 
 /// Turns one after the other in which no packet begins or ends, at most, where they take less of the packets' time than `TURN` each: in a
 /// circle with a queue and without a delay packets would go round for ever.
-const IDLE_MAX: u64 = 1 << 18;
+const IDLE_MAX: u64 = 1 << 16;
 
 /// Nanoseconds of the packets' time: less than the fastest sources and shapers wait.
 const TURN: u64 = 16;
@@ -86,7 +86,7 @@ struct Sinks {
 
 /// Runs `anode graph run`.
 pub(super) fn run(arguments: &RunArgs) -> Result<bool> {
-    let (text, classes) = (read(&arguments.file)?, crate::cli::extension::classes(&arguments.with.extensions)?);
+    let (text, classes) = (read(&arguments.file)?, crate::cli::extension::classes(&arguments.with.extensions, true)?);
     let Some(mut graph) = load(&arguments.file, &text, &arguments.variables, &classes)? else {
         return Ok(false);
     };
@@ -96,8 +96,14 @@ pub(super) fn run(arguments: &RunArgs) -> Result<bool> {
         let (handler, value) =
             given.split_once('=').with_context(|| format!("--write {given}: ENGINE.HANDLER=VALUE"))?;
         let (engine, handler) = split(&graph, handler)?;
-        let written = graph.write(engine, handler, value).with_context(|| format!("{given}: no such handler"))?;
+        let is_read = graph.read(engine, handler).is_some();
+        let none = || format!("{given}: {}", if is_read { "this handler is only read" } else { "no such handler" });
+        let written = graph.write(engine, handler, value).with_context(none)?;
         written.map_err(|why| anyhow::anyhow!("{given}: {why}"))?;
+    }
+    for text in &arguments.read {
+        let (engine, handler) = split(&graph, text)?;
+        graph.read(engine, handler).with_context(|| format!("{text}: no such handler"))?;
     }
     let now = packets.first().map_or(BEGIN, |(packet, _)| packet.at);
     let sinks = Sinks { folder: arguments.to.clone(), open: BTreeMap::new(), counts: BTreeMap::new() };
@@ -221,7 +227,7 @@ impl Runner {
         let most = self.most;
         anyhow::ensure!(
             self.came + self.scratch.begun <= most,
-            "{most} packets have come in or begun: a source needs a LIMIT, or --packets more"
+            "{most} packets have come in or begun: a source needs a LIMIT, a circle that copies packets a way out, or --packets more"
         );
         Ok(())
     }

@@ -2,13 +2,14 @@
 //! one of its own for each service. An instance's state is its own.
 
 use super::instance::{self, CallLink, Exports, Instance, SharedInstance};
-use super::manifest::{ExtensionManifest, binary};
-use super::native::{self, LoadsObjects, NativeInstance};
-use super::object;
+use super::manifest::{ExtensionManifest, binary, is_native};
+use super::native::{self, CallsOther, LoadsObjects, NativeInstance};
+use super::object::manifest_of;
 use crate::code::check;
 use crate::wire::Digest;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::ffi::CString;
+use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::{Engine, Module};
 
 /// The global with the address of a module's buffer.
@@ -43,8 +44,8 @@ pub struct Offered {
 impl Offered {
     /// Reads a module, its text form, or a shared object.
     pub fn read(module: &[u8]) -> Result<Offered, String> {
-        if object::is_native(module) {
-            let manifest = object::manifest_of(module)?;
+        if is_native(module) {
+            let manifest = manifest_of(module)?;
             return Ok(Offered { manifest, is_native: true, code: module.to_vec() });
         }
         let wasm = binary(module)?.into_owned();
@@ -76,6 +77,15 @@ impl Offered {
         let needs = needs.collect::<Result<_, _>>()?;
         Ok(Arc::new(CompiledExtension { digest, code, needs, manifest }))
     }
+}
+
+/// A call of another extension as a shared object makes it, with the name by which it asks for it.
+fn calls_of(CallLink { extension, call, instance, at }: CallLink) -> Option<(CString, CallsOther)> {
+    let name = CString::new(format!("{extension}.{call}")).ok()?;
+    let calls = move |around: (u64, u64), fuel: u64, exchange: &mut Vec<u8>| {
+        instance.lock().unwrap_or_else(PoisonError::into_inner).call(at, around, fuel, exchange)
+    };
+    Some((name, Box::new(calls)))
 }
 
 /// Instances that call each other, by name.
@@ -118,6 +128,7 @@ impl CompiledExtension {
             Code::Native(bytes, loads) => {
                 let object =
                     loads(bytes).map_err(|error| format!("{}: it cannot be loaded: {error}", self.manifest.name))?;
+                let links = links.into_iter().filter_map(calls_of).collect();
                 NativeInstance::new((object, bytes.len()), &calls, links).map(Instance::Native)
             }
         };

@@ -16,6 +16,19 @@ pub(super) const PASSING: u64 = 200;
 pub(super) const FAILED: i32 = -5;
 pub(super) const TOO_BIG: i32 = -4;
 
+/// Why a call has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallFailure {
+    /// It says no, with this number.
+    Raised(i32),
+    /// Its arguments are too long.
+    TooBig,
+    /// It used its fuel up.
+    Fuel,
+    /// It failed.
+    Broken,
+}
+
 /// Lines that a module says in a second, and at once.
 const LINES_PER_SECOND: u64 = 1;
 const LINES_AT_ONCE: u64 = 8;

@@ -6,6 +6,7 @@
 //! Each call has its fuel, what others do for it included. One that fails leaves the module as it was then, and it can be called again.
 
 pub use super::given::BUFFER;
+pub use super::given::CallFailure;
 use super::given::{self, Buffer, FAILED, Host, PASSING, TOO_BIG};
 use super::native::NativeInstance;
 use super::outside::Desk;
@@ -23,19 +24,6 @@ const START_FUEL: u64 = 1_000_000;
 
 /// Bytes of stack of each module that is on the way of a call.
 const STACK: usize = 128 << 10;
-
-/// Why a call has no result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallFailure {
-    /// It says no, with this number.
-    Raised(i32),
-    /// Its arguments are too long.
-    TooBig,
-    /// It used its fuel up.
-    Fuel,
-    /// It failed.
-    Broken,
-}
 
 /// A call of another module: under which names the module imports it, and which it is there.
 pub struct CallLink {

@@ -413,9 +413,17 @@ fn plain(about: String) -> Result<String, String> {
     if is_plain { Ok(about) } else { Err(format!("'about' has at most {ABOUT_MAX} characters in one line")) }
 }
 
+/// With what a shared object begins.
+const MAGIC: &[u8] = b"\x7fELF";
+
+/// Whether these bytes are meant to be one.
+pub fn is_native(bytes: &[u8]) -> bool {
+    bytes.starts_with(MAGIC)
+}
+
 /// A module in its binary form; it may be in its text form. A shared object is what it is.
 pub fn binary(module: &[u8]) -> Result<Cow<'_, [u8]>, String> {
-    if super::object::is_native(module) {
+    if is_native(module) {
         return Ok(Cow::Borrowed(module));
     }
     let long = |length: usize| length > REPRESENTATION_MAX;

@@ -5,8 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use super::given::{BUFFER, FAILED, PASSING, TOO_BIG, draw};
-use super::instance::{CallFailure, CallLink, SharedInstance};
+use super::given::{BUFFER, CallFailure, FAILED, PASSING, TOO_BIG, draw};
 use super::object::CALL;
 use super::outside::{self, Desk};
 use crate::sys::shared_object::SharedObject;
@@ -14,7 +13,10 @@ use core::ffi::{CStr, c_char, c_void};
 use core::ptr::NonNull;
 use std::ffi::CString;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
+
+/// A call of another extension: time and chance, fuel, and what goes there and comes back; how much fuel it took.
+pub type CallsOther = Box<dyn FnMut((u64, u64), u64, &mut Vec<u8>) -> (Result<(), CallFailure>, u64) + Send>;
 
 /// Who loads objects: not whoever needs an instance, since most threads of a node may not.
 pub type LoadsObjects = Arc<dyn Fn(&Arc<[u8]>) -> io::Result<SharedObject> + Send + Sync>;
@@ -36,8 +38,8 @@ struct Given {
     of: *mut Called,
     now: extern "C" fn(*mut Called) -> u64,
     random: extern "C" fn(*mut Called) -> u64,
-    need: unsafe extern "C" fn(*mut Called, *const c_char, u32) -> i32,
-    outside: unsafe extern "C" fn(*mut Called, *const c_char, u32) -> i32,
+    need: extern "C" fn(*mut Called, *const c_char, u32) -> i32,
+    outside: extern "C" fn(*mut Called, *const c_char, u32) -> i32,
 }
 
 /// What a function finds while it is called.
@@ -46,7 +48,7 @@ struct Called {
     random: u64,
     /// What others may use that it calls.
     fuel: u64,
-    links: Vec<(CString, SharedInstance, usize)>,
+    links: Vec<(CString, CallsOther)>,
     desk: Option<Desk>,
     buffer: NonNull<u8>,
 }
@@ -69,7 +71,7 @@ impl NativeInstance {
     pub fn new(
         (object, bytes): (SharedObject, usize),
         functions: &[&str],
-        links: Vec<CallLink>,
+        links: Vec<(CString, CallsOther)>,
     ) -> Result<NativeInstance, String> {
         let find = |name: &str| {
             let named = CString::new(name).ok();
@@ -83,10 +85,7 @@ impl NativeInstance {
             calls.push(unsafe { core::mem::transmute::<*mut c_void, Function>(at.as_ptr()) });
         }
         let (buffer, place) = (find("an_buffer")?.cast(), find("an_given")?.cast::<*const Given>());
-        let links = links.into_iter().filter_map(|CallLink { extension, call, instance, at }| {
-            Some((CString::new(format!("{extension}.{call}")).ok()?, instance, at))
-        });
-        let called = Called { now: 0, random: 0, fuel: 0, links: links.collect(), desk: None, buffer };
+        let called = Called { now: 0, random: 0, fuel: 0, links, desk: None, buffer };
         let called = NonNull::from(Box::leak(Box::new(called)));
         let size = size_of::<Given>() as u32;
         let given = Given { size, of: called.as_ptr(), now, random, need, outside };
@@ -165,18 +164,17 @@ extern "C" fn random(called: *mut Called) -> u64 {
 }
 
 /// A call of another extension: what is in the buffer goes to it, and its result comes back there.
-unsafe extern "C" fn need(called: *mut Called, name: *const c_char, length: u32) -> i32 {
+extern "C" fn need(called: *mut Called, name: *const c_char, length: u32) -> i32 {
     // SAFETY: as above; the name is one of the header's, which end with NUL.
     let (called, name) = unsafe { (&mut *called, CStr::from_ptr(name)) };
-    let Some((_, other, at)) = called.links.iter().find(|(known, ..)| known.as_c_str() == name) else { return FAILED };
-    let (other, at) = (other.clone(), *at);
+    let other = called.links.iter_mut().find(|(known, _)| known.as_c_str() == name);
+    let Some((_, other)) = other else { return FAILED };
     let length = (length as usize).min(BUFFER);
     // SAFETY: the buffer has so many bytes, and the function that has called waits.
     let mut exchange = unsafe { core::slice::from_raw_parts(called.buffer.as_ptr(), length) }.to_vec();
     called.fuel = called.fuel.saturating_sub(PASSING + exchange.len() as u64);
     let chance = draw(&mut called.random);
-    let mut other = other.lock().unwrap_or_else(PoisonError::into_inner);
-    let (result, taken) = other.call(at, (called.now, chance), called.fuel, &mut exchange);
+    let (result, taken) = other((called.now, chance), called.fuel, &mut exchange);
     called.fuel = called.fuel.saturating_sub(taken);
     match result {
         Ok(()) => called.put(&exchange),
@@ -187,7 +185,7 @@ unsafe extern "C" fn need(called: *mut Called, name: *const c_char, length: u32)
 }
 
 /// A call of the node's: arguments and result are in the buffer, too.
-unsafe extern "C" fn outside(called: *mut Called, name: *const c_char, length: u32) -> i32 {
+extern "C" fn outside(called: *mut Called, name: *const c_char, length: u32) -> i32 {
     // SAFETY: as above.
     let (called, name) = unsafe { (&mut *called, CStr::from_ptr(name)) };
     let work = outside::CALLS.iter().find(|(known, _)| known.as_bytes() == name.to_bytes());

@@ -16,14 +16,6 @@ pub(super) const CALL: &str = "an_call_";
 /// Bytes of the file, at most.
 const OBJECT_MAX: usize = 256 << 10;
 
-/// With what a shared object begins.
-const MAGIC: &[u8] = b"\x7fELF";
-
-/// Whether these bytes are meant to be one.
-pub fn is_native(bytes: &[u8]) -> bool {
-    bytes.starts_with(MAGIC)
-}
-
 /// Reads what an object is, and checks that it exports what its manifest says. Nothing of it is run.
 pub fn manifest_of(bytes: &[u8]) -> Result<ExtensionManifest, String> {
     if bytes.len() > OBJECT_MAX {

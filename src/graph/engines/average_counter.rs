@@ -31,7 +31,9 @@ impl AverageCounter {
     /// Of so many, how many came in a second.
     fn rate(&self, count: u64) -> u64 {
         let time = self.came.map_or(0, |(first, last)| last.saturating_sub(first.saturating_add(self.ignore)));
-        u64::try_from(u128::from(count) * u128::from(SECOND) / u128::from(time.max(1))).unwrap_or(u64::MAX)
+        // Those that came at one instant have no rate.
+        let rate = (u128::from(count) * u128::from(SECOND)).checked_div(u128::from(time));
+        rate.and_then(|rate| u64::try_from(rate).ok()).unwrap_or(0)
     }
 }
 

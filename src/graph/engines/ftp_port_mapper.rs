@@ -7,6 +7,7 @@ use crate::graph::arguments::{Arguments, Ip4, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet::{self, FlowEnds};
+use crate::wire::ipv4;
 use click::arguments::Argument;
 
 /// `FTPPortMapper`.
@@ -24,6 +25,9 @@ const DATA: u16 = 20;
 /// Ports below are those of services: no connection of FTP's comes there.
 const FIRST: u16 = 1024;
 
+/// Bytes of a TCP header, at least.
+const TCP_HEADER: usize = 20;
+
 /// Bytes of a command, at most: `PORT 255,255,255,255,255,255` and its end.
 const COMMAND_MAX: usize = 32;
 
@@ -37,10 +41,8 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
     };
     let (control, data) = (rewriter(args, control), rewriter(args, data));
     let read = Pattern::read(&words_of(pattern), args.names);
-    if read.is_none() {
-        args.say(pattern, format!("'{}' is no pattern", pattern.text), "as 192.0.2.1 1024-65535 - - 0 1");
-    }
-    Some(Box::new(FtpPortMapper { control: control?, data: data?, pattern: read?, mapped: 0, refused: 0 }))
+    let read = read.map_err(|why| args.say(pattern, why, "as 192.0.2.1 1024-65535 - - 0 1"));
+    Some(Box::new(FtpPortMapper { control: control?, data: data?, pattern: read.ok()?, mapped: 0, refused: 0 }))
 }
 
 /// The rewriter that an argument names.
@@ -110,8 +112,11 @@ impl FtpPortMapper {
         let is_own = place.0 == ends.source.0 && place.1 >= FIRST;
         let data = FlowEnds { source: *place, destination: (ends.destination.0, DATA), ..*ends };
         let is_paid = !cx.scratch.no_room;
-        let becomes =
-            if is_own { self.data.get(cx)?.expect(&mut self.pattern, data, is_paid, now)? } else { return None };
+        // Who has not seen the connection could not say how much longer it has become.
+        if !is_own || !self.control.get(cx)?.knows(ends, now) {
+            return None;
+        }
+        let becomes = self.data.get(cx)?.open(&mut self.pattern, data, is_paid, now)?;
         let (Ip4([a, b, c, d]), port) = becomes.source;
         let text = format!("PORT {a},{b},{c},{d},{},{}", port >> 8, port & 0xff);
         replace(frame, *at, *length, text.as_bytes())?;
@@ -145,15 +150,20 @@ impl Command {
     /// The command with which a segment begins.
     fn of(bytes: &[u8]) -> Option<Command> {
         let ends = FlowEnds::of(bytes).filter(|ends| ends.protocol == packet::protocol::TCP)?;
-        let header = usize::from(bytes.first()? & 0xf) * 4;
-        let total = usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
-        let at = header + usize::from(bytes.get(header + 12)? >> 4) * 4;
+        let packet = ipv4::Packet::new_checked(bytes).ok().filter(|packet| !packet.is_fragment())?;
+        let (header, total) = (packet.header_len(), packet.total_len());
+        let offset = usize::from(bytes.get(header + 12)? >> 4) * 4;
+        let at = header + Some(offset).filter(|offset| *offset >= TCP_HEADER)?;
         let number = u32::from_be_bytes(bytes.get(header + 4..header + 8)?.try_into().ok()?);
         let said = bytes.get(at..total)?;
         let line = said.get(..said.iter().take(COMMAND_MAX).position(|byte| *byte == b'\r')?)?;
         let numbers = line.get(5..).filter(|_| line[..5].eq_ignore_ascii_case(b"PORT "))?;
         let numbers: Result<Vec<u8>, _> = core::str::from_utf8(numbers).ok()?.split(',').map(str::parse).collect();
         let [a, b, c, d, high, low] = numbers.ok()?[..] else { return None };
+        // What is damaged stays so.
+        let sum =
+            packet::transport_sum(packet.payload(), (packet.source(), packet.destination()), packet::protocol::TCP);
+        Some(()).filter(|()| sum.finish() == 0)?;
         let place = (Ip4([a, b, c, d]), u16::from_be_bytes([high, low]));
         Some(Command { ends, number, at, length: line.len(), place })
     }

@@ -90,8 +90,9 @@ impl About {
         if let Some(quoted) = bytes.get_mut(self.quote..total) {
             self.becomes.write(quoted);
         }
-        // Who answers for a station behind the translator has its address, too.
-        let source = if from == self.was.destination.0 { self.becomes.destination.0 } else { from };
+        // Nobody outside sees who is behind the translator: a station there, or a router on the way to it.
+        let is_hidden = self.becomes.destination.0 != self.was.destination.0;
+        let source = if is_hidden { self.becomes.destination.0 } else { from };
         for (at, address) in [(12, source), (16, self.becomes.source.0)] {
             for half in [0, 2] {
                 packet::change_word(bytes, at + half, [address.0[half], address.0[half + 1]]);

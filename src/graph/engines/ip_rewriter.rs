@@ -4,11 +4,13 @@ mod flows;
 
 use crate::contract::plan::{FOUND_MAX, FusedKey, FusedNext, FusedStep};
 use crate::frame::Frame;
-use crate::graph::arguments::{ArgumentNames, Arguments, FromArgument, Ip4, Span64, words_of};
+use crate::graph::arguments::{ArgumentNames, Arguments, Ip4, Span64, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
 use crate::graph::packet::{self, FlowEnds};
+use crate::graph::pattern::FlowPattern;
+use click::classes::nearest;
 use flows::{Flow, Flows};
 
 /// `IPRewriter`.
@@ -17,7 +19,8 @@ pub const CLASS: EngineClass = EngineClass {
     doc: "Gives TCP and UDP flows other addresses and ports, and their answers the first ones back. \
           IPRewriter(INPUT0, ...): drop, pass OUTPUT, keep FOUT ROUT, pattern SADDR SPORT DADDR DPORT FOUT \
           ROUT, or pattern NAME FOUT ROUT (IPRewriterPatterns). \
-          MAPPING_CAPACITY flows; TCP_TIMEOUT, TCP_DONE_TIMEOUT and UDP_TIMEOUT in seconds: 86400, 240 and 300. \
+          MAPPING_CAPACITY flows; TCP_TIMEOUT, TCP_DONE_TIMEOUT and UDP_TIMEOUT in seconds: 86400, 240 and 300; \
+          TCP_NODATA_TIMEOUT: 300, of connections that nobody answers. \
           Handlers: mappings, nmappings, kernel_mappings, kernel_refused, mapping_failures",
     make: Make::with("1-/1-", "h/h", "x/x", |args| make(args, false)),
 };
@@ -29,6 +32,7 @@ const FLOWS_MAX: u32 = 1 << 16;
 const TCP_TIMEOUT: u64 = 86_400;
 const UDP_TIMEOUT: u64 = 300;
 const TCP_DONE: u64 = 240;
+const TCP_NODATA: u64 = 300;
 
 /// What is done for a flow that comes in.
 #[derive(Clone, PartialEq)]
@@ -39,13 +43,10 @@ enum Input {
     Pattern(Pattern),
 }
 
-/// What flows become: nothing stays as it is.
+/// What flows become, and where they leave.
 #[derive(Clone, PartialEq)]
 pub(super) struct Pattern {
-    source: Option<Ip4>,
-    ports: Option<(u16, u16)>,
-    destination: Option<Ip4>,
-    port: Option<u16>,
+    ends: FlowPattern,
     /// The next port to try.
     next: u16,
     outputs: (u16, u16),
@@ -60,8 +61,8 @@ fn make(args: &mut Arguments<'_>, of_pings: bool) -> Option<Box<dyn Engine>> {
     let (capacity, tcp) = (args.key("MAPPING_CAPACITY", FLOWS_MAX)?, args.key("TCP_TIMEOUT", seconds(TCP_TIMEOUT))?);
     let other = if of_pings { "TIMEOUT" } else { "UDP_TIMEOUT" };
     let (udp, done) = (args.key(other, seconds(UDP_TIMEOUT))?, args.key("TCP_DONE_TIMEOUT", seconds(TCP_DONE))?);
+    let unanswered = args.key("TCP_NODATA_TIMEOUT", seconds(TCP_NODATA))?;
     args.ignore(&[
-        "TCP_NODATA_TIMEOUT",
         "TCP_GUARANTEE",
         "UDP_GUARANTEE",
         "GUARANTEE",
@@ -78,13 +79,12 @@ fn make(args: &mut Arguments<'_>, of_pings: bool) -> Option<Box<dyn Engine>> {
     let (mut inputs, mut wrong) = (Vec::new(), false);
     for argument in args.rest() {
         match Input::read(&words_of(argument), args.names) {
-            Some(input) => inputs.push(input),
-            None => {
-                args.say(
-                    argument,
-                    format!("'{}' says nothing about flows", argument.text),
-                    "as pattern 192.0.2.1 1024-65535 - - 0 1",
-                );
+            Ok(input) => {
+                wrong |= input.outputs().into_iter().any(|output| !args.leads(argument, output));
+                inputs.push(input);
+            }
+            Err(why) => {
+                args.say(argument, why, "as pattern 192.0.2.1 1024-65535 - - 0 1");
                 wrong = true;
             }
         }
@@ -93,7 +93,7 @@ fn make(args: &mut Arguments<'_>, of_pings: bool) -> Option<Box<dyn Engine>> {
         args.say_all(format!("'{}' has {} inputs", args.name, args.ports.0), format!("{} are described", inputs.len()));
         wrong = true;
     }
-    let flows = Flows::new([tcp.0, done.0, udp.0], capacity.min(FLOWS_MAX) as usize);
+    let flows = Flows::new([tcp.0, done.0, udp.0, unanswered.0], capacity.min(FLOWS_MAX) as usize);
     (!wrong).then(|| Box::new(IpRewriter { inputs, flows, of_pings, failures: 0 }) as Box<dyn Engine>)
 }
 
@@ -105,49 +105,31 @@ impl Input {
     /// The same as it was before any flow.
     fn first(&self) -> Input {
         match self {
-            Input::Pattern(pattern) => {
-                let next = pattern.ports.map_or(0, |(first, _)| first);
-                Input::Pattern(Pattern { next, ..pattern.clone() })
-            }
+            Input::Pattern(pattern) => Input::Pattern(Pattern::of(pattern.ends.clone(), pattern.outputs)),
             other => other.clone(),
         }
     }
 
-    fn read(words: &[&str], names: &ArgumentNames) -> Option<Input> {
-        let either = |word: &str| (word != "-").then(|| Ip4::read(word, names));
-        let address = |word: &str| match either(word) {
-            None => Some(None),
-            Some(read) => read.map(Some),
-        };
+    /// The outputs that its packets leave by.
+    fn outputs(&self) -> Vec<u16> {
+        match self {
+            Input::Drop => Vec::new(),
+            Input::Pass(output) => vec![*output],
+            Input::Keep(forward, back) | Input::Pattern(Pattern { outputs: (forward, back), .. }) => {
+                vec![*forward, *back]
+            }
+        }
+    }
+
+    fn read(words: &[&str], names: &ArgumentNames) -> Result<Input, String> {
+        let output = |word: &str| word.parse().map_err(|_| format!("'{word}' is no output"));
         match *words {
-            ["drop" | "discard"] => Some(Input::Drop),
-            ["pass"] => Some(Input::Pass(0)),
-            ["pass" | "nochange", output] => Some(Input::Pass(output.parse().ok()?)),
-            ["keep", forward, back] => Some(Input::Keep(forward.parse().ok()?, back.parse().ok()?)),
-            ["pattern", name, forward, back] => {
-                let [source, ports, destination, port] = names.patterns.get(name)?.as_slice() else { return None };
-                Input::read(&["pattern", source, ports, destination, port, forward, back], names)
-            }
-            ["pattern", source, ports, destination, port, forward, back] => {
-                let ports = match ports.trim_end_matches(['#', '?']) {
-                    "-" => None,
-                    ports => {
-                        let (first, last) = ports.split_once('-').unwrap_or((ports, ports));
-                        let range: (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
-                        Some(range).filter(|(first, last)| first <= last)?.into()
-                    }
-                };
-                let port = if port == "-" { None } else { Some(port.parse().ok()?) };
-                Some(Input::Pattern(Pattern {
-                    source: address(source)?,
-                    ports,
-                    destination: address(destination)?,
-                    port,
-                    next: ports.map_or(0, |(first, _)| first),
-                    outputs: (forward.parse().ok()?, back.parse().ok()?),
-                }))
-            }
-            _ => None,
+            ["drop" | "discard"] => Ok(Input::Drop),
+            ["pass"] => Ok(Input::Pass(0)),
+            ["pass" | "nochange", to] => Ok(Input::Pass(output(to)?)),
+            ["keep", forward, back] => Ok(Input::Keep(output(forward)?, output(back)?)),
+            ["pattern", ref rest @ ..] => Pattern::read(rest, names).map(Input::Pattern),
+            _ => Err(format!("'{}' says nothing about flows: drop, pass, keep or pattern", words.join(" "))),
         }
     }
 }
@@ -182,9 +164,12 @@ impl Engine for IpRewriter {
             let flags = frame.bytes().get(at + header + 13).copied().unwrap_or(0);
             if flags & 0x05 != 0 {
                 self.flows.end(flow);
+            } else if flags & 0x12 == 0x02 && flow.is_first {
+                self.flows.anew(flow);
             }
         }
         flow.becomes.write(packet::from_ip_mut(&mut frame));
+        // One that has begun anew is not, whatever it was.
         if let Some(ends) = ends.filter(|_| flow.is_shifted) {
             self.shift(packet::from_ip_mut(&mut frame), &ends, &flow);
         }
@@ -262,19 +247,19 @@ impl IpRewriter {
         packet::renumber(bytes, |number| said.of(number), |number| asked.back(number));
     }
 
+    /// Whether there is such a flow.
+    pub(super) fn knows(&mut self, ends: &FlowEnds, now: u64) -> bool {
+        self.flows.knows(ends, now)
+    }
+
     /// Bytes of a flow from this number on are so many more behind here.
     pub(super) fn lengthen(&mut self, ends: &FlowEnds, from: u32, longer: u32, now: u64) {
         self.flows.shift(ends, from, longer, now);
     }
 
-    /// What a flow becomes that somebody else has announced, by a pattern; it begins unless it is known. Nothing if there is no room for it.
-    pub(super) fn expect(
-        &mut self,
-        pattern: &mut Pattern,
-        ends: FlowEnds,
-        is_paid: bool,
-        now: u64,
-    ) -> Option<FlowEnds> {
+    /// What a flow becomes that somebody else has announced, by a pattern; it begins unless it is known. Nothing if there is no
+    /// room for it.
+    pub(super) fn open(&mut self, pattern: &mut Pattern, ends: FlowEnds, is_paid: bool, now: u64) -> Option<FlowEnds> {
         if let Some(known) = self.flows.find(&ends, now) {
             return Some(known.becomes);
         }
@@ -320,24 +305,44 @@ impl IpRewriter {
 const TRIES_MAX: u32 = 64;
 
 impl Pattern {
+    /// One that no flow has been given anything of.
+    fn of(ends: FlowPattern, outputs: (u16, u16)) -> Pattern {
+        Pattern { next: ends.ports.map_or(0, |(first, _)| first), ends, outputs }
+    }
+
     /// A pattern in words: the name of one or four words, and two outputs.
-    pub(super) fn read(words: &[&str], names: &ArgumentNames) -> Option<Pattern> {
-        match Input::read(&[&["pattern"], words].concat(), names)? {
-            Input::Pattern(pattern) => Some(pattern),
-            _ => None,
+    pub(super) fn read(words: &[&str], names: &ArgumentNames) -> Result<Pattern, String> {
+        let output = |word: &str| word.parse().map_err(|_| format!("'{word}' is no output"));
+        match *words {
+            [ref ends @ .., forward, back] if ends.len() == 4 => {
+                Ok(Pattern::of(FlowPattern::read(ends, names)?, (output(forward)?, output(back)?)))
+            }
+            [name, forward, back] => {
+                let known = names.patterns.get(name).ok_or_else(|| {
+                    let near = nearest(name, names.patterns.keys().map(String::as_str));
+                    let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+                    format!("'{name}' is no pattern of IPRewriterPatterns{near}")
+                })?;
+                let ends: Vec<_> = known.iter().map(String::as_str).collect();
+                Ok(Pattern::of(FlowPattern::read(&ends, names)?, (output(forward)?, output(back)?)))
+            }
+            _ => Err(format!(
+                "a pattern is SADDR SPORT DADDR DPORT FOUT ROUT, or NAME FOUT ROUT, not '{}'",
+                words.join(" ")
+            )),
         }
     }
 
     /// What a flow becomes, with a port that no other flow has.
     fn free_in(&mut self, flows: &mut Flows, ends: FlowEnds, of_pings: bool, now: u64) -> Option<FlowEnds> {
-        let tries = self.ports.map_or(1, |(first, last)| u32::from(last - first) + 1).min(TRIES_MAX);
-        (0..tries).find_map(|_| Some(self.of(ends, of_pings)).filter(|it| flows.is_free(&it.reversed(), now)))
+        let tries = self.ends.ports.map_or(1, |(first, last)| u32::from(last - first) + 1).min(TRIES_MAX);
+        (0..tries).find_map(|_| Some(self.change(ends, of_pings)).filter(|it| flows.is_free(&it.reversed(), now)))
     }
 
     /// What a flow becomes, with the next port.
-    fn of(&mut self, ends: FlowEnds, of_pings: bool) -> FlowEnds {
+    fn change(&mut self, ends: FlowEnds, of_pings: bool) -> FlowEnds {
         let (from, to) = (ends.source, ends.destination);
-        let port = match self.ports {
+        let port = match self.ends.ports {
             None => from.1,
             Some((first, last)) => {
                 let port = self.next;
@@ -345,10 +350,10 @@ impl Pattern {
                 port
             }
         };
-        let source = (self.source.unwrap_or(from.0), port);
+        let source = (self.ends.source.unwrap_or(from.0), port);
         // A ping has one identifier, whatever is written for the other end.
-        let at = if of_pings { port } else { self.port.unwrap_or(to.1) };
-        let destination = (self.destination.unwrap_or(to.0), at);
+        let at = if of_pings { port } else { self.ends.port.unwrap_or(to.1) };
+        let destination = (self.ends.destination.unwrap_or(to.0), at);
         FlowEnds { source, destination, ..ends }
     }
 }

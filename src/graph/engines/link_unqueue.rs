@@ -61,6 +61,10 @@ impl Engine for LinkUnqueue {
             self.on.push_back((frame, self.free.saturating_add(self.latency)));
             has_done = true;
         }
+        // Packets come to the end whether or not others come in meanwhile.
+        if let Some((_, end)) = self.on.front() {
+            cx.ask_again(*end);
+        }
         has_done
     }
 
@@ -84,5 +88,28 @@ impl Engine for LinkUnqueue {
             "size" => Some(self.on.len().to_string()),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::frame::FramePool;
+    use crate::graph::load::load;
+    use crate::graph::scratch::Scratch;
+
+    #[test]
+    fn a_packet_comes_to_the_end_though_no_other_comes_in() {
+        let text = "RatedSource(LENGTH 1000, RATE 10, LIMIT 3) -> LinkUnqueue(20ms, 1Mbps) -> Queue -> ToDevice(out);";
+        let mut graph = load(text, &[]).unwrap();
+        let (mut pool, mut scratch) = (FramePool::new(2048, 16), Scratch::default());
+        let (begin, mut now, mut came) = (1_000_000_000, 1_000_000_000, Vec::new());
+        while now < 2_000_000_000 {
+            while graph.work(now, &mut pool, &mut scratch) {}
+            came.extend(scratch.out.drain(..).map(|_| (now - begin) / 1_000_000));
+            now = graph.next_run(now).min(scratch.wake).max(now + 1);
+        }
+        // 1,000 bytes take 8 ms on the link, and 20 to its end.
+        assert_eq!(came, [28, 128, 228]);
+        assert_eq!(graph.held(), 0);
     }
 }

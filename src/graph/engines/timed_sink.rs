@@ -9,7 +9,11 @@ pub const CLASS: EngineClass = EngineClass {
     name: "TimedSink",
     doc: "Pulls a packet each INTERVAL, half a second by default, and drops it. TimedSink([INTERVAL])",
     make: Make::task("1/0", "l/", |args| {
-        let interval = args.may("INTERVAL", Span64(500_000_000))?.0.max(1);
+        let interval = args.may("INTERVAL", Span64(500_000_000))?.0;
+        if interval == 0 {
+            args.say_all(format!("'{}' never rests", args.name), "INTERVAL is more than 0");
+            return None;
+        }
         Some(Box::new(TimedSink { interval, next: 0 }))
     }),
 };

@@ -180,6 +180,7 @@ impl EngineFunction {
         let is_same = Arc::ptr_eq(&self.compiled, &before.compiled) && self.at == before.at;
         if is_same && self.arguments == before.arguments {
             core::mem::swap(&mut self.instance, &mut before.instance);
+            core::mem::swap(&mut self.all, &mut before.all);
         }
     }
 }

@@ -263,7 +263,8 @@ impl Node {
     fn open_door(&mut self, turn: &mut Turn<'_>, domain: DomainId, text: &str) -> Result<Inlet, String> {
         let ports = self.cx.core.topology.ports.iter();
         let ports: Vec<_> = ports.map(|port| (&*port.name, port.link != Link::Overlay)).collect();
-        check_take(text, &ports)?;
+        let classifying = self.cx.graphs.channels.taught.classifying();
+        check_take(text, &ports, Some(classifying))?;
         if let Some(port) = heard(text) {
             let port = self.device(port).ok_or_else(|| self.no_device(port))?;
             self.cx.graphs.hears.push((port, domain));

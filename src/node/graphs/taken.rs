@@ -1,8 +1,10 @@
 //! What a graph takes, read before any channel of it is opened: `eth0/ip/upd *:53` is refused in a file and at a node in the same words.
 
+use crate::classify::filter::TaughtRule;
 use crate::classify::rule::Layer;
 use crate::clean;
 use crate::frame::PortId;
+use crate::graph::taught::Classifying;
 use crate::nodeos::channel;
 use crate::nodeos::interface::Error;
 
@@ -22,9 +24,9 @@ pub(super) fn no_door(error: Error) -> String {
     .to_owned()
 }
 
-/// Refuses what no node could open. `ports`: all ports, in their order, and whether each has a link of its own. What a rule in a
-/// language says is left to the classifier, which may have been taught more by then.
-pub fn check_take(text: &str, ports: &[(&str, bool)]) -> Result<(), String> {
+/// Refuses what no node could open. `ports`: all ports, in their order, and whether each has a link of its own; `classifying`: what rules
+/// in a language may say, if it is known.
+pub fn check_take(text: &str, ports: &[(&str, bool)], classifying: Option<&Classifying>) -> Result<(), String> {
     let no_port = |name: &str, of: &str, links: bool| {
         let known: Vec<_> = ports.iter().filter(|(_, link)| *link || !links).map(|(name, _)| *name).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -43,15 +45,22 @@ pub fn check_take(text: &str, ports: &[(&str, bool)]) -> Result<(), String> {
         ));
     }
     let (base, language) = channel::language(base);
-    let address = if language.is_some() { "" } else { address.trim() };
-    // A port has a number, too.
+    let said = address.trim();
+    // A port has a number, too: if0 is the first.
     let port = |name: &str| {
         let named = ports.iter().position(|(known, _)| *known == name);
-        named.or_else(|| name.parse().ok().filter(|at| *at < ports.len())).map(|at| PortId(at as u16))
+        let numbered = || name.strip_prefix("if")?.parse().ok().filter(|at| *at < ports.len());
+        named.or_else(numbered).map(|at| PortId(at as u16))
     };
-    match channel::rule(base, address, &[], port) {
+    match channel::rule(base, if language.is_some() { "" } else { said }, &[], port) {
         Ok(rule) if rule.layer == Layer::Anep => Err("ANEP is for environments: a graph takes ordinary traffic".into()),
-        Ok(_) => Ok(()),
+        Ok(rule) => match language.zip(classifying) {
+            Some((language, Classifying { protocols, words, .. })) => {
+                let read = TaughtRule::read(said, language, (rule.port, rule.layer), protocols, words);
+                read.map(drop).map_err(|why| why.to_string())
+            }
+            None => Ok(()),
+        },
         Err(Error::Unknown) => Err(no_port(base.split('/').next().unwrap_or_default(), "", false)),
         Err(error) => Err(no_door(error)),
     }
@@ -64,15 +73,24 @@ mod tests {
     #[test]
     fn what_no_node_could_open_is_refused() {
         let ports = [("eth0", true), ("udp-1", false)];
-        let check = |text: &str| check_take(text, &ports).err().unwrap_or_default();
-        for good in
-            ["eth0/arp", "eth0/ip *", "*/ip/udp *:53", "udp-1/ip", " eth0 type 0x88b5 ", "1/ip", "eth0/rule [x]"]
-        {
+        let classifying = Classifying::default();
+        let check = |text: &str| check_take(text, &ports, Some(&classifying)).err().unwrap_or_default();
+        for good in [
+            "eth0/arp",
+            "eth0/ip *",
+            "*/ip/udp *:53",
+            "udp-1/ip",
+            " eth0 type 0x88b5 ",
+            "if1/ip",
+            "eth0/pcap udp port 53",
+        ] {
             assert_eq!(check(good), "", "{good}");
         }
         for (bad, why) in [
             ("eth1/ip", "no port is called eth1; there are: eth0, udp-1"),
-            ("2/ip", "no port is called 2; there are"),
+            ("if2/ip", "no port is called if2; there are"),
+            ("eth0/ip/udp/rule [ip | udp (dprt = 53) | *]", "rule:1:12: udp has no field 'dprt'; do you mean 'dport'"),
+            ("eth0/ip/pcap udp prt 53", "rule:1:5: 'prt'"),
             ("udp-1/arp", "no port with a link of its own is called udp-1; there are: eth0"),
             ("eth0/ip/upd *:53", "'upd' is no protocol of a channel, as in eth0/ip/udp *:53"),
             ("eth0/ip/udp 53", "no address of a channel of this protocol"),

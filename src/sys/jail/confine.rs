@@ -9,9 +9,6 @@ use std::io;
 /// Signals that may wait for a user, and timers that it may have: each is memory of the kernel's.
 const SIGNALS: u64 = 1024;
 
-/// Bytes of memory that a process may keep in RAM, as Linux lets everybody; a real-time node has no limit itself.
-const LOCKED: u64 = 8 << 20;
-
 impl Capability {
     fn set(self) -> CapabilitySet {
         match self {
@@ -35,7 +32,6 @@ pub(super) fn limit(limits: &Limits) -> io::Result<()> {
         (Resource::As, limits.address_bytes),
         (Resource::Fsize, limits.file_bytes),
         (Resource::Sigpending, Some(SIGNALS)),
-        (Resource::Memlock, Some(LOCKED)),
         (Resource::Nofile, limits.descriptors),
         (Resource::Nproc, limits.processes),
         (Resource::Cpu, limits.cpu_seconds),

@@ -18,41 +18,74 @@ const SHOWN_MAX: usize = 15_360;
 /// Tables of programs before that are asked for flows, at most.
 const OLDER_MAX: usize = 4;
 
+/// Nanoseconds without packets until a flow is forgotten: of TCP, of TCP that ends, of UDP, and of TCP that nobody has answered.
+pub(super) type Timeouts = [u64; 4];
+
 /// Bytes that one takes with both directions, its place in their order, and what tables have free.
 pub(super) const FLOW_BYTES: u64 = 320;
 
 /// Bytes that a direction takes besides, in which what is said has another length.
-const SHIFT_BYTES: u64 = 96;
+const SHIFT_BYTES: u64 = 128;
 
-/// By how much the numbers of TCP are greater behind here, from one of them on and before it (modulo 2^32).
+/// Places of a direction of which it is known how much more was said up to there: of several that are on their way each counts.
+const STEPS: usize = 4;
+
+/// By how much the numbers of TCP are greater behind here, from each of some of them on, and before the first (modulo 2^32).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shift {
-    from: Option<u32>,
     before: u32,
-    now: u32,
+    steps: [(u32, u32); STEPS],
+    count: usize,
+}
+
+/// Whether a number of TCP is not before another one.
+fn is_from(number: u32, other: u32) -> bool {
+    number.wrapping_sub(other) as i32 >= 0
 }
 
 impl Shift {
+    fn known(&self) -> &[(u32, u32)] {
+        self.steps.get(..self.count).unwrap_or_default()
+    }
+
+    /// From this number on it is so much more; nothing changes if that has been said.
+    fn add(&mut self, from: u32, longer: u32) {
+        let last = self.known().last().copied();
+        if last.is_some_and(|(last, _)| is_from(last, from)) {
+            return;
+        }
+        let all = last.map_or(self.before, |(_, by)| by).wrapping_add(longer);
+        if self.count == STEPS {
+            self.before = self.steps[0].1;
+            self.steps.rotate_left(1);
+            self.count -= 1;
+        }
+        self.steps[self.count] = (from, all);
+        self.count += 1;
+    }
+
     /// The number of a byte behind here.
-    pub(super) fn of(self, number: u32) -> u32 {
-        let is_behind = self.from.is_some_and(|from| (number.wrapping_sub(from) as i32) >= 0);
-        number.wrapping_add(if is_behind { self.now } else { self.before })
+    pub(super) fn of(&self, number: u32) -> u32 {
+        let step = self.known().iter().rfind(|(from, _)| is_from(number, *from));
+        number.wrapping_add(step.map_or(self.before, |(_, by)| *by))
     }
 
     /// What is asked for next there, as it is asked for here.
-    pub(super) fn back(self, number: u32) -> u32 {
-        match self.from {
-            Some(from) if (number.wrapping_sub(from.wrapping_add(self.now)) as i32) >= 0 => {
-                number.wrapping_sub(self.now)
+    pub(super) fn back(&self, number: u32) -> u32 {
+        let mut least = None;
+        for (from, by) in self.known().iter().rev() {
+            if is_from(number, from.wrapping_add(*by)) {
+                return no_more(number.wrapping_sub(*by), least);
             }
-            // No more than was said before it.
-            Some(from) => {
-                let before = number.wrapping_sub(self.before);
-                if (before.wrapping_sub(from) as i32) > 0 { from } else { before }
-            }
-            None => number,
+            least = Some(*from);
         }
+        no_more(number.wrapping_sub(self.before), least)
     }
+}
+
+/// No number behind one at which the next step is.
+fn no_more(number: u32, next: Option<u32>) -> u32 {
+    next.filter(|next| is_from(number, *next)).unwrap_or(number)
 }
 
 /// A flow in one direction.
@@ -72,11 +105,14 @@ pub(super) struct Flow {
     was_in_kernel: bool,
     /// Whether what is said in one of its directions has another length behind here, and so its packets come here.
     pub is_shifted: bool,
+    /// Whether it is the direction that began.
+    pub is_first: bool,
+    /// Whether a packet has come in the other one.
+    is_answered: bool,
 }
 
 pub(super) struct Flows {
-    /// Of TCP, of TCP that ends, of UDP.
-    timeouts: [u64; 3],
+    timeouts: Timeouts,
     capacity: usize,
     /// Both directions of each.
     all: HashMap<FlowEnds, Flow>,
@@ -95,20 +131,21 @@ pub(super) struct Flows {
 }
 
 impl Flow {
-    fn timeout(&self, [tcp, done, udp]: [u64; 3]) -> u64 {
+    fn timeout(&self, [tcp, done, udp, unanswered]: Timeouts) -> u64 {
         match (self.becomes.protocol, self.ends) {
             (protocol::TCP, true) => done,
+            (protocol::TCP, false) if !self.is_answered => unanswered,
             (protocol::TCP, false) => tcp,
             _ => udp,
         }
     }
 
-    fn is_used(&self, timeouts: [u64; 3], now: u64) -> bool {
+    fn is_used(&self, timeouts: Timeouts, now: u64) -> bool {
         self.used.saturating_add(self.timeout(timeouts)) > now
     }
 
     /// What the kernel does with its packets.
-    fn found(&self, from: &FlowEnds, timeouts: [u64; 3]) -> TableEntry {
+    fn found(&self, from: &FlowEnds, timeouts: Timeouts) -> TableEntry {
         let (old, new) = (words(from), words(&self.becomes));
         let mut bytes = [0; FOUND_BYTES];
         bytes[..new.len()].copy_from_slice(&new);
@@ -147,7 +184,7 @@ fn key(ends: &FlowEnds) -> [u8; KEY] {
 }
 
 impl Flows {
-    pub(super) fn new(timeouts: [u64; 3], capacity: usize) -> Flows {
+    pub(super) fn new(timeouts: Timeouts, capacity: usize) -> Flows {
         Flows {
             timeouts,
             capacity,
@@ -180,11 +217,23 @@ impl Flows {
                 self.hide(&way, is_there);
             }
         }
-        let known = self.shifts.entry(*ends).or_default();
-        // What is said again has been seen before.
-        if known.from.is_none_or(|before| (from.wrapping_sub(before) as i32) > 0) {
-            let is = known.now.wrapping_add(longer);
-            *known = Shift { from: Some(from), before: known.now, now: is };
+        self.shifts.entry(*ends).or_default().add(from, longer);
+    }
+
+    /// Whether there is such a flow.
+    pub(super) fn knows(&mut self, ends: &FlowEnds, now: u64) -> bool {
+        self.is_alive(ends, now)
+    }
+
+    /// A connection of the same ends begins anew: nothing is known of what is said in it.
+    pub(super) fn anew(&mut self, flow: Flow) {
+        let back = flow.becomes.reversed();
+        let first = self.all.get(&back).map(|back| back.becomes.reversed());
+        for ends in [Some(back), first].into_iter().flatten() {
+            self.shifts.remove(&ends);
+            if let Some(flow) = self.all.get_mut(&ends) {
+                (flow.is_shifted, flow.ends, flow.is_answered) = (false, false, false);
+            }
         }
     }
 
@@ -235,7 +284,13 @@ impl Flows {
         }
         let flow = self.all.get_mut(ends)?;
         flow.used = now;
-        let found = *flow;
+        let mut found = *flow;
+        if !found.is_first && !found.is_answered {
+            found.is_answered = true;
+            for way in [*ends, found.becomes.reversed()] {
+                self.all.get_mut(&way).into_iter().for_each(|flow| flow.is_answered = true);
+            }
+        }
         if !found.ends && !found.is_shifted && found.tried.is_due(now) {
             self.show(ends, now);
         }
@@ -319,7 +374,7 @@ impl Flows {
         self.begun += 1;
         let (number, tried) = (self.begun, Tried::default());
         let (ending, in_kernel, was_in_kernel) = (false, false, false);
-        let is_shifted = false;
+        let (is_shifted, is_answered, is_first) = (false, false, true);
         let flow = Flow {
             becomes,
             output: forward,
@@ -330,9 +385,11 @@ impl Flows {
             tried,
             was_in_kernel,
             is_shifted,
+            is_first,
+            is_answered,
         };
         self.all.insert(ends, flow);
-        self.all.insert(becomes.reversed(), Flow { becomes: ends.reversed(), output: back, ..flow });
+        self.all.insert(becomes.reversed(), Flow { becomes: ends.reversed(), output: back, is_first: false, ..flow });
         self.order.push_back((ends, number));
         flow
     }

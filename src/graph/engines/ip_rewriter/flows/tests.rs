@@ -38,7 +38,7 @@ fn ends(protocol: u8, port: u16) -> FlowEnds {
 /// Flows with a table, `count` of them in it in one direction, all begun at 0.
 fn flows(count: u16, capacity: usize) -> (Flows, Arc<Told>) {
     let told = Arc::<Told>::default();
-    let mut flows = Flows::new([60 * SECOND, 5 * SECOND, 10 * SECOND], capacity);
+    let mut flows = Flows::new([60 * SECOND, 5 * SECOND, 10 * SECOND, 20 * SECOND], capacity);
     flows.meet(Some(EngineTable { table: told.clone(), engine: 3 }));
     for port in 0..count {
         let (from, to) = (ends(protocol::UDP, port), ends(protocol::UDP, 20_000 + port));
@@ -144,7 +144,7 @@ fn sums_grow_by_what_the_kernel_is_told() {
     let (from, to) = (ends(protocol::UDP, 0xfff0), ends(protocol::UDP, 1));
     let to = FlowEnds { source: (Ip4([192, 168, 255, 254]), 0xffff), ..to };
     let flow = flows(0, 9).0.begin(from, to, (0, 1), 0);
-    let TableEntry { bytes, sums: [of_ip, of_all], .. } = flow.found(&from, [0; 3]);
+    let TableEntry { bytes, sums: [of_ip, of_all], .. } = flow.found(&from, [0; 4]);
     assert_eq!(bytes[..12], words(&to));
     let sum = |bytes: &[u8]| crate::wire::checksum::checksum(bytes).to_be();
     let carried = |before: u16, grown: u16| {
@@ -154,4 +154,53 @@ fn sums_grow_by_what_the_kernel_is_told() {
     for (length, grown) in [(8, of_ip), (12, of_all)] {
         assert_eq!(carried(sum(&words(&from)[..length]), grown), sum(&words(&to)[..length]), "{length}");
     }
+}
+
+#[test]
+fn numbers_are_shifted_there_and_back_wherever_they_are() {
+    let mut shift = Shift::default();
+    let from = u32::MAX - 5;
+    for (at, longer) in [(from, 3), (from.wrapping_add(20), u32::MAX), (from, 3), (from.wrapping_add(40), 7)] {
+        shift.add(at, longer);
+    }
+    // Relative to the first place, from just before it: behind it 3 more, behind the next one 2, behind the last one 9.
+    for (number, by) in [(u32::MAX, 0), (0, 3), (18, 3), (20, 2), (39, 2), (40, 9), (1000, 9)] {
+        let number = from.wrapping_add(number);
+        assert_eq!(shift.of(number), number.wrapping_add(by), "{number}");
+        assert_eq!(shift.back(shift.of(number)), number, "{number}");
+    }
+    // What is asked for within what is said besides is asked for where that begins.
+    assert_eq!([0, 1, 2].map(|more| shift.back(from.wrapping_add(more))), [from; 3]);
+    // The oldest step gives way, and what it was counts before the next one.
+    for at in 3..9 {
+        shift.add(from.wrapping_add(20 * at), 1);
+    }
+    assert_eq!(shift.count, STEPS);
+    assert_eq!(shift.of(from.wrapping_add(500)), from.wrapping_add(500 + 9 + 6));
+    assert_eq!(
+        shift.of(from.wrapping_add(99)),
+        from.wrapping_add(99 + 9 + 2),
+        "what was before the oldest that is known"
+    );
+}
+
+#[test]
+fn a_connection_that_nobody_answers_is_forgotten_soon_and_one_that_begins_anew_is_new() {
+    let (mut flows, told) = flows(0, 9);
+    let (there, outside) = (ends(protocol::TCP, 1), ends(protocol::TCP, 20_001));
+    flows.begin(there, outside, (0, 1), 0);
+    assert!(flows.find(&there, 19 * SECOND).is_some());
+    told.0.lock().unwrap().0.insert(key(&there), 21 * SECOND);
+    assert!(flows.find(&there, 40 * SECOND).is_none());
+    flows.begin(there, outside, (0, 1), 40 * SECOND);
+    assert!(flows.find(&outside.reversed(), 41 * SECOND).is_some());
+    assert!(flows.find(&there, 90 * SECOND).is_some(), "answered");
+    flows.shift(&there, 100, 3, 90 * SECOND);
+    let flow = flows.find(&there, 91 * SECOND).unwrap();
+    assert!(flow.is_shifted && flows.shift_of(&there).of(100) == 103);
+    flows.end(flow);
+    flows.anew(flow);
+    let flow = flows.find(&there, 100 * SECOND).unwrap();
+    assert!(!flow.is_shifted && flows.shift_of(&there).of(100) == 100);
+    assert_eq!(flows.bytes(), FLOW_BYTES);
 }
