@@ -63,7 +63,7 @@ fn tables() -> Vec<Case> {
         (with("[security]\nuser = \"\""), "user", "the name of a user, or its number"),
         (with("[security]\nuser = -1"), "user", "the name of a user, or its number"),
         (with("[security]\nrequire = [\"prayer\"]"), "require", "`landlock`"),
-        (with("[security]\nrequires = []"), "requires", "`user` or `require`"),
+        (with("[security]\nrequires = []"), "requires", "`user`, `require`, `native_extensions`"),
         (with("[compiler]\ncpu_ms = 0"), "cpu_ms", "from 1 to 3600000"),
         (with("[compiler]\ncpu_ms = 3600001"), "cpu_ms", "from 1 to 3600000"),
         (with("[compiler]\nwall_ms = 0"), "wall_ms", "from 1 to 3600000"),
