@@ -150,9 +150,11 @@ fn anyone() -> String {
 }
 
 impl NodeFile {
-    /// Whether programs of the operator's may run in the node's process: native code, and environments that are objects.
+    /// Whether programs of the operator's may run in the node's process: native code, native extensions, and environments that are
+    /// objects.
     pub fn lets_programs_in(&self) -> bool {
-        self.roles.iter().any(|role| role.representations.has(Kind::Native))
+        let is_native = self.roles.iter().any(|role| role.representations.has(Kind::Native));
+        is_native || self.security.native_extensions
     }
 
     /// The environments, as far as they make sense in these roles.
