@@ -173,3 +173,28 @@ fn rules_ask_an_extension_for_hosts_and_one_that_fails_changes_nothing() {
     assert!(done, "{said}");
     add(9);
 }
+
+#[test]
+fn what_engines_of_extensions_keep_counts_for_their_graph() {
+    let role = |memory: u32| {
+        format!("[[role]]\nname = \"graphs\"\ngrants = {{ channels = 1, bandwidth = 1000, memory_bytes = {memory} }}\n")
+    };
+    let text = "TimedSource(1) -> n :: tunnels/Network(7) -> Discard; n [1] -> Discard;";
+    for (memory, is_taken) in [(100_000, false), (200_000, true)] {
+        let node = Node::start(&role(memory));
+        let run = node.run_dir().display().to_string();
+        printed(&["extension", "load", &run, &file("names"), &file("tunnels")]);
+        let graph = node.dir.path().join("g.click");
+        std::fs::write(&graph, text).unwrap();
+        let words = ["graph", "apply", &run, "g", graph.to_str().unwrap(), "--role", "graphs"];
+        if is_taken {
+            printed(&words);
+        } else {
+            let why = refused(&words);
+            let wanted =
+                "its engines of extensions have 131072 bytes of memory, and its role 100000: grants.memory_bytes";
+            assert!(why.contains(wanted), "{why}");
+            assert_eq!(String::from_utf8(printed(&["domain", "ls", &run])).unwrap().matches(" g ").count(), 0);
+        }
+    }
+}
