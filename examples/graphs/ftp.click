@@ -1,11 +1,12 @@
-// A translator that FTP passes: a client announces where it waits, and the server is told where that is outside.
+// A translator that FTP passes: a client announces where it waits, and the server is told where that is outside. A command that is damaged
+// on its way stays damaged.
 // run: --from eth0=in/client.pcap --from eth1=in/server.pcap --read ports.mapped --read ports.refused --read rw.nmappings
 // > ports.mapped: 2
 // > ports.refused: 1
 // > rw.nmappings: 1
-// > eth1: 6 packets
+// > eth1: 7 packets
 // > eth0: 4 packets
-// > in 11, begun 0, out 10, used 0, dropped 1, held 0
+// > in 12, begun 0, out 11, used 0, dropped 1, held 0
 
 IPRewriterPatterns(
     control 192.0.2.1 40000-49999 - -,

@@ -289,6 +289,7 @@ put("in/client.pcap", [
     (1.06, from_lan(taken((home_host, waits)))),
     (1.07, from_lan(control("PA", 123, 509, b"LIST\r\n"))),
     (1.09, from_lan(control("PA", 129, 509, foreign))),
+    (1.095, from_lan(damaged(control("PA", 151, 509, own), 59))),
 ])
 put("in/server.pcap", [
     (1.01, from_wan(server("SA", 500, 101))),
@@ -306,6 +307,7 @@ put("expected/ftp/eth1.pcap", [
     to_wan(taken((outer, 50000))),
     to_wan(as_outside(control("PA", 124, 509, b"LIST\r\n"))),
     to_wan(as_outside(control("PA", 130, 509, foreign))),
+    to_wan(damaged(as_outside(control("PA", 152, 509, own)), 59)),  # with the sum that it had before the damage
 ])
 inside = (home_host, 4000)
 put("expected/ftp/eth0.pcap", [

@@ -138,7 +138,6 @@ fn called<'a>(
 }
 
 /// Classes of engines for texts that are only checked.
-/// Their classes, known by their ports alone.
 pub(crate) fn of_manifests(manifests: &[ExtensionManifest]) -> BroughtClasses {
     let of = |manifest: &ExtensionManifest, engine: &ExportedEngine| {
         Arc::new(BroughtClass::new(&manifest.name, (&engine.name, &engine.ports, engine.order, &engine.about), None))

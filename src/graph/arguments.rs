@@ -1,6 +1,7 @@
 //! Arguments of an engine, as its class reads them. Example: `RatedSource("x", RATE 10, LIMIT 3)` has one by its place and two by
 //! keywords. Whatever is missing, left over or no number is said at its place in the text.
 
+use super::partner::Partner;
 use crate::wire::Prefix;
 use crate::wire::ethernet::Mac;
 use click::arguments::{Argument, bytes, words};
@@ -17,7 +18,7 @@ pub struct ArgumentNames {
     pub ethernet: HashMap<String, Mac>,
     /// What flows become: the words behind the name of a pattern.
     pub patterns: HashMap<String, Vec<String>>,
-    /// Engines of the graph, and the class that is written for each.
+    /// Engines of the graph at this place, and the class of each.
     pub engines: HashMap<String, String>,
 }
 
@@ -141,8 +142,16 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// The engine that a name means here, with its class: in a compound element first one of the same.
-    pub fn engine(&self, name: &str) -> Option<(String, &'a String)> {
+    /// The engine that a name means here, if it is of one of these classes: in a compound element first one of the same. Else that is said.
+    pub fn other(&mut self, argument: &Argument, name: &str, classes: &[&str]) -> Option<Partner> {
+        let found = self.engine(name).filter(|(_, class)| classes.contains(&class.as_str()));
+        if found.is_none() {
+            self.say(argument, format!("'{name}' is none of {} at this place", classes.join(", ")), "here");
+        }
+        found.map(|(name, _)| Partner::new(name))
+    }
+
+    fn engine(&self, name: &str) -> Option<(String, &'a String)> {
         let mut scope = self.name.rsplit_once('/').map(|(scope, _)| scope);
         loop {
             let whole = scope.map_or_else(|| name.to_owned(), |scope| format!("{scope}/{name}"));

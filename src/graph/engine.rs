@@ -13,6 +13,7 @@ use super::class::PlacedClass;
 use super::edges::GraphEdges;
 use super::fused::{EngineTable, FusedAt, FusedBody, FusedLabel, NoForm};
 use super::locked::Unread;
+use super::partner::Partner;
 use super::placement::GraphPlace;
 use super::scratch::{Hop, MET_MAX, Scratch};
 use crate::core::reason::Reason;
@@ -454,14 +455,11 @@ impl<'a> GraphCx<'a> {
         place.and_then(|place| place.engine.as_ref()).map_or(0, |engine| engine.held())
     }
 
-    /// The number of the engine of this name.
-    pub fn find(&self, name: &str) -> Option<u16> {
-        self.engines.iter().position(|place| &*place.name == name).map(|at| at as u16)
-    }
-
-    /// Another engine, if it is such a one.
-    pub fn other<T: 'static>(&mut self, engine: u16) -> Option<&mut T> {
-        self.engines.get_mut(usize::from(engine))?.engine.as_mut()?.as_any()?.downcast_mut()
+    /// Another engine of this graph, if it is such a one.
+    pub fn other<T: 'static>(&mut self, other: &mut Partner) -> Option<&mut T> {
+        let Partner { name, number } = other;
+        let at = *number.get_or_insert_with(|| find(self.engines, name).unwrap_or(u16::MAX));
+        self.engines.get_mut(usize::from(at))?.engine.as_mut()?.as_any()?.downcast_mut()
     }
 
     /// The numbers of engines behind the outputs of this one that hold packets, up to the first on each way.
@@ -481,6 +479,11 @@ impl<'a> GraphCx<'a> {
         }
         found
     }
+}
+
+/// The number of the engine of a name.
+pub(super) fn find(engines: &[Placed], name: &str) -> Option<u16> {
+    engines.iter().position(|placed| &*placed.name == name).map(|at| at as u16)
 }
 
 /// Groups of packets that are not complete yet, of one engine.

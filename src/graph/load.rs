@@ -310,7 +310,8 @@ fn meet(graph: &mut Graph) {
 
 /// What names stand for: what remarks say, and engines.
 fn names_of(elements: &[Element], wrong: &mut Vec<Diagnostic>) -> ArgumentNames {
-    let engines = elements.iter().map(|element| (element.name.clone(), element.class.clone())).collect();
+    let class = |written: &str| engines::class(written).map_or(written, |class| class.name).to_owned();
+    let engines = elements.iter().map(|element| (element.name.clone(), class(&element.class))).collect();
     let mut names = ArgumentNames { engines, ..ArgumentNames::default() };
     addresses(elements, &mut names, wrong);
     for argument in elements.iter().filter(|it| it.class == "IPRewriterPatterns").flat_map(|it| &it.arguments) {

@@ -37,6 +37,7 @@ pub mod locked;
 mod moving;
 pub mod own;
 mod packet;
+mod partner;
 mod pattern;
 mod place;
 pub mod placement;

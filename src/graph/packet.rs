@@ -133,11 +133,13 @@ impl FlowEnds {
         Some(FlowEnds { protocol, source: (source, from), destination: (destination, to) })
     }
 
-    /// The flow of an ICMP echo request, or of its reply: the identifier is the port of either end (RFC 5508 §3.1).
-    pub fn of_ping(bytes: &[u8]) -> Option<FlowEnds> {
+    /// The flow of an ICMP echo request, or of its reply: the identifier is the port of either end (RFC 5508 §3.1). And whether it is a
+    /// request.
+    pub fn of_ping(bytes: &[u8]) -> Option<(FlowEnds, bool)> {
         let packet = ipv4::Packet::new_checked(bytes).ok()?;
-        let is_whole = packet.protocol() == protocol::ICMP && packet.fragment_offset() == 0;
-        FlowEnds::beginning(bytes, packet.header_len()).filter(|_| is_whole)
+        let is_first = packet.protocol() == protocol::ICMP && packet.fragment_offset() == 0;
+        let ends = FlowEnds::beginning(bytes, packet.header_len()).filter(|_| is_first)?;
+        Some((ends, packet.payload().first() == Some(&8)))
     }
 
     /// The flow of a packet of which an error quotes the beginning.

@@ -11,7 +11,7 @@
 
 use super::class::{BroughtClass, Make, PlacedClass};
 use super::edges::{EdgeKind, GraphEdges};
-use super::engine::{GraphCx, GraphLink, INWARD, OUTWARD, Origin, Placed};
+use super::engine::{self, GraphCx, GraphLink, INWARD, OUTWARD, Origin, Placed};
 use super::engines;
 use super::placement::GraphPlace;
 use super::runs;
@@ -254,7 +254,7 @@ impl Graph {
 
     /// The number of the engine of a name.
     pub fn find(&self, name: &str) -> Option<u16> {
-        self.engines.iter().position(|placed| &*placed.name == name).map(|at| at as u16)
+        engine::find(&self.engines, name)
     }
 
     /// What an engine says of itself.

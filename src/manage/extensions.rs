@@ -267,7 +267,7 @@ struct State {
     loads: Option<LoadsObjects>,
 }
 
-/// A thread that loads shared objects for whoever asks: it has the rights of one that compiles.
+/// A thread that loads shared objects for whoever asks: it has the calls that this takes (`operators`).
 fn loader() -> io::Result<LoadsObjects> {
     let (orders, inbox) = sync_channel::<(Arc<[u8]>, Sender<io::Result<SharedObject>>)>(WAITING_MAX);
     threads::start("anode-native", Duty::Compile, move || {

@@ -270,7 +270,7 @@ impl Running {
 
     /// Bytes that all its generations keep beside packets.
     fn kept(&self) -> u64 {
-        self.now.kept() + self.older.iter().map(|(older, _)| older.kept()).sum::<u64>()
+        kept_of(&self.now, &self.older)
     }
 
     /// Packets that its domain has memory for, beside what engines have learnt; without any they learn nothing more.
@@ -412,8 +412,7 @@ impl Running {
             }
             said.push_back(line);
         }
-        let older = all.iter().map(|(older, _)| older.kept()).sum::<u64>();
-        let bytes = traffic.held * BUFFER + now.kept() + older;
+        let bytes = traffic.held * BUFFER + kept_of(now, all);
         // More than there is is refused when the next one comes.
         if bytes != self.charged && cx.core.pools.set_held(self.domain, bytes) {
             self.charged = bytes;
@@ -427,6 +426,11 @@ impl Running {
         self.came.drain(..).for_each(|frame| pool.give(frame));
         came + self.older.iter_mut().map(|(older, _)| older.graph.empty(pool)).sum::<u64>() + self.now.graph.empty(pool)
     }
+}
+
+/// Bytes that generations keep beside packets.
+fn kept_of(now: &GraphGeneration, older: &VecDeque<(GraphGeneration, u64)>) -> u64 {
+    now.kept() + older.iter().map(|(older, _)| older.kept()).sum::<u64>()
 }
 
 impl Cx {

@@ -58,6 +58,13 @@ impl From<&RuleRefused> for Error {
     }
 }
 
+/// Which of so many ports a name means: its own, or `if` and a number.
+pub fn port_at<'a>(name: &str, mut names: impl ExactSizeIterator<Item = &'a str>) -> Option<PortId> {
+    let count = names.len();
+    let numbered = || name.strip_prefix("if")?.parse().ok().filter(|at| *at < count);
+    names.position(|known| known == name).or_else(numbered).map(|at: usize| PortId(at as u16))
+}
+
 /// Reads a protocol, an address and a key. `port` finds a port by its name or number.
 pub fn rule(
     protocol: &str,

@@ -94,7 +94,7 @@ struct Lists {
 static LISTS: OnceLock<Lists> = OnceLock::new();
 
 /// From now on threads of this process have the lists of their kinds; `programs`: the operator lets programs into it,
-/// native code or objects.
+/// native code, native extensions or objects.
 pub fn confine(programs: bool) -> io::Result<()> {
     let filters = Duty::ALL.into_iter().map(|duty| Ok((duty, Filters::of(duty.list())?)));
     let lists = Lists { programs, filters: filters.collect::<io::Result<_>>()? };

@@ -69,6 +69,13 @@ impl Engine for AverageCounter {
         }
     }
 
+    fn count_late(&mut self, before: &mut dyn Engine) {
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<AverageCounter>()) {
+            let late = core::mem::take(before);
+            (self.packets, self.bytes) = (self.packets + late.packets, self.bytes + late.bytes);
+        }
+    }
+
     fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
         Some(self)
     }

@@ -8,7 +8,7 @@ use crate::graph::engine::Engine;
 use crate::graph::packet;
 use crate::graph::source::PacketSource;
 use crate::wire::ethernet::{self, Mac};
-use crate::wire::{ipv4, udp};
+use crate::wire::ipv4;
 
 /// `FastUDPSource`.
 pub const CLASS: EngineClass = EngineClass {
@@ -21,9 +21,6 @@ pub const CLASS: EngineClass = EngineClass {
 
 /// Bytes of a frame without its checksum, at least (IEEE 802.3).
 const LEAST: u16 = 60;
-
-/// The headers.
-const HEADERS: usize = ethernet::HEADER + ipv4::HEADER + udp::HEADER;
 
 fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
     let (rate, limit): (Option<u32>, Option<Most>) = (args.must("RATE"), args.must("LIMIT"));
@@ -53,7 +50,6 @@ fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
     if sums {
         packet::sum_transport(ip, packet::protocol::UDP);
     }
-    debug_assert!(length >= HEADERS);
     let data = PacketSource::new(Data(bytes), 0);
     Some(Box::new(RatedSource::new(data, rate?.into(), limit?.0, active)))
 }

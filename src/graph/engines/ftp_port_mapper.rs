@@ -7,6 +7,7 @@ use crate::graph::arguments::{Arguments, Ip4, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet::{self, FlowEnds};
+use crate::graph::partner::Partner;
 use crate::wire::ipv4;
 use click::arguments::Argument;
 
@@ -31,45 +32,24 @@ const TCP_HEADER: usize = 20;
 /// Bytes of a command, at most: `PORT 255,255,255,255,255,255` and its end.
 const COMMAND_MAX: usize = 32;
 
-/// The classes of rewriters of connections.
-const REWRITERS: &[&str] = &["IPRewriter", "TCPRewriter"];
+/// The class of rewriters of connections, also by its other names.
+const REWRITERS: &[&str] = &["IPRewriter"];
 
 fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
     let [control, data, pattern] = args.rest()[..] else {
         args.say_all(format!("'{}' has three arguments", args.name), "CONTROL, DATA, PATTERN FOUT ROUT");
         return None;
     };
+    let rewriter = |args: &mut Arguments<'_>, argument: &Argument| args.other(argument, &argument.text, REWRITERS);
     let (control, data) = (rewriter(args, control), rewriter(args, data));
     let read = Pattern::read(&words_of(pattern), args.names);
     let read = read.map_err(|why| args.say(pattern, why, "as 192.0.2.1 1024-65535 - - 0 1"));
     Some(Box::new(FtpPortMapper { control: control?, data: data?, pattern: read.ok()?, mapped: 0, refused: 0 }))
 }
 
-/// The rewriter that an argument names.
-fn rewriter(args: &mut Arguments<'_>, argument: &Argument) -> Option<Other> {
-    let found = args.engine(&argument.text).filter(|(_, class)| REWRITERS.contains(&class.as_str()));
-    if found.is_none() {
-        args.say(argument, format!("'{}' is no rewriter of this graph", argument.text), "IPRewriter or TCPRewriter");
-    }
-    found.map(|(name, _)| Other { name, number: None })
-}
-
-/// Another engine: its name, and its number once it was looked up.
-struct Other {
-    name: String,
-    number: Option<u16>,
-}
-
-impl Other {
-    fn get<'a>(&mut self, cx: &'a mut GraphCx<'_>) -> Option<&'a mut IpRewriter> {
-        let at = *self.number.get_or_insert_with(|| cx.find(&self.name).unwrap_or(u16::MAX));
-        cx.other(at)
-    }
-}
-
 struct FtpPortMapper {
-    control: Other,
-    data: Other,
+    control: Partner,
+    data: Partner,
     pattern: Pattern,
     mapped: u64,
     refused: u64,
@@ -96,6 +76,17 @@ impl Engine for FtpPortMapper {
         Pushed::To(0, frame)
     }
 
+    fn take_state(&mut self, before: &mut dyn Engine) {
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<FtpPortMapper>()) {
+            (self.mapped, self.refused) = (before.mapped, before.refused);
+            self.pattern.go_on(&before.pattern);
+        }
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
+        Some(self)
+    }
+
     fn read(&self, handler: &str) -> Option<String> {
         match handler {
             "mapped" => Some(self.mapped.to_string()),
@@ -113,16 +104,16 @@ impl FtpPortMapper {
         let data = FlowEnds { source: *place, destination: (ends.destination.0, DATA), ..*ends };
         let is_paid = !cx.scratch.no_room;
         // Who has not seen the connection could not say how much longer it has become.
-        if !is_own || !self.control.get(cx)?.knows(ends, now) {
+        if !is_own || !cx.other::<IpRewriter>(&mut self.control)?.knows(ends, now) {
             return None;
         }
-        let becomes = self.data.get(cx)?.open(&mut self.pattern, data, is_paid, now)?;
+        let becomes = cx.other::<IpRewriter>(&mut self.data)?.open(&mut self.pattern, data, is_paid, now)?;
         let (Ip4([a, b, c, d]), port) = becomes.source;
         let text = format!("PORT {a},{b},{c},{d},{},{}", port >> 8, port & 0xff);
         replace(frame, *at, *length, text.as_bytes())?;
         let longer = (text.len() as u32).wrapping_sub(*length as u32);
         if longer != 0 {
-            self.control.get(cx)?.lengthen(ends, number.wrapping_add(*length as u32), longer, now);
+            cx.other::<IpRewriter>(&mut self.control)?.lengthen(ends, number.wrapping_add(*length as u32), longer, now);
         }
         Some(())
     }

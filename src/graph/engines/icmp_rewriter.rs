@@ -3,10 +3,11 @@
 
 use super::ip_rewriter::IpRewriter;
 use crate::frame::Frame;
-use crate::graph::arguments::{Arguments, WordList};
+use crate::graph::arguments::{Arguments, words_of};
 use crate::graph::class::{EngineClass, Make};
 use crate::graph::engine::{Engine, GraphCx, Pushed};
 use crate::graph::packet::{self, FlowEnds};
+use crate::graph::partner::Partner;
 use crate::wire::{checksum, icmp};
 
 /// `ICMPRewriter`.
@@ -20,31 +21,26 @@ pub const CLASS: EngineClass = EngineClass {
 /// Rewriters that one looks at, at most.
 const MAPS_MAX: usize = 8;
 
-/// The classes that they are of.
-const REWRITERS: &[&str] = &["IPRewriter", "TCPRewriter", "UDPRewriter", "ICMPPingRewriter"];
+/// The classes that they are of, the first also by its other names.
+const REWRITERS: &[&str] = &["IPRewriter", "ICMPPingRewriter"];
 
 fn make(args: &mut Arguments<'_>) -> Option<Box<dyn Engine>> {
-    let WordList(words) = args.must("MAPS")?;
     args.ignore(&["DST_ANNO", "REPLY_ANNO"]);
+    let [written] = args.rest()[..] else {
+        args.say_all(format!("'{}' has one argument", args.name), "MAPS: rewriters, with spaces between them");
+        return None;
+    };
+    let words = words_of(written);
     if !(1..=MAPS_MAX).contains(&words.len()) {
-        args.say_all(format!("'{}' looks at {} rewriters", args.name, words.len()), format!("MAPS: 1 to {MAPS_MAX}"));
+        args.say(written, format!("'{}' looks at {} rewriters", args.name, words.len()), format!("1 to {MAPS_MAX}"));
         return None;
     }
-    let mut maps = Vec::new();
-    for word in &words {
-        match args.engine(word).filter(|(_, class)| REWRITERS.contains(&class.as_str())) {
-            Some((name, _)) => maps.push((name, None)),
-            None => {
-                args.say_all(format!("'{word}' is no rewriter of this graph"), "MAPS: IPRewriter, ICMPPingRewriter")
-            }
-        }
-    }
-    (maps.len() == words.len()).then(|| Box::new(IcmpRewriter { maps }) as Box<dyn Engine>)
+    let maps: Vec<_> = words.iter().map(|word| args.other(written, word, REWRITERS)).collect();
+    Some(Box::new(IcmpRewriter { maps: maps.into_iter().collect::<Option<_>>()? }))
 }
 
 struct IcmpRewriter {
-    /// Rewriters by their names, and their numbers once they were looked up.
-    maps: Vec<(String, Option<u16>)>,
+    maps: Vec<Partner>,
 }
 
 /// The ends that an error has, and those of the packet it is about: before and after.
@@ -74,10 +70,7 @@ impl IcmpRewriter {
         // Nobody else is told of it but who has sent it.
         packet::ends(frame).filter(|(_, to)| *to == was.source.0)?;
         let now = cx.now;
-        let becomes = self.maps.iter_mut().find_map(|(name, number)| {
-            let at = *number.get_or_insert_with(|| cx.find(name).unwrap_or(u16::MAX));
-            cx.other::<IpRewriter>(at)?.before(&was, now)
-        })?;
+        let becomes = self.maps.iter_mut().find_map(|map| cx.other::<IpRewriter>(map)?.before(&was, now))?;
         Some(About { quote, was, becomes })
     }
 }

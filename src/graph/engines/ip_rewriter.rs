@@ -1,6 +1,7 @@
 //! Other ends for flows: network address translation (RFC 3022).
 
 mod flows;
+mod shift;
 
 use crate::contract::plan::{FOUND_MAX, FusedKey, FusedNext, FusedStep};
 use crate::frame::Frame;
@@ -150,12 +151,18 @@ impl Engine for IpRewriter {
 
     fn push(&mut self, input: u16, mut frame: Frame, cx: &mut GraphCx<'_>) -> Pushed {
         let bytes = packet::from_ip(&frame);
-        let ends = if self.of_pings { FlowEnds::of_ping(bytes) } else { FlowEnds::of(bytes) };
+        let (ends, is_request) = match self.of_pings {
+            true => FlowEnds::of_ping(bytes).map_or((None, None), |(ends, is_request)| (Some(ends), Some(is_request))),
+            false => (FlowEnds::of(bytes), None),
+        };
+        // Requests go where the first one went, and replies come back.
         let known = ends.and_then(|ends| self.flows.find(&ends, cx.now));
+        let known = known.filter(|flow| is_request.is_none_or(|is_request| is_request == flow.is_first));
         let found = match (known, self.inputs.get(usize::from(input)), ends) {
             (Some(flow), ..) => Some(flow),
             (None, Some(Input::Pass(output)), _) => return Pushed::To(*output, frame),
             (None, Some(Input::Drop) | None, _) | (None, _, None) => None,
+            (None, ..) if is_request == Some(false) => None,
             (None, Some(_), Some(ends)) => self.begin(usize::from(input), ends, cx),
         };
         let Some(flow) = found else { return Pushed::thrown(frame) };
@@ -164,7 +171,7 @@ impl Engine for IpRewriter {
             let flags = frame.bytes().get(at + header + 13).copied().unwrap_or(0);
             if flags & 0x05 != 0 {
                 self.flows.end(flow);
-            } else if flags & 0x12 == 0x02 && flow.is_first {
+            } else if flags & 0x12 == 0x02 && flow.has_ended() {
                 self.flows.anew(flow);
             }
         }
@@ -330,6 +337,13 @@ impl Pattern {
                 "a pattern is SADDR SPORT DADDR DPORT FOUT ROUT, or NAME FOUT ROUT, not '{}'",
                 words.join(" ")
             )),
+        }
+    }
+
+    /// The next port is that of the one before, if this one is the same.
+    pub(super) fn go_on(&mut self, before: &Pattern) {
+        if self.ends == before.ends {
+            self.next = before.next;
         }
     }
 

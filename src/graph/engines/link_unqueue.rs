@@ -56,7 +56,8 @@ impl Engine for LinkUnqueue {
         {
             let time = u128::from(frame.len() as u64) * 1_000_000_000 / u128::from(self.bandwidth);
             // It begins when it came and the link is free: turns come late, and each would lose that time.
-            let came = frame.notes.at.clamp(cx.now.saturating_sub(LATE), cx.now);
+            let at = frame.notes.at;
+            let came = if (cx.now.saturating_sub(LATE)..cx.now).contains(&at) { at } else { cx.now };
             self.free = self.free.max(came).saturating_add(u64::try_from(time).unwrap_or(u64::MAX));
             self.on.push_back((frame, self.free.saturating_add(self.latency)));
             has_done = true;
@@ -79,6 +80,16 @@ impl Engine for LinkUnqueue {
 
     fn empty(&mut self, give: &mut dyn FnMut(Frame)) {
         self.on.drain(..).for_each(|(frame, _)| give(frame));
+    }
+
+    fn take_state(&mut self, before: &mut dyn Engine) {
+        if let Some(before) = before.as_any().and_then(|before| before.downcast_mut::<LinkUnqueue>()) {
+            (self.on, self.free) = (core::mem::take(&mut before.on), before.free);
+        }
+    }
+
+    fn as_any(&mut self) -> Option<&mut dyn core::any::Any> {
+        Some(self)
     }
 
     fn read(&self, handler: &str) -> Option<String> {

@@ -127,3 +127,49 @@ fn a_text_of_a_few_engines_is_not_expanded_to_many() {
     let long = format!("define($a {}); Idle -> Print($a$a$a$a) -> Discard;", "x".repeat(60_000));
     assert_eq!(why(&long, 3), "the configuration is too large with all its compounds");
 }
+
+/// What is wrong with a text, all of it.
+fn wrong(text: &str) -> String {
+    load(text, &[]).err().map_or(String::new(), |wrong| click::diagnostic::render(&wrong, "t", text, false))
+}
+
+#[test]
+fn outputs_by_which_packets_would_leave_are_connected() {
+    for (text, output) in [
+        ("FromDevice(a) -> c :: IPClassifier(tcp, udp, -) -> Discard; c [1] -> Discard;", 2),
+        ("FromDevice(a) -> c :: IPFilter(2 tcp, allow udp) -> Discard;", 2),
+        ("FromDevice(a) -> c :: LinearIPLookup(10.0.0.0/8 0, 0/0 1) -> Discard;", 1),
+        ("FromDevice(a) -> c :: IPRewriter(pattern 10.0.0.1 1-9 - - 0 1) -> Discard;", 1),
+        ("FromDevice(a) -> c :: IPRewriter(pass 3) -> Discard;", 3),
+    ] {
+        let said = wrong(text);
+        assert!(said.contains(&format!("output {output} of 'c' is not connected")), "{text}: {said}");
+        let better = format!("{text} c [1] -> Discard; c [2] -> Discard; c [3] -> Discard;");
+        assert!(!wrong(&better).contains("is not connected"), "{better}");
+    }
+}
+
+#[test]
+fn engines_are_named_where_they_stand() {
+    let inner = "elementclass Box { input -> rw :: IPRewriter(keep 0 0) -> e :: ICMPRewriter(rw) -> output; }
+                 FromDevice(a) -> Box -> Discard;";
+    assert_eq!(wrong(inner), "");
+    let outer = "rw :: TCPRewriter(keep 0 0); FromDevice(b) -> rw -> Discard;
+                 elementclass Box { input -> ICMPRewriter(rw) -> output; } FromDevice(a) -> Box -> Discard;";
+    assert_eq!(wrong(outer), "");
+    let said =
+        wrong("c :: Counter; FromDevice(b) -> c -> Discard; FromDevice(a) -> ICMPRewriter(c nobody) -> Discard;");
+    assert!(
+        said.contains("'c' is none of IPRewriter, ICMPPingRewriter at this place") && said.contains("'nobody'"),
+        "{said}"
+    );
+    let said = wrong(
+        "IPRewriterPatterns(p 1.2.3.4 5-1 - -, q 1.2.3.4 1-5 - -, q - - - -);
+                      FromDevice(a) -> IPRewriter(pattern r 0 0) -> Discard;",
+    );
+    for part in
+        ["'5-1' ends before it begins", "the pattern 'q' stands twice", "'r' is no pattern of IPRewriterPatterns"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}

@@ -70,6 +70,8 @@ pub(super) struct EngineFunction {
     instance: SharedInstance,
     /// It, and those.
     all: Vec<SharedInstance>,
+    /// Bytes of their memories after the last call.
+    kept: u64,
     /// What goes there, and then what has come back.
     pub(super) exchange: Vec<u8>,
     chance: u64,
@@ -102,6 +104,7 @@ impl EngineFunction {
             at,
             arguments: arguments.into(),
             instance,
+            kept: bytes_of(all.values()),
             all: all.into_values().collect(),
             exchange: Vec::new(),
             chance,
@@ -118,6 +121,7 @@ impl EngineFunction {
             at,
             arguments: "".into(),
             instance,
+            kept: bytes_of(all.values()),
             all: all.into_values().collect(),
             exchange: Vec::new(),
             chance: RandomState::new().hash_one(at),
@@ -143,6 +147,9 @@ impl EngineFunction {
         // Nobody else has this instance, nor those that it calls: it is never waited for.
         let mut instance = self.instance.lock().unwrap_or_else(PoisonError::into_inner);
         let (result, fuel) = instance.call(self.at, (now, self.chance), *left, &mut self.exchange);
+        let own = instance.bytes();
+        drop(instance);
+        self.kept = if self.all.len() == 1 { own } else { bytes_of(self.all.iter()) };
         *left = left.saturating_sub(fuel);
         self.counts.calls += 1;
         self.counts.fuel += fuel;
@@ -151,7 +158,7 @@ impl EngineFunction {
 
     /// Bytes of memory that it and those have.
     pub(super) fn bytes(&self) -> u64 {
-        self.all.iter().map(|instance| instance.lock().unwrap_or_else(PoisonError::into_inner).bytes()).sum()
+        self.kept
     }
 
     /// It has failed once more.
@@ -181,8 +188,14 @@ impl EngineFunction {
         if is_same && self.arguments == before.arguments {
             core::mem::swap(&mut self.instance, &mut before.instance);
             core::mem::swap(&mut self.all, &mut before.all);
+            core::mem::swap(&mut self.kept, &mut before.kept);
         }
     }
+}
+
+/// Bytes of the memories of these.
+fn bytes_of<'a>(all: impl Iterator<Item = &'a SharedInstance>) -> u64 {
+    all.map(|instance| instance.lock().unwrap_or_else(PoisonError::into_inner).bytes()).sum()
 }
 
 /// An engine of an extension through which packets go.

@@ -3,7 +3,6 @@
 use crate::classify::filter::TaughtRule;
 use crate::classify::rule::Layer;
 use crate::clean;
-use crate::frame::PortId;
 use crate::graph::taught::Classifying;
 use crate::nodeos::channel;
 use crate::nodeos::interface::Error;
@@ -46,12 +45,7 @@ pub fn check_take(text: &str, ports: &[(&str, bool)], classifying: Option<&Class
     }
     let (base, language) = channel::language(base);
     let said = address.trim();
-    // A port has a number, too: if0 is the first.
-    let port = |name: &str| {
-        let named = ports.iter().position(|(known, _)| *known == name);
-        let numbered = || name.strip_prefix("if")?.parse().ok().filter(|at| *at < ports.len());
-        named.or_else(numbered).map(|at| PortId(at as u16))
-    };
+    let port = |name: &str| channel::port_at(name, ports.iter().map(|(known, _)| *known));
     match channel::rule(base, if language.is_some() { "" } else { said }, &[], port) {
         Ok(rule) if rule.layer == Layer::Anep => Err("ANEP is for environments: a graph takes ordinary traffic".into()),
         Ok(rule) => match language.zip(classifying) {

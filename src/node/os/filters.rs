@@ -48,10 +48,7 @@ impl Os<'_, '_> {
     }
 
     fn port(&self, name: &str) -> Option<PortId> {
-        let ports = &self.cx.core.topology.ports;
-        let numbered = name.strip_prefix("if").and_then(|digits| digits.parse::<usize>().ok());
-        let at = ports.iter().position(|port| port.name == name).or(numbered.filter(|at| *at < ports.len()))?;
-        Some(PortId(at as u16))
+        channel::port_at(name, self.cx.core.topology.ports.iter().map(|port| port.name.as_str()))
     }
 
     /// A rule over taught protocols. One that fixed fields can say is one of those, as if it had been written so, where only the

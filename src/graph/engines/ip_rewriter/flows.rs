@@ -1,5 +1,6 @@
 //! Flows that a rewriter knows, in both directions, and which of them its program in the kernel knows too.
 
+use super::shift::Shift;
 use crate::contract::plan::FOUND_BYTES;
 use crate::graph::fused::{EngineTable, Holds, KEY, TableEntry, Tried};
 use crate::graph::packet::{FlowEnds, protocol};
@@ -26,67 +27,6 @@ pub(super) const FLOW_BYTES: u64 = 320;
 
 /// Bytes that a direction takes besides, in which what is said has another length.
 const SHIFT_BYTES: u64 = 128;
-
-/// Places of a direction of which it is known how much more was said up to there: of several that are on their way each counts.
-const STEPS: usize = 4;
-
-/// By how much the numbers of TCP are greater behind here, from each of some of them on, and before the first (modulo 2^32).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Shift {
-    before: u32,
-    steps: [(u32, u32); STEPS],
-    count: usize,
-}
-
-/// Whether a number of TCP is not before another one.
-fn is_from(number: u32, other: u32) -> bool {
-    number.wrapping_sub(other) as i32 >= 0
-}
-
-impl Shift {
-    fn known(&self) -> &[(u32, u32)] {
-        self.steps.get(..self.count).unwrap_or_default()
-    }
-
-    /// From this number on it is so much more; nothing changes if that has been said.
-    fn add(&mut self, from: u32, longer: u32) {
-        let last = self.known().last().copied();
-        if last.is_some_and(|(last, _)| is_from(last, from)) {
-            return;
-        }
-        let all = last.map_or(self.before, |(_, by)| by).wrapping_add(longer);
-        if self.count == STEPS {
-            self.before = self.steps[0].1;
-            self.steps.rotate_left(1);
-            self.count -= 1;
-        }
-        self.steps[self.count] = (from, all);
-        self.count += 1;
-    }
-
-    /// The number of a byte behind here.
-    pub(super) fn of(&self, number: u32) -> u32 {
-        let step = self.known().iter().rfind(|(from, _)| is_from(number, *from));
-        number.wrapping_add(step.map_or(self.before, |(_, by)| *by))
-    }
-
-    /// What is asked for next there, as it is asked for here.
-    pub(super) fn back(&self, number: u32) -> u32 {
-        let mut least = None;
-        for (from, by) in self.known().iter().rev() {
-            if is_from(number, from.wrapping_add(*by)) {
-                return no_more(number.wrapping_sub(*by), least);
-            }
-            least = Some(*from);
-        }
-        no_more(number.wrapping_sub(self.before), least)
-    }
-}
-
-/// No number behind one at which the next step is.
-fn no_more(number: u32, next: Option<u32>) -> u32 {
-    next.filter(|next| is_from(number, *next)).unwrap_or(number)
-}
 
 /// A flow in one direction.
 #[derive(Clone, Copy)]
@@ -131,6 +71,11 @@ pub(super) struct Flows {
 }
 
 impl Flow {
+    /// Whether its connection has been ending.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ends
+    }
+
     fn timeout(&self, [tcp, done, udp, unanswered]: Timeouts) -> u64 {
         match (self.becomes.protocol, self.ends) {
             (protocol::TCP, true) => done,

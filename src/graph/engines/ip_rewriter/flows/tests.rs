@@ -157,34 +157,6 @@ fn sums_grow_by_what_the_kernel_is_told() {
 }
 
 #[test]
-fn numbers_are_shifted_there_and_back_wherever_they_are() {
-    let mut shift = Shift::default();
-    let from = u32::MAX - 5;
-    for (at, longer) in [(from, 3), (from.wrapping_add(20), u32::MAX), (from, 3), (from.wrapping_add(40), 7)] {
-        shift.add(at, longer);
-    }
-    // Relative to the first place, from just before it: behind it 3 more, behind the next one 2, behind the last one 9.
-    for (number, by) in [(u32::MAX, 0), (0, 3), (18, 3), (20, 2), (39, 2), (40, 9), (1000, 9)] {
-        let number = from.wrapping_add(number);
-        assert_eq!(shift.of(number), number.wrapping_add(by), "{number}");
-        assert_eq!(shift.back(shift.of(number)), number, "{number}");
-    }
-    // What is asked for within what is said besides is asked for where that begins.
-    assert_eq!([0, 1, 2].map(|more| shift.back(from.wrapping_add(more))), [from; 3]);
-    // The oldest step gives way, and what it was counts before the next one.
-    for at in 3..9 {
-        shift.add(from.wrapping_add(20 * at), 1);
-    }
-    assert_eq!(shift.count, STEPS);
-    assert_eq!(shift.of(from.wrapping_add(500)), from.wrapping_add(500 + 9 + 6));
-    assert_eq!(
-        shift.of(from.wrapping_add(99)),
-        from.wrapping_add(99 + 9 + 2),
-        "what was before the oldest that is known"
-    );
-}
-
-#[test]
 fn a_connection_that_nobody_answers_is_forgotten_soon_and_one_that_begins_anew_is_new() {
     let (mut flows, told) = flows(0, 9);
     let (there, outside) = (ends(protocol::TCP, 1), ends(protocol::TCP, 20_001));
@@ -196,11 +168,23 @@ fn a_connection_that_nobody_answers_is_forgotten_soon_and_one_that_begins_anew_i
     assert!(flows.find(&outside.reversed(), 41 * SECOND).is_some());
     assert!(flows.find(&there, 90 * SECOND).is_some(), "answered");
     flows.shift(&there, 100, 3, 90 * SECOND);
+    assert!(told.0.lock().unwrap().0.is_empty(), "the kernel knows nothing of numbers");
     let flow = flows.find(&there, 91 * SECOND).unwrap();
     assert!(flow.is_shifted && flows.shift_of(&there).of(100) == 103);
+    assert!(told.0.lock().unwrap().0.is_empty());
     flows.end(flow);
     flows.anew(flow);
     let flow = flows.find(&there, 100 * SECOND).unwrap();
     assert!(!flow.is_shifted && flows.shift_of(&there).of(100) == 100);
     assert_eq!(flows.bytes(), FLOW_BYTES);
+}
+
+#[test]
+fn whoever_asks_what_a_packet_was_keeps_no_flow_alive() {
+    let (mut flows, told) = flows(1, 9);
+    let (there, outside) = (ends(protocol::UDP, 0), ends(protocol::UDP, 20_000));
+    told.0.lock().unwrap().0.insert(key(&there), 9 * SECOND);
+    assert_eq!(flows.before(&outside, 9 * SECOND), Some(there));
+    told.0.lock().unwrap().0.insert(key(&there), 11 * SECOND);
+    assert_eq!(flows.before(&outside, 11 * SECOND), None);
 }
