@@ -258,9 +258,9 @@ fn said(
     let space = |word: &str| if word.is_empty() { String::new() } else { format!("{word} ") };
     let net = Net4::read(value, names);
     let is_flow = matches!(protocol, "tcp" | "udp" | "transp");
-    match kind {
+    match (kind, net) {
         // Of a flow what is no address is a port.
-        "" | "port" if kind == "port" || net.is_none() && is_flow => {
+        ("port", _) | ("", None) if kind == "port" || is_flow => {
             let protocol = if protocol == "transp" { "" } else { protocol };
             let filter = |range: &str, what: String| format!("{}{}{range} {what}", space(protocol), space(end));
             let never = || format!("no port is {sign} {value}");
@@ -276,9 +276,8 @@ fn said(
                 _ => negate(filter("port", value.to_owned())),
             })
         }
-        "proto" => Ok(negate(format!("ip proto {value}"))),
-        "" | "host" | "net" if net.is_some() => {
-            let net = net.ok_or(format!("'{value}' is no network"))?;
+        ("proto", _) => Ok(negate(format!("ip proto {value}"))),
+        ("" | "host" | "net", Some(net)) => {
             let first = Ip4((u32::from_be_bytes(net.address.0) & net.mask()).to_be_bytes());
             // A name has an address and a network.
             let is_net = value.contains('/') || kind == "net" && net.length < 32;

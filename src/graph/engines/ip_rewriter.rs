@@ -123,7 +123,6 @@ impl Input {
     }
 
     fn read(words: &[&str], names: &ArgumentNames) -> Result<Input, String> {
-        let output = |word: &str| word.parse().map_err(|_| format!("'{word}' is no output"));
         match *words {
             ["drop" | "discard"] => Ok(Input::Drop),
             ["pass"] => Ok(Input::Pass(0)),
@@ -163,7 +162,10 @@ impl Engine for IpRewriter {
             (None, Some(Input::Pass(output)), _) => return Pushed::To(*output, frame),
             (None, Some(Input::Drop) | None, _) | (None, _, None) => None,
             (None, ..) if is_request == Some(false) => None,
-            (None, Some(_), Some(ends)) => self.begin(usize::from(input), ends, cx),
+            (None, Some(_), Some(ends)) => {
+                let (is_paid, now) = (!cx.scratch.no_room, cx.now);
+                self.begin((ends, is_paid, now), |it| it.make(input.into(), ends, now))
+            }
         };
         let Some(flow) = found else { return Pushed::thrown(frame) };
         let (header, at) = (packet::ip(&frame).map_or(20, |ip| ip.header_len()), packet::ip_at(&frame));
@@ -256,7 +258,7 @@ impl IpRewriter {
 
     /// Whether there is such a flow.
     pub(super) fn knows(&mut self, ends: &FlowEnds, now: u64) -> bool {
-        self.flows.knows(ends, now)
+        !self.flows.is_free(ends, now)
     }
 
     /// Bytes of a flow from this number on are so many more behind here.
@@ -267,19 +269,14 @@ impl IpRewriter {
     /// What a flow becomes that somebody else has announced, by a pattern; it begins unless it is known. Nothing if there is no
     /// room for it.
     pub(super) fn open(&mut self, pattern: &mut Pattern, ends: FlowEnds, is_paid: bool, now: u64) -> Option<FlowEnds> {
-        if let Some(known) = self.flows.find(&ends, now) {
-            return Some(known.becomes);
-        }
-        let made = if self.flows.has_room(now, is_paid) {
-            pattern.free_in(&mut self.flows, ends, self.of_pings, now)
-        } else {
-            None
-        };
-        let Some(becomes) = made else {
-            self.failures += 1;
-            return None;
-        };
-        Some(self.flows.begin(ends, becomes, pattern.outputs, now).becomes)
+        let known = self.flows.find(&ends, now);
+        let flow = known.or_else(|| {
+            self.begin((ends, is_paid, now), |it| {
+                let becomes = pattern.free_in(&mut it.flows, ends, it.of_pings, now)?;
+                Some((becomes, pattern.outputs))
+            })
+        });
+        flow.map(|flow| flow.becomes)
     }
 
     /// The ends that a packet of a flow had before it had these.
@@ -287,10 +284,13 @@ impl IpRewriter {
         self.flows.before(ends, now)
     }
 
-    /// A new flow, with its answers; nothing if there is no room or no free port for it.
-    fn begin(&mut self, input: usize, ends: FlowEnds, cx: &GraphCx<'_>) -> Option<Flow> {
-        let now = cx.now;
-        let made = if self.flows.has_room(now, !cx.scratch.no_room) { self.make(input, ends, now) } else { None };
+    /// A new flow, with its answers; nothing if there is no room for it, or nothing that it could become.
+    fn begin(
+        &mut self,
+        (ends, is_paid, now): (FlowEnds, bool, u64),
+        make: impl FnOnce(&mut IpRewriter) -> Option<(FlowEnds, (u16, u16))>,
+    ) -> Option<Flow> {
+        let made = if self.flows.has_room(now, is_paid) { make(self) } else { None };
         let Some((becomes, outputs)) = made else {
             self.failures += 1;
             return None;
@@ -311,6 +311,21 @@ impl IpRewriter {
 /// Ports that are tried for one flow, at most.
 const TRIES_MAX: u32 = 64;
 
+/// An output in words.
+fn output(word: &str) -> Result<u16, String> {
+    word.parse().map_err(|_| format!("'{word}' is no output"))
+}
+
+/// The words of a pattern that has a name.
+fn named<'a>(name: &str, names: &'a ArgumentNames) -> Result<Vec<&'a str>, String> {
+    let known = names.patterns.get(name).ok_or_else(|| {
+        let near = nearest(name, names.patterns.keys().map(String::as_str));
+        let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+        format!("'{name}' is no pattern of IPRewriterPatterns{near}")
+    })?;
+    Ok(known.iter().map(String::as_str).collect())
+}
+
 impl Pattern {
     /// One that no flow has been given anything of.
     fn of(ends: FlowPattern, outputs: (u16, u16)) -> Pattern {
@@ -319,25 +334,17 @@ impl Pattern {
 
     /// A pattern in words: the name of one or four words, and two outputs.
     pub(super) fn read(words: &[&str], names: &ArgumentNames) -> Result<Pattern, String> {
-        let output = |word: &str| word.parse().map_err(|_| format!("'{word}' is no output"));
-        match *words {
-            [ref ends @ .., forward, back] if ends.len() == 4 => {
-                Ok(Pattern::of(FlowPattern::read(ends, names)?, (output(forward)?, output(back)?)))
+        let (ends, forward, back) = match *words {
+            [ref ends @ .., forward, back] if ends.len() == 4 => (ends.to_vec(), forward, back),
+            [name, forward, back] => (named(name, names)?, forward, back),
+            _ => {
+                return Err(format!(
+                    "a pattern is SADDR SPORT DADDR DPORT FOUT ROUT, or NAME FOUT ROUT, not '{}'",
+                    words.join(" ")
+                ));
             }
-            [name, forward, back] => {
-                let known = names.patterns.get(name).ok_or_else(|| {
-                    let near = nearest(name, names.patterns.keys().map(String::as_str));
-                    let near = near.map_or(String::new(), |near| format!("; did you mean '{near}'?"));
-                    format!("'{name}' is no pattern of IPRewriterPatterns{near}")
-                })?;
-                let ends: Vec<_> = known.iter().map(String::as_str).collect();
-                Ok(Pattern::of(FlowPattern::read(&ends, names)?, (output(forward)?, output(back)?)))
-            }
-            _ => Err(format!(
-                "a pattern is SADDR SPORT DADDR DPORT FOUT ROUT, or NAME FOUT ROUT, not '{}'",
-                words.join(" ")
-            )),
-        }
+        };
+        Ok(Pattern::of(FlowPattern::read(&ends, names)?, (output(forward)?, output(back)?)))
     }
 
     /// The next port is that of the one before, if this one is the same.

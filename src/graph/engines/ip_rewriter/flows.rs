@@ -154,27 +154,16 @@ impl Flows {
         if !self.is_alive(ends, now) {
             return;
         }
-        let back = self.all.get(ends).map(|flow| flow.becomes.reversed());
-        for way in [Some(*ends), back].into_iter().flatten() {
-            if let Some(flow) = self.all.get_mut(&way) {
-                flow.is_shifted = true;
-                let is_there = core::mem::take(&mut flow.in_kernel);
-                self.hide(&way, is_there);
-            }
+        for way in self.all.get(ends).map_or([*ends; 2], |flow| [*ends, flow.becomes.reversed()]) {
+            self.all.get_mut(&way).into_iter().for_each(|flow| flow.is_shifted = true);
+            self.hide(&way);
         }
         self.shifts.entry(*ends).or_default().add(from, longer);
     }
 
-    /// Whether there is such a flow.
-    pub(super) fn knows(&mut self, ends: &FlowEnds, now: u64) -> bool {
-        self.is_alive(ends, now)
-    }
-
     /// A connection of the same ends begins anew: nothing is known of what is said in it.
     pub(super) fn anew(&mut self, flow: Flow) {
-        let back = flow.becomes.reversed();
-        let first = self.all.get(&back).map(|back| back.becomes.reversed());
-        for ends in [Some(back), first].into_iter().flatten() {
+        for ends in self.ways_of(flow) {
             self.shifts.remove(&ends);
             if let Some(flow) = self.all.get_mut(&ends) {
                 (flow.is_shifted, flow.ends, flow.is_answered) = (false, false, false);
@@ -265,19 +254,22 @@ impl Flows {
 
     /// Both directions of a flow end soon, and what is left of it comes here.
     pub(super) fn end(&mut self, flow: Flow) {
-        let back = flow.becomes.reversed();
-        let first = self.all.get(&back).map(|back| back.becomes.reversed());
-        for ends in [Some(back), first].into_iter().flatten() {
-            if let Some(flow) = self.all.get_mut(&ends) {
-                flow.ends = true;
-                let is_there = core::mem::take(&mut flow.in_kernel);
-                self.hide(&ends, is_there);
-            }
+        for ends in self.ways_of(flow) {
+            self.all.get_mut(&ends).into_iter().for_each(|flow| flow.ends = true);
+            self.hide(&ends);
         }
     }
 
-    fn hide(&mut self, ends: &FlowEnds, is_there: bool) {
-        if is_there {
+    /// The ends of a flow in both directions.
+    fn ways_of(&self, flow: Flow) -> impl Iterator<Item = FlowEnds> + use<> {
+        let back = flow.becomes.reversed();
+        let own = self.all.get(&back).map(|back| back.becomes.reversed());
+        [Some(back), own].into_iter().flatten()
+    }
+
+    /// The kernel knows a direction no more.
+    fn hide(&mut self, ends: &FlowEnds) {
+        if self.all.get_mut(ends).is_some_and(|flow| core::mem::take(&mut flow.in_kernel)) {
             self.shown -= 1;
             self.table.iter().for_each(|table| table.remove(key(ends)));
         }
@@ -369,9 +361,9 @@ impl Flows {
     fn remove(&mut self, ends: &FlowEnds) {
         let back = self.all.get(ends).map(|flow| flow.becomes.reversed());
         for ends in [Some(*ends), back].into_iter().flatten() {
-            let is_there = self.all.remove(&ends).is_some_and(|flow| flow.in_kernel);
+            self.hide(&ends);
+            self.all.remove(&ends);
             self.shifts.remove(&ends);
-            self.hide(&ends, is_there);
         }
     }
 }
