@@ -127,7 +127,7 @@ fn read(module: &Path) -> Result<Vec<u8>> {
 
 /// The classes of engines that the extensions in these files bring, which may need each other.
 ///
-/// Where texts are only checked (`may_run`), nothing of a shared object is run: its classes are known by their ports.
+/// Unless they may run, nothing of a shared object does: its classes are known by their ports.
 pub(crate) fn classes(modules: &[PathBuf], may_run: bool) -> Result<BroughtClasses> {
     if modules.is_empty() {
         return Ok(BroughtClasses::default());

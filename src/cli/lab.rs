@@ -175,13 +175,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Verb::Ls { lab: Some(lab), json } => show(Lab::open(&name(&lab)?)?.topology(), json)?,
         Verb::Check { file, json } => {
             let topology = Topology::load(&file)?;
-            lab::check::configurations(&topology, &file)?;
+            let remarks = lab::check::configurations(&topology, &file)?;
             show(&topology, json)?;
             if !json {
                 routes(&topology);
-                lab::check::remarks(&topology)
-                    .iter()
-                    .for_each(|line| crate::say!("note: {}", crate::clean::line(line)));
+                remarks.iter().for_each(|line| crate::say!("note: {}", crate::clean::line(line)));
             }
         }
         Verb::Graph { lab, svg, json } => {

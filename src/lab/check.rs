@@ -10,11 +10,19 @@ use crate::config::NodeFile;
 use crate::labfile::problem::Problem;
 use crate::labfile::{self, LabFile, Topology};
 
-/// Checks the configurations of the active nodes of a topology that was read from this file.
-pub fn configurations(topology: &Topology, path: &Path) -> Result<(), labfile::Error> {
+/// Checks the configurations of the active nodes of a topology that was read from this file: what they would remark on them.
+pub fn configurations(topology: &Topology, path: &Path) -> Result<Vec<String>, labfile::Error> {
+    let mut remarks = Vec::new();
     for node in topology.nodes.iter().filter(|node| node.active) {
         let config = configuration(&topology.name, node).to_string();
-        let Err(error) = NodeFile::parse(&config) else { continue };
+        let error = match NodeFile::parse(&config) {
+            Ok(file) => {
+                let named = |line: String| format!("[nodes.{}.anode]: {line}", node.name);
+                remarks.extend(file.remarks().into_iter().map(named));
+                continue;
+            }
+            Err(error) => error,
+        };
         let (lab, (cause, word)) = (LabFile::load(path)?, words(&error.to_string()));
         let at = lab.file.nodes.keys().find(|name| *name.get_ref() == node.name).map_or(0, |name| name.span().start);
         // The word is in the file, unless the topology has put it there.
@@ -23,18 +31,7 @@ pub fn configurations(topology: &Topology, path: &Path) -> Result<(), labfile::E
         let remedy = "correct it there; docs/node.md has what a node can be given";
         return Err(lab.error(Problem { offset: at + behind, what, remedy: remedy.into() }));
     }
-    Ok(())
-}
-
-/// What nodes would remark on their configurations, each of which is one.
-pub fn remarks(topology: &Topology) -> Vec<String> {
-    let mut all = Vec::new();
-    for node in topology.nodes.iter().filter(|node| node.active) {
-        let file = NodeFile::parse(&configuration(&topology.name, node).to_string());
-        let remarks = file.map(|file| file.remarks()).unwrap_or_default();
-        all.extend(remarks.into_iter().map(|line| format!("[nodes.{}.anode]: {line}", node.name)));
-    }
-    all
+    Ok(remarks)
 }
 
 /// What a node says of its configuration, and a word that stands in it there. Where TOML's parser shows a place, that is of a text which
@@ -75,7 +72,7 @@ mod tests {
         let text = format!("{text}[[links]]\nends = ['a', 'b']\n");
         std::fs::write(&path, text).unwrap();
         let topology = Topology::load(&path).unwrap();
-        configurations(&topology, &path).map_or_else(|error| error.to_string(), |()| "taken".into())
+        configurations(&topology, &path).map_or_else(|error| error.to_string(), |_| "taken".into())
     }
 
     #[test]
@@ -96,7 +93,7 @@ mod tests {
             let path = folder.path().join("t.toml");
             let text = format!("name = 't'\n[nodes.a]\nactive = true\n[nodes.a.anode]\n{settings}\n[nodes.b]\n");
             std::fs::write(&path, format!("{text}[[links]]\nends = ['a', 'b']\n")).unwrap();
-            remarks(&Topology::load(&path).unwrap())
+            configurations(&Topology::load(&path).unwrap(), &path).unwrap()
         };
         assert_eq!(topology("sizes.codes = 7"), [""; 0]);
         let said = topology("plan.open = ['nothing']");

@@ -29,6 +29,26 @@ pub enum CallFailure {
     Broken,
 }
 
+impl CallFailure {
+    /// What another extension is told that has called.
+    pub(super) fn code(self) -> i32 {
+        match self {
+            CallFailure::Raised(code) => code,
+            CallFailure::TooBig => TOO_BIG,
+            CallFailure::Fuel | CallFailure::Broken => FAILED,
+        }
+    }
+}
+
+/// The length of a result, as a function returns it.
+pub(super) fn length_of(returned: i32) -> Result<usize, CallFailure> {
+    match usize::try_from(returned) {
+        Err(_) => Err(CallFailure::Raised(returned)),
+        Ok(length) if length > BUFFER => Err(CallFailure::Broken),
+        Ok(length) => Ok(length),
+    }
+}
+
 /// Lines that a module says in a second, and at once.
 const LINES_PER_SECOND: u64 = 1;
 const LINES_AT_ONCE: u64 = 8;
@@ -170,9 +190,7 @@ fn leave_to(mut caller: Caller<'_, Host>, length: u32, work: outside::Work) -> w
     let Some(given) = given.map(<[u8]>::to_vec) else { bail!("arguments outside memory") };
     let left = caller.get_fuel()?.saturating_sub(PASSING + given.len() as u64);
     caller.set_fuel(left)?;
-    let desk = caller.data().desk.clone();
-    let Some(desk) = desk.as_ref().and_then(|desk| desk.get()) else { return Ok(outside::REFUSED) };
-    let result = match work(&**desk, &given) {
+    let result = match outside::carry_out(caller.data().desk.as_ref(), work, &given) {
         Ok(result) if result.len() <= BUFFER => result,
         Ok(_) => return Ok(TOO_BIG),
         Err(code) => return Ok(code),

@@ -7,7 +7,7 @@
 
 pub use super::given::BUFFER;
 pub use super::given::CallFailure;
-use super::given::{self, Buffer, FAILED, Host, PASSING, TOO_BIG};
+use super::given::{self, Buffer, FAILED, Host, PASSING, length_of};
 use super::native::NativeInstance;
 use super::outside::Desk;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -177,15 +177,10 @@ impl ModuleInstance {
         let result = match returned {
             Err(_) if taken == fuel => Err(CallFailure::Fuel),
             Err(_) => Err(CallFailure::Broken),
-            Ok(code) => match usize::try_from(code) {
-                Err(_) => Err(CallFailure::Raised(code)),
-                Ok(length) if length > BUFFER => Err(CallFailure::Broken),
-                Ok(length) => {
-                    let memory = self.buffer.memory.data(&self.store);
-                    exchange.extend_from_slice(memory.get(self.buffer.at..self.buffer.at + length).unwrap_or(&[]));
-                    Ok(())
-                }
-            },
+            Ok(code) => length_of(code).map(|length| {
+                let memory = self.buffer.memory.data(&self.store);
+                exchange.extend_from_slice(memory.get(self.buffer.at..self.buffer.at + length).unwrap_or(&[]));
+            }),
         };
         (result, taken)
     }
@@ -213,9 +208,7 @@ fn pass_on(mut caller: Caller<'_, Host>, length: u32, other: &SharedInstance, at
                 exchange.len() as i32
             })
         }
-        Err(CallFailure::Raised(code)) => code,
-        Err(CallFailure::TooBig) => TOO_BIG,
         Err(CallFailure::Fuel) => bail!("all fuel is used up"),
-        Err(CallFailure::Broken) => FAILED,
+        Err(failure) => failure.code(),
     })
 }

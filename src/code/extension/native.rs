@@ -5,7 +5,7 @@
 
 #![allow(unsafe_code)]
 
-use super::given::{BUFFER, CallFailure, FAILED, PASSING, TOO_BIG, draw};
+use super::given::{BUFFER, CallFailure, FAILED, PASSING, TOO_BIG, draw, length_of};
 use super::object::CALL;
 use super::outside::{self, Desk};
 use crate::sys::shared_object::SharedObject;
@@ -131,15 +131,10 @@ impl NativeInstance {
         // SAFETY: no function runs any more.
         let taken = fuel - unsafe { (*called).fuel }.min(fuel);
         exchange.clear();
-        let result = match usize::try_from(returned) {
-            Err(_) => Err(CallFailure::Raised(returned)),
-            Ok(length) if length > BUFFER => Err(CallFailure::Broken),
-            Ok(length) => {
-                // SAFETY: so many bytes of the buffer are there, and nobody writes them now.
-                exchange.extend_from_slice(unsafe { core::slice::from_raw_parts(buffer.as_ptr(), length) });
-                Ok(())
-            }
-        };
+        let result = length_of(returned).map(|length| {
+            // SAFETY: so many bytes of the buffer are there, and nobody writes them now.
+            exchange.extend_from_slice(unsafe { core::slice::from_raw_parts(buffer.as_ptr(), length) });
+        });
         (result, taken)
     }
 }
@@ -178,9 +173,7 @@ extern "C" fn need(called: *mut Called, name: *const c_char, length: u32) -> i32
     called.fuel = called.fuel.saturating_sub(taken);
     match result {
         Ok(()) => called.put(&exchange),
-        Err(CallFailure::Raised(code)) => code,
-        Err(CallFailure::TooBig) => TOO_BIG,
-        Err(CallFailure::Fuel | CallFailure::Broken) => FAILED,
+        Err(failure) => failure.code(),
     }
 }
 
@@ -193,8 +186,7 @@ extern "C" fn outside(called: *mut Called, name: *const c_char, length: u32) -> 
     let length = (length as usize).min(BUFFER);
     // SAFETY: as above.
     let given = unsafe { core::slice::from_raw_parts(called.buffer.as_ptr(), length) }.to_vec();
-    let Some(desk) = called.desk.as_ref().and_then(|desk| desk.get()) else { return outside::REFUSED };
-    match work(&**desk, &given) {
+    match outside::carry_out(called.desk.as_ref(), *work, &given) {
         Ok(result) if result.len() <= BUFFER => called.put(&result),
         Ok(_) => TOO_BIG,
         Err(code) => code,

@@ -29,6 +29,12 @@ pub type Work = fn(&dyn FetchesCode, &[u8]) -> Result<Vec<u8>, i32>;
 /// The calls that modules may import from `anode`.
 pub const CALLS: [(&str, Work); 2] = [("an_fetch", fetch), ("an_fetch_state", state)];
 
+/// Has a call's work done, if there is somebody.
+pub fn carry_out(desk: Option<&Desk>, work: Work, given: &[u8]) -> Result<Vec<u8>, i32> {
+    let desk = desk.and_then(|desk| desk.get()).ok_or(REFUSED)?;
+    work(&**desk, given)
+}
+
 /// `(string, string) -> int`: a URL and a code's name, to the number of a fetch.
 fn fetch(desk: &dyn FetchesCode, given: &[u8]) -> Result<Vec<u8>, i32> {
     let read = || {

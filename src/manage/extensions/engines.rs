@@ -87,29 +87,19 @@ impl EngineFunction {
         arguments: &str,
     ) -> Result<EngineFunction, String> {
         let (at, setup) = compiled.manifest.engine_functions(class);
-        let mut all = Instances::new();
-        let instance = compiled.instance(&mut all)?;
-        let chance = RandomState::new().hash_one(class);
+        let mut function = EngineFunction::plain(compiled, at)?;
         if let Some(setup) = setup {
             let mut exchange = Vec::new();
             put_blob(&mut exchange, arguments.as_bytes());
-            let mut instance = instance.lock().unwrap_or_else(PoisonError::into_inner);
-            let (result, _) = instance.call(setup, (0, chance), SETUP_FUEL, &mut exchange);
+            let mut instance = function.instance.lock().unwrap_or_else(PoisonError::into_inner);
+            let (result, _) = instance.call(setup, (0, function.chance), SETUP_FUEL, &mut exchange);
             result.map_err(|failure| super::failure(failure, SETUP_FUEL))?;
         } else if !arguments.is_empty() {
             return Err("it takes no arguments".into());
         }
-        Ok(EngineFunction {
-            compiled: compiled.clone(),
-            at,
-            arguments: arguments.into(),
-            instance,
-            kept: bytes_of(all.values()),
-            all: all.into_values().collect(),
-            exchange: Vec::new(),
-            chance,
-            counts: EngineCounts::default(),
-        })
+        function.arguments = arguments.into();
+        function.kept = bytes_of(function.all.iter());
+        Ok(function)
     }
 
     /// One without arguments.
