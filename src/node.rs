@@ -18,7 +18,7 @@
 //! What is off that way is in a module of its own: `founding` makes a node, `api` has what a driver tells and asks it,
 //! `timers` does what is due, `moving` takes a domain to another worker (`workers`, `handing`). `codes` knows what each
 //! code name means, `loading` brings absent code here, `vouching` asks others for what it came without, `serving`
-//! answers neighbours that ask for code.
+//! answers neighbours that ask for code, `links` finds out who is on a link.
 
 mod alarms;
 mod anew;
@@ -44,6 +44,7 @@ mod halves;
 pub mod handing;
 pub mod hello;
 pub mod hosts;
+mod links;
 mod loading;
 mod marks;
 pub mod moving;
@@ -95,7 +96,7 @@ use batch::Seen;
 use capsules::Capsules;
 pub use config::{NodeConfig, Sizes};
 pub use ending::{Ended, EndedBy};
-use environment::{Environments, OwnType, Row};
+use environment::{Environments, OwnType, PacketKind, Row};
 use founding::{below_root, secret, secret_word};
 use handing::Handed;
 pub use output::{
@@ -215,12 +216,16 @@ impl Node {
                 return self.receive_by_rules(turn, frame, None);
             }
             Seen::PassedUp => (Ok(self.cx.let_in_punt(&mut frame)), None),
-            _ => {
-                if !self.cx.graphs.hears.is_empty() && matches!(seen, Seen::Class(Ok(Class::Arp(_)))) {
+            Seen::Class(Ok(Class::Arp(range))) => {
+                if !self.cx.graphs.hears.is_empty() {
                     self.hear(turn, &frame);
                 }
-                return self.cx.take_in_other(turn, frame, seen);
+                (Ok(self.cx.let_in_resolution(&mut frame, PacketKind::Arp, range.clone())), None)
             }
+            Seen::Class(Ok(Class::Discovery(range, native))) => {
+                (Ok(self.cx.let_in_resolution(&mut frame, PacketKind::Discovery, range.clone())), Some(native))
+            }
+            _ => return self.cx.take_in_other(turn, frame, seen),
         };
         let Admitted { kind, header, discard } = match admitted {
             Ok(admitted) => admitted,

@@ -5,8 +5,8 @@
 ;;     anode node call r1 http.fetch http://mirror.example/ping.anb NAME
 ;;     anode node call r1 http.state 1
 (module
-  (import "anode" "an_fetch" (func $fetch (param i32) (result i32)))
-  (import "anode" "an_fetch_state" (func $state (param i32) (result i32)))
+  (import "code" "fetch" (func $fetch (param i32) (result i32)))
+  (import "code" "state" (func $state (param i32) (result i32)))
   (memory (export "memory") 1)
   (global (export "an_buffer") i32 (i32.const 0))
   ;; The number of the last fetch.
@@ -28,6 +28,7 @@
   (@custom "anode.extension"
     "name = 'http'\n"
     "about = 'code by HTTP, into the store of the node'\n"
+    "needs = ['code.fetch : (string, string) -> int', 'code.state : int -> string']\n"
     "[[call]]\n"
     "name = 'fetch'\n"
     "type = '(string, string) -> int'\n"

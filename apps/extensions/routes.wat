@@ -4,9 +4,14 @@
 ;;     anode node call r1 routes.add 10.2.0.0 16 10.0.0.2 0     # by the node's first port
 ;;     anode node call r1 routes.next 10.2.0.1                  # (10.0.0.2, <dev 0>)
 ;;
+;; An operator's call sets the node's own route as well, by `ways`, which every node has: so capsules and channels go there, too. In the
+;; instances of PLAN's services nobody sets routes, and `ways` says so.
+;;
 ;; PLAN programs declare `svc next : host -> host * dev`, and name it where they would name defaultRoute. 128 routes of IPv4 or IPv6: so one
 ;; is found within the steps that a packet has for that.
 (module
+  (import "ways" "set" (func $set (param i32) (result i32)))
+  (import "ways" "remove" (func $unset (param i32) (result i32)))
   (memory (export "memory") 1)
   (global (export "an_buffer") i32 (i32.const 0))
   ;; The table, behind the buffer: 64 bytes each. The network's bits (16), at 16 the mask (16), at 32 the next node (16), at 48 the
@@ -65,13 +70,19 @@
       (br_if $next (i32.lt_u (local.get $at) (global.get $end))))
     (local.get $free))
 
+  ;; Whether the node does not take a route. -2: nobody sets any here.
+  (func $is_no (param $said i32) (result i32)
+    (i32.and (i32.lt_s (local.get $said) (i32.const 0)) (i32.ne (local.get $said) (i32.const -2))))
+
   ;; In: network (16), bits (8), next node (16), interface (8).
   (func (export "add") (param i32) (result i32)
-    (local $bits i64) (local $at i32)
+    (local $bits i64) (local $at i32) (local $said i32)
     (local.set $bits (call $read))
     (if (i64.lt_s (local.get $bits) (i64.const 0)) (then (return (i32.const -2))))
     (local.set $at (call $find (local.get $bits)))
     (if (i32.eq (local.get $at) (global.get $end)) (then (return (i32.const -4))))
+    (local.set $said (call $set (i32.const 48)))
+    (if (call $is_no (local.get $said)) (then (return (local.get $said))))
     (memory.copy (local.get $at) (i32.const 0) (i32.const 16))
     (memory.copy (i32.add (local.get $at) (i32.const 16)) (global.get $mask) (i32.const 16))
     (memory.copy (i32.add (local.get $at) (i32.const 32)) (i32.const 24) (i32.const 16))
@@ -87,6 +98,7 @@
     (local.set $at (call $find (local.get $bits)))
     (if (i32.eq (local.get $at) (global.get $end)) (then (return (i32.const -1))))
     (if (i32.eqz (i32.load offset=52 (local.get $at))) (then (return (i32.const -1))))
+    (drop (call $unset (i32.const 24)))
     (i32.store offset=52 (local.get $at) (i32.const 0))
     (i32.const 0))
 
@@ -117,6 +129,7 @@
   (@custom "anode.extension"
     "name = 'routes'\n"
     "about = 'static routing, by a table that operators fill'\n"
+    "needs = ['ways.set : (host, int, host, dev) -> unit', 'ways.remove : (host, int) -> unit']\n"
     "[[call]]\n"
     "name = 'add'\n"
     "type = '(host, int, host, dev) -> unit'\n"

@@ -10,8 +10,11 @@ pub struct Extension {
     pub name: String,
     /// What it is for.
     pub about: String,
-    /// SHA-256 of its module.
+    /// SHA-256 of its module; zeroes for one that has none.
     pub digest: String,
+    /// Whether it is part of every node, and stays.
+    #[serde(default)]
+    pub built_in: bool,
     /// Whether it is a shared object, which nothing bounds.
     #[serde(default)]
     pub native: bool,

@@ -51,7 +51,7 @@ AN_EXPORTED __attribute__((weak)) union {
 /* A function of the module: a call, an engine, an order, or what takes an engine's arguments. `length`: bytes of what was given.
  * AN_NEED: a call of another extension, which `needs` of the manifest names; it is called with the length of what was put into the buffer.
  * an_now, an_random: the node's clock in nanoseconds, and random numbers, not for secrets.
- * an_fetch, an_fetch_state: code by HTTP: (string, string) -> int, and int -> string; both by the buffer. */
+ * Calls of the node are those of extensions that every node has, such as AN_NEED(code, fetch, fetch). */
 #ifdef __wasm__
 
 #define AN_EXTENSION(manifest)
@@ -61,8 +61,6 @@ AN_EXPORTED __attribute__((weak)) union {
 
 __attribute__((import_module("anode"), import_name("an_now"))) an_word an_now(void);
 __attribute__((import_module("anode"), import_name("an_random"))) an_word an_random(void);
-__attribute__((import_module("anode"), import_name("an_fetch"))) int an_fetch(unsigned length);
-__attribute__((import_module("anode"), import_name("an_fetch_state"))) int an_fetch_state(unsigned length);
 
 #else
 
@@ -73,7 +71,6 @@ struct an_given {
     an_word (*now)(void *of);
     an_word (*random)(void *of);
     int (*need)(void *of, const char *call, unsigned length);
-    int (*outside)(void *of, const char *call, unsigned length);
 };
 AN_EXPORTED __attribute__((weak)) const struct an_given *an_given;
 
@@ -88,8 +85,6 @@ AN_EXPORTED __attribute__((weak)) const struct an_given *an_given;
 
 static inline an_word an_now(void) { return an_given->now(an_given->of); }
 static inline an_word an_random(void) { return an_given->random(an_given->of); }
-static inline int an_fetch(unsigned length) { return an_given->outside(an_given->of, "an_fetch", length); }
-static inline int an_fetch_state(unsigned length) { return an_given->outside(an_given->of, "an_fetch_state", length); }
 
 #endif
 

@@ -42,9 +42,8 @@ pub enum Class {
     Anep(Range<usize>, Option<Native>),
     /// An ARP packet at these bytes.
     Arp(Range<usize>),
-    /// An ICMPv6 message at these bytes, from and to these addresses; hop limit 255 as neighbour
-    /// discovery demands.
-    NeighbourDiscovery(Range<usize>, Addr, Addr),
+    /// An ICMPv6 message at these bytes, with its IP header's content; hop limit 255 as neighbour discovery demands.
+    Discovery(Range<usize>, Native),
     /// Nothing an active node looks at; and its layers, where rules may claim it. None: it has none to look at.
     NotOurs(Option<Layers>),
 }
@@ -95,7 +94,7 @@ fn read_ethernet(bytes: &[u8], rules: bool) -> Result<Class, Error> {
             },
             headers::TCP if rules => transport = Transport::of(ip, bytes),
             ICMPV6 if inside.ethertype == ethertype::IPV6 && ip.hop_limit == 255 => {
-                return Ok(Class::NeighbourDiscovery(ip.payload.clone(), ip.source, ip.destination));
+                return Ok(Class::Discovery(ip.payload.clone(), ip.native(false)));
             }
             _ => {}
         }
@@ -114,8 +113,15 @@ fn native(inside: &Inside, ip: &Head, payload: Range<usize>, bytes: &[u8]) -> Re
         return Err(Error::Checksum);
     }
     let direct = ip.protocol == anep::IP_PROTOCOL;
-    let envelope = Envelope { hop_limit: ip.hop_limit, service: ip.service, direct };
-    Ok(Class::Anep(payload, Some(Native { source: ip.source, destination: ip.destination, envelope })))
+    Ok(Class::Anep(payload, Some(ip.native(direct))))
+}
+
+impl Head {
+    /// What it says to whoever gets what is in its packet.
+    fn native(&self, direct: bool) -> Native {
+        let envelope = Envelope { hop_limit: self.hop_limit, service: self.service, direct };
+        Native { source: self.source, destination: self.destination, envelope }
+    }
 }
 
 /// Whether a frame is IPv4 without options and neither ANEP nor a datagram to its port: nothing that is ours, well-formed or not.

@@ -188,9 +188,24 @@ fn changed(node: &str, what: Wish, done: &str, json: bool) -> Result<()> {
 /// An extension, its needs, what it teaches, and its calls.
 fn say(of: &Extension) {
     let Extension {
-        name, about, needs, protocols, calls, engines, admissions, marshals, called, failed, native, ..
+        name,
+        about,
+        needs,
+        protocols,
+        calls,
+        engines,
+        admissions,
+        marshals,
+        called,
+        failed,
+        native,
+        built_in,
+        ..
     } = of;
     crate::say!("{name:20} {} {called} calls, {failed} of them failed", clean::line(&format!("{about:60}")));
+    if *built_in {
+        crate::say!("  part of every node");
+    }
     if *native {
         crate::say!("  native code: it runs in the node's process, and nothing bounds it");
     }

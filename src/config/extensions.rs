@@ -71,7 +71,7 @@ impl NodeFile {
         if length > MODULES_MAX {
             return wrong(format!("[[extension]]: all modules have {length} bytes, and {MODULES_MAX} at most"));
         }
-        let order = Registry::<()>::default().order(&manifests);
+        let order = Registry::of_every_node(|_| Ok(())).and_then(|registry| registry.order(&manifests));
         order.map_err(|why| ConfigError(format!("[[extension]]: {why}")))?;
         self.check_name_service(&manifests)?;
         self.check_routing(&manifests)?;

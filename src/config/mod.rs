@@ -28,7 +28,7 @@ pub mod places;
 pub mod plan;
 mod ports;
 mod remarks;
-mod routes;
+pub(crate) mod routes;
 pub mod security;
 pub mod whole;
 mod written;

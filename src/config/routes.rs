@@ -65,7 +65,7 @@ fn on_overlay(config: &NodeConfig, port: PortId) -> impl Iterator<Item = (Prefix
 }
 
 /// The port behind which a next hop is.
-fn port_towards(config: &NodeConfig, via: Addr) -> Option<PortId> {
+pub(crate) fn port_towards(config: &NodeConfig, via: Addr) -> Option<PortId> {
     let neighbour = config.neighbours.iter().find(|neighbour| neighbour.addr == via).map(|neighbour| neighbour.port);
     neighbour.or_else(|| config.ports.iter().position(|port| port.on_link(via)).map(|at| PortId(at as u16)))
 }

@@ -16,11 +16,11 @@ mod policies;
 mod services;
 mod told;
 
+use crate::code::extension::built_in::{Desk, FetchesCode, KnowsNetwork};
 use crate::code::extension::call_type::CallType;
 use crate::code::extension::compiled::{CompiledExtension, Instances, Offered};
 use crate::code::extension::instance::SharedInstance;
 use crate::code::extension::native::LoadsObjects;
-use crate::code::extension::outside::{Desk, FetchesCode};
 use crate::code::extension::registry::Registry;
 use crate::ee::plan::LoadedService;
 use crate::ee::plan::wasm::WasmService;
@@ -172,17 +172,22 @@ impl Extensions {
         let desk = Desk::default();
         let kept = desk.clone();
         let loads = if may_be_native { Some(loader()?) } else { None };
-        threads::start("anode-extensions", Duty::Compile, move || State::new(clock, kept, loads).serve(&inbox))?;
+        let state = State::new(clock, kept, loads).map_err(io::Error::other)?;
+        threads::start("anode-extensions", Duty::Compile, move || state.serve(&inbox))?;
         Ok(Extensions { orders, desk })
     }
 
     /// From now on calls of operators can have code fetched.
     pub fn fetch_by(&self, fetches: Arc<dyn FetchesCode>) {
-        // A node has one.
-        let _ = self.desk.set(fetches);
+        self.desk.fetch_by(fetches);
     }
 
-    fn ask<R>(&self, order: impl FnOnce(Sender<R>) -> Order) -> Result<R, String> {
+    /// From now on they can ask for links and ways, and set routes.
+    pub fn ask(&self, knows: Arc<dyn KnowsNetwork>) {
+        self.desk.ask(knows);
+    }
+
+    fn order<R>(&self, order: impl FnOnce(Sender<R>) -> Order) -> Result<R, String> {
         let gone = || "the thread of extensions has ended".to_owned();
         let (reply, answer) = channel();
         self.orders.send(order(reply)).map_err(|_| gone())?;
@@ -191,59 +196,59 @@ impl Extensions {
 
     /// Compiles a module as a service of PLAN, or says why it is none.
     pub fn service(&self, module: Vec<u8>) -> Result<WasmService, String> {
-        self.ask(|reply| Order::Service(module, reply))?
+        self.order(|reply| Order::Service(module, reply))?
     }
 
     /// Makes modules ready to be loaded, all or none.
     pub fn prepare(&self, modules: Vec<Vec<u8>>) -> Result<Loading, String> {
-        self.ask(|reply| Order::Prepare(modules, reply))?
+        self.order(|reply| Order::Prepare(modules, reply))?
     }
 
     /// Makes those of another configuration ready, which take the place of those of the one that runs.
     pub fn renew(&self, configured: Configured) -> Result<Loading, String> {
-        self.ask(|reply| Order::Renew(configured, reply))?
+        self.order(|reply| Order::Renew(configured, reply))?
     }
 
     /// They are loaded from now on.
     pub fn put(&self, loading: Loading) -> Result<(), String> {
-        self.ask(|reply| Order::Put(loading, reply))
+        self.order(|reply| Order::Put(loading, reply))
     }
 
     /// What goes when this one goes; with `cascade` those, too, that need it.
     pub fn leaving(&self, name: String, cascade: bool) -> Result<Leaving, String> {
-        self.ask(|reply| Order::Leaving(name, cascade, reply))?
+        self.order(|reply| Order::Leaving(name, cascade, reply))?
     }
 
     /// They are loaded no more.
     pub fn take(&self, names: Vec<String>) -> Result<(), String> {
-        self.ask(|reply| Order::Take(names, reply))
+        self.order(|reply| Order::Take(names, reply))
     }
 
     /// What all of them teach.
     pub fn protocols(&self) -> Result<Vec<Taught>, String> {
-        self.ask(Order::Protocols)
+        self.order(Order::Protocols)
     }
 
     /// The classes of engines that all of them bring.
     pub fn classes(&self) -> BroughtClasses {
         // Nobody brings any when the thread has ended.
-        self.ask(Order::Classes).unwrap_or_default()
+        self.order(Order::Classes).unwrap_or_default()
     }
 
     /// The orders and admissions of ports that all of them bring.
     pub fn policies(&self) -> Policies {
         // As with classes.
-        self.ask(Order::Policies).unwrap_or_default()
+        self.order(Order::Policies).unwrap_or_default()
     }
 
     /// All, in the order in which they came.
     pub fn list(&self) -> Result<Vec<Extension>, String> {
-        self.ask(Order::List)
+        self.order(Order::List)
     }
 
     /// Calls EXTENSION.CALL for somebody.
     pub fn call(&self, call: String, arguments: Vec<String>) -> Result<Called, String> {
-        self.ask(|reply| Order::Call(call, arguments, reply))?
+        self.order(|reply| Order::Call(call, arguments, reply))?
     }
 
     /// The address of a host that the name service EXTENSION.CALL knows.
@@ -261,8 +266,6 @@ struct State {
     instances: Instances,
     /// What has services of PLAN, and of which extension it is.
     sides: Vec<(String, Arc<Sides>)>,
-    /// Who works for what operators call.
-    desk: Desk,
     /// Who loads shared objects, if extensions may be some.
     loads: Option<LoadsObjects>,
 }
@@ -285,9 +288,14 @@ fn loader() -> io::Result<LoadsObjects> {
 }
 
 impl State {
-    fn new(clock: Clock, desk: Desk, loads: Option<LoadsObjects>) -> State {
-        let (registry, instances) = (Registry::default(), Instances::new());
-        State { clock, chance: RandomState::new(), registry, instances, sides: Vec::new(), desk, loads }
+    fn new(clock: Clock, desk: Desk, loads: Option<LoadsObjects>) -> Result<State, String> {
+        let mut instances = Instances { desk: Some(desk), ..Instances::default() };
+        let registry = Registry::of_every_node(|built_in| {
+            let compiled = Arc::new(CompiledExtension::built_in(built_in)?);
+            let instance = compiled.instance(&mut instances)?;
+            Ok(Loaded { compiled, classes: Vec::new(), instance, calls: 0, failed: 0, fuel: 0 })
+        })?;
+        Ok(State { clock, chance: RandomState::new(), registry, instances, sides: Vec::new(), loads })
     }
 
     fn serve(mut self, inbox: &Receiver<Order>) {
@@ -351,12 +359,7 @@ impl State {
         let stays = |name: &String| !gone.contains(name);
         let mut loading = Loading {
             all: Vec::new(),
-            instances: self
-                .instances
-                .iter()
-                .filter(|(name, _)| stays(name))
-                .map(|(name, it)| (name.clone(), it.clone()))
-                .collect(),
+            instances: self.instances.without(&gone),
             services: Vec::new(),
             sides: Vec::new(),
             taught: self.taught(&gone),
@@ -371,8 +374,7 @@ impl State {
                 new.or_else(|| Some(&old()?.1.compiled)).cloned()
             };
             let compiled = offered.compile(known, self.loads.as_ref())?;
-            let instance = compiled.instance(&mut loading.instances)?;
-            instance.lock().unwrap_or_else(PoisonError::into_inner).allow(self.desk.clone());
+            compiled.instance(&mut loading.instances)?;
             let classes = engines::classes(&compiled);
             loading.all.push((compiled, classes));
         }
@@ -438,7 +440,7 @@ impl State {
         self.instances = loading.instances;
         self.sides.extend(loading.sides);
         for (compiled, classes) in loading.all {
-            let Some(instance) = self.instances.get(&compiled.manifest.name).cloned() else { continue };
+            let Some(instance) = self.instances.all.get(&compiled.manifest.name).cloned() else { continue };
             let manifest = compiled.manifest.clone();
             self.registry.put(manifest, Loaded { compiled, classes, instance, calls: 0, failed: 0, fuel: 0 });
         }
@@ -463,7 +465,10 @@ impl State {
         self.sides.retain(|(extension, _)| !names.contains(extension));
         for name in names {
             self.registry.take(name);
-            self.instances.remove(name);
+            self.instances.all.remove(name);
+        }
+        if let Some(desk) = &self.instances.desk {
+            desk.withdraw(names);
         }
     }
 

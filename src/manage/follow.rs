@@ -1,5 +1,6 @@
 //! Follows the kernel's interfaces, routes and rules of policy routing, and tells both halves.
 
+mod brought;
 pub mod choice;
 mod interfaces;
 mod links;
@@ -26,6 +27,7 @@ use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
 use crate::topology::{Neighbour, Port};
 use anyhow::{Context, Result};
+pub use brought::BroughtRoutes;
 use choice::{Choice, Choices, Together};
 use interfaces::Patience;
 pub use interfaces::{Follows, LinkStatus, Links, State as LinkState};
@@ -68,8 +70,10 @@ pub struct Follower {
     choices: Choices,
     seen: Seen,
     followed: Followed,
+    /// Routes that extensions have set.
+    brought: Arc<BroughtRoutes>,
     /// The way to the thread that follows, and what wakes it.
-    begin: Option<(Sender<Beginning>, Waker)>,
+    begin: Option<(Sender<Begins>, Waker)>,
 }
 
 /// Says that nothing is followed any more, at its end.
@@ -81,7 +85,15 @@ impl Drop for Ends {
     }
 }
 
-/// What the thread that follows begins with, when there is something to follow: threads that come later may start none.
+/// What the thread that follows begins with.
+enum Begins {
+    /// There is something to follow.
+    Following(Box<Beginning>),
+    /// There is nothing to follow, and extensions have set routes.
+    Routes,
+}
+
+/// What the thread that follows has, when there is something to follow: threads that come later may start none.
 struct Beginning {
     following: Following,
     watch: netlink::Watch,
@@ -170,6 +182,7 @@ impl Follower {
             choices,
             seen,
             followed,
+            brought: Arc::default(),
             begin: None,
         })
     }
@@ -178,12 +191,20 @@ impl Follower {
     pub fn follow(mut self) -> Result<Following> {
         let has_some = self.routes || self.plans.iter().any(|plan| plan.opening.interface().is_some());
         let (begin, begun) = channel();
-        self.begin = Some((begin, Waker::new().context("nobody could wake who follows interfaces")?));
+        let waker = Waker::new().context("nobody could wake who follows interfaces")?;
+        let tells = begin.clone();
+        // A thread that has ended follows nothing any more, and has said so.
+        self.brought.wake_by(waker.clone(), move || drop(tells.send(Begins::Routes)));
+        self.begin = Some((begin, waker));
+        let following = Arc::new(Mutex::new(self));
+        let own = Arc::downgrade(&following);
         threads::start("anode-routes", Duty::Routes, move || {
             // There may be a port with an interface later, or never.
-            begun.into_iter().for_each(Beginning::follow);
+            begun.into_iter().for_each(|begins| match begins {
+                Begins::Following(beginning) => beginning.follow(),
+                Begins::Routes => own.upgrade().iter().for_each(|following| locked(following).tell_brought()),
+            });
         })?;
-        let following = Arc::new(Mutex::new(self));
         if has_some {
             Follower::watch(&following)?;
         }
@@ -205,12 +226,34 @@ impl Follower {
         let told = first.begin.as_ref().map(|(begin, waker)| {
             let (following, ends) = (following.clone(), Ends(first.links.clone()));
             first.links.rounds.begin(waker.clone());
-            begin.send(Beginning { following, watch, routes, waker: waker.clone(), ends })
+            let beginning = Beginning { following, watch, routes, waker: waker.clone(), ends };
+            begin.send(Begins::Following(Box::new(beginning)))
         });
         anyhow::ensure!(matches!(told, Some(Ok(()))), "interfaces and routes are followed no more");
         first.links.leave_alone(false);
         first.seen.watched = true;
+        first.brought.watch(true);
         Ok(())
+    }
+
+    /// Routes that extensions set, while the node is.
+    pub fn brought(&self) -> Arc<BroughtRoutes> {
+        self.brought.clone()
+    }
+
+    /// Takes down what extensions have set meanwhile.
+    fn take_brought(&mut self) {
+        if self.brought.take_news() {
+            self.renew_ports();
+        }
+    }
+
+    /// Tells what extensions have set where there is nothing to follow.
+    fn tell_brought(&mut self) {
+        self.take_brought();
+        if let Err(why) = self.tell_routes() {
+            tracing::debug!(%why, "routes of extensions are not told");
+        }
     }
 
     /// Waits until workers have done what follows from the orders so far, or for as long as that usually takes. An error: the node is
@@ -248,6 +291,7 @@ impl Follower {
         if self.seen.news.some || is_due || is_another {
             self.look()?;
         }
+        self.take_brought();
         self.tell_routes()?;
         self.report.falls_behind(self.followed.is_behind());
         let again = self.tell_again();
@@ -351,7 +395,9 @@ impl Beginning {
         };
         tracing::error!(event = "link", %why, "interfaces and routes are followed no more");
         // Another configuration may have them followed again.
-        locked(&following).seen.watched = false;
+        let mut follower = locked(&following);
+        follower.seen.watched = false;
+        follower.brought.watch(false);
     }
 }
 

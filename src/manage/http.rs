@@ -16,7 +16,7 @@ mod states;
 use super::extensions::Extensions;
 use crate::broker::{self, Helper, HelpersJail};
 use crate::code::bundle::Bundle;
-use crate::code::extension::outside::FetchesCode;
+use crate::code::extension::built_in::FetchesCode;
 use crate::code::http::{ANSWER, Answer, BYTES_MAX, HttpJob, HttpPlace, HttpTotals, answered, found};
 use crate::config::http::HttpFile;
 use crate::sys::clock::Clock;

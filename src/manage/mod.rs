@@ -30,6 +30,7 @@ pub mod loader;
 pub mod management;
 mod members;
 pub mod names;
+mod network;
 pub mod observe;
 pub mod plan;
 mod planned;
@@ -58,6 +59,7 @@ use crate::node::entry::EntryLimits;
 use crate::node::proofs::Guard;
 use crate::sys::clock::Clock;
 use crate::sys::jail::Starter;
+use crate::sys::lock::lock;
 use crate::sys::poll::Waker;
 use crate::sys::threads::{self, Duty};
 use crate::trust::CurrentRoles;
@@ -72,6 +74,7 @@ use followed::FollowedHosts;
 use kernel::Left;
 use management::Management;
 use members::NodeDomains;
+use network::NodeNetwork;
 pub use planned::Planned;
 use ports::OpenPort;
 use recent::Recent;
@@ -233,8 +236,11 @@ fn with_applier(
     clock: Clock,
 ) -> Result<Handle> {
     let (file, peers) = (file.clone(), apply::Peers::of(file));
-    let handle =
-        handle.clone().with_hosts(FollowedHosts::start(handle.extensions().map_err(anyhow::Error::msg)?.clone())?);
+    let extensions = handle.extensions().map_err(anyhow::Error::msg)?.clone();
+    let routes = lock(&following).brought();
+    let asked = NodeNetwork { handle: handle.clone().without_extensions(), routes };
+    extensions.ask(Arc::new(asked));
+    let handle = handle.with_hosts(FollowedHosts::start(extensions)?);
     let parts = apply::Parts { file, guard, peers, handle: handle.clone(), roles, following, management, clock };
     Ok(handle.with_applier(Arc::new(apply::Applier::start(parts)?)))
 }

@@ -142,8 +142,8 @@ impl Environment for Capsules {
     ) {
         match kind {
             CAPSULE => {}
-            PacketKind::Anep(_) => return self.receive_fetch(cx, turn, frame, native),
             PacketKind::Punt => return self.receive_punt(cx, turn, frame),
+            _ => return self.receive_fetch(cx, turn, frame, native),
         }
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {
             return cx.drop(turn, frame, Reason::MalformedCapsule);

@@ -1,12 +1,12 @@
 //! Environments of a node, and the table that finds one by the kind of a packet.
 //!
 //! ```text
-//! receive ─▶ classify ─┬─▶ type of ANEP, punt ─▶ row of the table ─▶ Environment::packet ─▶ (waits) ─▶ Environment::run
+//! receive ─▶ classify ─┬─▶ type of ANEP, ARP, punt ─▶ row of the table ─▶ Environment::packet ─▶ (waits) ─▶ Environment::run
 //!                      └─▶ rule of a channel ─▶ its domain ─▶ (waits) ─▶ Environment::run of the domain's environment
 //! ```
 //!
 //! A new environment is one file with an [`Environment`] in it, and one call of [`Environments::add`]. Capsules, PLAN,
-//! hosts behind the NodeOS interface, and revocations are rows like any other; `tests` below has one more. Calls do not
+//! hosts behind the NodeOS interface, revocations and address resolution are rows like any other; `tests` below has one more. Calls do not
 //! nest: endings and messages of a call are left in [`Cx`] and carried out by [`Environments::settle`] when it has
 //! returned.
 
@@ -28,6 +28,10 @@ use core::any::Any;
 pub(super) enum PacketKind {
     /// ANEP packets of this type: the payload begins the frame.
     Anep(u16),
+    /// ARP packets, which begin the frame.
+    Arp,
+    /// Messages of neighbour discovery, which begin the frame.
+    Discovery,
     /// Frames from the kernel half, which has run their code: as they came from there.
     Punt,
 }

@@ -76,7 +76,7 @@ fn whose(seen: &Seen) -> Option<&'static str> {
         Seen::PassedUp => Some("the kernel half's word to the node"),
         Seen::Channel(_) | Seen::Class(Ok(Class::NotOurs(_))) => None,
         Seen::Class(Ok(Class::Anep(..))) => Some("the node's own: ANEP"),
-        Seen::Class(Ok(Class::Arp(_) | Class::NeighbourDiscovery(..))) => Some("the node's own: address resolution"),
+        Seen::Class(Ok(Class::Arp(_) | Class::Discovery(..))) => Some("the node's own: address resolution"),
         Seen::Class(Err(_)) => Some("the node's own, and malformed"),
     }
 }

@@ -3,8 +3,8 @@
 use super::capsules::Capsules;
 use super::environment::Environments;
 use super::{
-    Control, Cx, LOOK, Mirror, Node, NodeConfig, Order, SWEEP, alarms, ending, entry, graphs, hello, hosts, paths,
-    reach, revoking,
+    Control, Cx, LOOK, Mirror, Node, NodeConfig, Order, SWEEP, alarms, ending, entry, graphs, hello, hosts, links,
+    paths, reach, revoking,
 };
 use crate::core::Core;
 use crate::core::bucket::{TokenBucket, burst};
@@ -49,6 +49,7 @@ impl Node {
         environments.add(&mut cx, Capsules::new(capsules, &sizes, seed), &[capsules]);
         environments.add(&mut cx, revoking::Revocations::new(capsules), &[]);
         environments.add(&mut cx, hosts::Hosts::default(), &[root, management]);
+        environments.add(&mut cx, links::Links, &[]);
         environments.add(&mut cx, hello::Hellos::new(seed), &[]);
         environments.add(&mut cx, graphs::RunningGraphs::new(secret_word(seed)), &[]);
         Node { cx, environments }

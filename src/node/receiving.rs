@@ -65,17 +65,6 @@ impl Cx {
     pub(super) fn take_in_other(&mut self, turn: &mut Turn<'_>, mut frame: Frame, seen: &Seen) {
         frame.authenticated = false;
         match seen {
-            // Answers that others wait for: to refuse them would cost as much as to take them, and cut others off.
-            Seen::Class(Ok(Class::Arp(range))) => {
-                self.order.entry.note(&mut frame);
-                self.count_taken(frame.port);
-                self.receive_arp(turn, frame, range.clone());
-            }
-            Seen::Class(Ok(Class::NeighbourDiscovery(range, from, to))) => {
-                self.order.entry.note(&mut frame);
-                self.count_taken(frame.port);
-                self.receive_discovery(turn, frame, range.clone(), (*from, *to));
-            }
             Seen::Class(Err(_)) if self.order.entry.admit(&mut frame, turn.now, self.order.paths.waiting()) => {
                 self.turn_away(turn, frame, Reason::MalformedPacket);
             }

@@ -1,14 +1,13 @@
-//! Sending: next hop, headers, link address.
+//! Sending: next hop and headers. Who asks for link addresses is [`links`](super::links).
 //!
 //! A capsule gets its ANEP header back (options are hop by hop: checked on the way in, not carried on), then the
 //! headers of its link: none on an overlay port, UDP, IP and Ethernet headers natively. The IP addresses of a native
 //! capsule are the capsule's own, so plain routers forward it like any packet.
 
+use super::Cx;
 use super::handing::{FIRST, HandedAs};
 use super::output::{Effect, EventKind, Turn};
 use super::turning::Turned;
-use super::workers::WorkerOrder;
-use super::{Cx, Node};
 use crate::classify::Native;
 use crate::code::fetch::Source;
 use crate::core::domain::DomainId;
@@ -18,24 +17,10 @@ use crate::graph::exit::{put_ip, put_udp};
 use crate::topology::resolve::Waiting;
 use crate::topology::{Flow, NextHop, Port};
 use crate::wire::ethernet::{self, Mac, ethertype};
-use crate::wire::{self, Addr, anep, arp, icmp, ipv6};
-use core::ops::Range;
+use crate::wire::{self, Addr, anep};
 
 /// UDP in an IP header.
 const UDP: u8 = 17;
-
-impl Node {
-    /// The host's stack knows these link addresses behind ports, since packets went by it while there was no node.
-    pub fn seed_links(&mut self, now: u64, list: &[(PortId, Addr, Mac)]) {
-        let core = &mut self.cx.core;
-        for (port, addr, mac) in list {
-            let link = core.topology.port(*port).map(|port| port.link);
-            if matches!(link, Some(Link::Ethernet { mac: own, .. }) if mac.is_anothers(own)) {
-                core.resolver.seed(now, *port, *addr, *mac);
-            }
-        }
-    }
-}
 
 impl Cx {
     /// Sends a capsule (header and payload in the frame) from the one of `ends` to the other by its next hop.
@@ -213,7 +198,15 @@ impl Cx {
         }
     }
 
-    fn send_ethernet(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, own: Mac, to: Mac, v4: bool) {
+    pub(super) fn send_ethernet(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut frame: Frame,
+        port: PortId,
+        own: Mac,
+        to: Mac,
+        v4: bool,
+    ) {
         let ethertype = if v4 { ethertype::IPV4 } else { ethertype::IPV6 };
         let header = ethernet::Repr { destination: to, source: own, tag: None, ethertype };
         match frame.prepend(header.header_len()).map(|room| header.emit(room)) {
@@ -230,158 +223,6 @@ impl Cx {
         frame.peer = peer;
         turn.out.frames.push(frame);
     }
-
-    /// Asks who has `addr`.
-    fn ask(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
-        let Some(config) = self.core.topology.port(port) else { return };
-        let Link::Ethernet { mac, .. } = config.link else { return };
-        let own = config.address_towards(addr);
-        let mut frame = self.make(turn);
-        if let (Some(from), Some(to)) = (own.bytes_v4(), addr.bytes_v4()) {
-            let request = arp::Repr {
-                operation: arp::Operation::Request,
-                sender_mac: mac,
-                sender_ip: from,
-                target_mac: Mac([0; 6]),
-                target_ip: to,
-            };
-            self.send_arp(turn, frame, port, request, Mac::BROADCAST);
-        } else {
-            let group = icmp::solicited_node(addr);
-            let message = icmp::V6::Solicitation { target: addr, source_mac: Some(mac) };
-            let written = icmp_into(&mut frame, &message, own, group);
-            if written {
-                self.send_ethernet(turn, frame, port, mac, Mac::of_multicast(group), false);
-            } else {
-                self.drop(turn, frame, Reason::TooBig);
-            }
-        }
-    }
-
-    fn send_arp(&mut self, turn: &mut Turn<'_>, mut frame: Frame, port: PortId, message: arp::Repr, to: Mac) {
-        let header =
-            ethernet::Repr { destination: to, source: message.sender_mac, tag: None, ethertype: ethertype::ARP };
-        let room = frame.room();
-        match room.get_mut(..arp::LENGTH).map(|room| message.emit(room)) {
-            Some(Ok(length)) => frame.received(length),
-            _ => return self.drop(turn, frame, Reason::TooBig),
-        }
-        match frame.prepend(header.header_len()).map(|room| header.emit(room)) {
-            Some(Ok(_)) => self.hand_over(turn, frame, port, PeerId::NONE),
-            _ => self.drop(turn, frame, Reason::TooBig),
-        }
-    }
-
-    /// An ARP packet has come in.
-    pub(super) fn receive_arp(&mut self, turn: &mut Turn<'_>, frame: Frame, range: Range<usize>) {
-        let port = frame.port;
-        let message = arp::Repr::parse(&frame.bytes()[range]);
-        let Ok(message) = message else { return self.drop(turn, frame, Reason::MalformedArp) };
-        let Some(config) = self.core.topology.port(port) else { return self.use_up(turn, frame) };
-        let Link::Ethernet { mac, answers } = config.link else { return self.use_up(turn, frame) };
-        let wanted = Addr::v4(message.target_ip);
-        let ours = config.addresses.iter().any(|(addr, _)| *addr == wanted);
-        let asks = message.operation == arp::Operation::Request;
-        if !ours || asks && !answers {
-            return self.use_up(turn, frame);
-        }
-        if !message.sender_mac.is_anothers(mac) {
-            return self.drop(turn, frame, Reason::LinkAddress);
-        }
-        self.use_up(turn, frame);
-        if asks {
-            let frame = self.make(turn);
-            self.send_arp(turn, frame, port, message.reply(mac), message.sender_mac);
-        } else {
-            self.learn(turn, port, Addr::v4(message.sender_ip), message.sender_mac);
-        }
-    }
-
-    /// An ICMPv6 message has come in that could be neighbour discovery.
-    pub(super) fn receive_discovery(
-        &mut self,
-        turn: &mut Turn<'_>,
-        frame: Frame,
-        range: Range<usize>,
-        ends: (Addr, Addr),
-    ) {
-        let port = frame.port;
-        let (from, to) = ends;
-        let said = match icmp::V6::parse(&frame.bytes()[range], from, to, icmp::NEIGHBOUR_HOP_LIMIT) {
-            Ok(icmp::V6::Advertisement { target, target_mac: Some(found), .. }) => Some((target, found, false)),
-            Ok(icmp::V6::Solicitation { target, source_mac: Some(asker) }) => Some((target, asker, true)),
-            _ => None,
-        };
-        // What hosts on the link tell each other is no business of the node's, and no drop.
-        let Some((config, (target, of, asks))) = self.core.topology.port(port).zip(said) else {
-            return self.use_up(turn, frame);
-        };
-        let Link::Ethernet { mac, answers } = config.link else { return self.use_up(turn, frame) };
-        let ours = config.addresses.iter().any(|(own, _)| *own == target);
-        if !of.is_anothers(mac) {
-            return self.drop(turn, frame, Reason::LinkAddress);
-        }
-        self.use_up(turn, frame);
-        if !asks {
-            self.learn(turn, port, target, of);
-        } else if answers && ours {
-            let target_mac = Some(mac);
-            let advert = icmp::V6::Advertisement { target, target_mac, router: true, solicited: true, overrides: true };
-            let mut reply = self.make(turn);
-            if icmp_into(&mut reply, &advert, target, from) {
-                self.send_ethernet(turn, reply, port, mac, of, false);
-            } else {
-                self.drop(turn, reply, Reason::TooBig);
-            }
-        }
-    }
-
-    /// A next hop's link address has become known: what waited for it goes.
-    fn learn(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr, mac: Mac) {
-        let Some(config) = self.core.topology.port(port) else { return };
-        let Link::Ethernet { mac: own, .. } = config.link else { return };
-        self.tell_next_hop(turn, port, addr);
-        for frame in self.core.resolver.learn(turn.now, port, addr, mac) {
-            self.send_ethernet(turn, frame, port, own, mac, addr.is_v4());
-        }
-        self.tell_link(turn, port, addr);
-    }
-
-    /// Another worker does not know a next hop's link address, or for long: it is asked for, or told.
-    pub(super) fn look_up_for_others(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
-        match self.core.resolver.known(turn.now, port, addr) {
-            Some((_, true)) => self.ask(turn, port, addr),
-            Some((_, false)) => {
-                self.core.resolver.is_unknown_elsewhere(port, addr);
-                self.tell_link(turn, port, addr);
-            }
-            None => {}
-        }
-    }
-
-    fn tell_link(&mut self, turn: &mut Turn<'_>, port: PortId, addr: Addr) {
-        if self.leads_others()
-            && let Some(mac) = self.core.resolver.take_to_tell(turn.now, port, addr)
-        {
-            self.tell_workers(turn, |_| WorkerOrder::Link(port, addr, mac));
-        }
-    }
-
-    /// Repeats questions for link addresses, and gives up.
-    pub(super) fn expire_resolutions(&mut self, turn: &mut Turn<'_>) {
-        let (asks, gone) = self.core.resolver.expire(turn.now);
-        for (port, addr) in asks {
-            self.ask(turn, port, addr);
-        }
-        for frame in gone {
-            self.drop(turn, frame, Reason::Unresolved);
-        }
-        if self.leads_others() {
-            for (port, addr, mac) in self.core.resolver.all_to_tell(turn.now) {
-                self.tell_workers(turn, |_| WorkerOrder::Link(port, addr, mac));
-            }
-        }
-    }
 }
 
 /// Puts UDP and IP headers around an ANEP packet.
@@ -395,16 +236,6 @@ fn envelop(mut frame: Frame, port: &Port, source: Addr, destination: Addr) -> Re
         Ok(()) => Ok(frame),
         Err(reason) => Err((frame, reason)),
     }
-}
-
-/// Writes an ICMPv6 message with its IP header into an empty frame.
-fn icmp_into(frame: &mut Frame, message: &icmp::V6<'_>, source: Addr, destination: Addr) -> bool {
-    let length = message.len();
-    let room = frame.room();
-    let written = room.get_mut(..length).is_some_and(|room| message.emit(room, source, destination).is_ok());
-    frame.received(length);
-    let header = ipv6::Repr::new(source, destination, icmp::IP_PROTOCOL_V6, icmp::NEIGHBOUR_HOP_LIMIT, length);
-    written && frame.prepend(ipv6::HEADER).is_some_and(|room| header.emit(room).is_ok())
 }
 
 /// Source and destination of an ANEP packet, from its options.

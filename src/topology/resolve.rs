@@ -99,6 +99,12 @@ impl Resolver {
         Some((mac, ask))
     }
 
+    /// The same, and nobody is asked.
+    pub fn found(&self, now: u64, port: PortId, addr: Addr) -> Option<Mac> {
+        let (mac, at) = self.table.get(&(port, addr))?.known?;
+        (now < at + KNOWN_FOR).then_some(mac)
+    }
+
     /// Until when a packet to this next hop needs to ask nobody, if that is not over.
     pub fn fresh_until(&self, now: u64, port: PortId, addr: Addr) -> Option<u64> {
         let (_, at) = self.table.get(&(port, addr))?.known?;

@@ -112,6 +112,12 @@ impl Prefix {
         Prefix { addr: Addr((u128::from_be_bytes(addr.0) & mask(length)).to_be_bytes()), length }
     }
 
+    /// The block that holds `addr`, by so many bits of its own family: 32 of IPv4 at most, 128 of IPv6.
+    pub fn of(addr: Addr, bits: u8) -> Option<Prefix> {
+        let widest = if addr.is_v4() { 32 } else { 128 };
+        (bits <= widest).then(|| Prefix::new(addr, 128 - widest + bits))
+    }
+
     /// The block that holds `addr` alone.
     pub fn host(addr: Addr) -> Prefix {
         Prefix { addr, length: 128 }
@@ -141,12 +147,10 @@ impl FromStr for Prefix {
             None => (text, None),
         };
         let addr: Addr = addr.parse().map_err(|_| wrong())?;
-        let widest = if addr.is_v4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(widest);
-        if bits > widest {
-            return Err(wrong());
+        match bits {
+            Some(bits) => Prefix::of(addr, bits).ok_or_else(wrong),
+            None => Ok(Prefix::host(addr)),
         }
-        Ok(Prefix::new(addr, 128 - widest + bits))
     }
 }
 

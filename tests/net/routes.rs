@@ -3,6 +3,7 @@
 //! `ANODE_ROUTES` says how many routes there are, `ANODE_CHANGES` how many of them change, `ANODE_SECONDS` for how long a thousand change
 //! each second, and `SEED` which.
 
+mod brought;
 mod interfaces;
 
 use crate::pace::Pace;

@@ -4,6 +4,7 @@ use crate::apply::{apply, file as other_file};
 use crate::held::{Held, OF_EXTENSIONS, printed};
 use crate::single::{ANODE, Node};
 use crate::wait;
+use model::Ask;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
@@ -34,7 +35,9 @@ fn extensions_are_loaded_called_and_unloaded_and_plan_programs_see_their_service
     let end = of("extension-called", &["node", "call", run, "tunnels.end", "west"]);
     assert_eq!(end["value"], "10.0.0.9");
     let listed = of("extensions", &["extension", "ls", run]);
-    assert_eq!((&listed[0]["name"], &listed[1]["called"]), (&"names".into(), &1.into()), "{listed}");
+    let built_in = listed.as_array().unwrap().iter().filter(|one| one["built_in"] == true).count();
+    let loaded = &listed.as_array().unwrap()[built_in..];
+    assert_eq!((built_in, &loaded[0]["name"], &loaded[1]["called"]), (3, &"names".into(), &1.into()), "{listed}");
     let bare = node.dir.path().join("bare.wat");
     std::fs::write(&bare, "(module)").unwrap();
     let bare = bare.display().to_string();
@@ -58,7 +61,8 @@ fn extensions_are_loaded_called_and_unloaded_and_plan_programs_see_their_service
     printed(&["plan", "load-service", "end", "void -> int", &rand, "--node", run]);
     let said = refused(&["extension", "load", run, &names, &tunnels]);
     assert!(said.contains("a service end is loaded already"), "{said}");
-    assert_eq!(printed(&["extension", "ls", run]), b"", "none of them is there");
+    let all = String::from_utf8(printed(&["extension", "ls", run])).unwrap();
+    assert_eq!((all.matches("part of every node").count(), all.contains("tunnels")), (3, false), "{all}");
     assert_eq!(held.0, BTreeSet::from(OF_EXTENSIONS), "something was held against each schema");
 }
 
@@ -76,7 +80,8 @@ fn extensions_of_a_configuration_are_there_from_the_start_and_come_and_go_with_i
     let services = || node.control().status().unwrap()["plan"]["services"].to_string();
     let names = || {
         let listed: serde_json::Value = serde_json::from_slice(&printed(&["extension", "ls", run, "--json"])).unwrap();
-        listed.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        let loaded = listed.as_array().unwrap().iter().filter(|one| one["built_in"] == false);
+        loaded.map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!((names(), services().contains("\"end\"")), (vec!["names".into(), "tunnels".into()], true));
     call(&["names.add", "vtep.west", "10.0.0.9"]);
@@ -196,5 +201,43 @@ fn what_engines_of_extensions_keep_counts_for_their_graph() {
             assert!(why.contains(wanted), "{why}");
             assert_eq!(String::from_utf8(printed(&["domain", "ls", &run])).unwrap().matches(" g ").count(), 0);
         }
+    }
+}
+
+#[test]
+fn what_every_node_has_is_called_and_needed_as_others_are_and_stays() {
+    let node = Node::start("neighbours = [{ address = \"10.9.9.2\", at = \"127.0.0.1:9\" }]\n");
+    let run = node.run_dir().display().to_string();
+    let call = |words: &[&str]| String::from_utf8(printed(&[&["node", "call", &run], words].concat())).unwrap();
+    assert_eq!(call(&["links.neighbour", "0"]), "(10.9.9.2, <dev 0>)\n");
+    let not_called = |words: &[&str]| refused(&[&["node", "call", &run], words].concat());
+    assert!(not_called(&["links.neighbour", "1"]).contains("not found"));
+    let fetch = call(&["code.fetch", "http://a/", "b"]);
+    assert!(call(&["code.state", fetch.trim()]).contains("refused"), "the configuration has no hosts");
+    // More routes than there is room for.
+    let ask = |at: u32| {
+        let [.., third, fourth] = at.to_be_bytes();
+        let arguments = [&format!("172.16.{third}.{fourth}"), "32", "10.9.9.2", "0"].map(str::to_owned).to_vec();
+        let call = Ask::Call { call: "ways.set".into(), arguments };
+        node.control().asked::<model::extensions::Called>(&call)
+    };
+    for at in 0..1024 {
+        ask(at).unwrap();
+    }
+    let why = ask(1024).unwrap_err().to_string();
+    assert!(why.contains("too big"), "{why}");
+    ask(1023).unwrap();
+    call(&["ways.remove", "172.16.0.0", "32"]);
+    ask(1024).unwrap();
+    for name in ["links", "ways", "code"] {
+        assert!(refused(&["extension", "unload", &run, name]).contains("part of every node"));
+        let module = node.dir.path().join("taken.wat");
+        let text = format!(
+            "(module (memory (export \"memory\") 1) (global (export \"an_buffer\") i32 (i32.const 0))
+               (@custom \"anode.extension\" \"name = '{name}'\"))"
+        );
+        std::fs::write(&module, text).unwrap();
+        let said = refused(&["extension", "load", &run, &module.display().to_string()]);
+        assert!(said.contains("every node has an extension of this name"), "{said}");
     }
 }

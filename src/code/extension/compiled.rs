@@ -1,7 +1,8 @@
 //! Extensions that have been compiled, and instances that are made of them. Operators and other extensions call one together; PLAN has
 //! one of its own for each service. An instance's state is its own.
 
-use super::instance::{self, CallLink, Exports, Instance, SharedInstance};
+use super::built_in::{BuiltIn, Desk, Work, is_built_in};
+use super::instance::{self, BuiltInInstance, CallLink, Exports, Instance, SharedInstance};
 use super::manifest::{ExtensionManifest, binary, is_native};
 use super::native::{self, CallsOther, LoadsObjects, NativeInstance};
 use super::object::manifest_of;
@@ -30,6 +31,7 @@ pub struct CompiledExtension {
 enum Code {
     Module(Engine, Module),
     Native(Arc<[u8]>, LoadsObjects),
+    BuiltIn(&'static [Work]),
 }
 
 /// What is offered as an extension, as far as it can be read without compiling.
@@ -44,15 +46,20 @@ pub struct Offered {
 impl Offered {
     /// Reads a module, its text form, or a shared object.
     pub fn read(module: &[u8]) -> Result<Offered, String> {
-        if is_native(module) {
-            let manifest = manifest_of(module)?;
-            return Ok(Offered { manifest, is_native: true, code: module.to_vec() });
+        let is_native = is_native(module);
+        let (manifest, code) = if is_native {
+            (manifest_of(module)?, module.to_vec())
+        } else {
+            let wasm = binary(module)?.into_owned();
+            check::bounds(&wasm).map_err(|refusal| refusal.to_string())?;
+            let manifest = ExtensionManifest::of(&wasm)?;
+            manifest.is_of(&wasm, BUFFER_NAME)?;
+            (manifest, wasm)
+        };
+        if is_built_in(&manifest.name) {
+            return Err(format!("{}: every node has an extension of this name: give it another one", manifest.name));
         }
-        let wasm = binary(module)?.into_owned();
-        check::bounds(&wasm).map_err(|refusal| refusal.to_string())?;
-        let manifest = ExtensionManifest::of(&wasm)?;
-        manifest.is_of(&wasm, BUFFER_NAME)?;
-        Ok(Offered { manifest, is_native: false, code: wasm })
+        Ok(Offered { manifest, is_native, code })
     }
 
     /// Compiles it; `known` are those that it may need, and `loads` loads shared objects, if somebody may.
@@ -89,9 +96,34 @@ fn calls_of(CallLink { extension, call, instance, at }: CallLink) -> Option<(CSt
 }
 
 /// Instances that call each other, by name.
-pub type Instances = BTreeMap<String, SharedInstance>;
+#[derive(Clone, Default)]
+pub struct Instances {
+    /// Those that are there. Of what is built in, each that needs it has one of its own, which knows for whom it works.
+    pub all: BTreeMap<String, SharedInstance>,
+    /// Who works for what is built in; nobody for packets.
+    pub desk: Option<Desk>,
+}
+
+impl Instances {
+    /// The same without some.
+    pub fn without(&self, names: &[String]) -> Instances {
+        let stay = self.all.iter().filter(|(name, _)| !names.contains(name));
+        Instances { all: stay.map(|(name, it)| (name.clone(), it.clone())).collect(), desk: self.desk.clone() }
+    }
+}
 
 impl CompiledExtension {
+    /// What every node has.
+    pub fn built_in(built_in: &BuiltIn) -> Result<CompiledExtension, String> {
+        let (manifest, code) = (built_in.manifest()?, Code::BuiltIn(built_in.works));
+        Ok(CompiledExtension { digest: Digest([0; 32]), code, needs: Vec::new(), manifest })
+    }
+
+    /// Whether every node has it.
+    pub fn is_built_in(&self) -> bool {
+        matches!(self.code, Code::BuiltIn(_))
+    }
+
     /// Whether it is a shared object.
     pub fn is_native(&self) -> bool {
         matches!(self.code, Code::Native(..))
@@ -103,8 +135,17 @@ impl CompiledExtension {
     }
 
     /// An instance among others; those that it needs are made if they are not there. At most `registry::CHAIN_MAX` stand on each other.
-    pub fn instance(&self, all: &mut Instances) -> Result<SharedInstance, String> {
-        if let Some(known) = all.get(&self.manifest.name) {
+    pub fn instance(&self, instances: &mut Instances) -> Result<SharedInstance, String> {
+        self.instance_for(&self.manifest.name, instances)
+    }
+
+    /// The same for an extension that calls it.
+    fn instance_for(&self, whose: &str, instances: &mut Instances) -> Result<SharedInstance, String> {
+        if let Code::BuiltIn(works) = self.code {
+            let made = BuiltInInstance { works, whose: whose.to_owned(), desk: instances.desk.clone() };
+            return Ok(Arc::new(Mutex::new(Instance::BuiltIn(made))));
+        }
+        if let Some(known) = instances.all.get(&self.manifest.name) {
             return Ok(known.clone());
         }
         let mut links = Vec::new();
@@ -113,7 +154,7 @@ impl CompiledExtension {
             let link = CallLink {
                 extension: need.extension.clone(),
                 call: need.call.clone(),
-                instance: other.instance(all)?,
+                instance: other.instance_for(&self.manifest.name, instances)?,
                 at,
             };
             if !links.iter().any(|known: &CallLink| (&known.extension, &known.call) == (&link.extension, &link.call)) {
@@ -131,10 +172,11 @@ impl CompiledExtension {
                 let links = links.into_iter().filter_map(calls_of).collect();
                 NativeInstance::new((object, bytes.len()), &calls, links).map(Instance::Native)
             }
+            Code::BuiltIn(_) => return Err(format!("{} is built in", self.manifest.name)),
         };
         let instance = made.map_err(|why| format!("{}: {why}", self.manifest.name))?;
         let shared = Arc::new(Mutex::new(instance));
-        all.insert(self.manifest.name.clone(), shared.clone());
+        instances.all.insert(self.manifest.name.clone(), shared.clone());
         Ok(shared)
     }
 }

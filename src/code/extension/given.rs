@@ -1,7 +1,6 @@
 //! The functions that modules import of the node ([`super::imports`] has their table), and what these find of it.
 
 use super::imports::{Gives, OWN};
-use super::outside::{self, Desk};
 use crate::clean::shown;
 use crate::core::bucket::TokenBucket;
 use wasmtime::{Caller, Linker, Memory, StoreLimits, bail};
@@ -75,8 +74,6 @@ pub(super) struct Host {
     pub limits: StoreLimits,
     /// Nothing until all is set up.
     pub buffer: Option<Buffer>,
-    /// What works outside of calls, for those that operators make.
-    pub desk: Option<Desk>,
     /// Why the last call of the header failed.
     error: i32,
     lines: TokenBucket,
@@ -87,7 +84,7 @@ pub(super) struct Host {
 impl Host {
     pub fn new(limits: StoreLimits) -> Host {
         let lines = TokenBucket::new(LINES_PER_SECOND, LINES_AT_ONCE);
-        Host { now: 0, random: 0, limits, buffer: None, desk: None, error: AN_OK, lines, unsaid: 0 }
+        Host { now: 0, random: 0, limits, buffer: None, error: AN_OK, lines, unsaid: 0 }
     }
 
     /// Of one random number for the call many.
@@ -116,7 +113,6 @@ pub(super) fn bind(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
         let bind = match own.gives {
             Gives::Now => bind_now,
             Gives::Random => bind_random,
-            Gives::Outside => bind_outside,
             Gives::Time => bind_time,
             Gives::Line => bind_say,
             Gives::Error => bind_error,
@@ -131,11 +127,6 @@ fn bind_now(linker: &mut Linker<Host>, module: &'static str, name: &'static str)
 
 fn bind_random(linker: &mut Linker<Host>, module: &'static str, name: &'static str) -> wasmtime::Result<()> {
     linker.func_wrap(module, name, |mut caller: Caller<'_, Host>| caller.data_mut().draw()).map(drop)
-}
-
-fn bind_outside(linker: &mut Linker<Host>, module: &'static str, name: &'static str) -> wasmtime::Result<()> {
-    let Some((_, work)) = outside::CALLS.iter().find(|(known, _)| *known == name) else { return Ok(()) };
-    linker.func_wrap(module, name, |caller: Caller<'_, Host>, length: u32| leave_to(caller, length, *work)).map(drop)
 }
 
 fn bind_time(linker: &mut Linker<Host>, module: &'static str, name: &'static str) -> wasmtime::Result<()> {
@@ -181,23 +172,4 @@ fn say(mut caller: Caller<'_, Host>, line: u32) -> wasmtime::Result<i32> {
     let unsaid = core::mem::take(&mut host.unsaid);
     tracing::info!(unsaid, line = %shown(&text), "a module says");
     Ok(host.gives(AN_OK))
-}
-
-/// A call of the node's: arguments and result are in the caller's buffer, as those of other modules are. Refused: nobody works for it.
-fn leave_to(mut caller: Caller<'_, Host>, length: u32, work: outside::Work) -> wasmtime::Result<i32> {
-    let Some(Buffer { memory, at: start }) = caller.data().buffer else { bail!("a call before all is set up") };
-    let given = memory.data(&caller).get(start..).and_then(|rest| rest.get(..(length as usize).min(BUFFER)));
-    let Some(given) = given.map(<[u8]>::to_vec) else { bail!("arguments outside memory") };
-    let left = caller.get_fuel()?.saturating_sub(PASSING + given.len() as u64);
-    caller.set_fuel(left)?;
-    let result = match outside::carry_out(caller.data().desk.as_ref(), work, &given) {
-        Ok(result) if result.len() <= BUFFER => result,
-        Ok(_) => return Ok(TOO_BIG),
-        Err(code) => return Ok(code),
-    };
-    let room = memory.data_mut(&mut caller).get_mut(start..).and_then(|rest| rest.get_mut(..result.len()));
-    Ok(room.map_or(FAILED, |room| {
-        room.copy_from_slice(&result);
-        result.len() as i32
-    }))
 }

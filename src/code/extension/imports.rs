@@ -13,21 +13,11 @@ use wasmparser::{Parser, Payload};
 const ANODE: &str = "anode";
 const NODEOS: &str = "nodeos";
 
-/// Who imports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Importer {
-    /// A service of PLAN programs.
-    Service,
-    /// An extension, whom operators call too.
-    Extension,
-}
-
 /// What a function of the node gives; [`super::given`] makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gives {
     Now,
     Random,
-    Outside,
     Time,
     Line,
     Error,
@@ -37,22 +27,15 @@ pub(super) enum Gives {
 pub(super) struct Own {
     pub module: &'static str,
     pub name: &'static str,
-    /// Why services have not got it, if they have not.
-    not_of_services: Option<&'static str>,
     pub gives: Gives,
 }
 
-/// Why services do not fetch.
-const FETCHES: Option<&str> = Some("a packet has nothing fetched; an extension's calls do that for operators");
-
-pub(super) const OWN: [Own; 7] = [
-    Own { module: ANODE, name: "an_now", not_of_services: None, gives: Gives::Now },
-    Own { module: ANODE, name: "an_random", not_of_services: None, gives: Gives::Random },
-    Own { module: ANODE, name: "an_fetch", not_of_services: FETCHES, gives: Gives::Outside },
-    Own { module: ANODE, name: "an_fetch_state", not_of_services: FETCHES, gives: Gives::Outside },
-    Own { module: NODEOS, name: "an_timeNow", not_of_services: None, gives: Gives::Time },
-    Own { module: NODEOS, name: "an_say", not_of_services: None, gives: Gives::Line },
-    Own { module: NODEOS, name: "an_error", not_of_services: None, gives: Gives::Error },
+pub(super) const OWN: [Own; 5] = [
+    Own { module: ANODE, name: "an_now", gives: Gives::Now },
+    Own { module: ANODE, name: "an_random", gives: Gives::Random },
+    Own { module: NODEOS, name: "an_timeNow", gives: Gives::Time },
+    Own { module: NODEOS, name: "an_say", gives: Gives::Line },
+    Own { module: NODEOS, name: "an_error", gives: Gives::Error },
 ];
 
 /// Why other calls of the header are for environments alone, by the beginning of their names. The last is of all others.
@@ -66,21 +49,20 @@ const OTHERS: [(&str, &str); 6] = [
 ];
 
 /// Refuses what a module imports and may not have, by its name and with the reason.
-pub fn check_all(wasm: &[u8], who: Importer) -> Result<(), String> {
+pub fn check_all(wasm: &[u8]) -> Result<(), String> {
     for payload in Parser::new(0).parse_all(wasm).map_while(Result::ok) {
         if let Payload::ImportSection(section) = payload {
-            section.into_imports().map_while(Result::ok).try_for_each(|of| check(who, of.module, of.name))?;
+            section.into_imports().map_while(Result::ok).try_for_each(|of| check(of.module, of.name))?;
         }
     }
     Ok(())
 }
 
 /// The same of one import.
-pub fn check(who: Importer, module: &str, name: &str) -> Result<(), String> {
+pub fn check(module: &str, name: &str) -> Result<(), String> {
     let imports = |why: &str| Err(format!("the module imports {}.{}{why}", shown(module), shown(name)));
-    if let Some(own) = OWN.iter().find(|own| (own.module, own.name) == (module, name)) {
-        let refused = own.not_of_services.filter(|_| who == Importer::Service);
-        return refused.map_or(Ok(()), |why| imports(&format!(", which services have not: {why}")));
+    if OWN.iter().any(|own| (own.module, own.name) == (module, name)) {
+        return Ok(());
     }
     if module == NODEOS {
         if CALLS.iter().all(|call| call.name != name) {
@@ -102,34 +84,16 @@ mod tests {
 
     #[test]
     fn what_an_import_may_not_be_is_said_by_its_name_with_the_reason() {
-        use Importer::{Extension, Service};
-        for (who, module, name, why) in [
-            (Service, "anode", "an_now", ""),
-            (Service, "nodeos", "an_timeNow", ""),
-            (Extension, "anode", "an_fetch", ""),
-            (
-                Service,
-                "anode",
-                "an_fetch",
-                "imports anode.an_fetch, which services have not: a packet has nothing fetched",
-            ),
-            (
-                Service,
-                "nodeos",
-                "an_storeOpen",
-                "imports nodeos.an_storeOpen, which environments alone have: a store is",
-            ),
-            (Extension, "nodeos", "an_graphEdit", "a PLAN program has graphEdit()"),
-            (Extension, "nodeos", "an_domainWait", "in the middle of a packet"),
-            (
-                Service,
-                "nodeos",
-                "an_sya",
-                "imports nodeos.an_sya: anode/nodeos.h has no such call; do you mean 'an_say'?",
-            ),
-            (Service, "env", "puts", "imports env.puts; there are anode.an_now, "),
+        for (module, name, why) in [
+            ("anode", "an_now", ""),
+            ("nodeos", "an_timeNow", ""),
+            ("nodeos", "an_storeOpen", "imports nodeos.an_storeOpen, which environments alone have: a store is"),
+            ("nodeos", "an_graphEdit", "a PLAN program has graphEdit()"),
+            ("nodeos", "an_domainWait", "in the middle of a packet"),
+            ("nodeos", "an_sya", "imports nodeos.an_sya: anode/nodeos.h has no such call; do you mean 'an_say'?"),
+            ("env", "puts", "imports env.puts; there are anode.an_now, "),
         ] {
-            let said = check(who, module, name).err().unwrap_or_default();
+            let said = check(module, name).err().unwrap_or_default();
             assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{module}.{name}: {said}");
         }
         let of_header = OWN.iter().filter(|own| own.module == NODEOS);

@@ -5,11 +5,11 @@
 //! number for what it raises. Of the node it reaches what is in [`super::imports`], and of other modules the calls that it was linked with.
 //! Each call has its fuel, what others do for it included. One that fails leaves the module as it was then, and it can be called again.
 
+use super::built_in::{CallOrigin, Desk, Work};
 pub use super::given::BUFFER;
 pub use super::given::CallFailure;
 use super::given::{self, Buffer, FAILED, Host, PASSING, length_of};
 use super::native::NativeInstance;
-use super::outside::Desk;
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::{Caller, Config, Engine, Linker, Module, Store, StoreLimitsBuilder, TypedFunc, bail};
 
@@ -54,6 +54,18 @@ pub enum Instance {
     Module(Box<ModuleInstance>),
     /// A shared object.
     Native(NativeInstance),
+    /// What every node has.
+    BuiltIn(BuiltInInstance),
+}
+
+/// An extension of every node, as one that needs it calls it, or as operators do.
+pub struct BuiltInInstance {
+    /// What its calls do.
+    pub works: &'static [Work],
+    /// The name of who calls.
+    pub whose: String,
+    /// Who works for it; nobody for packets.
+    pub desk: Option<Desk>,
 }
 
 /// A module that is ready.
@@ -87,14 +99,7 @@ impl Instance {
         match self {
             Instance::Module(module) => module.bytes(),
             Instance::Native(native) => native.bytes(),
-        }
-    }
-
-    /// Its calls may leave work to somebody outside from now on.
-    pub fn allow(&mut self, desk: Desk) {
-        match self {
-            Instance::Module(module) => module.store.data_mut().desk = Some(desk),
-            Instance::Native(native) => native.allow(desk),
+            Instance::BuiltIn(_) => 0,
         }
     }
 
@@ -109,6 +114,22 @@ impl Instance {
         match self {
             Instance::Module(module) => module.call(at, around, fuel, exchange),
             Instance::Native(native) => native.call(at, around, fuel, exchange),
+            Instance::BuiltIn(built_in) => (built_in.call(at, exchange), 0),
+        }
+    }
+}
+
+impl BuiltInInstance {
+    fn call(&self, at: usize, exchange: &mut Vec<u8>) -> Result<(), CallFailure> {
+        let work = self.works.get(at).ok_or(CallFailure::Broken)?;
+        let origin = CallOrigin { whose: &self.whose, desk: self.desk.as_ref() };
+        match work(&origin, exchange) {
+            Ok(result) if result.len() > BUFFER => Err(CallFailure::TooBig),
+            Ok(result) => {
+                *exchange = result;
+                Ok(())
+            }
+            Err(code) => Err(CallFailure::Raised(code)),
         }
     }
 }

@@ -15,7 +15,7 @@
 //! Whoever offers an extension may be wrong or worse: everything has a bound, and nothing of it is compiled before it has been read whole.
 
 use super::call_type::CallType;
-use super::imports::{self, Importer};
+use super::imports;
 use crate::clean::shown;
 use crate::code::bundle::{REPRESENTATION_MAX, leb128};
 use click::classes::Class;
@@ -224,7 +224,7 @@ impl ExtensionManifest {
             return Ok(());
         }
         let more = |why| format!("{}: {why}; of other extensions, the calls in 'needs'", self.name);
-        imports::check(Importer::Extension, module, name).map_err(more)
+        imports::check(module, name).map_err(more)
     }
 
     /// The module's functions: of its calls, then of its classes of engines, then of its admissions, then those that marshal.

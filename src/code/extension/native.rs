@@ -5,9 +5,8 @@
 
 #![allow(unsafe_code)]
 
-use super::given::{BUFFER, CallFailure, FAILED, PASSING, TOO_BIG, draw, length_of};
+use super::given::{BUFFER, CallFailure, FAILED, PASSING, draw, length_of};
 use super::object::CALL;
-use super::outside::{self, Desk};
 use crate::sys::shared_object::SharedObject;
 use core::ffi::{CStr, c_char, c_void};
 use core::ptr::NonNull;
@@ -39,7 +38,6 @@ struct Given {
     now: extern "C" fn(*mut Called) -> u64,
     random: extern "C" fn(*mut Called) -> u64,
     need: extern "C" fn(*mut Called, *const c_char, u32) -> i32,
-    outside: extern "C" fn(*mut Called, *const c_char, u32) -> i32,
 }
 
 /// What a function finds while it is called.
@@ -49,7 +47,6 @@ struct Called {
     /// What others may use that it calls.
     fuel: u64,
     links: Vec<(CString, CallsOther)>,
-    desk: Option<Desk>,
     buffer: NonNull<u8>,
 }
 
@@ -85,20 +82,14 @@ impl NativeInstance {
             calls.push(unsafe { core::mem::transmute::<*mut c_void, Function>(at.as_ptr()) });
         }
         let (buffer, place) = (find("an_buffer")?.cast(), find("an_given")?.cast::<*const Given>());
-        let called = Called { now: 0, random: 0, fuel: 0, links, desk: None, buffer };
+        let called = Called { now: 0, random: 0, fuel: 0, links, buffer };
         let called = NonNull::from(Box::leak(Box::new(called)));
         let size = size_of::<Given>() as u32;
-        let given = Given { size, of: called.as_ptr(), now, random, need, outside };
+        let given = Given { size, of: called.as_ptr(), now, random, need };
         let given = NonNull::from(Box::leak(Box::new(given)));
         // SAFETY: by the same rule `an_given` is a pointer to such a table. It lives as long as the object: both go with this instance.
         unsafe { place.write(given.as_ptr()) };
         Ok(NativeInstance { calls, called, given, bytes: bytes as u64, object: Some(object) })
-    }
-
-    /// Its calls may leave work to somebody outside from now on.
-    pub fn allow(&mut self, desk: Desk) {
-        // SAFETY: it is there as long as `self`, and no function runs that has it.
-        unsafe { self.called.as_mut() }.desk = Some(desk);
     }
 
     /// Bytes of its file: what its variables have besides nobody counts.
@@ -174,22 +165,6 @@ extern "C" fn need(called: *mut Called, name: *const c_char, length: u32) -> i32
     match result {
         Ok(()) => called.put(&exchange),
         Err(failure) => failure.code(),
-    }
-}
-
-/// A call of the node's: arguments and result are in the buffer, too.
-extern "C" fn outside(called: *mut Called, name: *const c_char, length: u32) -> i32 {
-    // SAFETY: as above.
-    let (called, name) = unsafe { (&mut *called, CStr::from_ptr(name)) };
-    let work = outside::CALLS.iter().find(|(known, _)| known.as_bytes() == name.to_bytes());
-    let Some((_, work)) = work else { return FAILED };
-    let length = (length as usize).min(BUFFER);
-    // SAFETY: as above.
-    let given = unsafe { core::slice::from_raw_parts(called.buffer.as_ptr(), length) }.to_vec();
-    match outside::carry_out(called.desk.as_ref(), *work, &given) {
-        Ok(result) if result.len() <= BUFFER => called.put(&result),
-        Ok(_) => TOO_BIG,
-        Err(code) => code,
     }
 }
 

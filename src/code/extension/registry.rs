@@ -4,11 +4,12 @@
 //! Several that come together may need each other, in whatever order they are given, but not in a ring. Nothing that is refused has
 //! changed anything, and what is said names the chain: who needs whom, and what is missing at its end.
 
+use super::built_in::{ALL, BuiltIn, is_built_in};
 use super::manifest::{ExtensionManifest, Need};
 use crate::clean::shown;
 use std::collections::BTreeMap;
 
-/// Extensions of one node.
+/// Extensions of one node, besides those that every node has.
 pub const EXTENSIONS_MAX: usize = 64;
 /// Extensions of which each needs the next.
 pub const CHAIN_MAX: usize = 8;
@@ -28,6 +29,20 @@ impl<T> Default for Registry<T> {
 }
 
 impl<T> Registry<T> {
+    /// Those that every node has.
+    pub fn of_every_node(mut make: impl FnMut(&BuiltIn) -> Result<T, String>) -> Result<Registry<T>, String> {
+        let mut registry = Registry::default();
+        for built_in in &ALL {
+            registry.put(built_in.manifest()?, make(built_in)?);
+        }
+        Ok(registry)
+    }
+
+    /// How many have been loaded.
+    fn loaded(&self) -> usize {
+        self.all.iter().filter(|(manifest, _)| !is_built_in(&manifest.name)).count()
+    }
+
     /// All, in order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &(ExtensionManifest, T)> {
         self.all.iter()
@@ -60,8 +75,8 @@ impl<T> Registry<T> {
 
     /// In which order these can come, by their places in the list; the error says who lacks what.
     pub fn order(&self, new: &[ExtensionManifest]) -> Result<Vec<usize>, String> {
-        if self.all.len() + new.len() > EXTENSIONS_MAX {
-            return Err(format!("{} extensions are loaded, and a node has {EXTENSIONS_MAX} at most", self.all.len()));
+        if self.loaded() + new.len() > EXTENSIONS_MAX {
+            return Err(format!("{} extensions are loaded, and a node has {EXTENSIONS_MAX} at most", self.loaded()));
         }
         for (at, manifest) in new.iter().enumerate() {
             let name = &manifest.name;
@@ -130,6 +145,9 @@ impl<T> Registry<T> {
     pub fn leaving(&self, name: &str) -> Result<Vec<String>, String> {
         if self.get(name).is_none() {
             return Err(self.unknown(name));
+        }
+        if is_built_in(name) {
+            return Err(format!("{name} is part of every node, and stays"));
         }
         let mut gone = vec![name.to_owned()];
         // Whoever needs one has come after it.

@@ -8,7 +8,7 @@ use super::{Brought, LoadedService};
 use crate::code::check;
 use crate::code::compiler::{Failure, Lane};
 use crate::code::extension::call_type::CallType;
-use crate::code::extension::imports::{self, Importer};
+use crate::code::extension::imports;
 use crate::code::extension::instance::{CallFailure, Exports, Instance};
 use crate::code::extension::manifest::{binary, section};
 use crate::code::run::{engine, jailed};
@@ -61,7 +61,7 @@ impl WasmService {
         compile: impl FnOnce(&Engine) -> Result<Module, String>,
     ) -> Result<WasmService, String> {
         check::bounds(wasm).map_err(|refusal| refusal.to_string())?;
-        imports::check_all(wasm, Importer::Service)?;
+        imports::check_all(wasm)?;
         let engine = Engine::new(&engine::service()).map_err(said)?;
         let module = compile(&engine)?;
         Instance::new(&engine, &module, &EXPORTS, Vec::new()).map(WasmService)

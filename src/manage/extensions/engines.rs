@@ -104,8 +104,9 @@ impl EngineFunction {
 
     /// One without arguments.
     pub(super) fn plain(compiled: &Arc<CompiledExtension>, at: usize) -> Result<EngineFunction, String> {
-        let mut all = Instances::new();
-        let instance = compiled.instance(&mut all)?;
+        let mut instances = Instances::default();
+        let instance = compiled.instance(&mut instances)?;
+        let all = instances.all;
         Ok(EngineFunction {
             compiled: compiled.clone(),
             at,

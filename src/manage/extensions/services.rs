@@ -14,13 +14,14 @@ use crate::code::extension::compiled::{CompiledExtension, Instances};
 use crate::code::extension::instance::{CallFailure, SharedInstance};
 use crate::ee::plan::LoadedService;
 use crate::sys::lock::lock;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, TryLockError};
 
 /// An instance with those that it calls, by name.
 struct Side {
     own: SharedInstance,
-    all: Instances,
+    all: BTreeMap<String, SharedInstance>,
 }
 
 /// What a service has: one side, or two if operators' calls are made there.
@@ -41,8 +42,8 @@ pub(super) struct Told<'a> {
 impl Sides {
     pub(super) fn new(compiled: &CompiledExtension) -> Result<Sides, String> {
         let side = || {
-            let mut all = Instances::new();
-            compiled.instance(&mut all).map(|own| Side { own, all })
+            let mut instances = Instances::default();
+            compiled.instance(&mut instances).map(|own| Side { own, all: instances.all })
         };
         let count = if compiled.hears() { 2 } else { 1 };
         Ok(Sides { sides: (0..count).map(|_| side()).collect::<Result<_, _>>()?, used: AtomicUsize::new(0) })

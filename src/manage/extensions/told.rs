@@ -24,7 +24,7 @@ pub(super) fn failure(failure: CallFailure, fuel: u64) -> String {
 pub(super) fn listed((manifest, loaded): &(ExtensionManifest, Loaded)) -> Extension {
     let Loaded { compiled, calls, failed, fuel, .. } = loaded;
     let whole = described(manifest, &compiled.digest, compiled.is_native());
-    Extension { called: *calls, failed: *failed, fuel: *fuel, ..whole }
+    Extension { built_in: compiled.is_built_in(), called: *calls, failed: *failed, fuel: *fuel, ..whole }
 }
 
 /// What an extension is that nobody has called.
@@ -55,6 +55,7 @@ pub fn described(manifest: &ExtensionManifest, digest: &Digest, native: bool) ->
         about: manifest.about.clone(),
         digest: digest.to_string(),
         native,
+        built_in: false,
         needs: manifest.needs.iter().map(ToString::to_string).collect(),
         protocols: manifest.protocols.clone(),
         calls: calls.collect(),

@@ -73,7 +73,7 @@ impl Follower {
                 "static routes lead nowhere: no port has their next hop in its subnet any more"
             );
         }
-        let own = [fixed, self.file.link_routes(&self.config)];
+        let own = [self.brought.behind(fixed, &self.config), self.file.link_routes(&self.config)];
         self.followed.set_ports(own, ports);
         let own = self.config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
         if let Some(half) = self.half.as_deref() {

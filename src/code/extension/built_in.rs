@@ -1,0 +1,224 @@
+//! Extensions that are part of every node, in the registry of those that are loaded. Example: `ways` has calls that set the node's routes,
+//! and a static routing that is loaded needs them, as it would need a call of any other extension.
+//!
+//! ```text
+//! a call of a loaded extension ─▶ its need ─▶ work of a built-in one ─▶ desk ─▶ the node's threads
+//! ```
+//!
+//! What others do by a module, these do by functions of the node's; what they export is listed, typed and called as everything else.
+//! Nobody unloads them. Only instances that operators call have a desk: a packet sets no routes, and has nothing fetched.
+
+use super::call_type::put_blob;
+use super::manifest::ExtensionManifest;
+use crate::frame::PortId;
+use crate::wire::ethernet::Mac;
+use crate::wire::{Addr, Prefix};
+use std::sync::{Arc, OnceLock};
+
+/// There is none of that number or name, or what was given means nothing.
+pub const UNKNOWN: i32 = -1;
+/// It says no.
+pub const REFUSED: i32 = -2;
+/// No such host is where it was said to be.
+pub const NO_SUCH_HOST: i32 = -3;
+/// There is no room for it.
+pub const TOO_MANY: i32 = -4;
+
+/// An extension of every node.
+pub struct BuiltIn {
+    /// Its name.
+    pub name: &'static str,
+    manifest: &'static str,
+    /// What its calls do, in the order of the manifest.
+    pub works: &'static [Work],
+}
+
+/// A call: who works for it, for whom, and arguments to result.
+pub type Work = fn(&CallOrigin<'_>, &[u8]) -> Result<Vec<u8>, i32>;
+
+/// Who asks whom.
+pub struct CallOrigin<'a> {
+    /// The extension that has called; a built-in one itself when an operator has.
+    pub whose: &'a str,
+    /// Who works for it, if anybody does.
+    pub desk: Option<&'a Desk>,
+}
+
+/// Who fetches code.
+pub trait FetchesCode: Send + Sync {
+    /// Begins to fetch the code of a name from a URL; the number by which it is asked about, whatever is wrong with it.
+    fn begin(&self, url: &str, name: &str) -> u64;
+    /// How it stands, in words; nothing: there is none of that number any more.
+    fn state(&self, number: u64) -> Option<String>;
+}
+
+/// Who knows the links and ways of the node.
+pub trait KnowsNetwork: Send + Sync {
+    /// A neighbour, counted from 0, and the port behind which it is.
+    fn neighbour(&self, at: usize) -> Option<(Addr, PortId)>;
+    /// The Ethernet address of somebody on a port's link, if the node has found it out.
+    fn link_address(&self, port: PortId, of: Addr) -> Option<Mac>;
+    /// Where packets to a host go next: to whom, and by which port.
+    fn next_hop(&self, to: Addr) -> Option<(Addr, PortId)>;
+    /// An extension's route to a network is by this node behind this port from now on.
+    fn set_way(&self, whose: &str, to: Prefix, via: Addr, port: PortId) -> Result<(), i32>;
+    /// It has none any more.
+    fn remove_way(&self, whose: &str, to: Prefix) -> Result<(), i32>;
+    /// It is gone, and its routes with it.
+    fn withdraw(&self, whose: &str);
+}
+
+/// Them, as soon as there is somebody.
+#[derive(Default)]
+pub struct Desks {
+    code: OnceLock<Arc<dyn FetchesCode>>,
+    network: OnceLock<Arc<dyn KnowsNetwork>>,
+}
+
+/// The desk of all instances that operators call.
+pub type Desk = Arc<Desks>;
+
+impl Desks {
+    /// From now on this one fetches code. A node has one.
+    pub fn fetch_by(&self, fetches: Arc<dyn FetchesCode>) {
+        let _ = self.code.set(fetches);
+    }
+
+    /// From now on this one is asked for links and ways.
+    pub fn ask(&self, knows: Arc<dyn KnowsNetwork>) {
+        let _ = self.network.set(knows);
+    }
+
+    /// These are no more.
+    pub fn withdraw(&self, names: &[String]) {
+        if let Some(network) = self.network.get() {
+            names.iter().for_each(|name| network.withdraw(name));
+        }
+    }
+}
+
+impl CallOrigin<'_> {
+    fn code(&self) -> Result<&dyn FetchesCode, i32> {
+        self.desk.and_then(|desk| desk.code.get()).map(|code| &**code).ok_or(REFUSED)
+    }
+
+    fn network(&self) -> Result<&dyn KnowsNetwork, i32> {
+        self.desk.and_then(|desk| desk.network.get()).map(|network| &**network).ok_or(REFUSED)
+    }
+}
+
+/// All of them.
+pub static ALL: [BuiltIn; 3] = [
+    BuiltIn { name: "links", manifest: include_str!("built_in/links.toml"), works: &[neighbour, link_address] },
+    BuiltIn { name: "ways", manifest: include_str!("built_in/ways.toml"), works: &[set_way, remove_way, next_hop] },
+    BuiltIn { name: "code", manifest: include_str!("built_in/code.toml"), works: &[fetch, fetch_state] },
+];
+
+impl BuiltIn {
+    /// What it is.
+    pub fn manifest(&self) -> Result<ExtensionManifest, String> {
+        self.manifest.parse()
+    }
+}
+
+/// Whether every node has an extension of this name.
+pub fn is_built_in(name: &str) -> bool {
+    ALL.iter().any(|built_in| built_in.name == name)
+}
+
+/// `int -> host * dev`.
+fn neighbour(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
+    let at = Arguments(given).all(|given| given.number()).and_then(|at| usize::try_from(at).ok()).ok_or(UNKNOWN)?;
+    origin.network()?.neighbour(at).map(behind).ok_or(UNKNOWN)
+}
+
+/// `(dev, host) -> string`.
+fn link_address(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
+    let (port, of) = Arguments(given).all(|given| Some((given.port()?, given.host()?))).ok_or(UNKNOWN)?;
+    let mac = origin.network()?.link_address(port, of).ok_or(UNKNOWN)?;
+    let mut result = Vec::new();
+    put_blob(&mut result, mac.to_string().as_bytes());
+    Ok(result)
+}
+
+/// `(host, int, host, dev) -> unit`.
+fn set_way(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
+    let read = |given: &mut Arguments<'_>| Some((given.network()?, given.host()?, given.port()?));
+    let (to, via, port) = Arguments(given).all(read).ok_or(UNKNOWN)?;
+    origin.network()?.set_way(origin.whose, to, via, port).map(|()| Vec::new())
+}
+
+/// `(host, int) -> unit`.
+fn remove_way(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
+    let to = Arguments(given).all(Arguments::network).ok_or(UNKNOWN)?;
+    origin.network()?.remove_way(origin.whose, to).map(|()| Vec::new())
+}
+
+/// `host -> host * dev`.
+fn next_hop(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
+    let to = Arguments(given).all(Arguments::host).ok_or(UNKNOWN)?;
+    origin.network()?.next_hop(to).map(behind).ok_or(UNKNOWN)
+}
+
+/// `(string, string) -> int`: a URL and a code's name, to the number of a fetch.
+fn fetch(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
+    let (url, name) = Arguments(given).all(|given| Some((given.text()?, given.text()?))).ok_or(UNKNOWN)?;
+    Ok(origin.code()?.begin(url, name).to_le_bytes().to_vec())
+}
+
+/// `int -> string`: how a fetch stands.
+fn fetch_state(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
+    let number = Arguments(given).all(Arguments::number).ok_or(UNKNOWN)?;
+    let words = origin.code()?.state(number).ok_or(UNKNOWN)?;
+    let mut result = Vec::new();
+    put_blob(&mut result, words.as_bytes());
+    Ok(result)
+}
+
+/// `host * dev`.
+fn behind((addr, port): (Addr, PortId)) -> Vec<u8> {
+    [&addr.0[..], &u64::from(port.0).to_le_bytes()].concat()
+}
+
+/// What was given, as [`super::call_type`] lays it out.
+struct Arguments<'a>(&'a [u8]);
+
+impl<'a> Arguments<'a> {
+    /// What `read` finds, if nothing is behind that.
+    fn all<T>(mut self, read: impl FnOnce(&mut Arguments<'a>) -> Option<T>) -> Option<T> {
+        let read = read(&mut self)?;
+        self.0.is_empty().then_some(read)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*number))
+    }
+
+    fn port(&mut self) -> Option<PortId> {
+        u16::try_from(self.number()?).ok().map(PortId)
+    }
+
+    fn host(&mut self) -> Option<Addr> {
+        let (host, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(Addr(*host))
+    }
+
+    /// A host and how many bits of it are the network's.
+    fn network(&mut self) -> Option<Prefix> {
+        let (host, bits) = (self.host()?, u8::try_from(self.number()?).ok()?);
+        Prefix::of(host, bits)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let length = usize::try_from(self.number()?).ok().filter(|length| *length <= self.0.len())?;
+        let (bytes, rest) = self.0.split_at_checked(length.next_multiple_of(8))?;
+        self.0 = rest;
+        core::str::from_utf8(&bytes[..length]).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests;
