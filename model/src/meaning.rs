@@ -28,6 +28,9 @@ pub struct Meaning {
     pub entry: Entry,
     /// What it takes of a processor.
     pub cpu: Cpu,
+    /// From which port frames are taken next, if an order says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Input>,
     /// What compiling a module may take.
     pub compiler: Compiler,
     /// What PLAN packets may.
@@ -77,6 +80,26 @@ pub enum Half {
     Said(bool),
     /// `auto`: the node chooses.
     Word(String),
+}
+
+/// An order of ports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// Its name, as the file has it.
+    pub order: String,
+    /// What each port has by it, in the order of the file.
+    pub ports: Vec<InputPart>,
+}
+
+/// What a port has by an order of ports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InputPart {
+    /// The name of the port.
+    pub port: String,
+    /// Its part beside other ports, where the order heeds that.
+    pub weight: u32,
+    /// Higher is first, where the order heeds that.
+    pub priority: u8,
 }
 
 /// A neighbour.

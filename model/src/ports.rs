@@ -120,6 +120,9 @@ pub struct PortInput {
     pub batches: u64,
     /// Frames in these.
     pub frames: u64,
+    /// How often it was its turn because the order of an extension had failed.
+    #[serde(default)]
+    pub failed: u64,
 }
 
 /// An order or an admission of an extension, in a port's discipline.

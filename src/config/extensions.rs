@@ -11,6 +11,7 @@ use crate::code::extension::manifest::{Exported, ExportedEngine, ExportedMarshal
 use crate::code::extension::native::refused;
 use crate::code::extension::registry::{Registry, fits};
 use crate::node::graphs::{BroughtClass, BroughtClasses};
+use crate::schedule::discipline::{OrderKind, PolicyName};
 use crate::wire::Digest;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -76,6 +77,7 @@ impl NodeFile {
         self.check_name_service(&manifests)?;
         self.check_routing(&manifests)?;
         self.check_policies(&manifests)?;
+        self.check_input(&manifests)?;
         Ok((modules, manifests))
     }
 
@@ -101,13 +103,7 @@ impl NodeFile {
         for port in &self.ports {
             let Some(sorting) = port.sorting()? else { continue };
             for (class, is_order, policy) in sorting.spec.brought() {
-                let manifest = manifests.iter().find(|manifest| manifest.name == policy.extension);
-                let found = manifest.map(|manifest| match is_order {
-                    true => manifest.order(&policy.class),
-                    false => manifest.admission(&policy.class),
-                });
-                let missing = || Err(format!("there is no [[extension]] {} in this configuration", policy.extension));
-                found.unwrap_or_else(missing).map_err(|why| {
+                has_policy(manifests, is_order, policy).map_err(|why| {
                     let class = class.map(|class| format!("class {class}: ")).unwrap_or_default();
                     let key = if is_order { "order" } else { "admission" };
                     ConfigError(format!(
@@ -120,6 +116,22 @@ impl NodeFile {
         }
         Ok(())
     }
+
+    /// So is whoever says from which port frames are taken in.
+    fn check_input(&self, manifests: &[ExtensionManifest]) -> Result<(), ConfigError> {
+        let Some(name) = self.input.order.as_ref().and_then(OrderKind::brought) else { return Ok(()) };
+        let said = |why| ConfigError(format!("[input] order = \"{}\": {why}", name.text()));
+        has_policy(manifests, true, name).map_err(said)
+    }
+}
+
+/// Whether an extension of this configuration has such an order or admission.
+fn has_policy(manifests: &[ExtensionManifest], is_order: bool, policy: &PolicyName) -> Result<(), String> {
+    let manifest = manifests.iter().find(|manifest| manifest.name == policy.extension);
+    let missing = || format!("there is no [[extension]] {} in this configuration", policy.extension);
+    let manifest = manifest.ok_or_else(missing)?;
+    let found = if is_order { manifest.order(&policy.class) } else { manifest.admission(&policy.class) };
+    found.map(drop)
 }
 
 /// The call EXTENSION.CALL of this configuration, which has a type; what it is, and how one is written.

@@ -8,9 +8,10 @@
 //! input = { weight = 300 }
 //! ```
 //!
-//! The orders are those of output disciplines, over ports in the place of classes. Without the table ports have their turns alike.
+//! The orders are those of output disciplines, over ports in the place of classes, and those of extensions. Without the table ports have
+//! their turns alike.
 
-use crate::schedule::discipline::OrderKind;
+use crate::schedule::discipline::{KNOWN_MAX, OrderKind};
 use crate::schedule::{Share, WEIGHT_MAX};
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +50,11 @@ pub struct InputSpec {
 }
 
 impl InputSpec {
+    /// The extension that makes it, if one does.
+    pub fn extension(&self) -> Option<&str> {
+        self.order.brought().map(|name| &*name.extension)
+    }
+
     /// Whether a port may have to be served before all that wait.
     pub fn is_by_priority(&self) -> bool {
         self.order == OrderKind::Priority
@@ -56,7 +62,7 @@ impl InputSpec {
 }
 
 /// The orders there are for ports.
-const ORDERS: &str = "priority, wfq or drr";
+const ORDERS: &str = "priority, wfq, drr or EXTENSION/CLASS(ARGUMENTS)";
 
 /// A port, for an order: what people call it, and what is written of it; one without a name is a vacant place.
 pub type Written = (String, Option<PortInput>);
@@ -72,7 +78,7 @@ impl InputFile {
                 None => Ok(None),
             };
         };
-        check(order)?;
+        check(order, ports)?;
         let there = || ports.iter().filter(|(title, _)| !title.is_empty());
         let weight = |(_, input): &Written| input.unwrap_or_default().weight;
         if let Some(port) = there().find(|port| !(1..=WEIGHT_MAX).contains(&weight(port))) {
@@ -88,17 +94,25 @@ impl InputFile {
     }
 }
 
-/// Refuses what is no order of ports.
-fn check(order: &OrderKind) -> Result<(), String> {
-    match order {
-        OrderKind::Priority | OrderKind::Wfq | OrderKind::Drr => Ok(()),
-        OrderKind::Edf => Err(format!(
-            "[input] order = \"edf\": a deadline is of packets whose class is known, and a port has none: {ORDERS}"
+/// Refuses what is no order of these ports.
+fn check(order: &OrderKind, ports: &[Written]) -> Result<(), String> {
+    let name = match order {
+        OrderKind::Priority | OrderKind::Wfq | OrderKind::Drr => return Ok(()),
+        OrderKind::Edf => {
+            return Err(format!(
+                "[input] order = \"edf\": a deadline is of packets whose class is known, and a port has none: {ORDERS}"
+            ));
+        }
+        OrderKind::Extension(name) => name.text(),
+    };
+    if ports.len() > KNOWN_MAX {
+        return Err(format!("[input] order = \"{name}\": an extension's order is for {KNOWN_MAX} ports at most"));
+    }
+    match ports.iter().find(|(_, input)| input.is_some()) {
+        Some((title, _)) => Err(format!(
+            "port {title}: input: {name} knows ports by their places in the file, and parts from its arguments alone"
         )),
-        OrderKind::Extension(name) => Err(format!(
-            "[input] order = \"{}\": extensions make orders of [port.discipline] and of graphs; of ports there are {ORDERS}",
-            name.text()
-        )),
+        None => Ok(()),
     }
 }
 
@@ -134,6 +148,15 @@ mod tests {
     }
 
     #[test]
+    fn an_order_of_an_extension_is_for_so_many_ports() {
+        let order = InputFile { order: Some("shares/Shares(3, 1)".parse().unwrap()) };
+        let ports = |count: usize| vec![("p".to_owned(), None); count];
+        assert_eq!(order.spec(&ports(KNOWN_MAX)).unwrap().unwrap().extension(), Some("shares"));
+        let why = order.spec(&ports(KNOWN_MAX + 1)).unwrap_err();
+        assert!(why.contains("an extension's order is for 64 ports at most"), "{why}");
+    }
+
+    #[test]
     fn a_vacant_place_makes_no_turn_longer() {
         let ports = "[[port]]\nudp = \"127.0.0.1:1\"\naddress = [\"10.0.0.1/24\"]\ninput = { weight = 300 }\n";
         let mut file = NodeFile::parse(&format!("name = \"n\"\n[input]\norder = \"drr\"\n{ports}")).unwrap();
@@ -147,7 +170,16 @@ mod tests {
         let wfq = "[input]\norder = \"wfq\"";
         for (input, port, said) in [
             ("[input]\norder = \"edf\"", "", "[input] order = \"edf\": a deadline is of packets"),
-            ("[input]\norder = \"shares/Shares(3, 1)\"", "", "\"shares/Shares(3, 1)\": extensions make orders of"),
+            (
+                "[input]\norder = \"shares/Shares(3, 1)\"",
+                "",
+                "Shares(3, 1)\": there is no [[extension]] shares in this",
+            ),
+            (
+                "[input]\norder = \"shares/Shares(3, 1)\"",
+                "input = { weight = 3 }",
+                "port udp-0: input: shares/Shares(3, 1) knows ports by their places in the file",
+            ),
             ("[input]\norder = \"wrr\"", "", "'wrr' is no order: priority, wfq, drr"),
             ("[input]\nordr = \"wfq\"", "", "unknown field `ordr`"),
             (

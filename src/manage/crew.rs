@@ -3,9 +3,11 @@
 use super::apps::Apps;
 use super::control::Others;
 use super::cpu::{self, Cpu};
+use super::extensions::Policies;
 use super::loader::Loader;
 use super::ports::OpenPort;
 use super::worker::crew::{Link, Way, between_all};
+use super::worker::input::Input;
 use super::worker::{FirstSeat, Order, Parts, Seat, Worker};
 use crate::config::cpu::{CpuFile, Workers};
 use crate::config::{NodeFile, Plan};
@@ -37,6 +39,7 @@ pub(super) fn first(
     (plan, apps, loader): (Box<crate::ee::plan::Config>, Apps, Loader),
     (way, orders): (Way, Receiver<Order>),
     (entry, clock, classifying): (EntryLimits, Clock, Classifying),
+    policies: &Policies,
 ) -> Result<(Worker, Crew, Arc<cpu::Report>)> {
     let workers = count(&file.cpu, plans);
     file.check_workers(workers)?;
@@ -50,7 +53,7 @@ pub(super) fn first(
         joint: crew.joint.clone(),
         busy_poll_us: file.xdp.busy_poll_us,
         cpu,
-        input: file.input()?,
+        input: input(file, policies)?,
         entry,
         classifying,
         orders,
@@ -58,6 +61,12 @@ pub(super) fn first(
         clock,
     };
     Ok((Worker::new(parts)?, crew, report))
+}
+
+/// The order in which a worker takes frames of ports, if the configuration has one: each has its own.
+pub(super) fn input(file: &NodeFile, policies: &Policies) -> Result<Option<Box<Input>>> {
+    let made = file.input()?.map(|spec| Input::new(spec, policies)).transpose();
+    Ok(made.map_err(|why| anyhow::anyhow!("[input] order: {why}"))?.map(Box::new))
 }
 
 /// How many workers a node has.
@@ -214,6 +223,7 @@ impl Crew {
         config: &NodeConfig,
         (entry, guard, clock): (&EntryLimits, &Guard, Clock),
         (ports, halves): (Vec<Vec<OpenPort>>, &[SharedHalf]),
+        policies: &Policies,
     ) -> Result<Running> {
         let mut running = Running::default();
         for (Seated { id, orders, way, links }, ports) in self.seated.into_iter().zip(ports) {
@@ -229,7 +239,7 @@ impl Crew {
                 joint: self.joint.clone(),
                 busy_poll_us: file.xdp.busy_poll_us,
                 cpu,
-                input: file.input()?,
+                input: input(file, policies)?,
                 entry: *entry,
                 classifying: self.classifying.clone(),
                 orders,

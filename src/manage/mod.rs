@@ -161,7 +161,7 @@ pub fn assemble_planned(file: &NodeFile, planned: Planned) -> Result<Assembled> 
     worker.prepare(left)?;
     let (of, kernel_half, before) = ((&routing, &plans[..]), (half.as_ref(), crew.workers), (warm, keeper.policies()));
     let (xdp, ports, halves) = open_ports(&mut worker, file, of, kernel_half, &settings, &orders, before)?;
-    let crew = crew.start(file, &routing, (&entry, &guard, clock), (ports, &halves))?;
+    let crew = crew.start(file, &routing, (&entry, &guard, clock), (ports, &halves), &keeper.policies())?;
     worker.begin((hellos, file.prepared_graphs(&keeper.classes())?)).map_err(anyhow::Error::msg)?;
     let (kernel, links) = (file.routes == RouteSource::Kernel, Arc::<follow::Links>::default());
     let followed = kernel.then(Arc::<follow::Report>::default);
@@ -204,7 +204,8 @@ fn first(
     let mut extended =
         keeper.prepare(file.extension_modules()?).map_err(|why| anyhow::anyhow!("[[extension]]: {why}"))?;
     let classifying = apply::taught_by(file, &extended.taught).map_err(anyhow::Error::msg)?;
-    let (mut worker, crew, report) = crew::first((file, plans), config, own, way, (entry, clock, classifying))?;
+    let (mut worker, crew, report) =
+        crew::first((file, plans), config, own, way, (entry, clock, classifying), &extended.policies)?;
     worker.offer(std::mem::take(&mut extended.services)).map_err(anyhow::Error::msg)?;
     keeper.put(extended).map_err(anyhow::Error::msg)?;
     worker.bring(keeper.classes());

@@ -9,7 +9,7 @@ mod around;
 mod changes;
 pub mod crew;
 mod edges;
-mod input;
+pub mod input;
 mod order;
 mod orders;
 mod settle;
@@ -23,7 +23,6 @@ use super::cpu::Cpu;
 use super::ee::Desk;
 use super::loader::Loader;
 use super::ports::OpenPort;
-use crate::config::input::InputSpec;
 use crate::core::reason::Reason;
 use crate::driver::{Driven, Driver};
 use crate::frame::WorkerId;
@@ -131,7 +130,7 @@ pub struct Parts {
     /// What it gets of the CPU.
     pub cpu: Cpu,
     /// From which port it takes frames next.
-    pub input: Option<InputSpec>,
+    pub input: Option<Box<Input>>,
     /// What neighbours may use of it.
     pub entry: EntryLimits,
     /// Protocols that are taught.
@@ -153,7 +152,6 @@ impl Worker {
         };
         let making = anew::Making::of(&parts, id);
         let Parts { config, seat, links, busy_poll_us, cpu, input, orders, waker, clock, .. } = parts;
-        let input = input.map(Input::new).transpose().map_err(io::Error::other)?;
         let poll = Poll::new()?;
         poll.add(&waker, WAKER)?;
         let largest = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
@@ -193,7 +191,7 @@ impl Worker {
             making,
             taking: None,
             surveys: Slices::default(),
-            input: input.map(Box::new),
+            input,
         })
     }
 

@@ -44,6 +44,8 @@ pub struct InputCounts {
     pub batches: u64,
     /// Frames in these.
     pub frames: u64,
+    /// How often it was its turn because the order of an extension had failed.
+    pub failed: u64,
 }
 
 /// Counters of one port.

@@ -2,6 +2,7 @@
 //! that orders of extensions, those that fail too, come and go under load without a packet lost.
 
 use crate::apply::{apply, under_load};
+use crate::build::{Linked, build};
 use crate::pace::Pace;
 use crate::running::{self, ANODE, HOSTS, Running};
 use serde_json::{Value, json};
@@ -60,6 +61,7 @@ fn set_order(config: &mut toml::Table, order: &str) {
 enum Maker {
     Node,
     Extension,
+    Native,
 }
 
 fn sorted(node: &str, config: &mut toml::Table, (kernel, maker): (bool, Maker)) {
@@ -70,6 +72,18 @@ fn sorted(node: &str, config: &mut toml::Table, (kernel, maker): (bool, Maker)) 
     }
     if maker == Maker::Node {
         return set_order(config, ORDER);
+    }
+    if maker == Maker::Native {
+        // Of the other class not all may wait for whom there is room.
+        let admits = "weight = 100, packets = 50, admission = \"fair/Most(30)\"";
+        let order = ORDER.replace("\"wfq\"", "\"fair/Shares(3, 1)\"").replace("weight = 100, packets = 50", admits);
+        set_order(config, &order);
+        let folder = tempfile::tempdir().unwrap();
+        let object = std::fs::read(build("tests/nodeos/fair.c", folder.path(), &[], Linked::Here)).unwrap();
+        config.insert("extension".into(), vec![extension("fair", hex::encode(object))].into());
+        let lets_in = toml::Table::from_iter([("native_extensions".to_owned(), true.into())]);
+        config.insert("security".into(), lets_in.into());
+        return;
     }
     set_order(config, &ORDER.replace("\"wfq\"", "\"shares/Shares(3, 1)\""));
     config.insert("extension".into(), vec![shipped("shares")].into());
@@ -143,15 +157,32 @@ fn divided(name: &str, kernel: bool, maker: Maker) {
     let came = std::iter::from_fn(|| others[1].recv(&mut buffer).ok()).count();
     assert_eq!(came as u64, classes["voice"]["sent"].as_u64().unwrap());
     assert!(came >= 5, "{came}");
-    let Some(policy) = to_b(&status).get("policies").map(|policies| &policies[0]) else {
-        return assert!(maker == Maker::Node);
-    };
-    assert_eq!((&policy["name"], &policy["class"]), (&json!("shares/Shares(3, 1)"), &json!("floods")));
+    match maker {
+        Maker::Node => assert!(to_b(&status).get("policies").is_none()),
+        Maker::Extension => brought_by("shares", &net, &status),
+        Maker::Native => {
+            brought_by("fair", &net, &status);
+            let policies = &to_b(&status)["policies"];
+            assert_eq!(
+                (&policies[1]["name"], &policies[1]["failed"]),
+                (&json!("fair/Most(30)"), &json!(0)),
+                "{policies}"
+            );
+            let early = classes["rest"]["early"].as_u64().unwrap();
+            assert!(early > 0 && status["drops"]["early-drop"] == early, "{early}: {}", status["drops"]);
+        }
+    }
+}
+
+/// The floods had the order of an extension, which stays as long as the configuration has it.
+fn brought_by(extension: &str, net: &Running, status: &Value) {
+    let policy = &to_b(status)["policies"][0];
+    assert_eq!((&policy["name"], &policy["class"]), (&json!(format!("{extension}/Shares(3, 1)")), &json!("floods")));
     assert!(policy["calls"].as_u64().unwrap() >= COUNTED as u64 && policy["failed"] == 0, "{policy}");
     let mut unload = Command::new(ANODE);
-    unload.args(["extension", "unload"]).arg(net.dir("r")).args(["shares", "--cascade"]);
+    unload.args(["extension", "unload"]).arg(net.dir("r")).args([extension, "--cascade"]);
     let said = String::from_utf8(unload.output().unwrap().stderr).unwrap();
-    assert!(said.contains("shares is an [[extension]] of the configuration"), "{said}");
+    assert!(said.contains(&format!("{extension} is an [[extension]] of the configuration")), "{said}");
 }
 
 #[test]
@@ -167,6 +198,11 @@ fn the_kernel_half_overtakes_no_queue() {
 #[test]
 fn floods_share_a_shaped_port_as_an_extension_says() {
     divided("discx", false, Maker::Extension);
+}
+
+#[test]
+fn floods_share_a_shaped_port_as_a_shared_object_says() {
+    divided("discn", false, Maker::Native);
 }
 
 #[test]

@@ -36,13 +36,37 @@ const EACH: usize = 400;
 /// Datagrams of each before.
 const WARM: usize = 20;
 
+/// Whoever sends how much has it, and channels.
+const ROLES: &str = "[entry]\nshare = 1.0\nburst_ms = 1000\n\
+                     [[role]]\nname = \"cut\"\ngrants = { channels = 8, bandwidth = 1_000_000_000 }\n";
+
+/// An order of an extension that shares by parts, and one that traps.
+const SHARES: &str = "shares/Shares(1, 1, 3)";
+const TRAPS: &str = "bad/Trap";
+const BAD: &str = r#"(module (memory (export "memory") 1) (global (export "an_buffer") i32 (i32.const 0))
+  (func (export "Trap") (param i32) (result i32) unreachable)
+  (@custom "anode.extension" "name = 'bad'\n[[engine]]\nname = 'Trap'\nports = '1-/1'\norder = true\n"))"#;
+
 /// One worker, in which a packet runs when it is taken in, whoever sends how much; c has three parts beside one of a.
 fn adjusted(config: &mut toml::Table, order: Option<&str>) {
-    let text = "[cpu]\nscheduler = \"fifo\"\nworkers = 1\naffinity = [0]\n[entry]\nshare = 1.0\nburst_ms = 1000\n\
-                [[role]]\nname = \"cut\"\ngrants = { channels = 8, bandwidth = 1_000_000_000 }\n";
+    adjusted_for("workers = 1\naffinity = [0]", config, order);
+}
+
+fn adjusted_for(workers: &str, config: &mut toml::Table, order: Option<&str>) {
+    let text = format!("[cpu]\nscheduler = \"fifo\"\n{workers}\n{ROLES}");
     config.extend(text.parse::<toml::Table>().unwrap());
     let Some(order) = order else { return };
     config.insert("input".into(), toml::Table::from_iter([("order".to_owned(), order.into())]).into());
+    if order.contains('/') {
+        // Three parts of c, the third port.
+        let file = format!("{}/apps/extensions/shares.wat", env!("CARGO_MANIFEST_DIR"));
+        let extensions = [("shares", std::fs::read_to_string(file).unwrap()), ("bad", BAD.to_owned())];
+        let table = |(name, module): (&str, String)| {
+            toml::Table::from_iter([("name".to_owned(), name.into()), ("module".to_owned(), module.into())]).into()
+        };
+        config.insert("extension".into(), toml::Value::Array(extensions.map(table).into()));
+        return;
+    }
     for port in config["port"].as_array_mut().unwrap() {
         let port = port.as_table_mut().unwrap();
         if port["packet"].as_str() == Some("to-c") {
@@ -166,7 +190,7 @@ fn what_waits_at_two_ports_is_taken_in_by_priority_or_by_weight() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
     let hosts = Hosts::of(&net);
-    for order in [None, Some("priority"), Some("wfq"), Some("drr"), None] {
+    for order in [None, Some("priority"), Some("wfq"), Some("drr"), Some(SHARES), None] {
         let (done, said) = apply(&net, "r", &with_order(&net, &plain, order), &[]);
         assert!(done, "{said}");
         let before = net.status("r");
@@ -197,7 +221,9 @@ fn what_waits_at_two_ports_is_taken_in_by_priority_or_by_weight() {
         match order {
             None => assert!(input.is_null(), "{input}"),
             Some(_) => {
-                assert_eq!((&input["weight"], &input["priority"]), (&300.into(), &1.into()));
+                let parts = if order == Some(SHARES) { (100, 0) } else { (300, 1) };
+                assert_eq!((&input["weight"], &input["priority"]), (&parts.0.into(), &parts.1.into()));
+                assert_eq!(input["failed"], 0, "{input}");
                 let (batches, frames) = (input["batches"].as_u64().unwrap(), input["frames"].as_u64().unwrap());
                 assert!(batches >= (EACH as u64).div_ceil(BATCH as u64) && batches <= frames, "{input}");
             }
@@ -211,15 +237,45 @@ fn orders_of_ports_come_and_go_under_load_and_no_packet_is_lost() {
     let plain: toml::Table = std::fs::read_to_string(net.dir("r").join("node.toml")).unwrap().parse().unwrap();
     let (before, after) = under_load("inputl", &net, false, |pace| {
         for _ in 0..3 {
-            for order in ["drr", "priority", "wfq"].map(Some).into_iter().chain([None]) {
+            for order in ["drr", "priority", SHARES, TRAPS, "wfq"].map(Some).into_iter().chain([None]) {
                 let (done, said) = apply(&net, "r", &with_order(&net, &plain, order), &[]);
                 assert!(done && said.contains("applied as configuration"), "{order:?}: {said}");
                 pace.await_more(50);
+                if order == Some(TRAPS) {
+                    // Ports have their turns all the same.
+                    net.until("r", || {
+                        let input = port(&net.status("r"), "to-a")["input"].clone();
+                        (input["failed"].as_u64() > Some(0) && input["failed"] == input["batches"]).then_some(())
+                    });
+                }
             }
             let (done, said) = apply(&net, "r", &with_order(&net, &plain, Some("edf")), &[]);
             assert!(!done && said.contains("[input] order = \"edf\""), "{said}");
         }
     });
     assert_eq!(after["drops"], before["drops"]);
-    assert_eq!(after["configuration"]["applied"], 12);
+    assert_eq!(after["configuration"]["applied"], 18);
+}
+
+#[test]
+fn each_of_several_workers_has_an_order_of_its_own() {
+    let adjust = |config: &mut toml::Table, order| adjusted_for("workers = 2", config, order);
+    let Some(net) = Running::up_with("inputw", FORK, &|_, config| adjust(config, Some(SHARES))) else { return };
+    assert_eq!(net.status("r")["workers"].as_array().unwrap().len(), 2);
+    let mut config: toml::Table = std::fs::read_to_string(net.dir("r").join("node.toml")).unwrap().parse().unwrap();
+    let path = net.dir("r").join("other.toml");
+    let (before, after) = under_load("inputw", &net, false, |pace| {
+        for _ in 0..3 {
+            for order in ["wfq", SHARES, TRAPS, SHARES] {
+                config.insert("input".into(), toml::Table::from_iter([("order".to_owned(), order.into())]).into());
+                std::fs::write(&path, config.to_string()).unwrap();
+                let (done, said) = apply(&net, "r", &path, &[]);
+                assert!(done && said.contains("applied as configuration"), "{order:?}: {said}");
+                pace.await_more(50);
+            }
+        }
+    });
+    assert_eq!(after["drops"], before["drops"]);
+    let input = &port(&after, "to-a")["input"];
+    assert!(input["frames"].as_u64() > Some(0) && input["failed"] == 0, "{input}");
 }

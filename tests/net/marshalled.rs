@@ -1,5 +1,6 @@
 //! A graph with a part at another node, and an extension in C that marshals packets between the two.
 
+use crate::build;
 use crate::parts::{Line, TO_K};
 use crate::running::ANODE;
 use std::fs;
@@ -21,7 +22,7 @@ fn done(command: &mut Command) -> String {
 }
 
 /// Builds the extension with more in its function that packs; its file.
-fn build(line: &Line, name: &str, more: &str) -> String {
+fn module(line: &Line, name: &str, more: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("apps/extensions/codec.c");
     let text = fs::read_to_string(&source).unwrap();
     let begins = "int bytes = given(length), at = 0;";
@@ -71,7 +72,7 @@ fn packets_go_between_two_nodes_as_an_extension_of_both_marshals_them() {
         " if (bytes > 0 && in[bytes - 1] == {TRAPS}) __builtin_trap();
           if (bytes > 0 && in[bytes - 1] == {MISLEADS}) {{ out[0] = 128; return give(1); }}"
     );
-    let (own, other) = (build(&line, "codec", &fails), build(&line, "other", ""));
+    let (own, other) = (module(&line, "codec", &fails), module(&line, "other", ""));
     let checked = done(Command::new(ANODE).args(["extension", "check", &own]));
     assert!(checked.contains("codec/PackBits (marshals packets)"), "{checked}");
     load(&line, "a", &own);
@@ -105,6 +106,37 @@ fn packets_go_between_two_nodes_as_an_extension_of_both_marshals_them() {
         assert!(!said.status.success() && why.contains("graphs have engines of codec"), "{why}");
     }
     line.net.status("a");
+}
+
+/// The same text is a shared object for nodes that take one.
+#[test]
+fn a_shared_object_marshals_packets_as_a_module_does() {
+    let lets_in = |_: &str, config: &mut toml::Table| {
+        let security = config.entry("security").or_insert_with(|| toml::Table::new().into());
+        security.as_table_mut().unwrap().insert("native_extensions".into(), true.into());
+    };
+    let Some(line) = Line::with("marshalnat", &lets_in) else { return };
+    let (from, to) = (line.socket("h", "10.0.1.1:4000"), line.socket("k", TO_K));
+    let codec = Path::new(env!("CARGO_MANIFEST_DIR")).join("apps/extensions/codec.c");
+    let manifest = fs::read_to_string(codec.with_extension("toml")).unwrap();
+    let text = fs::read_to_string(codec).unwrap() + &format!("\nAN_EXTENSION({manifest:?})\n");
+    let text = line.file("codec.c", &text);
+    let object = build::build(&text, Path::new(&text).parent().unwrap(), &[], build::Linked::Here);
+    for node in ["a", "b"] {
+        load(&line, node, object.to_str().unwrap());
+    }
+    let file = line.file("far.click", &line.version(1).replace("(10.0.2.2)", "(10.0.2.2, codec/PackBits)"));
+    line.said("a", "apply", &["fw", &file, "--role", "graphs", "--take", "to-h/ip/udp *:7000"]);
+    let before = sent(&line);
+    let mut buffer = [0; 2 * BYTES];
+    for number in 0..DATAGRAMS {
+        let payload = vec![number as u8; BYTES];
+        from.send_to(&payload, TO_K).unwrap();
+        let length = to.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[..length], payload);
+    }
+    let went = sent(&line) - before;
+    assert!(went < DATAGRAMS * BYTES / 2, "{went} bytes for {DATAGRAMS} datagrams of {BYTES}");
 }
 
 /// What cannot be packed is dropped at a, what is no packet at b; nothing else happens.

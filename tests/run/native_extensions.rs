@@ -1,5 +1,6 @@
 //! Extensions as shared objects: a node takes them where its configuration says so, and they do what modules of the same text do.
 
+use crate::build::{Linked, build};
 use crate::held::printed;
 use crate::single::{ANODE, Node};
 use std::path::{Path, PathBuf};
@@ -112,6 +113,40 @@ fn a_shared_object_does_what_a_module_does() {
     // It begins anew.
     printed(&["extension", "load", &run, &counted]);
     assert_eq!([call(&["counted.count", "0"]), call(&["other.count", "0"])], ["1", "30"]);
+}
+
+#[test]
+fn a_shared_object_serves_plan_programs_and_is_an_order_of_queues() {
+    let folder = tempfile::tempdir().unwrap();
+    let object = build("tests/nodeos/fair.c", folder.path(), &[], Linked::Here).display().to_string();
+    let node = Node::start("[security]\nnative_extensions = true\n");
+    let run = node.run_dir().display().to_string();
+    printed(&["extension", "load", &run, &object]);
+    let program = folder.path().join("twice.plan");
+    std::fs::write(&program, "svc twice : int -> int\nfun go(n : int) : unit = print(twice(n) + twice(1))\n").unwrap();
+    let inject = ["plan", "inject", program.to_str().unwrap(), "9", "go(20)", "--node", &run, "--replies", "1"];
+    let inject = [&inject[..], &["--wait", "20"]].concat();
+    assert_eq!(said(&inject), "42");
+    assert_eq!(said(&["extension", "unload", &run, "fair"]), "unloaded fair");
+    let gone = Command::new(ANODE).args(inject).output().unwrap();
+    let words = String::from_utf8_lossy(&[gone.stdout, gone.stderr].concat()).into_owned();
+    assert!(words.contains("ServiceNotPresent"), "no program sees it any more: {words}");
+    // Three packets of one for each of the other.
+    let graph = folder.path().join("g.click");
+    let text = "InfiniteSource(LIMIT 90) -> Queue(100) -> a :: Counter -> [0] o :: fair/Shares(3, 1);
+                InfiniteSource(LIMIT 90) -> Queue(100) -> b :: Counter -> [1] o;
+                o -> Unqueue(LIMIT 80) -> Discard;";
+    std::fs::write(&graph, text).unwrap();
+    let run = ["graph", "run", graph.to_str().unwrap(), "--extension", &object];
+    let counts = said(&[&run[..], &["--read", "a.count", "--read", "b.count", "--read", "o.failed"]].concat());
+    assert!(counts.contains("a.count: 60") && counts.contains("b.count: 20"), "{counts}");
+    for (wrong, why) in
+        [("fair/Shares(3, 0)", "refused"), ("fair/Shares", "refused"), ("fair/Most(3)", "unknown class")]
+    {
+        std::fs::write(&graph, text.replace("fair/Shares(3, 1)", wrong)).unwrap();
+        let said = refused(&run);
+        assert!(said.contains(why), "{wrong}: {said}");
+    }
 }
 
 #[test]

@@ -125,8 +125,10 @@ fn describe_port(text: &mut String, port: &Port) {
     let demands = port.demands.join(", ");
     let demands = if demands.is_empty() { demands } else { format!("; demands {demands}") };
     let _ = writeln!(text, "    bound {bound_max}, signed {signed_bound_max}{demands}");
-    if let Some(PortInput { weight, priority, batches, frames }) = port.input {
-        let _ = writeln!(text, "    input: weight {weight}, priority {priority}; {frames} frames in {batches} batches");
+    if let Some(PortInput { weight, priority, batches, frames, failed }) = port.input {
+        let failed = if failed > 0 { format!(", {failed} turns since an extension failed") } else { String::new() };
+        let parts = format!("weight {weight}, priority {priority}");
+        let _ = writeln!(text, "    input: {parts}; {frames} frames in {batches} batches{failed}");
     }
     for PortClass { name, sent, sent_bytes, full, early, waiting } in &port.classes {
         let _ = writeln!(

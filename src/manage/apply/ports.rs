@@ -9,6 +9,7 @@
 //! An overlay port has its sockets before, so that an address that is taken refuses the whole. A native one waits, and
 //! has its interface as one does that comes later ([`crate::manage::follow`]).
 
+use super::prepared::policies_then;
 use super::{Parts, Peers};
 use crate::config::places::Move;
 use crate::config::{ConfigError, NodeFile, Plan};
@@ -61,10 +62,7 @@ impl Ports {
                 None => ports.all.push(port),
             }
         }
-        let policies = match loading {
-            Some(loading) => loading.policies.clone(),
-            None => parts.handle.extensions()?.policies(),
-        };
+        let policies = policies_then(parts, loading)?;
         let renewed = loading.map_or(&[][..], |loading| &loading.gone.0);
         ports.sort_all(&file.resorts(&parts.file, renewed), file, (workers, &policies))?;
         ports.open_all(file, peers, (workers, &policies))?;

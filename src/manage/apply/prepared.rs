@@ -5,16 +5,18 @@ use super::{Handle, Keys, Parts, Peers};
 use crate::config::cpu::CpuFile;
 use crate::config::difference::{Change, Part};
 use crate::config::environments::Environment;
-use crate::config::input::InputSpec;
 use crate::config::{ConfigError, NodeFile, PortFile};
 use crate::frame::PortId;
 use crate::graph::class::{BroughtClass, BroughtClasses};
-use crate::manage::extensions::{Configured, Extensions, Loading, Taught, offer, withdraw};
+use crate::manage::crew;
+use crate::manage::extensions::{Configured, Extensions, Loading, Policies, Taught, offer, withdraw};
 use crate::manage::graphs::{self, RefusedGraph};
 use crate::manage::worker::Order;
+use crate::manage::worker::input::Input;
 use crate::node::Classifying;
 use crate::node::graphs::PreparedGraph;
 use crate::node::policy::Amendment;
+use crate::schedule::discipline::OrderKind;
 use crate::topology::Ceiling;
 use crate::trust::Roles;
 use std::collections::BTreeSet;
@@ -27,8 +29,8 @@ pub(super) struct Prepared {
     pub amendment: Amendment,
     /// Of a CPU, for the workers.
     cpu: Option<CpuFile>,
-    /// From which port workers take frames next, where that changes.
-    input: Option<Option<InputSpec>>,
+    /// From which port each worker takes frames next, where that changes.
+    input: Option<Vec<Option<Box<Input>>>>,
     /// What the kernel half may use.
     permille: Option<u32>,
     /// The environments, and the names of those whose table has changed.
@@ -103,10 +105,11 @@ impl Prepared {
             following.check(file, neighbours, ports.all.clone()).map_err(|error| format!("{error:#}"))?;
         }
         amendment.roles = has(Part::Roles).then(|| Arc::new(roles));
+        let input = inputs_of(parts, file, loading, has(Part::Input))?;
         Ok(Prepared {
             amendment,
             cpu: has(Part::Cpu).then(|| file.cpu.clone()),
-            input: has(Part::Input).then(|| file.input().map_err(said)).transpose()?,
+            input,
             permille,
             environments: environments.transpose()?,
             graphs: regraphed.then(|| graphs_of(parts, file, loading)).transpose()?,
@@ -156,7 +159,7 @@ impl Prepared {
         }
         // Of a port that comes the order knows before it is there.
         if let Some(input) = input {
-            parts.handle.order_each(|_, _| Order::Input(input.clone()))?;
+            parts.handle.order_all(input.into_iter().map(Order::Input))?;
         }
         let moves = ports.place(&parts.handle, &file)?;
         if let Some(cpu) = cpu {
@@ -182,6 +185,31 @@ impl Prepared {
             parts.management.renew(all, changed);
         }
         Ok(None)
+    }
+}
+
+/// From which port each worker takes frames next, if that changes or its extension is another one.
+fn inputs_of(
+    parts: &Parts,
+    file: &NodeFile,
+    loading: Option<&Loading>,
+    changes: bool,
+) -> Result<Option<Vec<Option<Box<Input>>>>, String> {
+    let brought = file.input.order.as_ref().and_then(OrderKind::brought);
+    let gone = loading.map_or(&[][..], |loading| &loading.gone.0);
+    if !changes && !brought.is_some_and(|name| gone.contains(&name.extension)) {
+        return Ok(None);
+    }
+    let policies = policies_then(parts, loading)?;
+    let of_one = |_| crew::input(file, &policies).map_err(|error| format!("{error:#}"));
+    (0..parts.handle.workers()).map(of_one).collect::<Result<_, _>>().map(Some)
+}
+
+/// The orders and admissions that extensions bring when these are loaded.
+pub(super) fn policies_then(parts: &Parts, loading: Option<&Loading>) -> Result<Policies, String> {
+    match loading {
+        Some(loading) => Ok(loading.policies.clone()),
+        None => Ok(parts.handle.extensions()?.policies()),
     }
 }
 

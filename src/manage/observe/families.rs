@@ -439,6 +439,15 @@ pub const FAMILIES: &[Family] = &[
     family!("anode_port_input_frames_total", Counter, PORT, "Frames taken in by an order of input.", |all, say| {
         each_port(all, say, |port| port.input.as_ref().map(|input| Whole(input.frames)));
     }),
+    family!(
+        "anode_port_input_failed_total",
+        Counter,
+        PORT,
+        "Turns since an extension's order of input failed.",
+        |all, say| {
+            each_port(all, say, |port| port.input.as_ref().map(|input| Whole(input.failed)));
+        }
+    ),
     family!("anode_port_clamped_total", Counter, PORT, "Packets whose bound was cut to the port's.", |all, say| {
         each_port(all, say, |port| Some(Whole(port.clamped)));
     }),

@@ -235,8 +235,8 @@ fn class((name, counts): &(Box<str>, ClassCounts)) -> status::PortClass {
 
 /// What was taken in of a port by an order of ports.
 fn input(counts: InputCounts) -> status::PortInput {
-    let InputCounts { weight, priority, batches, frames } = counts;
-    status::PortInput { weight, priority, batches, frames }
+    let InputCounts { weight, priority, batches, frames, failed } = counts;
+    status::PortInput { weight, priority, batches, frames, failed }
 }
 
 /// What an extension decides in a port's discipline.

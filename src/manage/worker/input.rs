@@ -2,7 +2,8 @@
 //!
 //! Without one each port that has frames gets up to four batches, in turn. With one (`[input] order`) an [`Order`] of output
 //! disciplines is asked once a batch, over ports in the place of classes. Example: `priority` takes in what comes by the port
-//! of a control network before a flood that comes by another one.
+//! of a control network before a flood that comes by another one. An order of an extension is made before it comes to its worker, with
+//! memory of its own for each.
 //!
 //! ```text
 //! poll ─▶ ports with frames ─▶ wake ─▶ next ─▶ a batch of that port ─▶ charge: its frames, and whether it has more ─┐
@@ -14,7 +15,7 @@
 //! the batches.
 
 use crate::config::input::InputSpec;
-use crate::schedule::discipline::{NoExtensions, Order, TURN};
+use crate::schedule::discipline::{MakesPolicies, NoExtensions, Order, TURN};
 use crate::sys::mmsg::BATCH;
 use crate::sys::poll::Ready;
 use crate::topology::gauge::InputCounts;
@@ -24,7 +25,8 @@ use crate::topology::gauge::InputCounts;
 const FRAME: usize = TURN as usize;
 
 /// An order of ports.
-pub(super) struct Input {
+#[derive(Debug)]
+pub struct Input {
     spec: InputSpec,
     order: Order,
     /// Whether a port waits for its turn, by its place.
@@ -37,20 +39,22 @@ pub(super) struct Input {
 
 impl Input {
     /// One in which no port waits. An error: there is no such order of ports.
-    pub fn new(spec: InputSpec) -> Result<Input, String> {
+    pub fn new(spec: InputSpec, policies: &dyn MakesPolicies) -> Result<Input, String> {
         let counts = spec
             .shares
             .iter()
             .map(|share| InputCounts { weight: share.weight, priority: share.priority, ..InputCounts::default() })
             .collect();
-        let (order, waits) = (order_of(&spec)?, vec![false; spec.shares.len()]);
+        let (order, waits) = (order_of(&spec, policies)?, vec![false; spec.shares.len()]);
         Ok(Input { spec, order, waits, counts, ready: Vec::new() })
     }
 
     /// The same without what a panic has left half done: the poll tells of ports with frames again.
     pub fn begin_anew(&mut self) {
-        // What could be made once can be made again.
-        if let Ok(order) = order_of(&self.spec) {
+        // What could be made once can be made again, but that of an extension, which a worker does not make.
+        if !self.order.forget()
+            && let Ok(order) = order_of(&self.spec, &NoExtensions)
+        {
             self.order = order;
         }
         self.waits.fill(false);
@@ -70,7 +74,14 @@ impl Input {
 
     /// The port of which a batch is taken now; [`Input::charge`] follows.
     pub fn next(&mut self, now: u64) -> Option<usize> {
-        self.order.next(now)
+        let before = self.order.failed();
+        let next = self.order.next(now);
+        if self.order.failed() != before
+            && let Some(counts) = next.and_then(|at| self.counts.get_mut(at))
+        {
+            counts.failed += 1;
+        }
+        next
     }
 
     /// So many frames of a port were taken; `more`: it may have more.
@@ -107,8 +118,8 @@ impl Input {
 }
 
 /// A turn of the least weight is a batch.
-fn order_of(spec: &InputSpec) -> Result<Order, String> {
-    Order::with_turn(&spec.order, &spec.shares, &NoExtensions, BATCH as i64 * TURN)
+fn order_of(spec: &InputSpec, policies: &dyn MakesPolicies) -> Result<Order, String> {
+    Order::with_turn(&spec.order, &spec.shares, policies, BATCH as i64 * TURN)
 }
 
 #[cfg(test)]

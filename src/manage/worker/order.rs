@@ -1,9 +1,9 @@
 //! What a worker is asked between two batches of packets. Example: a program has connected to an environment's socket, and
 //! the worker that has the environment takes it on ([`Order::Attach`]).
 
+use super::input::Input;
 use crate::classify::filter::Watch;
 use crate::config::cpu::CpuFile;
-use crate::config::input::InputSpec;
 use crate::core::domain::DomainId;
 use crate::frame::{PortId, WorkerId};
 use crate::manage::ee::{Account, Half};
@@ -88,7 +88,7 @@ pub enum Order {
     /// It has another share of a CPU.
     Share(CpuFile),
     /// It takes frames of ports in another order, or in none.
-    Input(Option<InputSpec>),
+    Input(Option<Box<Input>>),
     /// Neighbours of an overlay port are at these places, by their numbers.
     Peers {
         /// The port.

@@ -90,7 +90,7 @@ impl Worker {
                 Order::Unwatch => self.look_at_watchers(),
                 Order::Survey(survey, answer) => self.surveys.add(survey, answer),
                 Order::Share(file) => self.cpu.renew(file, now),
-                Order::Input(spec) => self.set_input(spec),
+                Order::Input(input) => self.set_input(input),
                 Order::Peers { port, peers } => self.set_peers(port, &peers),
                 Order::Place(placing) => self.place(*placing),
                 Order::Stop => {

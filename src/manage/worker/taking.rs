@@ -2,7 +2,6 @@
 
 use super::input::Input;
 use super::{BATCHES_MAX, PORTS, Worker};
-use crate::config::input::InputSpec;
 use crate::driver::Driven;
 use crate::frame::PortId;
 use crate::sys::poll::Ready;
@@ -11,15 +10,9 @@ use std::io;
 impl Worker {
     /// Has another order of ports from now on, or none. What ports have is looked at in the next round.
     #[cold]
-    pub(super) fn set_input(&mut self, spec: Option<InputSpec>) {
-        match spec.map(Input::new).transpose() {
-            Ok(input) => {
-                self.input = input.map(Box::new);
-                self.tell_input();
-            }
-            // The configuration has looked at it.
-            Err(why) => tracing::error!(why, "ports have the order that they had"),
-        }
+    pub(super) fn set_input(&mut self, input: Option<Box<Input>>) {
+        self.input = input;
+        self.tell_input();
     }
 
     /// Tells the node what was taken in of each port, if there is an order.

@@ -117,6 +117,7 @@ impl Gauge {
         }
         if let (Some(own), Some(more)) = (&mut self.input, other.input) {
             own.batches += more.batches;
+            own.failed += more.failed;
             own.frames += more.frames;
         }
         self.queued = self.queued.or(other.queued).map(|_| self.queued.unwrap_or(0) + other.queued.unwrap_or(0));

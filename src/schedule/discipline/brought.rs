@@ -120,16 +120,19 @@ struct Asked {
     /// Failures in a row, and until when it is not asked.
     in_vain: u32,
     rests_until: u64,
+    /// Failures, and times at which it was not asked.
+    failed: u64,
 }
 
 impl Asked {
     fn new(policy: Box<dyn BroughtPolicy>) -> Asked {
-        Asked { policy, in_vain: 0, rests_until: 0 }
+        Asked { policy, in_vain: 0, rests_until: 0, failed: 0 }
     }
 
     /// What it says to these numbers, if that is of use.
     fn ask<R>(&mut self, given: [u64; 4], now: u64, useful: impl FnOnce(u64) -> Option<R>) -> Option<R> {
         if now < self.rests_until {
+            self.failed += 1;
             return None;
         }
         let said = self.policy.decide(given, now).and_then(useful);
@@ -138,6 +141,7 @@ impl Asked {
             return said;
         }
         self.policy.fail();
+        self.failed += 1;
         self.in_vain = self.in_vain.saturating_add(1);
         if self.in_vain >= IN_VAIN_MAX {
             self.rests_until = now + REST;
@@ -196,6 +200,15 @@ impl BroughtOrder {
 
     pub(super) fn counts(&self) -> PolicyCounts {
         self.asked.policy.counts()
+    }
+
+    #[inline]
+    pub(super) fn failed(&self) -> u64 {
+        self.asked.failed
+    }
+
+    pub(super) fn forget(&mut self) {
+        (self.waiting, self.last) = (0, (0, 0));
     }
 }
 

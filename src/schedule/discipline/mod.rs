@@ -26,7 +26,7 @@ use crate::core::bucket::TokenBucket;
 pub use crate::topology::gauge::ClassCounts;
 use admission::Gate;
 pub use admission::{Admission, Red};
-pub use brought::{BroughtPolicy, MakesPolicies, NoExtensions, PolicyCounts, PolicyName};
+pub use brought::{BroughtPolicy, KNOWN_MAX, MakesPolicies, NoExtensions, PolicyCounts, PolicyName};
 pub use order::OrderKind;
 pub(crate) use order::{Order, TURN};
 pub use spec::{BURST_LEAST, CLASSES_MAX, ClassSpec, DisciplineSpec, PACKETS_MAX, RateLimit};

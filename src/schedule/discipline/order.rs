@@ -160,6 +160,26 @@ impl Order {
         }
     }
 
+    /// How often an extension's has failed.
+    #[inline]
+    pub(crate) fn failed(&self) -> u64 {
+        match self {
+            Order::Brought(order) => order.failed(),
+            _ => 0,
+        }
+    }
+
+    /// No class of an extension's order waits any more; other orders are made anew.
+    pub(crate) fn forget(&mut self) -> bool {
+        match self {
+            Order::Brought(order) => {
+                order.forget();
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// A class has packets, perhaps more of them.
     #[inline]
     pub(crate) fn wake(&mut self, class: usize, now: u64) {

@@ -130,6 +130,11 @@ pub(super) fn tables(file: &NodeFile, planned: &Planned) -> Vec<String> {
 fn input(file: &NodeFile, planned: &Planned) -> Option<String> {
     let spec = file.input().ok().flatten()?;
     let by_priority = spec.is_by_priority();
+    if spec.extension().is_some() {
+        let ports: Vec<_> = planned.config.ports.iter().map(|port| &*port.name).collect();
+        let name = spec.order.name();
+        return Some(format!("input: the next frames are taken as {name} says; its inputs: {}", ports.join(", ")));
+    }
     let part = |(share, port): (&Share, &Port)| {
         format!("{} {}", port.name, if by_priority { share.priority.into() } else { share.weight })
     };

@@ -1,8 +1,10 @@
 //! Closed forms of what each port has by an order.
 
 use super::*;
+use crate::manage::extensions::Extensions;
 use crate::schedule::Share;
 use crate::schedule::discipline::OrderKind;
+use crate::sys::clock::Clock;
 
 pub fn spec(order: OrderKind, shares: &[(u32, u8)]) -> InputSpec {
     let share = |(weight, priority): &(u32, u8)| Share { weight: *weight, priority: *priority, ..Share::default() };
@@ -10,7 +12,7 @@ pub fn spec(order: OrderKind, shares: &[(u32, u8)]) -> InputSpec {
 }
 
 fn by_weights(order: OrderKind, weights: [u32; 3]) -> Input {
-    Input::new(spec(order, &weights.map(|weight| (weight, 0)))).unwrap()
+    Input::new(spec(order, &weights.map(|weight| (weight, 0))), &NoExtensions).unwrap()
 }
 
 /// Batches of ports that always have more, each port's of one length: looks at what each has had after each batch.
@@ -77,7 +79,7 @@ fn a_port_that_was_idle_has_no_more_for_that() {
 /// Frames of the highest port come while a batch of another is taken: that batch is all that it waits for.
 #[test]
 fn under_priority_the_highest_port_waits_for_one_batch_at_most() {
-    let mut input = Input::new(spec(OrderKind::Priority, &[(100, 0), (100, 9), (100, 3)])).unwrap();
+    let mut input = Input::new(spec(OrderKind::Priority, &[(100, 0), (100, 9), (100, 3)]), &NoExtensions).unwrap();
     let (mut waits_for, mut served) = (None, 0);
     for batch in 0..10_000u64 {
         [0, 2].into_iter().for_each(|at| input.wake(at, batch));
@@ -102,10 +104,62 @@ fn under_priority_the_highest_port_waits_for_one_batch_at_most() {
     }
     assert!(served > 1_000, "{served}");
     // While the highest itself waits, and where all are alike, the poll is left alone.
-    let mut alike = Input::new(spec(OrderKind::Priority, &[(100, 4), (100, 4)])).unwrap();
+    let mut alike = Input::new(spec(OrderKind::Priority, &[(100, 4), (100, 4)]), &NoExtensions).unwrap();
     assert!(!alike.may_be_overtaken(), "nobody waits");
     alike.wake(0, 0);
     assert!(!alike.may_be_overtaken());
+}
+
+/// What an extension's text brings, as an order of three ports.
+fn brought(module: &[u8], order: &str) -> Input {
+    let extensions = Extensions::start(Clock::start(), false).unwrap();
+    let policies = extensions.prepare(vec![module.to_vec()]).unwrap().policies;
+    Input::new(spec(order.parse().unwrap(), &[(100, 0); 3]), &policies).unwrap()
+}
+
+#[test]
+fn an_extension_says_of_which_port_the_next_frames_are() {
+    let mut input = brought(include_bytes!("../../../../apps/extensions/shares.wat"), "shares/Shares(1, 3, 7)");
+    let lengths = [64, 17, 1];
+    flood(&mut input, lengths, |had| {
+        for (one, other) in PAIRS {
+            let part = |at: usize, frames: u64| frames as f64 / [1.0, 3.0, 7.0][at];
+            let bound = part(one, lengths[one] as u64) + part(other, lengths[other] as u64) + 1.0;
+            let ahead = part(one, had[one]) - part(other, had[other]);
+            assert!(ahead.abs() <= bound, "{one} and {other}: {had:?}");
+        }
+    });
+    assert!((0..3).all(|at| input.counts(at).unwrap().failed == 0));
+    // What a panic has left half done is thrown away; the worker makes no other one.
+    input.wake(1, 0);
+    input.begin_anew();
+    assert_eq!((input.waiting(), input.next(1)), (0, None));
+    input.wake(2, 1);
+    assert_eq!(input.next(1), Some(2));
+}
+
+#[test]
+fn a_port_has_its_turn_when_the_order_of_an_extension_fails() {
+    let text = |body: &str| {
+        format!(
+            "(module (memory (export \"memory\") 1) (global (export \"an_buffer\") i32 (i32.const 0))
+               (func (export \"Bad\") (param i32) (result i32) {body})
+               (@custom \"anode.extension\" \"name = 'bad'\\n[[engine]]\\nname = 'Bad'\\nports = '1-/1'\\norder = true\"))"
+        )
+    };
+    for body in
+        ["unreachable", "(loop $l (br $l)) (i32.const 0)", "(i64.store (i32.const 0) (i64.const 9)) (i32.const 8)"]
+    {
+        let mut input = brought(text(body).as_bytes(), "bad/Bad");
+        for turn in 0..100 {
+            let at = turn as usize % 3;
+            input.wake(at, turn);
+            assert_eq!(input.next(turn), Some(at), "{body}");
+            input.charge(at, 5, false, turn);
+        }
+        let failed: u64 = (0..3).map(|at| input.counts(at).unwrap().failed).sum();
+        assert_eq!(failed, 100, "{body}");
+    }
 }
 
 #[test]

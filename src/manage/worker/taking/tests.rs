@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Plan;
+use crate::config::input::InputSpec;
 use crate::core::ledger::Unaccounted;
 use crate::manage::extensions::Policies;
 use crate::manage::ports::OpenPort;
@@ -10,7 +11,7 @@ use crate::manage::worker::anew::tests::{parts, port};
 use crate::manage::worker::input::tests::spec;
 use crate::port::udp::Overlay;
 use crate::port::{BeforeStack, Opening};
-use crate::schedule::discipline::OrderKind;
+use crate::schedule::discipline::{NoExtensions, OrderKind};
 use crate::wire::anep;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -21,7 +22,7 @@ fn worker(order: Option<InputSpec>) -> (Worker, [SocketAddr; 2]) {
     let [.., high, low] = std::process::id().to_be_bytes();
     let own = TESTS.fetch_add(1, Ordering::Relaxed);
     let (ports, ..) = parts(vec![port("left"), port("right")]);
-    let mut worker = Worker::new(Parts { input: order, ..ports }).unwrap();
+    let mut worker = Worker::new(Parts { input: made(order), ..ports }).unwrap();
     let at = [4001, 4002].map(|port| SocketAddr::from(([127, own.wrapping_add(high), low, 1], port)));
     for (id, listen) in (0..).zip(at) {
         let opening = Opening::Udp(Overlay { listen, peers: Vec::new() });
@@ -31,6 +32,10 @@ fn worker(order: Option<InputSpec>) -> (Worker, [SocketAddr; 2]) {
         worker.take_ports(ports.into_iter()).unwrap();
     }
     (worker, at)
+}
+
+fn made(order: Option<InputSpec>) -> Option<Box<Input>> {
+    order.map(|spec| Box::new(Input::new(spec, &NoExtensions).unwrap()))
 }
 
 /// Sends capsules that are too short, which a worker drops itself.
@@ -115,7 +120,7 @@ fn an_order_that_begins_ends_or_changes_loses_no_frame() {
     let orders = orders.map(|order| Some(spec(order, &[(100, 0), (200, 1)])));
     let mut ready = Vec::new();
     for order in orders.into_iter().chain([None]) {
-        worker.set_input(order);
+        worker.set_input(made(order));
         worker.poll.wait(0, &mut ready).unwrap();
         for event in &ready {
             worker.serve_port((event.token - PORTS) as usize, event).unwrap();

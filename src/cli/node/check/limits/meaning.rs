@@ -8,9 +8,11 @@ use crate::ee::plan::Config;
 use crate::ee::plan::config::Principal as Known;
 use crate::manage::Planned;
 use crate::node::NodeConfig;
+use crate::schedule::Share;
 use crate::topology;
 use anyhow::Result;
-use model::meaning::{Compiler, Cpu, Entry, Meaning, Neighbour, Plan, Port, Principal, Role, Route};
+use core::iter::zip;
+use model::meaning::{Compiler, Cpu, Entry, Input, InputPart, Meaning, Neighbour, Plan, Port, Principal, Role, Route};
 
 /// What a configuration means, with its sandbox, the defaults that have changed, and notes.
 pub(in super::super) fn meaning(
@@ -35,6 +37,7 @@ pub(in super::super) fn meaning(
         sizes: told(&config.sizes)?,
         entry: told::<Entry>(&file.entry)?,
         cpu: cpu(file, planned),
+        input: input(file, planned)?,
         compiler: told::<Compiler>(&file.compiler)?,
         plan: of_plan(file, plan),
         sandbox: told(sandbox)?,
@@ -81,6 +84,17 @@ fn cpu(file: &NodeFile, planned: &Planned) -> Cpu {
         priority: cpu.priority,
         affinity: cpu.affinity.iter().map(|cpu| *cpu as u64).collect(),
     }
+}
+
+fn input(file: &NodeFile, planned: &Planned) -> Result<Option<Input>> {
+    let Some(spec) = file.input()? else { return Ok(None) };
+    let part = |(share, port): (&Share, &topology::Port)| InputPart {
+        port: port.name.clone(),
+        weight: share.weight,
+        priority: share.priority,
+    };
+    let ports = zip(&spec.shares, &planned.config.ports).map(part).collect();
+    Ok(Some(Input { order: spec.order.name().into(), ports }))
 }
 
 fn of_plan(file: &NodeFile, plan: &Config) -> Plan {
