@@ -4,8 +4,8 @@
 ;;     anode node call r1 routes.add 10.2.0.0 16 10.0.0.2 0     # by the node's first port
 ;;     anode node call r1 routes.next 10.2.0.1                  # (10.0.0.2, <dev 0>)
 ;;
-;; An operator's call sets the node's own route as well, by `ways`, which every node has: so capsules and channels go there, too. In the
-;; instances of PLAN's services nobody sets routes, and `ways` says so.
+;; An operator's call sets the node's own route as well, by `ways`, which every node has: so capsules and channels go there, too. Where the
+;; node takes none, there is none here.
 ;;
 ;; PLAN programs declare `svc next : host -> host * dev`, and name it where they would name defaultRoute. 128 routes of IPv4 or IPv6: so one
 ;; is found within the steps that a packet has for that.
@@ -70,10 +70,6 @@
       (br_if $next (i32.lt_u (local.get $at) (global.get $end))))
     (local.get $free))
 
-  ;; Whether the node does not take a route. -2: nobody sets any here.
-  (func $is_no (param $said i32) (result i32)
-    (i32.and (i32.lt_s (local.get $said) (i32.const 0)) (i32.ne (local.get $said) (i32.const -2))))
-
   ;; In: network (16), bits (8), next node (16), interface (8).
   (func (export "add") (param i32) (result i32)
     (local $bits i64) (local $at i32) (local $said i32)
@@ -82,7 +78,7 @@
     (local.set $at (call $find (local.get $bits)))
     (if (i32.eq (local.get $at) (global.get $end)) (then (return (i32.const -4))))
     (local.set $said (call $set (i32.const 48)))
-    (if (call $is_no (local.get $said)) (then (return (local.get $said))))
+    (if (i32.lt_s (local.get $said) (i32.const 0)) (then (return (local.get $said))))
     (memory.copy (local.get $at) (i32.const 0) (i32.const 16))
     (memory.copy (i32.add (local.get $at) (i32.const 16)) (global.get $mask) (i32.const 16))
     (memory.copy (i32.add (local.get $at) (i32.const 32)) (i32.const 24) (i32.const 16))
@@ -98,6 +94,7 @@
     (local.set $at (call $find (local.get $bits)))
     (if (i32.eq (local.get $at) (global.get $end)) (then (return (i32.const -1))))
     (if (i32.eqz (i32.load offset=52 (local.get $at))) (then (return (i32.const -1))))
+    ;; Whatever the node says: it may have lost the route.
     (drop (call $unset (i32.const 24)))
     (i32.store offset=52 (local.get $at) (i32.const 0))
     (i32.const 0))

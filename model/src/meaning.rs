@@ -96,10 +96,10 @@ pub struct Input {
 pub struct InputPart {
     /// The name of the port.
     pub port: String,
-    /// Its part beside other ports, where the order heeds that.
-    pub weight: u32,
-    /// Higher is first, where the order heeds that.
-    pub priority: u8,
+    /// Its part beside other ports, where the order heeds that; nothing: an extension's order has it in its arguments.
+    pub weight: Option<u32>,
+    /// Higher is first, where the order heeds that; nothing: as above.
+    pub priority: Option<u8>,
 }
 
 /// A neighbour.

@@ -112,10 +112,10 @@ pub struct PortClass {
 /// What was taken in of a port since the order of ports is as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PortInput {
-    /// Its part beside the other ports.
-    pub weight: u32,
-    /// Higher is first.
-    pub priority: u8,
+    /// Its part beside the other ports; nothing: an extension's order has it in its arguments.
+    pub weight: Option<u32>,
+    /// Higher is first; nothing: as above.
+    pub priority: Option<u8>,
     /// How often it was its turn: batches.
     pub batches: u64,
     /// Frames in these.

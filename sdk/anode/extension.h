@@ -15,8 +15,9 @@
  *     cc -shared -fPIC -O2 -I "$(anode code sdk-path)" -o sums.so sums.c
  *
  * A function finds its arguments in the buffer and gets their length. It leaves its result there and returns the length of that, or a
- * negative number. Numbers, characters, truth values and interfaces have a word; hosts and keys two; strings and blobs a word with their
- * length, then their bytes, then zeroes up to a whole word. Variables keep their values from call to call.
+ * negative number. Numbers, characters, truth values and ports (by their numbers) have a word; hosts and keys two, as bytes of a packet,
+ * IPv4 as ::ffff:10.0.0.2; strings and blobs a word with their length, then their bytes, then zeroes up to a whole word. Variables keep
+ * their values from call to call.
  */
 #ifndef ANODE_EXTENSION_H
 #define ANODE_EXTENSION_H
@@ -73,6 +74,9 @@ struct an_given {
     int (*need)(void *of, const char *call, unsigned length);
 };
 AN_EXPORTED __attribute__((weak)) const struct an_given *an_given;
+
+/* The table's bytes as this header has it: a node with another table refuses the object. */
+AN_EXPORTED __attribute__((weak)) const unsigned an_given_bytes = sizeof(struct an_given);
 
 #define AN_EXTENSION(manifest) \
     __attribute__((section("anode.extension"), used)) static const char an_extension[] = manifest;

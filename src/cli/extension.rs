@@ -4,6 +4,7 @@ use crate::clean;
 use crate::cli::say_json;
 use crate::code::extension::compiled::Offered;
 use crate::code::extension::manifest::{ExtensionManifest, binary, is_native, packed};
+use crate::code::extension::registry::{Registry, fits};
 use crate::config::extensions::{ExtensionFile, of_manifests};
 use crate::graph::class::BroughtClasses;
 use crate::manage::client::{Control, run_dir};
@@ -61,7 +62,7 @@ enum Verb {
         #[arg(long)]
         json: bool,
     },
-    /// List the extensions of a running node
+    /// List the extensions of a running node: those of every node, and what is loaded
     Ls {
         /// The node's name, or its run directory
         node: String,
@@ -144,11 +145,23 @@ pub(crate) fn classes(modules: &[PathBuf], may_run: bool) -> Result<BroughtClass
 fn check(module: &Path, json: bool) -> Result<()> {
     let wasm = read(module)?;
     let offered = Offered::read(&wasm).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
+    check_built_in(&offered.manifest).map_err(anyhow::Error::msg).with_context(|| module.display().to_string())?;
     let extension = described(&offered.manifest, &Digest::of(&wasm), offered.is_native);
     if json {
         return say_json(&extension);
     }
     say(&extension);
+    Ok(())
+}
+
+/// What an extension needs of those that every node has is known without a node.
+fn check_built_in(manifest: &ExtensionManifest) -> Result<(), String> {
+    let every = Registry::of_every_node(|_| Ok(()))?;
+    for need in &manifest.needs {
+        if let Some((known, ())) = every.get(&need.extension) {
+            fits(known, need).map_err(|why| format!("{} needs {need}: {why}", manifest.name))?;
+        }
+    }
     Ok(())
 }
 
@@ -218,8 +231,9 @@ fn say(of: &Extension) {
             names.map(|rest| rest.split(|c: char| c.is_whitespace() || c == '(' || c == ')').next().unwrap_or(""));
         crate::say!("  teaches {}", clean::line(&names.collect::<Vec<_>>().join(", ")));
     }
-    for OfferedEngine { name: class, ports, about, .. } in engines {
-        crate::say!("  {}", clean::line(&format!("{class} ({ports})  {about}")));
+    for OfferedEngine { name: class, ports, order, about } in engines {
+        let what = if *order { ", an order" } else { "" };
+        crate::say!("  {}", clean::line(&format!("{class} ({ports}{what})  {about}")));
     }
     for OfferedAdmission { name: class, about } in admissions {
         crate::say!("  {}", clean::line(&format!("{class} (admission)  {about}")));

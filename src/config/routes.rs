@@ -3,7 +3,7 @@
 use super::{ConfigError, NodeFile, wrong};
 use crate::frame::{Link, PortId};
 use crate::node::NodeConfig;
-use crate::topology::{NextHop, RouteChange, Routes};
+use crate::topology::{Neighbour, NextHop, Port, RouteChange, Routes};
 use crate::wire::{Addr, Prefix};
 
 impl NodeFile {
@@ -64,8 +64,14 @@ fn on_overlay(config: &NodeConfig, port: PortId) -> impl Iterator<Item = (Prefix
     known.map(move |near| (Prefix::host(near.addr), NextHop { port, via: near.addr }))
 }
 
+/// Whether packets for others can go by this next hop: it is in a subnet of its port, or a neighbour there.
+pub(crate) fn is_behind(ports: &[Port], neighbours: &[Neighbour], NextHop { port, via }: NextHop) -> bool {
+    let on_link = ports.get(usize::from(port.0)).is_some_and(|of| of.link != Link::Overlay && of.on_link(via));
+    on_link || neighbours.iter().any(|near| (near.port, near.addr) == (port, via))
+}
+
 /// The port behind which a next hop is.
-pub(crate) fn port_towards(config: &NodeConfig, via: Addr) -> Option<PortId> {
+fn port_towards(config: &NodeConfig, via: Addr) -> Option<PortId> {
     let neighbour = config.neighbours.iter().find(|neighbour| neighbour.addr == via).map(|neighbour| neighbour.port);
     neighbour.or_else(|| config.ports.iter().position(|port| port.on_link(via)).map(|at| PortId(at as u16)))
 }

@@ -32,6 +32,7 @@ use crate::sys::threads::{self, Duty};
 use model::extensions::{Called, Extension};
 pub use policies::Policies;
 use services::{ServiceCall, Sides, Told};
+use std::collections::VecDeque;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::IpAddr;
@@ -162,14 +163,14 @@ struct Loaded {
 #[derive(Clone)]
 pub struct Extensions {
     orders: SyncSender<Order>,
-    desk: Desk,
+    desk: Arc<Desk>,
 }
 
 impl Extensions {
     /// Starts the thread; `may_be_native`: whether extensions may be shared objects.
     pub fn start(clock: Clock, may_be_native: bool) -> io::Result<Extensions> {
         let (orders, inbox) = sync_channel(WAITING_MAX);
-        let desk = Desk::default();
+        let desk = Arc::<Desk>::default();
         let kept = desk.clone();
         let loads = if may_be_native { Some(loader()?) } else { None };
         let state = State::new(clock, kept, loads).map_err(io::Error::other)?;
@@ -183,7 +184,7 @@ impl Extensions {
     }
 
     /// From now on they can ask for links and ways, and set routes.
-    pub fn ask(&self, knows: Arc<dyn KnowsNetwork>) {
+    pub fn network_by(&self, knows: Arc<dyn KnowsNetwork>) {
         self.desk.ask(knows);
     }
 
@@ -288,7 +289,7 @@ fn loader() -> io::Result<LoadsObjects> {
 }
 
 impl State {
-    fn new(clock: Clock, desk: Desk, loads: Option<LoadsObjects>) -> Result<State, String> {
+    fn new(clock: Clock, desk: Arc<Desk>, loads: Option<LoadsObjects>) -> Result<State, String> {
         let mut instances = Instances { desk: Some(desk), ..Instances::default() };
         let registry = Registry::of_every_node(|built_in| {
             let compiled = Arc::new(CompiledExtension::built_in(built_in)?);
@@ -488,8 +489,10 @@ impl State {
         let arguments = if manifest.calls[at].everywhere { Some(exchange.clone()) } else { None };
         let mut instance = loaded.instance.lock().unwrap_or_else(PoisonError::into_inner);
         let (result, fuel) = instance.call(at, at_time, CALL_FUEL, &mut exchange);
+        drop(instance);
+        let answers = self.instances.desk.iter().flat_map(|desk| desk.exchange(VecDeque::new())).collect();
         if let Some(given) = &arguments {
-            let told = Told { extension, at, at_time, given, fuel: CALL_FUEL };
+            let told = Told { extension, at, at_time, given, fuel: CALL_FUEL, answers: &answers };
             self.sides.iter().for_each(|(_, sides)| sides.tell(&told));
         }
         (loaded.calls, loaded.fuel) = (loaded.calls + 1, loaded.fuel.saturating_add(fuel));

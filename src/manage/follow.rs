@@ -1,4 +1,4 @@
-//! Follows the kernel's interfaces, routes and rules of policy routing, and tells both halves.
+//! Follows the kernel's interfaces, routes and rules of policy routing, and routes that extensions set, and tells both halves.
 
 mod brought;
 pub mod choice;
@@ -73,7 +73,7 @@ pub struct Follower {
     /// Routes that extensions have set.
     brought: Arc<BroughtRoutes>,
     /// The way to the thread that follows, and what wakes it.
-    begin: Option<(Sender<Begins>, Waker)>,
+    begin: Option<(Sender<Wake>, Waker)>,
 }
 
 /// Says that nothing is followed any more, at its end.
@@ -85,8 +85,8 @@ impl Drop for Ends {
     }
 }
 
-/// What the thread that follows begins with.
-enum Begins {
+/// What wakes the thread that follows while it waits for something to follow.
+enum Wake {
     /// There is something to follow.
     Following(Box<Beginning>),
     /// There is nothing to follow, and extensions have set routes.
@@ -194,15 +194,15 @@ impl Follower {
         let waker = Waker::new().context("nobody could wake who follows interfaces")?;
         let tells = begin.clone();
         // A thread that has ended follows nothing any more, and has said so.
-        self.brought.wake_by(waker.clone(), move || drop(tells.send(Begins::Routes)));
+        self.brought.wake_by(waker.clone(), move || drop(tells.send(Wake::Routes)));
         self.begin = Some((begin, waker));
         let following = Arc::new(Mutex::new(self));
         let own = Arc::downgrade(&following);
         threads::start("anode-routes", Duty::Routes, move || {
             // There may be a port with an interface later, or never.
-            begun.into_iter().for_each(|begins| match begins {
-                Begins::Following(beginning) => beginning.follow(),
-                Begins::Routes => own.upgrade().iter().for_each(|following| locked(following).tell_brought()),
+            begun.into_iter().for_each(|wake| match wake {
+                Wake::Following(beginning) => beginning.follow(),
+                Wake::Routes => own.upgrade().iter().for_each(|following| locked(following).tell_brought()),
             });
         })?;
         if has_some {
@@ -227,7 +227,7 @@ impl Follower {
             let (following, ends) = (following.clone(), Ends(first.links.clone()));
             first.links.rounds.begin(waker.clone());
             let beginning = Beginning { following, watch, routes, waker: waker.clone(), ends };
-            begin.send(Begins::Following(Box::new(beginning)))
+            begin.send(Wake::Following(Box::new(beginning)))
         });
         anyhow::ensure!(matches!(told, Some(Ok(()))), "interfaces and routes are followed no more");
         first.links.leave_alone(false);
@@ -244,7 +244,7 @@ impl Follower {
     /// Takes down what extensions have set meanwhile.
     fn take_brought(&mut self) {
         if self.brought.take_news() {
-            self.renew_ports();
+            self.renew_own_routes();
         }
     }
 
@@ -252,7 +252,7 @@ impl Follower {
     fn tell_brought(&mut self) {
         self.take_brought();
         if let Err(why) = self.tell_routes() {
-            tracing::debug!(%why, "routes of extensions are not told");
+            tracing::warn!(event = "route", %why, "routes of extensions are not told");
         }
     }
 

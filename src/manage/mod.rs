@@ -47,6 +47,7 @@ pub mod watching;
 pub mod worker;
 
 use crate::broker;
+use crate::code::extension::manifest::is_native;
 use crate::code::run::wasm::{Backstop, Compiler};
 use crate::code::store::Store;
 use crate::config::half::KernelWish;
@@ -239,8 +240,9 @@ fn with_applier(
     let (file, peers) = (file.clone(), apply::Peers::of(file));
     let extensions = handle.extensions().map_err(anyhow::Error::msg)?.clone();
     let routes = lock(&following).brought();
+    // Who keeps extensions ends with the last who can ask him.
     let asked = NodeNetwork { handle: handle.clone().without_extensions(), routes };
-    extensions.ask(Arc::new(asked));
+    extensions.network_by(Arc::new(asked));
     let handle = handle.with_hosts(FollowedHosts::start(extensions)?);
     let parts = apply::Parts { file, guard, peers, handle: handle.clone(), roles, following, management, clock };
     Ok(handle.with_applier(Arc::new(apply::Applier::start(parts)?)))
@@ -310,6 +312,23 @@ fn policy(file: &NodeFile, config: &NodeConfig, roles: &CurrentRoles) -> Result<
 fn listen(half: Option<&KernelHalf>, steering: Option<&Steering>) -> std::io::Result<()> {
     half.map_or(Ok(()), KernelHalf::listen)?;
     steering.map_or(Ok(()), Steering::listen)
+}
+
+/// Whether the extensions of a configuration can be loaded and make the orders and admissions that it names. Of a shared object nothing
+/// runs for that.
+pub fn check_extensions(file: &NodeFile, planned: &Planned) -> Result<()> {
+    let modules = file.extension_modules()?;
+    if modules.is_empty() || modules.iter().any(|module| is_native(module)) {
+        return Ok(());
+    }
+    let loading = Extensions::start(Clock::start(), false)?.prepare(modules);
+    let policies = loading.map_err(|why| anyhow::anyhow!("[[extension]]: {why}"))?.policies;
+    crew::input(file, &policies)?;
+    for (plan, port) in planned.plans.iter().zip(&planned.config.ports) {
+        let sorting = plan.sorting.as_ref().map(|sorting| ports::sorted(sorting, &policies)).transpose();
+        sorting.with_context(|| format!("port {}", port.name))?;
+    }
+    Ok(())
 }
 
 /// Who starts environments in this process, if there is no broker to do that.

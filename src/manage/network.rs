@@ -1,11 +1,12 @@
-//! What extensions ask about links and ways. Example: `ways.next 10.2.0.1` is asked of the first worker.
-//!
-//! A route that `ways.set` has set is told to both halves by whoever follows routes.
+//! What extensions ask about links and ways. Example: of `ways.set 10.2.0.0 16 10.0.0.2 0` the first worker says whether 10.0.0.2 is behind
+//! port 0, and whoever follows routes tells it to both halves.
 
 use super::control::Handle;
 use super::follow::BroughtRoutes;
-use crate::code::extension::built_in::{KnowsNetwork, NO_SUCH_HOST, REFUSED};
+use crate::code::extension::built_in::KnowsNetwork;
+use crate::code::extension::given::{FAILED, NO_SUCH_HOST};
 use crate::frame::PortId;
+use crate::topology::NextHop;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
 use std::sync::Arc;
@@ -34,11 +35,11 @@ impl KnowsNetwork for NodeNetwork {
     }
 
     fn set_way(&self, whose: &str, to: Prefix, via: Addr, port: PortId) -> Result<(), i32> {
-        let is_there = self.handle.with_node(move |node, _| node.is_behind(port, via)).map_err(|_| REFUSED)?;
-        if !is_there || to.is_v4() != via.is_v4() {
+        let is_there = self.handle.with_node(move |node, _| node.is_behind(port, via) && !node.is_host_here(to));
+        if !is_there.map_err(|_| FAILED)? || to.is_v4() != via.is_v4() {
             return Err(NO_SUCH_HOST);
         }
-        self.routes.set(whose, to, via)
+        self.routes.set(whose, to, NextHop { port, via })
     }
 
     fn remove_way(&self, whose: &str, to: Prefix) -> Result<(), i32> {

@@ -143,6 +143,7 @@ impl Environment for Capsules {
         match kind {
             CAPSULE => {}
             PacketKind::Punt => return self.receive_punt(cx, turn, frame),
+            // The other kind that is its own.
             _ => return self.receive_fetch(cx, turn, frame, native),
         }
         let Ok(mut header) = capsule::Header::parse(frame.bytes()) else {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! These packets come by the table of environments, as packets of every other kind. They are refused nobody: to refuse one would cost as
-//! much as to take it, and cut others off. What they cost is at the expense of the neighbour that sent them, and an answer is as long as
-//! its question.
+//! much as to take it, and cut others off. What they cost is at the expense of the neighbour that sent them and of no domain's turn, and an
+//! answer is as long as its question.
 
 use super::environment::{Environment, OwnType, PacketKind};
 use super::output::Turn;
@@ -21,7 +21,7 @@ use crate::core::domain::DomainId;
 use crate::core::reason::Reason;
 use crate::frame::{Frame, Link, PeerId, PortId};
 use crate::wire::ethernet::{self, Mac, ethertype};
-use crate::wire::{Addr, arp, icmp, ipv6};
+use crate::wire::{Addr, Prefix, arp, icmp, ipv6};
 use core::ops::Range;
 
 /// The environment of links.
@@ -35,13 +35,12 @@ impl Environment for Links {
     }
 
     fn packet(&mut self, cx: &mut Cx, turn: &mut Turn<'_>, kind: PacketKind, frame: Frame, native: Option<&Native>) {
-        // The work is the node's own.
-        cx.on_domain(turn.now, cx.control.management);
         match (kind, native) {
+            (PacketKind::Arp, _) => cx.receive_arp(turn, frame),
             (PacketKind::Discovery, Some(native)) => {
                 cx.receive_discovery(turn, frame, native.source, native.destination);
             }
-            _ => cx.receive_arp(turn, frame),
+            _ => cx.drop(turn, frame, Reason::UnknownType),
         }
     }
 }
@@ -57,9 +56,7 @@ impl Node {
             }
         }
     }
-}
 
-impl Node {
     /// A neighbour, counted from 0, and the port behind which it is.
     pub fn neighbour(&self, at: usize) -> Option<(Addr, PortId)> {
         self.cx.core.topology.neighbours.iter().nth(at).map(|known| (known.addr, known.port))
@@ -69,7 +66,12 @@ impl Node {
     pub fn is_behind(&self, port: PortId, addr: Addr) -> bool {
         let topology = &self.cx.core.topology;
         let on_link = topology.port(port).is_some_and(|of| of.link != Link::Overlay && of.on_link(addr));
-        on_link || topology.neighbours.is_configured(port, addr)
+        !topology.is_own(addr) && (on_link || topology.neighbours.is_configured(port, addr))
+    }
+
+    /// Whether a network is an address of the node.
+    pub fn is_host_here(&self, network: Prefix) -> bool {
+        network == Prefix::host(network.addr) && self.cx.core.topology.is_own(network.addr)
     }
 
     /// The Ethernet address of somebody on a port's link, if it is known.

@@ -36,10 +36,8 @@ pub struct PolicyCounts {
 /// What a worker has taken in of a port, where an order says of which port it takes the next batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputCounts {
-    /// The port's part beside the others.
-    pub weight: u32,
-    /// Higher is first.
-    pub priority: u8,
+    /// The port's part beside the others, and its priority; nothing: an extension says.
+    pub part: Option<(u32, u8)>,
     /// How often it was its turn: batches.
     pub batches: u64,
     /// Frames in these.

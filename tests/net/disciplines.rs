@@ -162,16 +162,16 @@ fn divided(name: &str, kernel: bool, maker: Maker) {
         Maker::Extension => brought_by("shares", &net, &status),
         Maker::Native => {
             brought_by("fair", &net, &status);
-            let policies = &to_b(&status)["policies"];
-            assert_eq!(
-                (&policies[1]["name"], &policies[1]["failed"]),
-                (&json!("fair/Most(30)"), &json!(0)),
-                "{policies}"
-            );
-            let early = classes["rest"]["early"].as_u64().unwrap();
-            assert!(early > 0 && status["drops"]["early-drop"] == early, "{early}: {}", status["drops"]);
+            admitted(&status);
         }
     }
+}
+
+/// Of the other class not all were let in that found room.
+fn admitted(status: &Value) {
+    let (policy, early) = (&to_b(status)["policies"][1], classes(status)["rest"]["early"].as_u64().unwrap());
+    assert_eq!((&policy["name"], &policy["failed"]), (&json!("fair/Most(30)"), &json!(0)), "{policy}");
+    assert!(early > 0 && status["drops"]["early-drop"] == early, "{early}: {}", status["drops"]);
 }
 
 /// The floods had the order of an extension, which stays as long as the configuration has it.

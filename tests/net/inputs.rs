@@ -221,8 +221,8 @@ fn what_waits_at_two_ports_is_taken_in_by_priority_or_by_weight() {
         match order {
             None => assert!(input.is_null(), "{input}"),
             Some(_) => {
-                let parts = if order == Some(SHARES) { (100, 0) } else { (300, 1) };
-                assert_eq!((&input["weight"], &input["priority"]), (&parts.0.into(), &parts.1.into()));
+                let parts = if order == Some(SHARES) { [Value::Null, Value::Null] } else { [300.into(), 1.into()] };
+                assert_eq!([&input["weight"], &input["priority"]], parts.each_ref());
                 assert_eq!(input["failed"], 0, "{input}");
                 let (batches, frames) = (input["batches"].as_u64().unwrap(), input["frames"].as_u64().unwrap());
                 assert!(batches >= (EACH as u64).div_ceil(BATCH as u64) && batches <= frames, "{input}");

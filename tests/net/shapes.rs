@@ -6,7 +6,7 @@ use anode::nodeos::interface::{ChanSpec, DomainId};
 use anode::trust::Role;
 use anode::trust::grants::Grants;
 use model::status::Merged;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::mpsc::{Receiver, channel};
 
 /// Rules of as many shapes, each to a port of its own.
@@ -24,7 +24,7 @@ fn port(number: u16) -> u16 {
 
 fn listener(node: &Node) -> (DomainId, Receiver<(Vec<u8>, String)>) {
     let (told, tells) = channel();
-    let grants = Grants { channels: 64, bandwidth: 1 << 30, ..Grants::default() };
+    let grants = Grants { channels: 256, bandwidth: 1 << 30, ..Grants::default() };
     let role = Role { grants, ..Role::anyone(Default::default()) };
     let attach = move |node: &mut anode::node::Node, _: &mut anode::node::Turn<'_>| {
         node.attach("listener", &role, Box::new(Listener { told })).unwrap().1
@@ -85,6 +85,52 @@ fn channels_of_more_shapes_than_masks_have_their_packets_and_linux_has_the_rest(
         (0..10).for_each(|number| send(&a, number));
         for number in 0..10u16 {
             assert_eq!(tells.recv_timeout(PATIENCE).unwrap().0, number.to_be_bytes(), "{name}");
+        }
+        assert!(tells.try_recv().is_err(), "{name}");
+        let unaccounted = node.handle.with_node(|node, _| node.unaccounted(&[])).unwrap();
+        assert_eq!((unaccounted.node, unaccounted.domains), (0, 0), "{name}");
+    }
+}
+
+/// Rules near the packets of 10.0.1.1, of which none holds for them: blocks that differ in their last bit from its address, towards
+/// blocks that hold 10.0.1.2.
+fn beside() -> impl Iterator<Item = ChanSpec> {
+    let block = |length: u32| Ipv4Addr::from_bits(Ipv4Addr::new(10, 0, 1, 1).to_bits() ^ (0x8000_0000 >> (length - 1)));
+    let rule = move |(source, to): (u32, u32)| ChanSpec {
+        protocol: "if0/ip/udp".into(),
+        address: format!("{}/{source}:* -> 10.0.1.2/{to}:*", block(source)),
+        ..ChanSpec::default()
+    };
+    (1..=32).flat_map(|source| [20, 24, 28, 32].map(|to| (source, to))).map(rule)
+}
+
+#[test]
+fn what_the_kernel_is_in_doubt_about_is_linux_alone_once_it_is_nobodys() {
+    for (name, ports) in PORTS {
+        let Some(node) = Node::start(&format!("doubt{name}"), ports) else { return };
+        let (domain, tells) = listener(&node);
+        for rule in beside() {
+            node.listen(domain, rule).unwrap();
+        }
+        let [a, b] = ["10.0.1.1:4000", "10.0.1.1:4001"].map(|at| node.socket("a", at));
+        let other = node.socket("r", "10.0.1.2:7000");
+        let foreign = || node.handle.status().unwrap().ports[0].foreign.unwrap_or_default();
+        reaches_linux(&a, &other, 0);
+        node.until(|| (foreign().flows == 1).then_some(()));
+        (1..50).for_each(|number| reaches_linux(&a, &other, number));
+        assert_eq!((foreign().learned, foreign().spared), (1, 49), "{name}: it came up once");
+        // A rule for it comes, from its first packet on; Linux has what is another's.
+        let own = ChanSpec {
+            protocol: "if0/ip/udp".into(),
+            address: "10.0.1.1:4000 -> *:7000".into(),
+            ..ChanSpec::default()
+        };
+        node.listen(domain, own).unwrap();
+        for number in 50..60u16 {
+            a.send_to(&number.to_be_bytes(), other.local_addr().unwrap()).unwrap();
+            assert_eq!(tells.recv_timeout(PATIENCE).unwrap().0, number.to_be_bytes(), "{name}");
+            // Had Linux the other one too, it would come first.
+            reaches_linux(&b, &other, number + 100);
         }
         assert!(tells.try_recv().is_err(), "{name}");
         let unaccounted = node.handle.with_node(|node, _| node.unaccounted(&[])).unwrap();

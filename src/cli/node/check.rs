@@ -9,7 +9,7 @@ use crate::code::bundle::Kind;
 use crate::config::environments::{Environment, Program};
 use crate::config::whole::check_end;
 use crate::config::{NodeFile, RouteSource};
-use crate::manage::Planned;
+use crate::manage::{Planned, check_extensions};
 use crate::port::Opening;
 use crate::sys::jail;
 use crate::sys::netlink;
@@ -28,6 +28,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     let planned = Planned::of(&file).with_context(named)?;
     file.check_workers(planned.room().workers(&file.cpu)).with_context(named)?;
     broker::prepare::check(&file).with_context(named)?;
+    check_extensions(&file, &planned).with_context(named)?;
     let sandbox = sandbox::expected(&file).with_context(named)?;
     let (changed, mut remarks) = (file.changed_defaults(), file.remarks());
     remarks.extend(waiting(&file, &planned));

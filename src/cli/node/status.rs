@@ -126,8 +126,9 @@ fn describe_port(text: &mut String, port: &Port) {
     let demands = if demands.is_empty() { demands } else { format!("; demands {demands}") };
     let _ = writeln!(text, "    bound {bound_max}, signed {signed_bound_max}{demands}");
     if let Some(PortInput { weight, priority, batches, frames, failed }) = port.input {
-        let failed = if failed > 0 { format!(", {failed} turns since an extension failed") } else { String::new() };
-        let parts = format!("weight {weight}, priority {priority}");
+        let failed = if failed > 0 { format!(", {failed} turns because the order failed") } else { String::new() };
+        let parts = weight.zip(priority).map(|(weight, priority)| format!("weight {weight}, priority {priority}"));
+        let parts = parts.unwrap_or_else(|| "as an extension says".into());
         let _ = writeln!(text, "    input: {parts}; {frames} frames in {batches} batches{failed}");
     }
     for PortClass { name, sent, sent_bytes, full, early, waiting } in &port.classes {

@@ -6,23 +6,21 @@
 //! ```
 //!
 //! What others do by a module, these do by functions of the node's; what they export is listed, typed and called as everything else.
-//! Nobody unloads them. Only instances that operators call have a desk: a packet sets no routes, and has nothing fetched.
+//! Nobody unloads them. Only instances that operators call have somebody who works for them: a packet sets no routes, and has nothing
+//! fetched.
 
 use super::call_type::put_blob;
+use super::given::{NOT_FOUND, REFUSED};
 use super::manifest::ExtensionManifest;
 use crate::frame::PortId;
+use crate::sys::lock::lock;
 use crate::wire::ethernet::Mac;
 use crate::wire::{Addr, Prefix};
-use std::sync::{Arc, OnceLock};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock};
 
-/// There is none of that number or name, or what was given means nothing.
-pub const UNKNOWN: i32 = -1;
-/// It says no.
-pub const REFUSED: i32 = -2;
-/// No such host is where it was said to be.
-pub const NO_SUCH_HOST: i32 = -3;
-/// There is no room for it.
-pub const TOO_MANY: i32 = -4;
+/// Fuel that a call of these costs: about as much as a worker takes for the answer.
+pub(super) const ASKING: u64 = 50_000;
 
 /// An extension of every node.
 pub struct BuiltIn {
@@ -34,14 +32,14 @@ pub struct BuiltIn {
 }
 
 /// A call: who works for it, for whom, and arguments to result.
-pub type Work = fn(&CallOrigin<'_>, &[u8]) -> Result<Vec<u8>, i32>;
+pub type Work = fn(&CallOrigin<'_>, &[u8]) -> BuiltInAnswer;
 
 /// Who asks whom.
 pub struct CallOrigin<'a> {
     /// The extension that has called; a built-in one itself when an operator has.
     pub whose: &'a str,
     /// Who works for it, if anybody does.
-    pub desk: Option<&'a Desk>,
+    pub desk: Option<&'a Arc<Desk>>,
 }
 
 /// Who fetches code.
@@ -68,17 +66,26 @@ pub trait KnowsNetwork: Send + Sync {
     fn withdraw(&self, whose: &str);
 }
 
-/// Them, as soon as there is somebody.
+/// What a call has given: a result, or the number that it raises.
+pub type BuiltInAnswer = Result<Vec<u8>, i32>;
+
+/// Who works for the instances that operators call; or what was answered there, for instances that hear the same calls.
+///
+/// Such an instance must come to the same, so it gets the same answers, and nothing is done a second time.
 #[derive(Default)]
-pub struct Desks {
+pub struct Desk {
     code: OnceLock<Arc<dyn FetchesCode>>,
     network: OnceLock<Arc<dyn KnowsNetwork>>,
+    answers: Mutex<VecDeque<BuiltInAnswer>>,
+    repeats: bool,
 }
 
-/// The desk of all instances that operators call.
-pub type Desk = Arc<Desks>;
+impl Desk {
+    /// One that repeats answers, as long as it has some.
+    pub fn of_hearer() -> Desk {
+        Desk { repeats: true, ..Desk::default() }
+    }
 
-impl Desks {
     /// From now on this one fetches code. A node has one.
     pub fn fetch_by(&self, fetches: Arc<dyn FetchesCode>) {
         let _ = self.code.set(fetches);
@@ -94,6 +101,21 @@ impl Desks {
         if let Some(network) = self.network.get() {
             names.iter().for_each(|name| network.withdraw(name));
         }
+    }
+
+    /// What was answered since this was asked last, in order; these are the next answers of one that repeats.
+    pub fn exchange(&self, next: VecDeque<BuiltInAnswer>) -> VecDeque<BuiltInAnswer> {
+        core::mem::replace(&mut *lock(&self.answers), next)
+    }
+
+    /// What a call gives here.
+    pub(super) fn answer(&self, work: impl FnOnce() -> BuiltInAnswer) -> BuiltInAnswer {
+        if self.repeats {
+            return lock(&self.answers).pop_front().unwrap_or(Err(REFUSED));
+        }
+        let answer = work();
+        lock(&self.answers).push_back(answer.clone());
+        answer
     }
 }
 
@@ -128,14 +150,14 @@ pub fn is_built_in(name: &str) -> bool {
 
 /// `int -> host * dev`.
 fn neighbour(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
-    let at = Arguments(given).all(|given| given.number()).and_then(|at| usize::try_from(at).ok()).ok_or(UNKNOWN)?;
-    origin.network()?.neighbour(at).map(behind).ok_or(UNKNOWN)
+    let at = Arguments(given).all(|given| given.number()).and_then(|at| usize::try_from(at).ok()).ok_or(NOT_FOUND)?;
+    origin.network()?.neighbour(at).map(behind).ok_or(NOT_FOUND)
 }
 
 /// `(dev, host) -> string`.
 fn link_address(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
-    let (port, of) = Arguments(given).all(|given| Some((given.port()?, given.host()?))).ok_or(UNKNOWN)?;
-    let mac = origin.network()?.link_address(port, of).ok_or(UNKNOWN)?;
+    let (port, of) = Arguments(given).all(|given| Some((given.port()?, given.host()?))).ok_or(NOT_FOUND)?;
+    let mac = origin.network()?.link_address(port, of).ok_or(NOT_FOUND)?;
     let mut result = Vec::new();
     put_blob(&mut result, mac.to_string().as_bytes());
     Ok(result)
@@ -144,32 +166,32 @@ fn link_address(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
 /// `(host, int, host, dev) -> unit`.
 fn set_way(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
     let read = |given: &mut Arguments<'_>| Some((given.network()?, given.host()?, given.port()?));
-    let (to, via, port) = Arguments(given).all(read).ok_or(UNKNOWN)?;
+    let (to, via, port) = Arguments(given).all(read).ok_or(NOT_FOUND)?;
     origin.network()?.set_way(origin.whose, to, via, port).map(|()| Vec::new())
 }
 
 /// `(host, int) -> unit`.
 fn remove_way(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
-    let to = Arguments(given).all(Arguments::network).ok_or(UNKNOWN)?;
+    let to = Arguments(given).all(Arguments::network).ok_or(NOT_FOUND)?;
     origin.network()?.remove_way(origin.whose, to).map(|()| Vec::new())
 }
 
 /// `host -> host * dev`.
 fn next_hop(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
-    let to = Arguments(given).all(Arguments::host).ok_or(UNKNOWN)?;
-    origin.network()?.next_hop(to).map(behind).ok_or(UNKNOWN)
+    let to = Arguments(given).all(Arguments::host).ok_or(NOT_FOUND)?;
+    origin.network()?.next_hop(to).map(behind).ok_or(NOT_FOUND)
 }
 
 /// `(string, string) -> int`: a URL and a code's name, to the number of a fetch.
 fn fetch(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
-    let (url, name) = Arguments(given).all(|given| Some((given.text()?, given.text()?))).ok_or(UNKNOWN)?;
+    let (url, name) = Arguments(given).all(|given| Some((given.text()?, given.text()?))).ok_or(NOT_FOUND)?;
     Ok(origin.code()?.begin(url, name).to_le_bytes().to_vec())
 }
 
 /// `int -> string`: how a fetch stands.
 fn fetch_state(origin: &CallOrigin<'_>, given: &[u8]) -> Result<Vec<u8>, i32> {
-    let number = Arguments(given).all(Arguments::number).ok_or(UNKNOWN)?;
-    let words = origin.code()?.state(number).ok_or(UNKNOWN)?;
+    let number = Arguments(given).all(Arguments::number).ok_or(NOT_FOUND)?;
+    let words = origin.code()?.state(number).ok_or(NOT_FOUND)?;
     let mut result = Vec::new();
     put_blob(&mut result, words.as_bytes());
     Ok(result)

@@ -101,7 +101,7 @@ pub struct Instances {
     /// Those that are there. Of what is built in, each that needs it has one of its own, which knows for whom it works.
     pub all: BTreeMap<String, SharedInstance>,
     /// Who works for what is built in; nobody for packets.
-    pub desk: Option<Desk>,
+    pub desk: Option<Arc<Desk>>,
 }
 
 impl Instances {
@@ -148,6 +148,15 @@ impl CompiledExtension {
         if let Some(known) = instances.all.get(&self.manifest.name) {
             return Ok(known.clone());
         }
+        let links = self.links(instances)?;
+        let made = self.loaded(links).map_err(|why| format!("{}: {why}", self.manifest.name))?;
+        let shared = Arc::new(Mutex::new(made));
+        instances.all.insert(self.manifest.name.clone(), shared.clone());
+        Ok(shared)
+    }
+
+    /// What it calls of others, among these instances.
+    fn links(&self, instances: &mut Instances) -> Result<Vec<CallLink>, String> {
         let mut links = Vec::new();
         for (need, other) in self.manifest.needs.iter().zip(&self.needs) {
             let at = other.manifest.call(&need.call).ok_or_else(|| format!("{need} is not there"))?;
@@ -161,22 +170,22 @@ impl CompiledExtension {
                 links.push(link);
             }
         }
+        Ok(links)
+    }
+
+    /// A module or an object that is ready, with what it calls.
+    fn loaded(&self, links: Vec<CallLink>) -> Result<Instance, String> {
         let calls: Vec<_> = self.manifest.functions().collect();
-        let made = match &self.code {
+        match &self.code {
             Code::Module(engine, module) => {
                 Instance::new(engine, module, &Exports { buffer: BUFFER_NAME, calls: &calls }, links)
             }
             Code::Native(bytes, loads) => {
-                let object =
-                    loads(bytes).map_err(|error| format!("{}: it cannot be loaded: {error}", self.manifest.name))?;
+                let object = loads(bytes).map_err(|error| format!("it cannot be loaded: {error}"))?;
                 let links = links.into_iter().filter_map(calls_of).collect();
                 NativeInstance::new((object, bytes.len()), &calls, links).map(Instance::Native)
             }
-            Code::BuiltIn(_) => return Err(format!("{} is built in", self.manifest.name)),
-        };
-        let instance = made.map_err(|why| format!("{}: {why}", self.manifest.name))?;
-        let shared = Arc::new(Mutex::new(instance));
-        instances.all.insert(self.manifest.name.clone(), shared.clone());
-        Ok(shared)
+            Code::BuiltIn(_) => Err("every node has it".into()),
+        }
     }
 }

@@ -11,9 +11,16 @@ pub const BUFFER: usize = 4096;
 /// Fuel that a call of another's costs, besides one for each byte.
 pub(super) const PASSING: u64 = 200;
 
-/// What a call gives whose callee has failed.
-pub(super) const FAILED: i32 = -5;
-pub(super) const TOO_BIG: i32 = -4;
+/// What calls raise, as `anode/extension.h` has it: there is none of that name or number, or what was given means nothing.
+pub const NOT_FOUND: i32 = -1;
+/// It says no.
+pub const REFUSED: i32 = -2;
+/// No such host is there.
+pub const NO_SUCH_HOST: i32 = -3;
+/// There is no room for it.
+pub const TOO_BIG: i32 = -4;
+/// A call of another extension, or of the node, has failed.
+pub const FAILED: i32 = -5;
 
 /// Why a call has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

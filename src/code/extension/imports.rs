@@ -74,6 +74,11 @@ pub fn check(module: &str, name: &str) -> Result<(), String> {
         let why = OTHERS.iter().find(|(begins, _)| name.starts_with(begins)).map_or("", |(_, why)| why);
         return imports(&format!(", which environments alone have: {why}"));
     }
+    if let ("an_fetch" | "an_fetch_state", ANODE) = (name, module) {
+        let call =
+            if name == "an_fetch" { "code.fetch : (string, string) -> int" } else { "code.state : int -> string" };
+        return imports(&format!(", which is a call that every node has: needs = ['{call}']"));
+    }
     let all: Vec<_> = OWN.iter().map(|own| format!("{}.{}", own.module, own.name)).collect();
     imports(&format!("; there are {}", all.join(", ")))
 }
@@ -91,6 +96,7 @@ mod tests {
             ("nodeos", "an_graphEdit", "a PLAN program has graphEdit()"),
             ("nodeos", "an_domainWait", "in the middle of a packet"),
             ("nodeos", "an_sya", "imports nodeos.an_sya: anode/nodeos.h has no such call; do you mean 'an_say'?"),
+            ("anode", "an_fetch", "every node has: needs = ['code.fetch : (string, string) -> int']"),
             ("env", "puts", "imports env.puts; there are anode.an_now, "),
         ] {
             let said = check(module, name).err().unwrap_or_default();

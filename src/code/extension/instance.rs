@@ -5,7 +5,7 @@
 //! number for what it raises. Of the node it reaches what is in [`super::imports`], and of other modules the calls that it was linked with.
 //! Each call has its fuel, what others do for it included. One that fails leaves the module as it was then, and it can be called again.
 
-use super::built_in::{CallOrigin, Desk, Work};
+use super::built_in::{ASKING, CallOrigin, Desk, Work};
 pub use super::given::BUFFER;
 pub use super::given::CallFailure;
 use super::given::{self, Buffer, FAILED, Host, PASSING, length_of};
@@ -65,7 +65,7 @@ pub struct BuiltInInstance {
     /// The name of who calls.
     pub whose: String,
     /// Who works for it; nobody for packets.
-    pub desk: Option<Desk>,
+    pub desk: Option<Arc<Desk>>,
 }
 
 /// A module that is ready.
@@ -114,7 +114,8 @@ impl Instance {
         match self {
             Instance::Module(module) => module.call(at, around, fuel, exchange),
             Instance::Native(native) => native.call(at, around, fuel, exchange),
-            Instance::BuiltIn(built_in) => (built_in.call(at, exchange), 0),
+            Instance::BuiltIn(built_in) if fuel >= ASKING => (built_in.call(at, exchange), ASKING),
+            Instance::BuiltIn(_) => (Err(CallFailure::Fuel), fuel),
         }
     }
 }
@@ -123,7 +124,11 @@ impl BuiltInInstance {
     fn call(&self, at: usize, exchange: &mut Vec<u8>) -> Result<(), CallFailure> {
         let work = self.works.get(at).ok_or(CallFailure::Broken)?;
         let origin = CallOrigin { whose: &self.whose, desk: self.desk.as_ref() };
-        match work(&origin, exchange) {
+        let answer = match &self.desk {
+            Some(desk) => desk.answer(|| work(&origin, exchange)),
+            None => work(&origin, exchange),
+        };
+        match answer {
             Ok(result) if result.len() > BUFFER => Err(CallFailure::TooBig),
             Ok(result) => {
                 *exchange = result;

@@ -14,7 +14,7 @@
 pub mod built_in;
 pub mod call_type;
 pub mod compiled;
-mod given;
+pub mod given;
 pub mod imports;
 pub mod instance;
 pub mod manifest;

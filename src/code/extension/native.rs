@@ -82,6 +82,11 @@ impl NativeInstance {
             calls.push(unsafe { core::mem::transmute::<*mut c_void, Function>(at.as_ptr()) });
         }
         let (buffer, place) = (find("an_buffer")?.cast(), find("an_given")?.cast::<*const Given>());
+        // SAFETY: by the same rule it is a number of this size.
+        let bytes_there = unsafe { find("an_given_bytes")?.cast::<u32>().read() };
+        if bytes_there as usize != size_of::<Given>() {
+            return Err("another anode/extension.h than this node's was its header: compile it anew".into());
+        }
         let called = Called { now: 0, random: 0, fuel: 0, links, buffer };
         let called = NonNull::from(Box::leak(Box::new(called)));
         let size = size_of::<Given>() as u32;

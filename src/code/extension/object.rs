@@ -32,7 +32,7 @@ pub fn manifest_of(bytes: &[u8]) -> Result<ExtensionManifest, String> {
     let manifest: ExtensionManifest = text.parse()?;
     let exports: Vec<&str> = file.dynamic_symbols().filter_map(|symbol| symbol.name().ok()).collect();
     let functions = manifest.functions().map(|name| format!("{CALL}{name}"));
-    let mut wanted = functions.chain(["an_buffer".to_owned(), "an_given".to_owned()]);
+    let mut wanted = functions.chain(["an_buffer", "an_given", "an_given_bytes"].map(str::to_owned));
     let missing = wanted.find(|name| !exports.contains(&name.as_str()));
     drop(wanted);
     match missing {

@@ -6,21 +6,24 @@
 //! ```
 //!
 //! A worker that evaluates programs waits for nobody: while one side takes an operator's call, it has the other one. Both take the same
-//! calls in the same order, at the same time of their clocks and with the same random numbers. So of what operators have said they know
-//! the same. What a program's calls leave in memory is on the side that was used then: so a service that is to hear operators should
-//! change nothing itself.
+//! calls in the same order, at the same time of their clocks, with the same random numbers and the node's same answers. So of what
+//! operators have said they know the same. What a program's calls leave in memory is on the side that was used then: so a service that is
+//! to hear operators should change nothing itself.
 
+use crate::code::extension::built_in::{BuiltInAnswer, Desk};
 use crate::code::extension::compiled::{CompiledExtension, Instances};
 use crate::code::extension::instance::{CallFailure, SharedInstance};
 use crate::ee::plan::LoadedService;
 use crate::sys::lock::lock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, TryLockError};
 
 /// An instance with those that it calls, by name.
 struct Side {
     own: SharedInstance,
+    /// What the node has answered to the call that is heard.
+    desk: Arc<Desk>,
     all: BTreeMap<String, SharedInstance>,
 }
 
@@ -37,13 +40,16 @@ pub(super) struct Told<'a> {
     pub at_time: (u64, u64),
     pub given: &'a [u8],
     pub fuel: u64,
+    /// What the node has answered to what it has asked of it.
+    pub answers: &'a VecDeque<BuiltInAnswer>,
 }
 
 impl Sides {
     pub(super) fn new(compiled: &CompiledExtension) -> Result<Sides, String> {
         let side = || {
-            let mut instances = Instances::default();
-            compiled.instance(&mut instances).map(|own| Side { own, all: instances.all })
+            let desk = Arc::new(Desk::of_hearer());
+            let mut instances = Instances { desk: Some(desk.clone()), ..Instances::default() };
+            compiled.instance(&mut instances).map(|own| Side { own, desk, all: instances.all })
         };
         let count = if compiled.hears() { 2 } else { 1 };
         Ok(Sides { sides: (0..count).map(|_| side()).collect::<Result<_, _>>()?, used: AtomicUsize::new(0) })
@@ -67,12 +73,15 @@ impl Side {
         let mut exchange = told.given.to_vec();
         // Whoever uses this side still has a call under way; those that the extension needs are called within such calls alone.
         let mut own = lock(&self.own);
+        self.desk.exchange(told.answers.clone());
         let _ = match self.all.get(told.extension) {
             Some(needed) if !Arc::ptr_eq(needed, &self.own) => {
                 lock(needed).call(told.at, told.at_time, told.fuel, &mut exchange)
             }
             _ => own.call(told.at, told.at_time, told.fuel, &mut exchange),
         };
+        // Calls of programs are answered nothing.
+        self.desk.exchange(VecDeque::new());
     }
 }
 

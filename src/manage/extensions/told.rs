@@ -1,6 +1,7 @@
 //! What is said of extensions: what each is, and why calls have no result.
 
 use super::Loaded;
+use crate::code::extension::given::{FAILED, NO_SUCH_HOST, NOT_FOUND, REFUSED, TOO_BIG};
 use crate::code::extension::instance::CallFailure;
 use crate::code::extension::manifest::ExtensionManifest;
 use crate::wire::Digest;
@@ -9,11 +10,11 @@ use model::extensions::{Call, Extension, OfferedAdmission, OfferedEngine, Offere
 /// Why a call that may use so much fuel has no result, for people.
 pub(super) fn failure(failure: CallFailure, fuel: u64) -> String {
     match failure {
-        CallFailure::Raised(-1) => "not found".into(),
-        CallFailure::Raised(-2) => "refused".into(),
-        CallFailure::Raised(-3) => "not an address that it takes".into(),
-        CallFailure::Raised(-4) | CallFailure::TooBig => "too big".into(),
-        CallFailure::Raised(-5) => "a call of another extension has failed".into(),
+        CallFailure::Raised(NOT_FOUND) => "not found".into(),
+        CallFailure::Raised(REFUSED) => "refused".into(),
+        CallFailure::Raised(NO_SUCH_HOST) => "no such host there, or not an address that it takes".into(),
+        CallFailure::Raised(TOO_BIG) | CallFailure::TooBig => "too big, or no room for more".into(),
+        CallFailure::Raised(FAILED) => "a call of another extension, or of the node, has failed".into(),
         CallFailure::Raised(code) => format!("it says {code}"),
         CallFailure::Fuel => format!("it has used up its fuel of {fuel}"),
         CallFailure::Broken => "it has failed: a trap".into(),

@@ -5,22 +5,26 @@
 //! ```
 //!
 //! They are the node's as those of its configuration are: told to both halves, and before the kernel's. The configuration's come first. Of
-//! two extensions with a route to the same network, the one counts whose name is first. A next hop that no port has in its subnet any more
-//! leads nowhere until one has it again. Whoever sets one does not wait: the thread that keeps extensions may not tell the kernel half, and
-//! whoever applies a configuration may have the follower meanwhile.
+//! two extensions with a route to the same network, the one counts whose name is first; what an operator sets counts before both. A next
+//! hop that no port has in its subnet any more leads nowhere until one has it again. Whoever sets one does not wait: the thread that keeps
+//! extensions may not tell the kernel half, and whoever applies a configuration may have the follower meanwhile.
 
-use crate::code::extension::built_in::{TOO_MANY, UNKNOWN};
-use crate::config::routes::port_towards;
-use crate::node::NodeConfig;
+use crate::code::extension::built_in::is_built_in;
+use crate::code::extension::given::{NOT_FOUND, TOO_BIG};
+use crate::config::routes::is_behind;
 use crate::sys::lock::lock;
 use crate::sys::poll::Waker;
-use crate::topology::{NextHop, RouteChange, Routes};
-use crate::wire::{Addr, Prefix};
+use crate::topology::{Neighbour, NextHop, Port, RouteChange, Routes};
+use crate::wire::Prefix;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, OnceLock};
 
-/// Routes of all extensions.
+/// Routes of all extensions, and of operators besides.
 pub const BROUGHT_MAX: usize = 1024;
+pub const OPERATORS_MAX: usize = 64;
+
+/// As who operators set routes: it comes before all names of extensions.
+const OPERATOR: &str = "";
 
 /// Routes that extensions have set.
 #[derive(Default)]
@@ -32,8 +36,8 @@ pub struct BroughtRoutes {
 
 #[derive(Default)]
 struct Table {
-    /// The next node to each network, by the extension that has said so.
-    all: BTreeMap<(String, Prefix), Addr>,
+    /// The next node to each network, and its port, by the extension that has said so.
+    all: BTreeMap<(String, Prefix), NextHop>,
     /// Whether something has changed that is not told yet.
     changed: bool,
     /// Whether somebody follows what the kernel tells.
@@ -42,24 +46,32 @@ struct Table {
 
 impl BroughtRoutes {
     /// From now on these wake who follows routes, and who waits for something to follow.
-    pub fn wake_by(&self, waker: Waker, begin: impl Fn() + Send + Sync + 'static) {
+    pub fn wake_by(&self, waker: Waker, tell: impl Fn() + Send + Sync + 'static) {
         // There is one thread.
-        let _ = self.wakes.set((waker, Box::new(begin)));
+        let _ = self.wakes.set((waker, Box::new(tell)));
     }
 
     /// Whether the thread follows what the kernel tells, or waits for something to follow.
     pub fn watch(&self, watched: bool) {
-        lock(&self.table).watched = watched;
+        let mut table = lock(&self.table);
+        table.watched = watched;
+        if !watched && table.changed {
+            // Whoever followed has not told it any more.
+            self.wakes.get().into_iter().for_each(|(_, tell)| tell());
+        }
     }
 
     /// An extension's route to a network is by this node from now on; a number says why not.
-    pub fn set(&self, whose: &str, to: Prefix, via: Addr) -> Result<(), i32> {
-        let key = (whose.to_owned(), to);
+    pub fn set(&self, whose: &str, to: Prefix, next: NextHop) -> Result<(), i32> {
+        let key = (owner(whose), to);
         let mut table = lock(&self.table);
-        if table.all.len() >= BROUGHT_MAX && !table.all.contains_key(&key) {
-            return Err(TOO_MANY);
+        let is_operators = |key: &(String, Prefix)| key.0 == OPERATOR;
+        let count = table.all.keys().filter(|known| is_operators(known) == is_operators(&key)).count();
+        let most = if is_operators(&key) { OPERATORS_MAX } else { BROUGHT_MAX };
+        if count >= most && !table.all.contains_key(&key) {
+            return Err(TOO_BIG);
         }
-        table.all.insert(key, via);
+        table.all.insert(key, next);
         self.are_others(&mut table);
         Ok(())
     }
@@ -67,7 +79,7 @@ impl BroughtRoutes {
     /// It has none any more.
     pub fn remove(&self, whose: &str, to: Prefix) -> Result<(), i32> {
         let mut table = lock(&self.table);
-        table.all.remove(&(whose.to_owned(), to)).ok_or(UNKNOWN)?;
+        table.all.remove(&(owner(whose), to)).ok_or(NOT_FOUND)?;
         self.are_others(&mut table);
         Ok(())
     }
@@ -83,29 +95,35 @@ impl BroughtRoutes {
     }
 
     fn are_others(&self, table: &mut Table) {
-        let Some((waker, begin)) = self.wakes.get() else { return };
         let told = core::mem::replace(&mut table.changed, true);
+        let Some((waker, tell)) = self.wakes.get() else { return };
         if table.watched {
             waker.wake();
         } else if !told {
-            begin();
+            tell();
         }
     }
-}
 
-impl BroughtRoutes {
     /// Whether something has changed since somebody asked last.
     pub fn take_news(&self) -> bool {
         core::mem::take(&mut lock(&self.table).changed)
     }
 
     /// These routes, and those of extensions behind them, as far as their next nodes are behind ports.
-    pub fn behind(&self, mut fixed: Routes, config: &NodeConfig) -> Routes {
-        for ((_, to), via) in &lock(&self.table).all {
-            if let Some(port) = port_towards(config, *via).filter(|_| fixed.get(*to).is_none()) {
-                fixed.change(RouteChange { to: *to, now: Some(Some(NextHop { port, via: *via })) });
+    pub fn behind(&self, mut fixed: Routes, (ports, neighbours): (&[Port], &[Neighbour])) -> Routes {
+        for ((_, to), next) in &lock(&self.table).all {
+            if fixed.get(*to).is_none() && is_behind(ports, neighbours, *next) {
+                fixed.change(RouteChange { to: *to, now: Some(Some(*next)) });
             }
         }
         fixed
     }
 }
+
+/// Whose route it is: what an operator calls of `ways` is his own.
+fn owner(whose: &str) -> String {
+    if is_built_in(whose) { OPERATOR } else { whose }.to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! The kernel's routes and rules of policy routing: what changes is told to both halves.
+//! The kernel's routes and rules of policy routing, and the node's own routes: what changes is told to both halves.
 //!
 //! ```text
 //! kernel ── changes ──▶ [mirror] ── prefixes touched ──▶ [table] ── what leads otherwise ──▶ kernel half
@@ -65,7 +65,8 @@ impl Follower {
         let ports = self.plans.iter().enumerate().map(|(at, plan)| (interface_of(plan), PortId(at as u16)));
         // Of two ports at one interface the first has the routes.
         let ports: HashMap<_, _> = ports.rev().filter(|(interface, _)| *interface > 0).collect();
-        let (fixed, gone) = self.file.fixed_routes_now(&self.config);
+        self.followed.set_ports(ports);
+        let gone = self.renew_own_routes();
         if gone > 0 {
             tracing::warn!(
                 event = "route",
@@ -73,12 +74,22 @@ impl Follower {
                 "static routes lead nowhere: no port has their next hop in its subnet any more"
             );
         }
-        let own = [self.brought.behind(fixed, &self.config), self.file.link_routes(&self.config)];
-        self.followed.set_ports(own, ports);
         let own = self.config.ports.iter().flat_map(|port| &port.addresses).map(|(addr, _)| *addr);
         if let Some(half) = self.half.as_deref() {
             complain(half.set_own(own, &self.followed.told));
         }
+    }
+
+    /// What the node has of its own is other than before: static routes, those of extensions, subnets of links. How many of the first lead
+    /// nowhere.
+    pub(super) fn renew_own_routes(&mut self) -> usize {
+        let (fixed, gone) = self.file.fixed_routes_now(&self.config);
+        let own = [
+            self.brought.behind(fixed, (&self.config.ports, &self.config.neighbours)),
+            self.file.link_routes(&self.config),
+        ];
+        self.followed.set_own(own);
+        gone
     }
 
     /// Tells both halves what has changed. An error: the node is gone.

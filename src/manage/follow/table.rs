@@ -175,15 +175,19 @@ impl Followed {
         self.stale = true;
     }
 
-    /// Takes down the routes that come first and last, and the ports by their interfaces.
-    pub fn set_ports(&mut self, own: [Routes; 2], ports: HashMap<u32, PortId>) {
+    /// Takes down the routes that come first and last.
+    pub fn set_own(&mut self, own: [Routes; 2]) {
         let before = [&self.fixed, &self.links];
         self.touched.extend(own.iter().chain(before).flat_map(Routes::iter).map(|(to, _)| to));
+        [self.fixed, self.links] = own;
+    }
+
+    /// Takes down the ports by their interfaces.
+    pub fn set_ports(&mut self, ports: HashMap<u32, PortId>) {
         if ports != self.ports {
             self.touched.extend(self.kernel.prefixes());
             self.ports = ports;
         }
-        [self.fixed, self.links] = own;
     }
 
     /// Reads all of the kernel's routes, if that is due and not too soon.

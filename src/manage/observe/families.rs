@@ -443,7 +443,7 @@ pub const FAMILIES: &[Family] = &[
         "anode_port_input_failed_total",
         Counter,
         PORT,
-        "Turns since an extension's order of input failed.",
+        "Turns given because an extension's order of input failed.",
         |all, say| {
             each_port(all, say, |port| port.input.as_ref().map(|input| Whole(input.failed)));
         }

@@ -235,7 +235,8 @@ fn class((name, counts): &(Box<str>, ClassCounts)) -> status::PortClass {
 
 /// What was taken in of a port by an order of ports.
 fn input(counts: InputCounts) -> status::PortInput {
-    let InputCounts { weight, priority, batches, frames, failed } = counts;
+    let InputCounts { part, batches, frames, failed } = counts;
+    let (weight, priority) = part.unzip();
     status::PortInput { weight, priority, batches, frames, failed }
 }
 

@@ -15,6 +15,7 @@
 //! the batches.
 
 use crate::config::input::InputSpec;
+use crate::schedule::Share;
 use crate::schedule::discipline::{MakesPolicies, NoExtensions, Order, TURN};
 use crate::sys::mmsg::BATCH;
 use crate::sys::poll::Ready;
@@ -40,11 +41,9 @@ pub struct Input {
 impl Input {
     /// One in which no port waits. An error: there is no such order of ports.
     pub fn new(spec: InputSpec, policies: &dyn MakesPolicies) -> Result<Input, String> {
-        let counts = spec
-            .shares
-            .iter()
-            .map(|share| InputCounts { weight: share.weight, priority: share.priority, ..InputCounts::default() })
-            .collect();
+        let part = |share: &Share| spec.extension().is_none().then_some((share.weight, share.priority));
+        let counts = spec.shares.iter().map(|share| InputCounts { part: part(share), ..InputCounts::default() });
+        let counts = counts.collect();
         let (order, waits) = (order_of(&spec, policies)?, vec![false; spec.shares.len()]);
         Ok(Input { spec, order, waits, counts, ready: Vec::new() })
     }
@@ -52,7 +51,7 @@ impl Input {
     /// The same without what a panic has left half done: the poll tells of ports with frames again.
     pub fn begin_anew(&mut self) {
         // What could be made once can be made again, but that of an extension, which a worker does not make.
-        if !self.order.forget()
+        if !self.order.forget_brought()
             && let Ok(order) = order_of(&self.spec, &NoExtensions)
         {
             self.order = order;

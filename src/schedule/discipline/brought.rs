@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Example: `shares/Shares(3, 1)` of the extension `shares` gives the first class three parts and the second one. A function may fail: it
-//! traps, loops, or names a class that has nothing. That is counted; then the first class that has something is next, and a packet that
+//! traps, loops, or names a class that has nothing. That is counted; then classes have their turns, and a packet that
 //! finds room may wait.
 
 pub use crate::topology::gauge::PolicyCounts;
@@ -120,7 +120,7 @@ struct Asked {
     /// Failures in a row, and until when it is not asked.
     in_vain: u32,
     rests_until: u64,
-    /// Failures, and times at which it was not asked.
+    /// Times at which it said nothing of use, or was not asked.
     failed: u64,
 }
 
@@ -187,7 +187,10 @@ impl BroughtOrder {
         let given = [u64::from(self.classes), !self.waiting & all, class as u64, bytes as u64];
         let waiting = self.waiting;
         let waits = |class: u64| usize::try_from(class).ok().filter(|class| waiting & bit(*class) != 0);
-        self.asked.ask(given, now, waits).or(Some(waiting.trailing_zeros() as usize))
+        // One that fails lets all have their turns.
+        let behind = waiting & u64::MAX.checked_shl(class as u32 + 1).unwrap_or(0);
+        let next = if behind == 0 { waiting } else { behind }.trailing_zeros();
+        self.asked.ask(given, now, waits).or(Some(next as usize))
     }
 
     #[inline]

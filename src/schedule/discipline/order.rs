@@ -169,8 +169,8 @@ impl Order {
         }
     }
 
-    /// No class of an extension's order waits any more; other orders are made anew.
-    pub(crate) fn forget(&mut self) -> bool {
+    /// No class of an extension's order waits any more; says whether it is one.
+    pub(crate) fn forget_brought(&mut self) -> bool {
         match self {
             Order::Brought(order) => {
                 order.forget();

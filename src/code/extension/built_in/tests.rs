@@ -40,7 +40,7 @@ impl KnowsNetwork for Echo {
 }
 
 /// A call with arguments as people write them, and its result as they read it.
-fn call(desk: Option<&Desk>, name: &str, given: &[&str]) -> Result<String, i32> {
+fn call(desk: Option<&Arc<Desk>>, name: &str, given: &[&str]) -> Result<String, i32> {
     let (extension, call) = name.split_once('.').unwrap();
     let built_in = ALL.iter().find(|built_in| built_in.name == extension).unwrap();
     let manifest = built_in.manifest().unwrap();
@@ -51,10 +51,10 @@ fn call(desk: Option<&Desk>, name: &str, given: &[&str]) -> Result<String, i32> 
     kind.write(&values, &mut bytes).unwrap();
     let origin = CallOrigin { whose: "somebody", desk };
     for end in 0..bytes.len() {
-        assert_eq!(built_in.works[at](&origin, &bytes[..end]), Err(UNKNOWN), "{name} of {end} bytes");
+        assert_eq!(built_in.works[at](&origin, &bytes[..end]), Err(NOT_FOUND), "{name} of {end} bytes");
     }
     let longer = [&bytes[..], &[0]].concat();
-    assert_eq!(built_in.works[at](&origin, &longer), Err(UNKNOWN), "{name} of more bytes");
+    assert_eq!(built_in.works[at](&origin, &longer), Err(NOT_FOUND), "{name} of more bytes");
     built_in.works[at](&origin, &bytes).map(|result| kind.read(&result).unwrap().to_string())
 }
 
@@ -70,27 +70,27 @@ fn what_every_node_has_is_said_as_of_others() {
 
 #[test]
 fn calls_take_all_that_was_given_or_nothing() {
-    let (echo, desk) = (Arc::new(Echo::default()), Desk::default());
+    let (echo, desk) = (Arc::new(Echo::default()), Arc::new(Desk::default()));
     assert_eq!(call(None, "ways.next", &["10.0.0.9"]), Err(REFUSED), "a packet's instance asks nobody");
     assert_eq!(call(Some(&desk), "code.state", &["7"]), Err(REFUSED), "nobody is there yet");
     desk.fetch_by(echo.clone());
     desk.ask(echo.clone());
     for (name, given, result) in [
         ("links.neighbour", &["0"][..], Ok("(10.0.0.2, <dev 1>)")),
-        ("links.neighbour", &["1"], Err(UNKNOWN)),
-        ("links.neighbour", &["-1"], Err(UNKNOWN)),
+        ("links.neighbour", &["1"], Err(NOT_FOUND)),
+        ("links.neighbour", &["-1"], Err(NOT_FOUND)),
         ("links.address", &["1", "10.0.0.2"], Ok("02:00:00:00:00:01")),
-        ("links.address", &["0", "10.0.0.2"], Err(UNKNOWN)),
+        ("links.address", &["0", "10.0.0.2"], Err(NOT_FOUND)),
         ("ways.next", &["10.9.9.9"], Ok("(10.0.0.2, <dev 1>)")),
         ("ways.set", &["10.2.3.4", "16", "10.0.0.2", "1"], Ok("()")),
         ("ways.set", &["2001:db8::1", "32", "fe80::1", "0"], Ok("()")),
-        ("ways.set", &["10.2.0.0", "33", "10.0.0.2", "1"], Err(UNKNOWN)),
-        ("ways.set", &["10.2.0.0", "16", "10.0.0.2", "65536"], Err(UNKNOWN)),
-        ("ways.set", &["10.2.0.0", "-1", "10.0.0.2", "1"], Err(UNKNOWN)),
+        ("ways.set", &["10.2.0.0", "33", "10.0.0.2", "1"], Err(NOT_FOUND)),
+        ("ways.set", &["10.2.0.0", "16", "10.0.0.2", "65536"], Err(NOT_FOUND)),
+        ("ways.set", &["10.2.0.0", "-1", "10.0.0.2", "1"], Err(NOT_FOUND)),
         ("ways.remove", &["10.2.0.0", "16"], Ok("()")),
         ("code.fetch", &["http://a/", "abc"], Ok("903")),
         ("code.state", &["7"], Ok("seven")),
-        ("code.state", &["8"], Err(UNKNOWN)),
+        ("code.state", &["8"], Err(NOT_FOUND)),
     ] {
         let said = call(Some(&desk), name, given);
         let plain = said.as_ref().map(|said| said.trim_matches('"')).map_err(|code| *code);
@@ -107,4 +107,17 @@ fn calls_take_all_that_was_given_or_nothing() {
             "b: none",
         ]
     );
+}
+
+#[test]
+fn who_hears_the_same_calls_has_the_same_answers_and_no_more() {
+    let (desk, hears) = (Desk::default(), Desk::of_hearer());
+    let said = [Ok(vec![1]), Err(NOT_FOUND), Ok(Vec::new())];
+    for answer in said.clone() {
+        assert_eq!(desk.answer(|| answer.clone()), answer);
+    }
+    hears.exchange(desk.exchange(VecDeque::new()));
+    for answer in said.into_iter().chain([Err(REFUSED), Err(REFUSED)]) {
+        assert_eq!(hears.answer(|| unreachable!("nothing is done a second time")), answer);
+    }
 }

@@ -1,8 +1,13 @@
 //! What operators call everywhere, as PLAN's services see it: all of it in its order, and while they are asked without a pause.
 
 use super::*;
+use crate::code::extension::built_in::KnowsNetwork;
+use crate::code::extension::given::NO_SUCH_HOST;
+use crate::frame::PortId;
 use crate::manage::extensions::{Extensions, Service};
 use crate::sys::clock::Clock;
+use crate::wire::ethernet::Mac;
+use crate::wire::{Addr, Prefix};
 use std::sync::atomic::AtomicBool;
 
 const ROUTES: &[u8] = include_bytes!("../../../../apps/extensions/routes.wat");
@@ -73,9 +78,37 @@ fn what_operators_call_everywhere_is_seen_by_who_is_asked_all_the_time() {
     });
 }
 
+/// A node in which all but port 9 lead somewhere.
+struct AllButNine;
+
+impl KnowsNetwork for AllButNine {
+    fn neighbour(&self, _: usize) -> Option<(Addr, PortId)> {
+        None
+    }
+    fn link_address(&self, _: PortId, _: Addr) -> Option<Mac> {
+        None
+    }
+    fn next_hop(&self, _: Addr) -> Option<(Addr, PortId)> {
+        None
+    }
+    fn set_way(&self, _: &str, _: Prefix, _: Addr, port: PortId) -> Result<(), i32> {
+        if port == PortId(9) { Err(NO_SUCH_HOST) } else { Ok(()) }
+    }
+    fn remove_way(&self, _: &str, _: Prefix) -> Result<(), i32> {
+        Ok(())
+    }
+    fn withdraw(&self, _: &str) {}
+}
+
 #[test]
 fn routes_are_found_by_the_smallest_network() {
     let (extensions, mut services) = load(&[ROUTES]);
+    // Without anybody who sets routes there is none here either.
+    assert_eq!(
+        call(&extensions, "routes.add", &["10.2.0.0", "16", "10.0.0.2", "0"]).unwrap_err(),
+        "routes.add: refused"
+    );
+    extensions.network_by(Arc::new(AllButNine));
     let [service] = &mut services[..] else { panic!("next alone is a service") };
     let v4 = |d: [u8; 4]| std::net::Ipv4Addr::from(d).to_ipv6_mapped().octets();
     assert_eq!(asked(service, &v4([10, 2, 0, 1])), Err(CallFailure::Raised(-1)));
@@ -103,6 +136,9 @@ fn routes_are_found_by_the_smallest_network() {
     call(&extensions, "routes.add", &["0.0.0.0", "0", "10.0.0.9", "5"]).unwrap();
     assert_eq!(call(&extensions, "routes.next", &["10.3.0.1"]).unwrap(), "(10.0.0.9, <dev 5>)");
     assert!(call(&extensions, "routes.next", &["fe00::1"]).is_err(), "that was one of IPv4");
+    // What the node does not take PLAN does not see either.
+    let why = call(&extensions, "routes.add", &["10.2.3.9", "32", "10.0.0.7", "9"]).unwrap_err();
+    assert!(why.contains("no such host there"), "{why}");
     let found = asked(service, &v4([10, 2, 3, 9])).unwrap();
     assert_eq!(found, [&v4([10, 0, 0, 3])[..], &1u64.to_le_bytes()].concat(), "operators' routes are PLAN's");
     call(&extensions, "routes.add", &["10.2.3.0", "24", "10.0.0.8", "6"]).unwrap();

@@ -88,10 +88,11 @@ fn cpu(file: &NodeFile, planned: &Planned) -> Cpu {
 
 fn input(file: &NodeFile, planned: &Planned) -> Result<Option<Input>> {
     let Some(spec) = file.input()? else { return Ok(None) };
+    let heeds = spec.extension().is_none();
     let part = |(share, port): (&Share, &topology::Port)| InputPart {
         port: port.name.clone(),
-        weight: share.weight,
-        priority: share.priority,
+        weight: heeds.then_some(share.weight),
+        priority: heeds.then_some(share.priority),
     };
     let ports = zip(&spec.shares, &planned.config.ports).map(part).collect();
     Ok(Some(Input { order: spec.order.name().into(), ports }))
