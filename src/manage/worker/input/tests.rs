@@ -139,6 +139,27 @@ fn an_extension_says_of_which_port_the_next_frames_are() {
 }
 
 #[test]
+fn each_worker_s_order_of_an_extension_has_memory_of_its_own() {
+    let text = r#"(module (memory (export "memory") 1) (global (export "an_buffer") i32 (i32.const 0))
+      (func (export "Next") (param i32) (result i32)
+        (i64.store (i32.const 4096) (i64.add (i64.load (i32.const 4096)) (i64.const 1)))
+        (i64.store (i32.const 0) (i64.rem_u (i64.load (i32.const 4096)) (i64.const 3))) (i32.const 8))
+      (@custom "anode.extension" "name = 'ring'\n[[engine]]\nname = 'Next'\nports = '1-/1'\norder = true"))"#;
+    let extensions = Extensions::start(Clock::start(), false).unwrap();
+    let policies = extensions.prepare(vec![text.as_bytes().to_vec()]).unwrap().policies;
+    let made = || Input::new(spec("ring/Next".parse().unwrap(), &[(100, 0); 3]), &policies).unwrap();
+    let mut workers = [made(), made()];
+    for turn in 0..30 {
+        for input in &mut workers {
+            (0..3).for_each(|at| input.wake(at, turn));
+            // As if there were no other one.
+            assert_eq!(input.next(turn), Some((turn as usize + 1) % 3));
+            input.charge((turn as usize + 1) % 3, 1, true, turn);
+        }
+    }
+}
+
+#[test]
 fn a_port_has_its_turn_when_the_order_of_an_extension_fails() {
     let text = |body: &str| {
         format!(
