@@ -488,9 +488,11 @@ impl State {
         let at_time = (self.clock.now(), self.chance.hash_one(loaded.calls));
         let arguments = if manifest.calls[at].everywhere { Some(exchange.clone()) } else { None };
         let mut instance = loaded.instance.lock().unwrap_or_else(PoisonError::into_inner);
+        let desk = self.instances.desk.clone().unwrap_or_default();
+        desk.exchange(Some(VecDeque::new()));
         let (result, fuel) = instance.call(at, at_time, CALL_FUEL, &mut exchange);
         drop(instance);
-        let answers = self.instances.desk.iter().flat_map(|desk| desk.exchange(VecDeque::new())).collect();
+        let answers = desk.exchange(None);
         if let Some(given) = &arguments {
             let told = Told { extension, at, at_time, given, fuel: CALL_FUEL, answers: &answers };
             self.sides.iter().for_each(|(_, sides)| sides.tell(&told));

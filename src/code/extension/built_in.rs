@@ -71,12 +71,13 @@ pub type BuiltInAnswer = Result<Vec<u8>, i32>;
 
 /// Who works for the instances that operators call; or what was answered there, for instances that hear the same calls.
 ///
-/// Such an instance must come to the same, so it gets the same answers, and nothing is done a second time.
+/// Such an instance must come to the same, so it gets the same answers for as much fuel, and nothing is done a second time.
 #[derive(Default)]
 pub struct Desk {
     code: OnceLock<Arc<dyn FetchesCode>>,
     network: OnceLock<Arc<dyn KnowsNetwork>>,
-    answers: Mutex<VecDeque<BuiltInAnswer>>,
+    /// What the call under way was answered; nothing: an operator's call is not under way.
+    answers: Mutex<Option<VecDeque<BuiltInAnswer>>>,
     repeats: bool,
 }
 
@@ -103,18 +104,23 @@ impl Desk {
         }
     }
 
-    /// What was answered since this was asked last, in order; these are the next answers of one that repeats.
-    pub fn exchange(&self, next: VecDeque<BuiltInAnswer>) -> VecDeque<BuiltInAnswer> {
-        core::mem::replace(&mut *lock(&self.answers), next)
+    /// An operator's call begins, or is heard where these were its answers; with nothing it is over. Gives what was answered.
+    pub fn exchange(&self, answers: Option<VecDeque<BuiltInAnswer>>) -> VecDeque<BuiltInAnswer> {
+        core::mem::replace(&mut *lock(&self.answers), answers).unwrap_or_default()
+    }
+
+    /// Whether an operator's call is under way.
+    pub(super) fn is_open(&self) -> bool {
+        lock(&self.answers).is_some()
     }
 
     /// What a call gives here.
     pub(super) fn answer(&self, work: impl FnOnce() -> BuiltInAnswer) -> BuiltInAnswer {
         if self.repeats {
-            return lock(&self.answers).pop_front().unwrap_or(Err(REFUSED));
+            return lock(&self.answers).as_mut().and_then(VecDeque::pop_front).unwrap_or(Err(REFUSED));
         }
         let answer = work();
-        lock(&self.answers).push_back(answer.clone());
+        lock(&self.answers).iter_mut().for_each(|answers| answers.push_back(answer.clone()));
         answer
     }
 }

@@ -8,7 +8,7 @@
 use super::built_in::{ASKING, CallOrigin, Desk, Work};
 pub use super::given::BUFFER;
 pub use super::given::CallFailure;
-use super::given::{self, Buffer, FAILED, Host, PASSING, length_of};
+use super::given::{self, Buffer, FAILED, Host, PASSING, REFUSED, length_of};
 use super::native::NativeInstance;
 use std::sync::{Arc, Mutex, PoisonError};
 use wasmtime::{Caller, Config, Engine, Linker, Module, Store, StoreLimitsBuilder, TypedFunc, bail};
@@ -114,28 +114,31 @@ impl Instance {
         match self {
             Instance::Module(module) => module.call(at, around, fuel, exchange),
             Instance::Native(native) => native.call(at, around, fuel, exchange),
-            Instance::BuiltIn(built_in) if fuel >= ASKING => (built_in.call(at, exchange), ASKING),
-            Instance::BuiltIn(_) => (Err(CallFailure::Fuel), fuel),
+            Instance::BuiltIn(built_in) => built_in.call(at, fuel, exchange),
         }
     }
 }
 
 impl BuiltInInstance {
-    fn call(&self, at: usize, exchange: &mut Vec<u8>) -> Result<(), CallFailure> {
-        let work = self.works.get(at).ok_or(CallFailure::Broken)?;
-        let origin = CallOrigin { whose: &self.whose, desk: self.desk.as_ref() };
-        let answer = match &self.desk {
-            Some(desk) => desk.answer(|| work(&origin, exchange)),
-            None => work(&origin, exchange),
+    /// Refuses at once where no operator's call is under way.
+    fn call(&self, at: usize, fuel: u64, exchange: &mut Vec<u8>) -> (Result<(), CallFailure>, u64) {
+        let Some(desk) = self.desk.as_ref().filter(|desk| desk.is_open()) else {
+            return (Err(CallFailure::Raised(REFUSED)), 0);
         };
-        match answer {
+        if fuel < ASKING {
+            return (Err(CallFailure::Fuel), fuel);
+        }
+        let Some(work) = self.works.get(at) else { return (Err(CallFailure::Broken), 0) };
+        let origin = CallOrigin { whose: &self.whose, desk: Some(desk) };
+        let given = match desk.answer(|| work(&origin, exchange)) {
             Ok(result) if result.len() > BUFFER => Err(CallFailure::TooBig),
             Ok(result) => {
                 *exchange = result;
                 Ok(())
             }
             Err(code) => Err(CallFailure::Raised(code)),
-        }
+        };
+        (given, ASKING)
     }
 }
 

@@ -73,7 +73,7 @@ impl Side {
         let mut exchange = told.given.to_vec();
         // Whoever uses this side still has a call under way; those that the extension needs are called within such calls alone.
         let mut own = lock(&self.own);
-        self.desk.exchange(told.answers.clone());
+        self.desk.exchange(Some(told.answers.clone()));
         let _ = match self.all.get(told.extension) {
             Some(needed) if !Arc::ptr_eq(needed, &self.own) => {
                 lock(needed).call(told.at, told.at_time, told.fuel, &mut exchange)
@@ -81,7 +81,7 @@ impl Side {
             _ => own.call(told.at, told.at_time, told.fuel, &mut exchange),
         };
         // Calls of programs are answered nothing.
-        self.desk.exchange(VecDeque::new());
+        self.desk.exchange(None);
     }
 }
 

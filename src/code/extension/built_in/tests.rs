@@ -113,10 +113,13 @@ fn calls_take_all_that_was_given_or_nothing() {
 fn who_hears_the_same_calls_has_the_same_answers_and_no_more() {
     let (desk, hears) = (Desk::default(), Desk::of_hearer());
     let said = [Ok(vec![1]), Err(NOT_FOUND), Ok(Vec::new())];
+    assert!(!desk.is_open() && !hears.is_open());
+    desk.exchange(Some(VecDeque::new()));
     for answer in said.clone() {
         assert_eq!(desk.answer(|| answer.clone()), answer);
     }
-    hears.exchange(desk.exchange(VecDeque::new()));
+    hears.exchange(Some(desk.exchange(None)));
+    assert!(!desk.is_open() && hears.is_open());
     for answer in said.into_iter().chain([Err(REFUSED), Err(REFUSED)]) {
         assert_eq!(hears.answer(|| unreachable!("nothing is done a second time")), answer);
     }

@@ -162,3 +162,49 @@ fn routes_are_found_by_the_smallest_network() {
     assert_eq!(free.count(), 128 - 5);
     assert!(asked(service, &v4([11, 9, 1, 1])).is_ok() && asked(service, &v4([12, 0, 0, 1])).is_ok());
 }
+
+/// A call of PLAN's and an operator's that sets a route, and gives what the node has said; and how often it was called.
+const SETS: &str = r#"(module (import "ways" "set" (func $set (param i32) (result i32)))
+  (memory (export "memory") 1) (global (export "an_buffer") i32 (i32.const 0))
+  (func $sets (param i32) (result i32)
+    (memory.fill (i32.const 0) (i32.const 0) (i32.const 48))
+    (i64.store (i32.const 40) (i64.load (i32.const 4096)))
+    (i64.store (i32.const 0) (i64.extend_i32_s (call $set (i32.const 48)))) (i32.const 8))
+  (func (export "tries") (param i32) (result i32) (call $sets (i32.const 0)))
+  (func (export "sets") (param i32) (result i32)
+    (i64.store (i32.const 4096) (i64.load (i32.const 0))) (call $sets (i32.const 0))
+    (drop) (i64.store (i32.const 4104) (i64.load (i32.const 0))) (i32.const 8))
+  (func (export "spins") (param i32) (result i32)
+    (loop $on (i64.store (i32.const 4112) (i64.add (i64.load (i32.const 4112)) (i64.const 1)))
+      (drop (call $sets (i32.const 0))) (br $on)) (i32.const 0))
+  (func (export "heard") (param i32) (result i32)
+    (i64.store (i32.const 0) (i64.load (i32.const 4104)))
+    (i64.store (i32.const 8) (i64.load (i32.const 4112))) (i32.const 16))
+  (@custom "anode.extension" "name = 'sets'\nneeds = ['ways.set : (host, int, host, dev) -> unit']\n"
+    "[[call]]\nname = 'tries'\ntype = 'void -> int'\nservice = true\n"
+    "[[call]]\nname = 'sets'\ntype = 'int -> int'\neverywhere = true\n"
+    "[[call]]\nname = 'spins'\ntype = 'void -> int'\neverywhere = true\n"
+    "[[call]]\nname = 'heard'\ntype = 'void -> int * int'\nservice = true\n"))"#;
+
+#[test]
+fn what_is_asked_of_the_node_is_refused_to_packets_and_heard_as_it_was_answered() {
+    let (extensions, mut services) = load(&[SETS.as_bytes()]);
+    extensions.network_by(Arc::new(AllButNine));
+    let [tries, heard] = &mut services[..] else { panic!("two services") };
+    let number = |bytes: &[u8], at: usize| i64::from_le_bytes(bytes[8 * at..8 * at + 8].try_into().unwrap());
+    // With as little fuel as a packet has.
+    assert_eq!(number(&asked(tries, &[]).unwrap(), 0), -2);
+    assert_eq!(call(&extensions, "sets.tries", &[]).unwrap(), "0", "an operator's is done");
+    for (port, said) in [("1", 0), ("9", -3), ("2", 0)] {
+        assert_eq!(call(&extensions, "sets.sets", &[port]).unwrap(), said.to_string().replace('-', "~"));
+        assert_eq!(number(&asked(heard, &[]).unwrap(), 0), said, "{port}: PLAN's instance has heard the same");
+        assert_eq!(number(&asked(tries, &[]).unwrap(), 0), -2, "and sets nothing itself");
+    }
+    // Each asking has its price, and who hears it comes as far.
+    let why = call(&extensions, "sets.spins", &[]).unwrap_err();
+    assert!(why.contains("it has used up its fuel"), "{why}");
+    let own = call(&extensions, "sets.heard", &[]).unwrap();
+    let count = number(&asked(heard, &[]).unwrap(), 1);
+    assert!((1_900..=2_000).contains(&count), "{count}");
+    assert_eq!(own, format!("(0, {count})"));
+}
