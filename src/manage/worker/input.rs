@@ -1,6 +1,6 @@
 //! From which port the next batch of frames is taken in: an order of ports.
 //!
-//! Without one each port that has frames gets up to four batches, in turn. With one (`[input] order`) an [`Order`] of output
+//! Without one each port that has frames gets up to four batches, in turn. With one (`[input] order`) an order of output
 //! disciplines is asked once a batch, over ports in the place of classes. Example: `priority` takes in what comes by the port
 //! of a control network before a flood that comes by another one. An order of an extension is made before it comes to its worker, with
 //! memory of its own for each.
