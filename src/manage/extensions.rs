@@ -291,8 +291,8 @@ fn loader() -> io::Result<LoadsObjects> {
 impl State {
     fn new(clock: Clock, desk: Arc<Desk>, loads: Option<LoadsObjects>) -> Result<State, String> {
         let mut instances = Instances { desk: Some(desk), ..Instances::default() };
-        let registry = Registry::of_every_node(|built_in| {
-            let compiled = Arc::new(CompiledExtension::built_in(built_in)?);
+        let registry = Registry::of_every_node(|manifest| {
+            let compiled = Arc::new(CompiledExtension::built_in(manifest)?);
             let instance = compiled.instance(&mut instances)?;
             Ok(Loaded { compiled, classes: Vec::new(), instance, calls: 0, failed: 0, fuel: 0 })
         })?;

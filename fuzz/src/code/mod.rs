@@ -13,6 +13,7 @@ pub mod link;
 pub mod extension {
     #[allow(dead_code, reason = "calls use the rest")]
     pub mod call_type;
+    pub mod every_node;
     #[allow(dead_code, reason = "PLAN services and instances use the rest")]
     pub mod imports;
     pub mod manifest;

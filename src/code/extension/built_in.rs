@@ -1,4 +1,4 @@
-//! Extensions that are part of every node, in the registry of those that are loaded. Example: `ways` has calls that set the node's routes,
+//! What extensions do that are part of every node (`every_node` has their manifests). Example: `ways` has calls that set the node's routes,
 //! and a static routing that is loaded needs them, as it would need a call of any other extension.
 //!
 //! ```text
@@ -11,7 +11,6 @@
 
 use super::call_type::put_blob;
 use super::given::{NOT_FOUND, REFUSED};
-use super::manifest::ExtensionManifest;
 use crate::frame::PortId;
 use crate::sys::lock::lock;
 use crate::wire::ethernet::Mac;
@@ -21,15 +20,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 /// Fuel that a call of these costs: about as much as a worker takes for the answer.
 pub(super) const ASKING: u64 = 50_000;
-
-/// An extension of every node.
-pub struct BuiltIn {
-    /// Its name.
-    pub name: &'static str,
-    manifest: &'static str,
-    /// What its calls do, in the order of the manifest.
-    pub works: &'static [Work],
-}
 
 /// A call: who works for it, for whom, and arguments to result.
 pub type Work = fn(&CallOrigin<'_>, &[u8]) -> BuiltInAnswer;
@@ -135,23 +125,14 @@ impl CallOrigin<'_> {
     }
 }
 
-/// All of them.
-pub static ALL: [BuiltIn; 3] = [
-    BuiltIn { name: "links", manifest: include_str!("built_in/links.toml"), works: &[neighbour, link_address] },
-    BuiltIn { name: "ways", manifest: include_str!("built_in/ways.toml"), works: &[set_way, remove_way, next_hop] },
-    BuiltIn { name: "code", manifest: include_str!("built_in/code.toml"), works: &[fetch, fetch_state] },
-];
-
-impl BuiltIn {
-    /// What it is.
-    pub fn manifest(&self) -> Result<ExtensionManifest, String> {
-        self.manifest.parse()
+/// What the calls of an extension do that every node has, in the order of its manifest.
+pub fn works_of(name: &str) -> Option<&'static [Work]> {
+    match name {
+        "links" => Some(&[neighbour, link_address]),
+        "ways" => Some(&[set_way, remove_way, next_hop]),
+        "code" => Some(&[fetch, fetch_state]),
+        _ => None,
     }
-}
-
-/// Whether every node has an extension of this name.
-pub fn is_built_in(name: &str) -> bool {
-    ALL.iter().any(|built_in| built_in.name == name)
 }
 
 /// `int -> host * dev`.

@@ -1,7 +1,8 @@
 //! Extensions that have been compiled, and instances that are made of them. Operators and other extensions call one together; PLAN has
 //! one of its own for each service. An instance's state is its own.
 
-use super::built_in::{BuiltIn, Desk, Work, is_built_in};
+use super::built_in::{Desk, Work, works_of};
+use super::every_node::is_built_in;
 use super::instance::{self, BuiltInInstance, CallLink, Exports, Instance, SharedInstance};
 use super::manifest::{ExtensionManifest, binary, is_native};
 use super::native::{self, CallsOther, LoadsObjects, NativeInstance};
@@ -114,8 +115,9 @@ impl Instances {
 
 impl CompiledExtension {
     /// What every node has.
-    pub fn built_in(built_in: &BuiltIn) -> Result<CompiledExtension, String> {
-        let (manifest, code) = (built_in.manifest()?, Code::BuiltIn(built_in.works));
+    pub fn built_in(manifest: &ExtensionManifest) -> Result<CompiledExtension, String> {
+        let works = works_of(&manifest.name).ok_or_else(|| format!("no node has {} from its start", manifest.name))?;
+        let (manifest, code) = (manifest.clone(), Code::BuiltIn(works));
         Ok(CompiledExtension { digest: Digest([0; 32]), code, needs: Vec::new(), manifest })
     }
 

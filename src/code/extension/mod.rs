@@ -6,7 +6,7 @@
 //! ```
 //!
 //! An extension is a WebAssembly module or a shared object with a manifest in it, and so one file. A few are part of every node
-//! ([`built_in`]). Its calls are functions of one type
+//! ([`every_node`]). Its calls are functions of one type
 //! each, for operators, for extensions that need them, and for PLAN programs where it says so; its engines are functions too, for graphs.
 //! An instance keeps its memory from call to call. Nothing in here has a thread or a node: `manage::extensions` does. docs/extensions.md
 //! has all this in words.
@@ -14,6 +14,7 @@
 pub mod built_in;
 pub mod call_type;
 pub mod compiled;
+pub mod every_node;
 pub mod given;
 pub mod imports;
 pub mod instance;

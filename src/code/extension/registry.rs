@@ -4,7 +4,7 @@
 //! Several that come together may need each other, in whatever order they are given, but not in a ring. Nothing that is refused has
 //! changed anything, and what is said names the chain: who needs whom, and what is missing at its end.
 
-use super::built_in::{ALL, BuiltIn, is_built_in};
+use super::every_node::{is_built_in, manifests};
 use super::manifest::{ExtensionManifest, Need};
 use crate::clean::shown;
 use std::collections::BTreeMap;
@@ -30,10 +30,11 @@ impl<T> Default for Registry<T> {
 
 impl<T> Registry<T> {
     /// Those that every node has.
-    pub fn of_every_node(mut make: impl FnMut(&BuiltIn) -> Result<T, String>) -> Result<Registry<T>, String> {
+    pub fn of_every_node(mut make: impl FnMut(&ExtensionManifest) -> Result<T, String>) -> Result<Registry<T>, String> {
         let mut registry = Registry::default();
-        for built_in in &ALL {
-            registry.put(built_in.manifest()?, make(built_in)?);
+        for manifest in manifests()? {
+            let what = make(&manifest)?;
+            registry.put(manifest, what);
         }
         Ok(registry)
     }

@@ -9,7 +9,7 @@
 //! hop that no port has in its subnet any more leads nowhere until one has it again. Whoever sets one does not wait: the thread that keeps
 //! extensions may not tell the kernel half, and whoever applies a configuration may have the follower meanwhile.
 
-use crate::code::extension::built_in::is_built_in;
+use crate::code::extension::every_node::is_built_in;
 use crate::code::extension::given::{NOT_FOUND, TOO_BIG};
 use crate::config::routes::is_behind;
 use crate::sys::lock::lock;

@@ -1,6 +1,7 @@
 //! The calls of built-in extensions take all that was given or nothing, and reach whoever works for them.
 
 use super::*;
+use crate::code::extension::every_node::{is_built_in, manifests};
 use std::sync::Mutex;
 
 /// Knows one neighbour, and takes down what it is told.
@@ -42,8 +43,8 @@ impl KnowsNetwork for Echo {
 /// A call with arguments as people write them, and its result as they read it.
 fn call(desk: Option<&Arc<Desk>>, name: &str, given: &[&str]) -> Result<String, i32> {
     let (extension, call) = name.split_once('.').unwrap();
-    let built_in = ALL.iter().find(|built_in| built_in.name == extension).unwrap();
-    let manifest = built_in.manifest().unwrap();
+    let manifest = manifests().unwrap().into_iter().find(|manifest| manifest.name == extension).unwrap();
+    let works = works_of(extension).unwrap();
     let at = manifest.call(call).unwrap();
     let kind = &manifest.calls[at].kind;
     let values = kind.arguments(&given.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>()).unwrap();
@@ -51,18 +52,17 @@ fn call(desk: Option<&Arc<Desk>>, name: &str, given: &[&str]) -> Result<String, 
     kind.write(&values, &mut bytes).unwrap();
     let origin = CallOrigin { whose: "somebody", desk };
     for end in 0..bytes.len() {
-        assert_eq!(built_in.works[at](&origin, &bytes[..end]), Err(NOT_FOUND), "{name} of {end} bytes");
+        assert_eq!(works[at](&origin, &bytes[..end]), Err(NOT_FOUND), "{name} of {end} bytes");
     }
     let longer = [&bytes[..], &[0]].concat();
-    assert_eq!(built_in.works[at](&origin, &longer), Err(NOT_FOUND), "{name} of more bytes");
-    built_in.works[at](&origin, &bytes).map(|result| kind.read(&result).unwrap().to_string())
+    assert_eq!(works[at](&origin, &longer), Err(NOT_FOUND), "{name} of more bytes");
+    works[at](&origin, &bytes).map(|result| kind.read(&result).unwrap().to_string())
 }
 
 #[test]
 fn what_every_node_has_is_said_as_of_others() {
-    for built_in in &ALL {
-        let manifest = built_in.manifest().unwrap();
-        assert_eq!((&*manifest.name, manifest.calls.len()), (built_in.name, built_in.works.len()));
+    for manifest in manifests().unwrap() {
+        assert_eq!(works_of(&manifest.name).map(<[_]>::len), Some(manifest.calls.len()), "{}", manifest.name);
         assert!(is_built_in(&manifest.name) && manifest.needs.is_empty());
     }
     assert!(!is_built_in("names"));
