@@ -6,6 +6,7 @@ use anode::manage::client::Control;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -15,16 +16,18 @@ const GAP: Duration = Duration::from_millis(2);
 /// The mover; it ends when it goes.
 pub struct Restless {
     pace: Arc<Pace>,
-    thread: Option<JoinHandle<u64>>,
+    moves: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Restless {
     /// Moves what there is at the node with this run directory.
     pub fn start(dir: &Path) -> Restless {
         let (pace, dir) = (Arc::new(Pace::apart(GAP)), dir.to_owned());
-        let paced = pace.clone();
+        let (paced, moves) = (pace.clone(), Arc::<AtomicU64>::default());
+        let counted = moves.clone();
         let work = move || {
-            let (mut moves, mut control) = (0, None);
+            let mut control = None;
             paced.run(|_| {
                 // The node closes what has asked for long, and goes down in the end.
                 let Some(asked) = control.take().or_else(|| Control::connect(&dir).ok()) else { return };
@@ -33,19 +36,24 @@ impl Restless {
                 for (domain, worker) in first_domains(&all) {
                     // It may have ended meanwhile.
                     let wanted = json!({"do": "move-domain", "domain": domain, "worker": 1 - worker});
-                    moves += u64::from(asked.ask(&wanted).is_ok());
+                    counted.fetch_add(asked.ask(&wanted).is_ok().into(), Ordering::Relaxed);
                 }
                 control = Some(asked);
             });
-            moves
         };
-        Restless { pace, thread: Some(std::thread::spawn(work)) }
+        Restless { pace, moves, thread: Some(std::thread::spawn(work)) }
+    }
+
+    /// How many moves there were so far.
+    pub fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Relaxed)
     }
 
     /// Ends, and says how many moves there were.
     pub fn end(mut self) -> u64 {
         self.pace.stop();
-        self.thread.take().map_or(0, |thread| thread.join().unwrap())
+        self.thread.take().into_iter().for_each(|thread| thread.join().unwrap());
+        self.moves()
     }
 }
 
