@@ -66,7 +66,7 @@ fn on_overlay(config: &NodeConfig, port: PortId) -> impl Iterator<Item = (Prefix
 
 /// Whether packets for others can go by this next hop: it is in a subnet of its port, or a neighbour there.
 pub(crate) fn is_behind(ports: &[Port], neighbours: &[Neighbour], NextHop { port, via }: NextHop) -> bool {
-    let on_link = ports.get(usize::from(port.0)).is_some_and(|of| of.link != Link::Overlay && of.on_link(via));
+    let on_link = ports.get(usize::from(port.0)).is_some_and(|of| of.leads_to(via));
     on_link || neighbours.iter().any(|near| (near.port, near.addr) == (port, via))
 }
 

@@ -65,7 +65,7 @@ impl Node {
     /// Whether packets for others can go to this address, behind this port: it is in a subnet there, or a configured neighbour.
     pub fn is_behind(&self, port: PortId, addr: Addr) -> bool {
         let topology = &self.cx.core.topology;
-        let on_link = topology.port(port).is_some_and(|of| of.link != Link::Overlay && of.on_link(addr));
+        let on_link = topology.port(port).is_some_and(|of| of.leads_to(addr));
         !topology.is_own(addr) && (on_link || topology.neighbours.is_configured(port, addr))
     }
 

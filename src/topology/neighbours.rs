@@ -57,6 +57,11 @@ impl Port {
         self.mtu == 0
     }
 
+    /// Whether packets for others can go to an address of its own link: one of an overlay has none but its neighbours.
+    pub fn leads_to(&self, addr: Addr) -> bool {
+        self.link != Link::Overlay && self.on_link(addr)
+    }
+
     /// Whether `addr` is in a subnet of the port.
     pub fn on_link(&self, addr: Addr) -> bool {
         self.addresses.iter().any(|(own, subnet)| subnet.contains(addr) && *own != addr)

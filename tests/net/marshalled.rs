@@ -4,6 +4,7 @@ use crate::build;
 use crate::parts::{Line, TO_K};
 use crate::running::ANODE;
 use std::fs;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::Command;
 
@@ -57,6 +58,20 @@ fn sent(line: &Line) -> usize {
     counts.split_whitespace().nth(8).unwrap().parse().unwrap()
 }
 
+/// Datagrams come from one to the other as they were, and shorter on the way.
+fn come_as_they_went(line: &Line, (from, to): (&UdpSocket, &UdpSocket)) {
+    let before = sent(line);
+    let mut buffer = [0; 2 * BYTES];
+    for number in 0..DATAGRAMS {
+        let payload = vec![number as u8; BYTES];
+        from.send_to(&payload, TO_K).unwrap();
+        let length = to.recv(&mut buffer).unwrap();
+        assert_eq!(buffer[..length], payload);
+    }
+    let went = sent(line) - before;
+    assert!(went < DATAGRAMS * BYTES / 2, "{went} bytes for {DATAGRAMS} datagrams of {BYTES}");
+}
+
 #[test]
 fn packets_go_between_two_nodes_as_an_extension_of_both_marshals_them() {
     let Some(line) = Line::new("marshalled") else { return };
@@ -86,19 +101,10 @@ fn packets_go_between_two_nodes_as_an_extension_of_both_marshals_them() {
     load(&line, "b", &own);
     line.said("a", "apply", &words);
     assert!(line.said("a", "show", &["fw"]).contains("a part @remote(10.0.2.2, codec/PackBits), generation "));
-    let before = sent(&line);
-    let mut buffer = [0; 2 * BYTES];
-    for number in 0..DATAGRAMS {
-        let payload = vec![number as u8; BYTES];
-        from.send_to(&payload, TO_K).unwrap();
-        let length = to.recv(&mut buffer).unwrap();
-        assert_eq!(buffer[..length], payload);
-    }
-    let went = sent(&line) - before;
-    assert!(went < DATAGRAMS * BYTES / 2, "{went} bytes for {DATAGRAMS} datagrams of {BYTES}");
+    come_as_they_went(&line, (&from, &to));
     fails_at_some(&line, |last| from.send_to(&[1, 2, last], TO_K).map(drop).unwrap());
     from.send_to(b"on", TO_K).unwrap();
-    assert_eq!(to.recv(&mut buffer).unwrap(), 2);
+    assert_eq!(to.recv(&mut [0; 2 * BYTES]).unwrap(), 2);
     // Neither node lets go of what marshals.
     for node in ["a", "b"] {
         let said = unload(node);
@@ -127,16 +133,7 @@ fn a_shared_object_marshals_packets_as_a_module_does() {
     }
     let file = line.file("far.click", &line.version(1).replace("(10.0.2.2)", "(10.0.2.2, codec/PackBits)"));
     line.said("a", "apply", &["fw", &file, "--role", "graphs", "--take", "to-h/ip/udp *:7000"]);
-    let before = sent(&line);
-    let mut buffer = [0; 2 * BYTES];
-    for number in 0..DATAGRAMS {
-        let payload = vec![number as u8; BYTES];
-        from.send_to(&payload, TO_K).unwrap();
-        let length = to.recv(&mut buffer).unwrap();
-        assert_eq!(buffer[..length], payload);
-    }
-    let went = sent(&line) - before;
-    assert!(went < DATAGRAMS * BYTES / 2, "{went} bytes for {DATAGRAMS} datagrams of {BYTES}");
+    come_as_they_went(&line, (&from, &to));
 }
 
 /// What cannot be packed is dropped at a, what is no packet at b; nothing else happens.

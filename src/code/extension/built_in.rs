@@ -28,8 +28,8 @@ pub type Work = fn(&CallOrigin<'_>, &[u8]) -> BuiltInAnswer;
 pub struct CallOrigin<'a> {
     /// The extension that has called; a built-in one itself when an operator has.
     pub whose: &'a str,
-    /// Who works for it, if anybody does.
-    pub desk: Option<&'a Arc<Desk>>,
+    /// Who works for it.
+    pub desk: &'a Desk,
 }
 
 /// Who fetches code.
@@ -117,11 +117,11 @@ impl Desk {
 
 impl CallOrigin<'_> {
     fn code(&self) -> Result<&dyn FetchesCode, i32> {
-        self.desk.and_then(|desk| desk.code.get()).map(|code| &**code).ok_or(REFUSED)
+        self.desk.code.get().map(|code| &**code).ok_or(REFUSED)
     }
 
     fn network(&self) -> Result<&dyn KnowsNetwork, i32> {
-        self.desk.and_then(|desk| desk.network.get()).map(|network| &**network).ok_or(REFUSED)
+        self.desk.network.get().map(|network| &**network).ok_or(REFUSED)
     }
 }
 

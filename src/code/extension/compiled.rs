@@ -143,17 +143,15 @@ impl CompiledExtension {
 
     /// The same for an extension that calls it.
     fn instance_for(&self, whose: &str, instances: &mut Instances) -> Result<SharedInstance, String> {
-        if let Code::BuiltIn(works) = self.code {
-            let made = BuiltInInstance { works, whose: whose.to_owned(), desk: instances.desk.clone() };
-            return Ok(Arc::new(Mutex::new(Instance::BuiltIn(made))));
-        }
         if let Some(known) = instances.all.get(&self.manifest.name) {
             return Ok(known.clone());
         }
         let links = self.links(instances)?;
-        let made = self.loaded(links).map_err(|why| format!("{}: {why}", self.manifest.name))?;
-        let shared = Arc::new(Mutex::new(made));
-        instances.all.insert(self.manifest.name.clone(), shared.clone());
+        let made = self.made((whose, links), instances.desk.clone());
+        let shared = Arc::new(Mutex::new(made.map_err(|why| format!("{}: {why}", self.manifest.name))?));
+        if !self.is_built_in() {
+            instances.all.insert(self.manifest.name.clone(), shared.clone());
+        }
         Ok(shared)
     }
 
@@ -175,8 +173,8 @@ impl CompiledExtension {
         Ok(links)
     }
 
-    /// A module or an object that is ready, with what it calls.
-    fn loaded(&self, links: Vec<CallLink>) -> Result<Instance, String> {
+    /// One that is ready for whom it works, with what it calls, and who works for what is built in.
+    fn made(&self, (whose, links): (&str, Vec<CallLink>), desk: Option<Arc<Desk>>) -> Result<Instance, String> {
         let calls: Vec<_> = self.manifest.functions().collect();
         match &self.code {
             Code::Module(engine, module) => {
@@ -187,7 +185,7 @@ impl CompiledExtension {
                 let links = links.into_iter().filter_map(calls_of).collect();
                 NativeInstance::new((object, bytes.len()), &calls, links).map(Instance::Native)
             }
-            Code::BuiltIn(_) => Err("every node has it".into()),
+            Code::BuiltIn(works) => Ok(Instance::BuiltIn(BuiltInInstance { works, whose: whose.to_owned(), desk })),
         }
     }
 }

@@ -129,7 +129,7 @@ impl BuiltInInstance {
             return (Err(CallFailure::Fuel), fuel);
         }
         let Some(work) = self.works.get(at) else { return (Err(CallFailure::Broken), 0) };
-        let origin = CallOrigin { whose: &self.whose, desk: Some(desk) };
+        let origin = CallOrigin { whose: &self.whose, desk };
         let given = match desk.answer(|| work(&origin, exchange)) {
             Ok(result) if result.len() > BUFFER => Err(CallFailure::TooBig),
             Ok(result) => {

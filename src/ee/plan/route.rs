@@ -108,9 +108,7 @@ pub(super) fn neighbour(topology: &Topology, addr: Addr, dev: Option<u32>) -> Op
         return Some(Next { port: known.port, peer: known.peer, via: addr, to: addr });
     }
     let ports = topology.ports.iter().enumerate().map(|(at, port)| (PortId(at as u16), port));
-    let near = |(id, port): &(PortId, &crate::topology::Port)| {
-        by(*id) && port.link != crate::frame::Link::Overlay && port.on_link(addr)
-    };
+    let near = |(id, port): &(PortId, &crate::topology::Port)| by(*id) && port.leads_to(addr);
     ports.filter(near).map(|(port, _)| Next { port, peer: PeerId::NONE, via: addr, to: addr }).next()
 }
 

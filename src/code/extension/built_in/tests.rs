@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::code::extension::every_node::{is_built_in, manifests};
+use crate::code::extension::instance::{BuiltInInstance, CallFailure, Instance};
 use std::sync::Mutex;
 
 /// Knows one neighbour, and takes down what it is told.
@@ -41,7 +42,7 @@ impl KnowsNetwork for Echo {
 }
 
 /// A call with arguments as people write them, and its result as they read it.
-fn call(desk: Option<&Arc<Desk>>, name: &str, given: &[&str]) -> Result<String, i32> {
+fn call(desk: &Desk, name: &str, given: &[&str]) -> Result<String, i32> {
     let (extension, call) = name.split_once('.').unwrap();
     let manifest = manifests().unwrap().into_iter().find(|manifest| manifest.name == extension).unwrap();
     let works = works_of(extension).unwrap();
@@ -71,8 +72,11 @@ fn what_every_node_has_is_said_as_of_others() {
 #[test]
 fn calls_take_all_that_was_given_or_nothing() {
     let (echo, desk) = (Arc::new(Echo::default()), Arc::new(Desk::default()));
-    assert_eq!(call(None, "ways.next", &["10.0.0.9"]), Err(REFUSED), "a packet's instance asks nobody");
-    assert_eq!(call(Some(&desk), "code.state", &["7"]), Err(REFUSED), "nobody is there yet");
+    let works = works_of("ways").unwrap();
+    let mut of_packet = Instance::BuiltIn(BuiltInInstance { works, whose: "somebody".into(), desk: None });
+    let (given, _) = of_packet.call(2, (0, 0), u64::MAX, &mut vec![0; 16]);
+    assert_eq!(given, Err(CallFailure::Raised(REFUSED)), "a packet's instance asks nobody");
+    assert_eq!(call(&desk, "code.state", &["7"]), Err(REFUSED), "nobody is there yet");
     desk.fetch_by(echo.clone());
     desk.ask(echo.clone());
     for (name, given, result) in [
@@ -92,7 +96,7 @@ fn calls_take_all_that_was_given_or_nothing() {
         ("code.state", &["7"], Ok("seven")),
         ("code.state", &["8"], Err(NOT_FOUND)),
     ] {
-        let said = call(Some(&desk), name, given);
+        let said = call(&desk, name, given);
         let plain = said.as_ref().map(|said| said.trim_matches('"')).map_err(|code| *code);
         assert_eq!(plain, result, "{name} {given:?}");
     }
